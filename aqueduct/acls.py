@@ -1,0 +1,108 @@
+"""ACLs: what the inventory declares against what the cluster has.
+
+The inventory only allows, to a principal, from any host. A principal is managed if the inventory names it or
+its name matches a pattern (the flows' services: a flow that left the inventory loses its rights): its ACLs
+become exactly the declared ones. Other principals are left alone.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from aqueduct.errors import Refused
+
+# What brokers ask for on each kind of resource (org.apache.kafka.security.authorizer.AclEntry).
+_CONFIGS = {"describe_configs", "alter_configs"}
+OPERATIONS: Mapping[str, Set[str]] = {
+    "topic": {"all", "read", "write", "create", "delete", "alter", "describe", *_CONFIGS},
+    "group": {"all", "read", "delete", "describe", *_CONFIGS},
+    "cluster": {"all", "create", "alter", "describe", "cluster_action", "idempotent_write", *_CONFIGS},
+    "transactional_id": {"all", "write", "describe", "two_phase_commit"},
+}
+CLUSTER = "kafka-cluster"  # the name of the only resource of kind cluster
+USER = "User:"
+
+
+@dataclass(frozen=True, order=True)
+class Acl:
+    """One access control entry in Kafka's words, lower case; `principal` with its type: `User:mirror-x`."""
+
+    principal: str
+    resource: str
+    name: str
+    pattern: str
+    operation: str
+    host: str = "*"
+    permission: str = "allow"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.permission} {self.principal} from {self.host}: "
+            f"{self.operation} on {self.resource} {self.name} ({self.pattern})"
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    add: tuple[Acl, ...]
+    remove: tuple[Acl, ...]
+
+
+def parse(entries: Sequence[Mapping[str, Any]]) -> frozenset[Acl]:
+    """The inventory's `kafka_acls`, an Acl for each operation; Refused with every mistake in it."""
+    acls = set()
+    problems = []
+    for entry in entries:
+        principal, resource, name = entry["principal"], entry["resource"], entry["name"]
+        pattern = entry.get("pattern") or "literal"
+        where = f"the ACL of {principal} on {resource} {name}"
+        if not principal or principal.startswith(USER):
+            problems.append(f"{where} needs a principal without '{USER}'")
+        if resource not in OPERATIONS:
+            problems.append(f"{where} has no known resource; known are {', '.join(OPERATIONS)}")
+            continue
+        if resource == "cluster" and (name, pattern) != (CLUSTER, "literal"):
+            problems.append(f"{where} must have the name {CLUSTER} and the pattern literal")
+        if pattern not in ("literal", "prefixed"):
+            problems.append(f"{where} has pattern {pattern}; known are literal and prefixed")
+        if not name:
+            problems.append(f"{where} has no name")
+        if not entry["operations"]:
+            problems.append(f"{where} has no operations")
+        if unknown := sorted(set(entry["operations"]) - OPERATIONS[resource]):
+            known = ", ".join(sorted(OPERATIONS[resource]))
+            problems.append(f"{where} has operation {', '.join(unknown)}; known for a {resource} are {known}")
+        acls |= {Acl(f"{USER}{principal}", resource, name, pattern, op) for op in entry["operations"]}
+    if problems:
+        raise Refused(f"Wrong in the declared ACLs: {'; '.join(problems)}.")
+    return frozenset(acls)
+
+
+def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str) -> Plan:
+    """What to grant and to revoke. `managed_principals` is a regex, searched in names without `User:`."""
+    wanted = frozenset(declared)
+    found = frozenset(actual)
+    try:
+        pattern = re.compile(managed_principals)
+    except re.error as error:
+        raise Refused(f"managed_principals: {managed_principals!r} does not compile: {error}.") from None
+    named = {acl.principal for acl in wanted}
+
+    def is_ours(principal: str) -> bool:
+        return principal in named or (
+            principal.startswith(USER) and pattern.search(principal.removeprefix(USER)) is not None
+        )
+
+    return Plan(
+        add=tuple(sorted(wanted - found)),
+        remove=tuple(sorted(acl for acl in found - wanted if is_ours(acl.principal))),
+    )
+
+
+def diff(plan: Plan) -> dict[str, str]:
+    """`{"before": text, "after": text}` for Ansible's diff mode: a line for each ACL that goes or comes."""
+    return {
+        "before": "".join(f"{acl}\n" for acl in plan.remove),
+        "after": "".join(f"{acl}\n" for acl in plan.add),
+    }

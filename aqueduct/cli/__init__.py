@@ -1,0 +1,61 @@
+"""The command line: `aqueduct VERB`.
+
+A verb is a module of this package with `add_arguments(parser)` and `run(args) -> int`; its docstring is the
+verb's help. Only the verb that is called is imported, so a host without Spark can run the others.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from aqueduct import __version__
+from aqueduct.errors import AqueductError, Refused
+
+VERBS = {
+    "health": "say what is wrong with a cluster or a broker",
+    "mirror": "tell how one MirrorMaker flow is doing",
+    "reconcile": "compare two ends of a flow, record by record",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Refused(f"{message}; see {self.prog} --help.")
+
+
+def build_parser(verbs: Iterable[str] = VERBS) -> argparse.ArgumentParser:
+    """The parser that lists every verb and knows the arguments of those in `verbs` (they are imported)."""
+    parser = _Parser(prog="aqueduct", description=sys.modules["aqueduct"].__doc__)
+    parser.add_argument("--version", action="version", version=f"aqueduct {__version__}")
+    commands = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb, summary in VERBS.items():
+        command = commands.add_parser(verb, help=summary)
+        if verb in verbs:
+            module = import_module(f"{__name__}.{verb}")
+            command.description = module.__doc__
+            command.formatter_class = argparse.RawDescriptionHelpFormatter
+            command.set_defaults(run=module.run)
+            module.add_arguments(command)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; its exit code (`aqueduct.errors.ExitCode`, 130: interrupted, 141: broken pipe)."""
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        args = build_parser(argv[:1]).parse_args(argv)
+        code = int(args.run(args))
+        sys.stdout.flush()
+    except AqueductError as error:
+        print(f"aqueduct: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Who read our output has gone. Python flushes stdout once more at its exit: let that succeed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code

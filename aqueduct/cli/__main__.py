@@ -1,0 +1,5 @@
+import sys
+
+from aqueduct.cli import main
+
+sys.exit(main())

@@ -1,0 +1,48 @@
+"""Say what is wrong with a Kafka cluster, or with one of its brokers, a line each.
+
+Ends within 10 seconds: with 0 if nothing is wrong, with 1 if something is or no broker answers.
+"""
+
+import argparse
+import signal
+from types import FrameType
+
+from aqueduct import client_config, cluster
+from aqueduct.errors import ExitCode, Failed
+from aqueduct.io import kafka_admin
+
+LIMIT_SECONDS = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", required=True)
+    parser.add_argument("--client-config", metavar="FILE", help="Kafka client properties")
+    parser.add_argument("--node-id", metavar="N", type=int, help="only what concerns this broker")
+
+
+def run(args: argparse.Namespace) -> int:
+    config = client_config.load(args.client_config)
+    signal.signal(signal.SIGALRM, _end)
+    signal.alarm(LIMIT_SECONDS)
+    try:
+        with kafka_admin.connect(args.bootstrap_servers, config, LIMIT_SECONDS - 1) as admin:
+            problems = _problems(admin, args.node_id)
+    finally:
+        signal.alarm(0)
+    for problem in problems:
+        print(problem)
+    return ExitCode.FAILED if problems else ExitCode.DONE
+
+
+def _problems(admin: kafka_admin.Admin, node_id: int | None) -> list[str]:
+    state = admin.cluster()
+    if node_id is None:
+        return cluster.cluster_problems(state)
+    missing = cluster.registration_problems(state, node_id)
+    return missing or admin.silence(node_id) + cluster.replication_problems(state, node_id)
+
+
+def _end(_signal: int, _frame: FrameType | None) -> None:
+    raise Failed(
+        f"The cluster did not say how it is within {LIMIT_SECONDS} s; look at its brokers' journals."
+    )

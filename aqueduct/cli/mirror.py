@@ -1,0 +1,120 @@
+"""Tell how one MirrorMaker 2 flow is doing: whether every task runs, and how far each partition is behind.
+
+It reads what the flow leaves in the target cluster, and the source's logs; no port of MirrorMaker is asked.
+What the source deleted before it was mirrored shows until the mirror has passed it: then nothing in Kafka
+tells of it any more, so look often, or compare with `aqueduct reconcile`.
+
+Ends with 0 if all is well, 3 if something is not, 1 if a cluster does not answer. With --wait it looks again
+until all is well or the time is up.
+"""
+
+import argparse
+import time
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from aqueduct import client_config, mirror_status
+from aqueduct.cli import duration, report
+from aqueduct.errors import ExitCode, Failed
+from aqueduct.io import mirror
+from aqueduct.mirror_status import Progress, TopicPartition
+from aqueduct.wording import count
+
+POLL_SECONDS = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    servers = "HOST:PORT,..."
+    parser.add_argument("--source", metavar="ALIAS", required=True, help="the site that is mirrored")
+    parser.add_argument("--source-bootstrap-servers", metavar=servers, required=True)
+    parser.add_argument("--source-config", metavar="FILE", help="Kafka client properties")
+    parser.add_argument("--target-bootstrap-servers", metavar=servers, required=True)
+    parser.add_argument("--target-config", metavar="FILE", help="Kafka client properties")
+    parser.add_argument("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
+    parser.add_argument("--until-caught-up", action="store_true", help="all is well only if none is behind")
+    report.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    started = datetime.now(UTC)
+    source_config = client_config.load(args.source_config)
+    target_config = client_config.load(args.target_config)
+    with (
+        mirror.connect_reader(args.source_bootstrap_servers, source_config) as source,
+        mirror.connect_reader(args.target_bootstrap_servers, target_config) as target,
+    ):
+        findings, progress, lost = _look(mirror.Mirror(args.source, source, target), args)
+    print(_table(progress))
+    for finding in findings:
+        print(finding)
+    code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
+    if args.report:
+        report.write(args.report, "mirror", code, started, _report(findings, progress, lost))
+    return code
+
+
+def _look(
+    flow: mirror.Mirror, args: argparse.Namespace
+) -> tuple[list[str], list[Progress], Collection[Progress]]:
+    """What is not well, how far each partition is, and where records were lost.
+
+    It looks again until all is well or the time is up. What was lost in one look is lost in the end, though
+    the mirror has passed it.
+    """
+    deadline = time.monotonic() + args.wait
+    lost: dict[TopicPartition, Progress] = {}
+    while True:
+        try:
+            group, statuses, tasks, positions = flow.state()
+            progress = flow.progress(tasks.partitions, positions)
+        except Failed:
+            if time.monotonic() >= deadline:
+                raise
+        else:
+            findings = mirror_status.task_findings(flow.source, group, statuses, tasks)
+            findings += mirror_status.log_findings(flow.source, tasks.partitions, progress)
+            if args.until_caught_up:
+                findings += mirror_status.lag_findings(progress)
+            lost |= {p.partition: p for p in progress if p.gone}
+            if not findings or time.monotonic() >= deadline:
+                findings += mirror_status.loss_findings(flow.source, lost.values())
+                return findings, progress, lost.values()
+        time.sleep(POLL_SECONDS)
+
+
+def _table(progress: Iterable[Progress]) -> str:
+    """The partitions that are behind, a line each, and a line for all."""
+    every = sorted(progress, key=lambda p: p.partition)
+    behind = [p for p in every if p.behind]
+    width = max((len(p.partition.topic) for p in behind), default=0)
+    lines = [f"{'topic':<{width}}  partition  records behind"] if behind else []
+    lines += [f"{p.partition.topic:<{width}}  {p.partition.partition:>9}  {p.behind:>14}" for p in behind]
+    total = count(sum(p.behind for p in behind), "record")
+    return "\n".join([*lines, f"{count(len(every), 'partition')}, {len(behind)} of them behind by {total}."])
+
+
+def _report(findings: list[str], progress: Iterable[Progress], lost: Iterable[Progress]) -> dict[str, Any]:
+    return {
+        "findings": findings,
+        "partitions": [
+            {
+                "topic": p.partition.topic,
+                "partition": p.partition.partition,
+                "from": p.log.start,
+                "to": p.log.end,
+                "next": p.next,
+                "behind": p.behind,
+            }
+            for p in sorted(progress, key=lambda p: p.partition)
+        ],
+        "gaps": [
+            {
+                "topic": p.partition.topic,
+                "partition": p.partition.partition,
+                "from": p.next,
+                "to": p.log.start,
+            }
+            for p in sorted(lost, key=lambda p: p.partition)
+        ],
+    }

@@ -1,0 +1,157 @@
+"""Kafka client properties, as settings for the clients that we use.
+
+The file is the one that Kafka's own tools take, with PEM stores (KIP-651); librdkafka's names for a CA, a
+certificate and a key do as well. Without a file: PLAINTEXT.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aqueduct.errors import Refused
+
+KNOWN = (
+    "security.protocol",
+    "ssl.keystore.type",
+    "ssl.keystore.location",
+    "ssl.key.password",
+    "ssl.truststore.type",
+    "ssl.truststore.location",
+    "ssl.endpoint.identification.algorithm",
+    # librdkafka's
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+)
+
+
+@dataclass(frozen=True)
+class ClientConfig:
+    """How a client reaches a cluster. Paths are this host's and, on a Spark cluster, every worker's."""
+
+    tls: bool = False
+    ca: str | None = None  # PEM file of trusted certificates; None: the system's
+    certificate: str | None = None  # PEM file of the client's certificate and its chain
+    key: str | None = None  # PEM file of its private key; may be the same file
+    key_password: str | None = field(default=None, repr=False)
+    verify_host: bool = True
+
+    def librdkafka(self) -> dict[str, str]:
+        """Settings for confluent-kafka."""
+        settings = {
+            "security.protocol": "ssl" if self.tls else "plaintext",
+            "ssl.ca.location": self.ca,
+            "ssl.certificate.location": self.certificate,
+            "ssl.key.location": self.key,
+            "ssl.key.password": self.key_password,
+            "ssl.endpoint.identification.algorithm": "https" if self.verify_host else "none",
+        }
+        return {name: value for name, value in settings.items() if value is not None}
+
+    def kafka_python(self) -> dict[str, Any]:
+        """Keyword arguments for kafka-python's clients."""
+        return {
+            "security_protocol": "SSL" if self.tls else "PLAINTEXT",
+            "ssl_cafile": self.ca,
+            "ssl_certfile": self.certificate,
+            "ssl_keyfile": self.key,
+            "ssl_password": self.key_password,
+            "ssl_check_hostname": self.verify_host,
+        }
+
+
+@dataclass(frozen=True)
+class End:
+    """A cluster at one end of a flow, and how a client reaches it."""
+
+    role: str  # what sentences call it: "source", "target"
+    bootstrap_servers: str
+    client_config: ClientConfig = ClientConfig()
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.bootstrap_servers}"
+
+
+def load(path: Path | str | None) -> ClientConfig:
+    """What a file of client properties says; Refused where it, or a file that it names, is no use."""
+    if path is None:
+        return ClientConfig()
+    config = parse(_read(path), str(path))
+    for what, pem in (("CA", config.ca), ("certificate", config.certificate), ("key", config.key)):
+        if pem is not None and "-----BEGIN " not in _read(pem, f" ({what} of {path})"):
+            raise Refused(f"{pem} ({what} of {path}) is not PEM: convert it with openssl or keytool.")
+    return config
+
+
+def parse(text: str, where: str) -> ClientConfig:
+    """What the text of client properties says; `where` names the text in a refusal."""
+    properties = parse_properties(text)
+    for name in properties:
+        if name not in KNOWN:
+            raise Refused(f"{where}: property {name} is not supported; supported are {', '.join(KNOWN)}.")
+    for store in ("keystore", "truststore"):
+        kind = properties.get(f"ssl.{store}.type", "JKS")  # JKS is Kafka's default
+        if f"ssl.{store}.location" in properties and kind != "PEM":
+            raise Refused(f"{where}: a {kind} {store} can't be used; give PEM and ssl.{store}.type=PEM.")
+    protocol = properties.get("security.protocol", "PLAINTEXT")
+    if protocol.upper() not in ("PLAINTEXT", "SSL"):
+        raise Refused(f"{where}: security.protocol={protocol} is not supported; use SSL or PLAINTEXT.")
+    identification = properties.get("ssl.endpoint.identification.algorithm", "https")
+    if identification not in ("https", "none", ""):
+        raise Refused(f"{where}: ssl.endpoint.identification.algorithm must be https or empty.")
+    keystore = properties.get("ssl.keystore.location")
+    certificate = properties.get("ssl.certificate.location", keystore)
+    key = properties.get("ssl.key.location", keystore)
+    if (certificate is None) != (key is None):
+        raise Refused(f"{where}: ssl.certificate.location and ssl.key.location are only of use together.")
+    return ClientConfig(
+        tls=protocol.upper() == "SSL",
+        ca=properties.get("ssl.ca.location", properties.get("ssl.truststore.location")),
+        certificate=certificate,
+        key=key,
+        key_password=properties.get("ssl.key.password"),
+        verify_host=identification == "https",
+    )
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Java's properties: comments; `=`, `:` or blanks; continued lines; escapes; the last one wins."""
+    properties = {}
+    for line in _logical_lines(text):
+        key, *value = re.split(r"(?<!\\)(?:\s*[=:]\s*|\s+)", line, maxsplit=1)
+        properties[_unescape(key)] = _unescape("".join(value))
+    return properties
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    joined = ""
+    for line in re.split(r"\r\n|\r|\n", text):
+        line = line.lstrip()
+        if not joined and line[:1] in ("", "#", "!"):
+            continue
+        joined += line
+        if (len(joined) - len(joined.rstrip("\\"))) % 2:  # an unescaped backslash: goes on in the next line
+            joined = joined[:-1]
+        else:
+            yield joined
+            joined = ""
+    if joined:
+        yield joined
+
+
+def _unescape(text: str) -> str:
+    controls = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+    return re.sub(
+        r"\\(?:u([0-9a-fA-F]{4})|(.?))",
+        lambda match: chr(int(match[1], 16)) if match[1] else controls.get(match[2], match[2]),
+        text,
+    )
+
+
+def _read(path: Path | str, role: str = "") -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise Refused(f"{path}{role} can't be read: {error.strerror}.") from None

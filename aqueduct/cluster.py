@@ -1,0 +1,107 @@
+"""What a cluster says about itself at one moment, and what is wrong with it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aqueduct.wording import count, some
+
+# A controller is caught up if it had all of the leader's log this recently. It is Kafka's default of
+# controller.quorum.fetch.timeout.ms, after which a follower itself gives its leader up.
+CAUGHT_UP_MILLISECONDS = 2000
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition as the brokers' metadata has it; nodes by their ids."""
+
+    topic: str
+    number: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """The controllers' Raft quorum (KIP-595). In KRaft its leader is the active controller.
+
+    `voters` and `observers` tell how many milliseconds ago each had all of the leader's log; None: not since
+    this leader was elected. Observers are brokers, and controllers that are no voters yet (KIP-853).
+    """
+
+    leader: int | None
+    voters: Mapping[int, int | None]
+    observers: Mapping[int, int | None]
+
+    def caught_up(self) -> set[int]:
+        """The voters that could lead at once."""
+        return {node for node, behind in self.voters.items() if _is_caught_up(behind)}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    cluster_id: str
+    brokers: frozenset[int]  # registered and unfenced: they serve clients
+    fenced: frozenset[int]  # registered, but still starting, or the controller hears nothing from them
+    partitions: tuple[Partition, ...]
+    quorum: Quorum
+
+    def under_replicated(self) -> list[Partition]:
+        return [p for p in self.partitions if len(p.in_sync) < len(p.replicas)]
+
+
+def registration_problems(cluster: Cluster, node_id: int) -> list[str]:
+    """Why the controller does not count on broker `node_id`; empty where it does."""
+    if node_id in cluster.brokers:
+        return []
+    if node_id in cluster.fenced:
+        return [f"Broker {node_id} is registered but fenced: it starts, or can't reach the controller."]
+    return [
+        f"Broker {node_id} is not registered in cluster {cluster.cluster_id}, "
+        f"whose brokers are {some(sorted(cluster.brokers))}."
+    ]
+
+
+def controller_problems(cluster: Cluster, node_id: int) -> list[str]:
+    """Why controller `node_id` takes no part in the quorum; empty where it leads or follows."""
+    quorum = cluster.quorum
+    if _is_caught_up(quorum.voters.get(node_id, quorum.observers.get(node_id))):
+        return []
+    leader = "none" if quorum.leader is None else quorum.leader
+    return [f"Controller {node_id} does not follow the metadata log; the active controller is {leader}."]
+
+
+def replication_problems(cluster: Cluster, node_id: int | None = None) -> list[str]:
+    """The partitions that lack replicas in sync, a sentence; with `node_id`, those that lack its."""
+    if node_id is None:
+        return _about(cluster.under_replicated(), "under-replicated")
+    lagging = [p for p in cluster.partitions if node_id in p.replicas and node_id not in p.in_sync]
+    return _about(lagging, f"not in sync on broker {node_id}")
+
+
+def cluster_problems(cluster: Cluster) -> list[str]:
+    """What is wrong with the cluster as a whole, a sentence each."""
+    problems = _about([p for p in cluster.partitions if p.leader is None], "without a leader")
+    problems += replication_problems(cluster)
+    for node in sorted(cluster.fenced):
+        problems += registration_problems(cluster, node)
+    if cluster.quorum.leader is None:
+        problems.append("The controller quorum has no leader: nothing in the cluster can be changed.")
+    else:
+        for node in sorted(cluster.quorum.voters):
+            problems += controller_problems(cluster, node)
+    return problems
+
+
+def _about(partitions: Sequence[Partition], state: str) -> list[str]:
+    if not partitions:
+        return []
+    verb = "is" if len(partitions) == 1 else "are"
+    return [f"{count(len(partitions), 'partition')} {verb} {state}: {some(partitions)}."]
+
+
+def _is_caught_up(behind: int | None) -> bool:
+    return behind is not None and behind < CAUGHT_UP_MILLISECONDS

@@ -1,0 +1,26 @@
+"""What a command ends with: an exit code, and where it is not 0 or 3, one sentence."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    DONE = 0
+    FAILED = 1
+    REFUSED = 2  # usage, configuration or plan: nothing was done yet
+    INCOMPLETE = 3  # done, but something was left out or is unequal; the report names it
+
+
+class AqueductError(Exception):
+    """A sentence for the user that names what, where and the remedy; `main` prints it without a traceback."""
+
+    exit_code = ExitCode.FAILED
+
+
+class Failed(AqueductError):
+    """It was tried and did not work."""
+
+
+class Refused(AqueductError):
+    """Nothing was done, because what was asked for can't be right."""
+
+    exit_code = ExitCode.REFUSED

@@ -1,0 +1,127 @@
+"""What flows need at their two ends, as entries of `kafka_acls`. Everything else is denied.
+
+Derived from Kafka 4.3.1: names from connect-mirror and connect-runtime, transactions from KIP-618,
+synchronised groups from KIP-545, and what brokers ask for each request: CreateTopics create, CreatePartitions
+alter, IncrementalAlterConfigs alter_configs of the topic; ListGroups shows the groups that one may describe,
+OffsetFetch describe, OffsetCommit read of the group and of the topic; FindCoordinator describe and
+InitProducerId write of the transactional id. Nothing needs the cluster itself.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aqueduct.estate.model import Flow, principal
+from aqueduct.estate.patterns import LEGAL_NAME
+
+
+@dataclass(frozen=True)
+class Acl:
+    """One allowance; fields and values are those of `kafka_acls`."""
+
+    principal: str
+    resource: str  # topic, group, transactional_id
+    name: str  # `*` with literal: every one
+    pattern: str  # literal, prefixed
+    operations: tuple[str, ...]
+
+
+class Resource(NamedTuple):
+    name: str
+    pattern: str
+
+
+EVERY = Resource("*", "literal")
+
+
+def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[Acl, ...]:
+    """What an estate's flows need at one site, for their mirrors and for the reconcile of each target.
+
+    Entries are sorted, and each principal and resource has one.
+    """
+    needed: dict[tuple[str, str, str, str], set[str]] = {}
+    for flow in flows:
+        at_site = (
+            source_acls(flow) if flow.source == site else target_acls(flow) if flow.target == site else []
+        )
+        for acl in at_site:
+            needed.setdefault((acl.principal, acl.resource, acl.name, acl.pattern), set()).update(
+                acl.operations
+            )
+    return tuple(Acl(*key, tuple(sorted(operations))) for key, operations in sorted(needed.items()))
+
+
+def source_acls(flow: Flow) -> list[Acl]:
+    """Reading and describing, nothing else: the mirror's own topics are all at the target."""
+    mirror, topics = principal("mirror_maker", flow.target), resources(flow.topics)
+    return [
+        *_allow(mirror, "topic", topics, "describe describe_configs read"),
+        *_allow(mirror, "group", resources(flow.groups), "describe"),
+        *_allow(principal("reconcile", flow.target), "topic", topics, "describe read"),
+    ]
+
+
+def target_acls(flow: Flow) -> list[Acl]:
+    mirror, topics = principal("mirror_maker", flow.target), written(flow)
+    connect = f"{flow.source}-mm2"  # the Connect group of this source's MirrorMaker
+    leader = Resource(f"connect-cluster-{connect}", "literal")
+    tasks = Resource(f"{connect}-", "prefixed")
+    return [
+        *_allow(mirror, "topic", topics, "alter alter_configs create describe describe_configs write"),
+        *_allow(mirror, "topic", internal_topics(flow), "create describe describe_configs read write"),
+        *_allow(mirror, "group", [Resource(connect, "literal")], "describe read"),
+        # KIP-618: one producer for the configuration, and one for each task of each connector.
+        *_allow(mirror, "transactional_id", [leader, tasks], "describe write"),
+        # Offsets of synchronised groups are looked up and committed, for which the topic is read, too.
+        *_allow(mirror, "group", resources(flow.groups), "describe read"),
+        *_allow(mirror, "topic", topics if flow.groups else [], "read"),
+        *_allow(principal("reconcile", flow.target), "topic", topics, "describe read"),
+    ]
+
+
+def _allow(principal: str, resource: str, names: Iterable[Resource], operations: str) -> list[Acl]:
+    return [Acl(principal, resource, *name, tuple(operations.split())) for name in names]
+
+
+def written(flow: Flow) -> list[Resource]:
+    """The topics that a flow writes at its target."""
+    topics = resources(flow.topics)
+    if not flow.prefix:
+        return topics
+    if topics == [EVERY]:
+        return [Resource(flow.prefix, "prefixed")]
+    return [Resource(flow.prefix + topic.name, topic.pattern) for topic in topics]
+
+
+def internal_topics(flow: Flow) -> list[Resource]:
+    """MirrorMaker's own topics; all are at the target (offset-syncs.topic.location)."""
+    names = (
+        f"mm2-configs.{flow.source}.internal",
+        f"mm2-offsets.{flow.source}.internal",
+        f"mm2-status.{flow.source}.internal",
+        f"mm2-offset-syncs.{flow.source}.internal",
+        f"{flow.source}.checkpoints.internal",
+        "heartbeats",
+    )
+    return [Resource(name, "literal") for name in names]
+
+
+def resources(patterns: Iterable[str]) -> list[Resource]:
+    """The narrowest resources that cover every name which one of the patterns matches."""
+    found = {resource(pattern) for pattern in patterns}
+    return [EVERY] if EVERY in found else sorted(found)
+
+
+# Characters that stand for themselves, up to one that is repeated or optional.
+_LITERALS = re.compile(r"(?:(?:[a-zA-Z0-9_-]|\\[^a-zA-Z0-9])(?![*+?{]))*")
+
+
+def resource(pattern: str) -> Resource:
+    """Covers every name that a pattern matches. A pattern that is a legal name stands for that name alone."""
+    if LEGAL_NAME.fullmatch(pattern):
+        return Resource(pattern, "literal")
+    literals = "" if "|" in pattern else _LITERALS.match(pattern)[0]  # type: ignore[index]  # always matches
+    if not literals:
+        return EVERY
+    return Resource(re.sub(r"\\(.)", r"\1", literals), "literal" if literals == pattern else "prefixed")

@@ -1,0 +1,52 @@
+"""The check of a whole inventory, before any host is touched: every error in one run, each one sentence."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aqueduct.estate.check import clusters, flows, secrets, sites
+from aqueduct.estate.check.inventory import Finding, Inventory
+from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.check.variables import Roles, check_variables
+
+
+@dataclass(frozen=True)
+class Repository:
+    """What the check knows beside the inventory."""
+
+    roles: Roles
+    defaults: Mapping[str, Any]  # of roles/kafka, as `aqueduct.estate.model` takes them
+    supported_versions: Sequence[str]  # of Kafka
+    is_file: Callable[[str], bool]  # on the controller
+
+
+def check(inventory: Inventory, repository: Repository) -> list[Finding]:
+    """All findings, in the order of files and lines."""
+    return sorted(set(_check(inventory, repository)), key=lambda finding: finding.place)
+
+
+def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
+    yield from sites.check_groups(inventory, repository.roles)
+    yield from check_variables(inventory, repository.roles)
+    yield from clusters.check_versions(inventory, repository.supported_versions)
+    sound = Sound(inventory, repository.roles, repository.defaults)
+    yield from secrets.check_certificates(inventory, sound, repository.is_file)
+    right: list[flows.Mirror] = []
+    for site in inventory.sites:
+        if any(len(inventory.sites_of[host]) > 1 for host in inventory.members(site)):
+            continue  # that was told, and would be told again and again
+        yield from sites.check_site_wide(inventory, site)
+        yield from sites.check_nodes(inventory, site, sound.nodes(site))
+        yield from clusters.check_cluster(inventory, sound, site)
+        arriving = []
+        for mirror in flows.declared_at(inventory, sound, site):
+            faults = list(flows.check_each(inventory, mirror))
+            yield from faults or flows.check_unclear(mirror)
+            arriving += [] if faults else [mirror]
+        own_topics = [str(item.value["name"]) for item in sound.items(site, "kafka_topics")]
+        yield from flows.check_hosts(inventory, site)
+        for mirror in arriving:
+            yield from flows.check_names(mirror, own_topics)
+        yield from flows.check_pairs(arriving)
+        right += arriving
+    yield from flows.check_loops(right)

@@ -1,0 +1,90 @@
+"""What a site declares of its cluster: topics, replicas, ACLs; and everywhere, the version of Kafka."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from aqueduct.estate.check.inventory import Finding, Inventory, Path
+from aqueduct.estate.check.sound import Item, Sound
+from aqueduct.estate.check.variables import distinct
+from aqueduct.estate.patterns import LEGAL_NAME
+
+
+def check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    hosts, nodes = inventory.members(site, "kafka"), sound.nodes(site)
+    if not hosts:
+        return
+    brokers = sum("broker" in node.roles for node in nodes) if len(nodes) == len(hosts) else 0
+    for item, path, sentence in _topics(site, sound.items(site, "kafka_topics"), brokers):
+        yield inventory.finding(item.host, "kafka_topics", sentence, (item.place, *path))
+    for item, path, sentence in _acls(sound.items(site, "kafka_acls")):
+        yield inventory.finding(item.host, "kafka_acls", sentence, (item.place, *path))
+    if brokers:
+        for variable, sentence in _replicas(site, sound, hosts[0], brokers):
+            yield inventory.finding(hosts[0], variable, sentence)
+
+
+def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[Item, Path, str]]:
+    """`brokers`: how many the site has; 0 where that can't be told."""
+    seen: set[str] = set()
+    taken: dict[
+        str, str
+    ] = {}  # In names of metrics dots become _, so brokers refuse a name that differs in that only.
+    for item in topics:
+        topic, name = item.value, str(item.value["name"])
+        like = taken.setdefault(name.replace(".", "_"), name)
+        if not LEGAL_NAME.fullmatch(name):
+            sentence = f'Kafka takes no topic named "{name}"; use up to 249 letters, digits, dots, - and _.'
+            yield item, ("name",), sentence
+        elif name in seen:
+            yield item, ("name",), f"topic {name} is declared twice at site {site}; leave one of them."
+        elif like != name:
+            yield item, ("name",), f"Kafka takes . and _ for one, so {name} and {like} collide; rename one."
+        seen.add(name)
+        if int(topic["partitions"]) < 1:
+            yield item, ("partitions",), f"topic {name} must have one partition at least; say how many."
+        replicas = int(topic.get("replication_factor", brokers or 1))
+        in_sync = str(topic.get("config", {}).get("min.insync.replicas", 1))
+        if replicas < 1:
+            yield item, ("replication_factor",), f"topic {name} must have one replica at least; say how many."
+        elif brokers and replicas > brokers:
+            yield item, ("replication_factor",), f"topic {name} {_too_many(replicas, brokers)}"
+        elif brokers and in_sync.isdecimal() and int(in_sync) > replicas:
+            yield item, ("config", "min.insync.replicas"), f"topic {name} {_never_acknowledged(replicas)}"
+
+
+def _replicas(site: str, sound: Sound, host: str, brokers: int) -> Iterator[tuple[str, str]]:
+    """The site's defaults against its brokers."""
+    replicas = int(sound.value(host, "kafka_default_replication_factor") or min(3, brokers))
+    if replicas > brokers:
+        yield "kafka_default_replication_factor", f"a topic of site {site} {_too_many(replicas, brokers)}"
+    elif int(sound.value(host, "kafka_min_insync_replicas") or 1) > replicas:
+        yield "kafka_min_insync_replicas", f"a topic of site {site} {_never_acknowledged(replicas)}"
+
+
+def _too_many(replicas: int, brokers: int) -> str:
+    return (
+        f"can't have {replicas} replicas on {brokers} broker{'s' * (brokers != 1)}; lower it, or add brokers."
+    )
+
+
+def _never_acknowledged(replicas: int) -> str:
+    return f"with {replicas} replica{'s' * (replicas != 1)} would take no write with acks=all; lower it."
+
+
+def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, str]]:
+    for item in acls:
+        principal = str(item.value["principal"])
+        if principal.startswith("User:"):
+            name = principal.removeprefix("User:")
+            yield item, ("principal",), f"a principal is the certificate's CN, without User:; write {name}."
+        if item.value["resource"] == "cluster" and item.value["name"] != "kafka-cluster":
+            yield item, ("name",), "the cluster's name is kafka-cluster in every ACL; write that."
+
+
+def check_versions(inventory: Inventory, supported: Sequence[str]) -> Iterator[Finding]:
+    """Only versions whose digests the repository has. With an archive, the inventory gives the digest."""
+    for host, name, value in distinct(inventory):
+        is_version = name in ("kafka_version", "mirror_maker_version") and isinstance(value, str | float)
+        from_archive = inventory.hosts[host].get("artifact_kafka_source") == "archive"
+        if is_version and not from_archive and str(value) not in supported:
+            sentence = f"Kafka {value} is not supported; take {' or '.join(supported)}."
+            yield inventory.finding(host, name, sentence)

@@ -1,0 +1,193 @@
+"""Flows: does each come from somewhere, does none come back, and who else writes the topics it writes?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
+from aqueduct.estate.check.sound import Item, Sound
+from aqueduct.estate.languages import EVERYTHING, Language, shortest, words
+from aqueduct.estate.model import Flow
+from aqueduct.estate.patterns import PatternError, language, names
+
+VARIABLE = "mirror_maker_flows"
+
+# What MirrorMaker 2 never mirrors (ReplicationPolicy.isInternalTopic).
+INTERNAL = names([r"__.*", r"\..*", r"mm2.*\.internal", r".*\.checkpoints\.internal"])
+
+
+@dataclass(frozen=True, eq=False)
+class Mirror:
+    """A flow, where it is declared, and the topics that it reads and writes."""
+
+    inventory: Inventory
+    item: Item
+    flow: Flow
+
+    @cached_property
+    def reads(self) -> Language:
+        read = names(self.flow.topics, self.flow.topics_exclude) - INTERNAL
+        if self.flow.prefix:
+            # DefaultReplicationPolicy sees by its prefixes that a topic came from the target, and leaves it.
+            from_target = words([f"{self.flow.target}."]) + EVERYTHING
+            read -= from_target | EVERYTHING + words(["."]) + from_target
+        return read
+
+    @cached_property
+    def writes(self) -> Language:
+        return self.written(self.reads)
+
+    def written(self, read: Language) -> Language:
+        """The names that topics get at the target."""
+        return words([self.flow.prefix]) + read
+
+    def finding(self, sentence: str, path: Path = (), is_warning: bool = False) -> Finding:
+        return self.inventory.finding(
+            self.item.host, VARIABLE, sentence, (self.item.place, *path), is_warning
+        )
+
+
+def declared_at(inventory: Inventory, sound: Sound, site: str) -> list[Mirror]:
+    return [Mirror(inventory, item, Flow.of(site, item.value)) for item in sound.items(site, VARIABLE)]
+
+
+def check_each(inventory: Inventory, mirror: Mirror) -> Iterator[Finding]:
+    """One flow by itself."""
+    source, target = mirror.flow.source, mirror.flow.target
+    if source not in inventory.sites:
+        remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")
+        yield mirror.finding(f"there is no site {source}; {remedy}", ("source",))
+    elif source == target:
+        yield mirror.finding(f"site {target} would mirror itself; name another site.", ("source",))
+    elif not inventory.members(source, "kafka"):
+        sentence = f"site {source} has no Kafka; put its brokers into the group kafka."
+        yield mirror.finding(sentence, ("source",))
+    for path, pattern in _patterns(mirror):
+        try:
+            language(pattern)
+        except PatternError as error:
+            yield mirror.finding(f"{pattern} does not compile: {error}; mend it.", path)
+        if "," in pattern:
+            yield mirror.finding(
+                f"MirrorMaker takes {pattern} apart at its comma; write it without one.", path
+            )
+    header = mirror.flow.header or "name=value"
+    if header.startswith("=") or "=" not in header:
+        yield mirror.finding(f'"{header}" is no header with its value; write name=value.', ("header",))
+
+
+def _patterns(mirror: Mirror) -> Iterator[tuple[Path, str]]:
+    for key in ("topics", "topics_exclude", "groups", "groups_exclude"):
+        for index, pattern in enumerate(getattr(mirror.flow, key)):
+            yield (key, index), str(pattern)
+
+
+def check_unclear(mirror: Mirror) -> Iterator[Finding]:
+    for path, pattern in _patterns(mirror):
+        with suppress(PatternError):
+            if path[0] in ("topics", "topics_exclude") and language(pattern) is None:
+                sentence = (
+                    f"what {pattern} matches can't be told, so loops and collisions over it stay unseen; "
+                    "try to do without look-around, flags, back-references and possessive quantifiers."
+                )
+                yield mirror.finding(sentence, path, is_warning=True)
+
+
+def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
+    """Flows without hosts, and hosts without flows."""
+    hosts = inventory.members(site, "mirror_maker")
+    declaring = [host for host in inventory.members(site) if inventory.hosts[host].get(VARIABLE)]
+    if hosts and not declaring:
+        sentence = f"no flow arrives at site {site}; declare one, or take {some(hosts)} out of mirror_maker."
+        yield inventory.finding(hosts[0], VARIABLE, sentence)
+    if declaring and not hosts:
+        sentence = f"site {site} has no host to run its flows; put one into the group mirror_maker."
+        yield inventory.finding(declaring[0], VARIABLE, sentence)
+
+
+def check_names(mirror: Mirror, own_topics: Sequence[str]) -> Iterator[Finding]:
+    """Names that are taken at the target: by its own topics, by MirrorMaker's heartbeats."""
+    flow = mirror.flow
+    for topic in own_topics if flow.prefix else ():
+        if topic in mirror.writes:
+            sentence = (
+                f"site {flow.target} has a topic {topic} of its own, into which this flow would write; "
+                "rename it, or exclude it here."
+            )
+            yield mirror.finding(sentence)
+    for index, topic in enumerate(() if flow.prefix else flow.topics):
+        if topic.endswith("heartbeats") and topic in mirror.reads:
+            sentence = (
+                f"MirrorMaker takes {topic} for heartbeats and would name it {flow.source}.{topic}; "
+                "set naming to prefix, or rename the topic."
+            )
+            yield mirror.finding(sentence, ("topics", index))
+
+
+def check_pairs(arriving: Sequence[Mirror]) -> Iterator[Finding]:
+    """Two flows of a site that write one topic: meant where both keep names, but then no group can follow."""
+    for one, other in combinations(arriving, 2):
+        source, target = one.flow.source, one.flow.target
+        if source == other.flow.source:
+            sentence = (
+                f"site {target} mirrors {source} twice, but has one service for it; make one flow of them."
+            )
+            yield other.finding(sentence, ("source",))
+            continue
+        topic = shortest(one.writes & other.writes)
+        if topic and (one.flow.prefix or other.flow.prefix):
+            sentence = (
+                f"this flow and the one from {source} would both write topic {topic} of {target}, "
+                "which neither says; exclude it from one of them."
+            )
+            yield other.finding(sentence)
+        elif topic:
+            yield from (_groups(*pair, topic) for pair in ((one, other), (other, one)) if pair[0].flow.groups)
+
+
+def _groups(mirror: Mirror, beside: Mirror, topic: str) -> Finding:
+    sentence = (
+        f"topic {topic} comes from {beside.flow.source}, too, so a position in it at {mirror.flow.source} "
+        "is none here, and groups would skip records; set naming to prefix, or leave out groups."
+    )
+    return mirror.finding(sentence, ("groups",))
+
+
+MOST_WAYS = 10_000  # looked at from one flow; nobody follows an estate that has more
+
+
+def check_loops(mirrors: Sequence[Mirror]) -> Iterator[Finding]:
+    """Ways through the estate on which records come back to a flow that has carried them."""
+    leaving: dict[str, list[Mirror]] = {}
+    for mirror in mirrors:
+        leaving.setdefault(mirror.flow.source, []).append(mirror)
+    told: set[frozenset[Mirror]] = set()
+    for start in mirrors:
+        # Where all flows prefix, MirrorMaker itself sees to it that nothing comes back.
+        way, topic = ((), "") if start.flow.prefix else _way_back(start, leaving)
+        if way and frozenset(way) not in told:
+            told.add(frozenset(way))
+            sites = " -> ".join([*(step.flow.source for step in way), start.flow.source])
+            sentence = (
+                f"topic {topic} would go {sites} and round without end; "
+                "exclude it from one of these flows, or set naming to prefix in all of them."
+            )
+            yield start.finding(sentence)
+
+
+def _way_back(start: Mirror, leaving: Mapping[str, Sequence[Mirror]]) -> tuple[tuple[Mirror, ...], str]:
+    """A shortest way on which a topic that `start` carries comes back to it, and its name then; or empty."""
+    ways: list[tuple[tuple[Mirror, ...], Language]] = [((start,), start.writes)]
+    seen = {(start.flow.target, start.writes)}
+    for way, arriving in ways:  # grows meanwhile: breadth first
+        for step in leaving.get(way[-1].flow.target, ()):
+            if step is start and (topic := shortest(arriving & start.reads)):
+                return way, topic
+            carried = step.written(arriving & step.reads)
+            state = (step.flow.target, carried)
+            if state not in seen and len(ways) < MOST_WAYS and shortest(carried):
+                seen.add(state)
+                ways.append(((*way, step), carried))
+    return (), ""

@@ -1,0 +1,105 @@
+"""An inventory as the checks see it: what was written, and where."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+from aqueduct.estate.model import SITE_PREFIX, Groups, site_names
+
+Path = tuple[str | int, ...]  # from a variable's value to a part of it
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A value that a template makes and that can't be known before the play runs. No check judges it."""
+
+    undefined: str = ""  # the variable that the template uses and that nobody sets, where that is the reason
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, as one sentence that names the remedy."""
+
+    where: str  # file:line, or the file alone
+    what: str  # a variable and the way to the wrong part of it, mirror_maker_flows[0].source; a host; a group
+    sentence: str
+    is_warning: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}: {self.sentence}"
+
+    @property
+    def place(self) -> tuple[str, int, str]:
+        file, _, line = self.where.rpartition(":")
+        return (file, int(line), str(self)) if line.isdecimal() else (self.where, 0, str(self))
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """`hosts`: each host's variables that are ours, rendered where they hold templates."""
+
+    groups: Groups
+    hosts: Mapping[str, Mapping[str, Any]]
+    declarations: Mapping[str, str]  # of each host: file:line that declares it
+    origin: Callable[[object], str | None]  # file:line where a value, or a key, was written
+
+    @cached_property
+    def sites(self) -> list[str]:
+        return site_names(self.groups)
+
+    @cached_property
+    def sites_of(self) -> dict[str, list[str]]:
+        """The sites of every host that has one; more than one is an error."""
+        found: dict[str, list[str]] = {}
+        for site in self.sites:
+            for host in self.groups[SITE_PREFIX + site]:
+                found.setdefault(host, []).append(site)
+        return found
+
+    def members(self, site: str, service: str | None = None) -> list[str]:
+        """Hosts of a site, or those of them that run a service."""
+        hosts = self.groups.get(SITE_PREFIX + site, ())
+        serving = set(hosts if service is None else self.groups.get(service, ()))
+        return [host for host in hosts if host in serving]
+
+    def where(self, host: str, variable: str, path: Path = ()) -> str:
+        """File and line of a part of a variable; of what is around it, where that can't be told."""
+        value: Any = self.hosts[host]
+        found = None
+        for step in (variable, *path):
+            if isinstance(value, Mapping) and step in value:
+                key = next(key for key in value if key == step)
+                value = value[step]
+                found = self.origin(value) or self.origin(key) or found
+            elif isinstance(step, int) and isinstance(value, Sequence):
+                value = value[step]
+                found = self.origin(value) or found
+        return found or self.declared(host)
+
+    def declared(self, host: str) -> str:
+        return self.declarations.get(host) or "the inventory"
+
+    def finding(
+        self, host: str, variable: str, sentence: str, path: Path = (), is_warning: bool = False
+    ) -> Finding:
+        steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+        return Finding(self.where(host, variable, path), variable + steps, sentence, is_warning)
+
+    def group_finding(self, group: str, sentence: str, is_warning: bool = False) -> Finding:
+        name = next(name for name in self.groups if name == group)
+        where = self.origin(name) or next(map(self.declared, self.groups[group]), "the inventory")
+        return Finding(where, group, sentence, is_warning)
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
+    """The remedy for a word that is not known."""
+    close = get_close_matches(word, known, n=1, cutoff=0.8)
+    return f"did you mean {close[0]}?" if close else otherwise
+
+
+def some(names: Sequence[str]) -> str:
+    """`a, b and c`; of many, the first three and a count."""
+    shown = [*names[:3], f"{len(names) - 3} more"] if len(names) > 4 else list(names)
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

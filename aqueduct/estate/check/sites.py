@@ -1,0 +1,83 @@
+"""Groups, sites and their Kafka nodes: does every host stand in one place, and can each cluster form?"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
+from aqueduct.estate.check.sound import SITE_WIDE
+from aqueduct.estate.check.variables import Roles
+from aqueduct.estate.model import SITE_PREFIX, Node
+
+# A site's name is a cluster alias of MirrorMaker 2, where a dot separates names, and a part of principals.
+LEGAL_SITE = re.compile(r"[a-zA-Z0-9_-]+")
+
+
+def check_groups(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
+    yield from _hosts(inventory, roles)
+    for site in inventory.sites:
+        if not LEGAL_SITE.fullmatch(site):
+            sentence = (
+                "a site's name becomes part of names in Kafka; rename it with letters, digits, - and _ only."
+            )
+            yield inventory.group_finding(SITE_PREFIX + site, sentence)
+    known = [*roles.services, *(SITE_PREFIX + site for site in inventory.sites)]
+    for group in sorted(set(inventory.groups) - {*known, "all", "ungrouped"}):
+        if guess := did_you_mean(group, known, ""):
+            sentence = f"no role has this group, so nothing is deployed for it; {guess}"
+            yield inventory.group_finding(group, sentence, is_warning=True)
+
+
+def _hosts(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
+    for host, sites in inventory.sites_of.items():
+        if len(sites) > 1:
+            groups = some([SITE_PREFIX + site for site in sites])
+            yield Finding(
+                inventory.declared(host), host, f"the host is in {groups}; leave it in one of them."
+            )
+    homeless: dict[str, list[str]] = {}
+    for service in roles.services:
+        for host in inventory.groups.get(service, ()):
+            if host not in inventory.sites_of:
+                homeless.setdefault(host, []).append(service)
+    for host, services in homeless.items():
+        sentence = (
+            f"the host is in {some(services)} but in no site; put it into one group {SITE_PREFIX}<name>."
+        )
+        yield Finding(inventory.declared(host), host, sentence)
+
+
+def check_site_wide(inventory: Inventory, site: str) -> Iterator[Finding]:
+    for variable, service in SITE_WIDE.items():
+        first, *others = inventory.members(site, service) or [""]
+        for host in others:
+            if inventory.hosts[host].get(variable) != inventory.hosts[first].get(variable):
+                remedy = f"set it once, in group_vars/{SITE_PREFIX}{site}.yml."
+                yield inventory.finding(host, variable, f"{host} has it otherwise than {first}; {remedy}")
+                break
+
+
+def check_nodes(inventory: Inventory, site: str, nodes: Sequence[Node]) -> Iterator[Finding]:
+    """A site's nodes against each other. `nodes`: those whose variables are right."""
+    first_with: dict[int, str] = {}
+    for node in nodes:
+        first = first_with.setdefault(node.node_id, node.host)
+        if first != node.host:
+            sentence = f"{first} of site {site} has {node.node_id} already; give {node.host} another number."
+            yield inventory.finding(node.host, "kafka_node_id", sentence)
+    if not nodes or len(nodes) < len(inventory.members(site, "kafka")):
+        return  # without the others, whose faults were told, the rest can't be judged
+    count = Counter(role for node in nodes for role in node.roles)
+    for role in ("controller", "broker"):
+        if not count[role]:
+            sentence = f"site {site} has no {role}; let kafka_roles of one host at least name {role}."
+            yield inventory.finding(nodes[0].host, "kafka_roles", sentence)
+    # A warning, for this is where one stands on the day that one machine of three has died.
+    if count["controller"] and count["controller"] % 2 == 0:
+        fewer, more = count["controller"] - 1, count["controller"] + 1
+        host = next(node.host for node in nodes if "controller" in node.roles)
+        sentence = (
+            f"the {count['controller']} controllers of site {site} bear no more failures than {fewer} would; "
+            f"make it {fewer} or {more}."
+        )
+        yield inventory.finding(host, "kafka_roles", sentence, is_warning=True)

@@ -1,0 +1,62 @@
+"""What of an inventory is right by itself. Checks that compare things with each other look only at this."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from aqueduct.estate.check.inventory import Inventory
+from aqueduct.estate.check.variables import Roles, is_sound
+from aqueduct.estate.model import Node, read_node
+
+# A site's variables that are the same on all hosts of a service.
+SITE_WIDE = {"kafka_topics": "kafka", "kafka_acls": "kafka", "mirror_maker_flows": "mirror_maker"}
+
+_NODE = (
+    "kafka_node_id",
+    "kafka_roles",
+    "kafka_rack",
+    "kafka_port",
+    "kafka_controller_port",
+    "kafka_advertised_host",
+)
+
+
+class Item(NamedTuple):
+    """An item of a list that a site declares, and where: a host that has the list, the place in it."""
+
+    host: str
+    place: int
+    value: Mapping[str, Any]
+
+
+class Sound:
+    def __init__(self, inventory: Inventory, roles: Roles, defaults: Mapping[str, Any]) -> None:
+        self._inventory = inventory
+        self._specs = roles.variables
+        self._defaults = defaults
+
+    def value(self, host: str, variable: str) -> Any:
+        """A host's value; None where it is not set, not right or not known."""
+        value = self._inventory.hosts[host].get(variable)
+        return value if variable in self._specs and is_sound(value, self._specs[variable]) else None
+
+    def nodes(self, site: str) -> list[Node]:
+        """A site's Kafka nodes, without those whose own variables are wrong or unknown."""
+        found = []
+        for host in self._inventory.members(site, "kafka"):
+            set_here = [name for name in _NODE if name in self._inventory.hosts[host]]
+            values = {name: self.value(host, name) for name in set_here}
+            if "kafka_node_id" in values and None not in values.values():
+                found.append(read_node(host, values, self._defaults))
+        return found
+
+    def items(self, site: str, variable: str) -> Iterator[Item]:
+        """The right items of a site-wide list, as the first host that has it declares them."""
+        hosts = self._inventory.members(site, SITE_WIDE[variable]) or self._inventory.members(site)
+        host = next((host for host in hosts if variable in self._inventory.hosts[host]), None)
+        if host is None or variable not in self._specs:
+            return
+        value = self._inventory.hosts[host][variable]
+        spec = {"type": "dict", "options": self._specs[variable]["options"]}
+        for place, item in enumerate(value if isinstance(value, list | tuple) else ()):
+            if is_sound(item, spec):
+                yield Item(host, place, item)

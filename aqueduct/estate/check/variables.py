@@ -1,0 +1,166 @@
+"""Every variable of ours against the roles' argument_specs: is it known, and has it the right type and keys?
+
+Ansible's own validation converts what it checks, and the role then uses what was not converted:
+`topics: flights` passes as a list of one, and is taken apart letter by letter. So here nothing is converted.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from aqueduct.estate.check.inventory import Finding, Inventory, Path, Unknown, did_you_mean, some
+
+Spec = Mapping[str, Any]  # an option of argument_specs: type, elements, choices, options, required
+
+# Variables that a release took away: what to do instead. An entry stays for two minor releases.
+REMOVED: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the roles declare. A variable begins with its role's name, less an internal role's underscore."""
+
+    options: Mapping[str, Mapping[str, Spec]]  # role: variable: spec
+
+    @cached_property
+    def variables(self) -> dict[str, Spec]:
+        return {name: spec for options in self.options.values() for name, spec in options.items()}
+
+    @cached_property
+    def prefixes(self) -> tuple[str, ...]:
+        return tuple(sorted({role.lstrip("_") + "_" for role in self.options}))
+
+    @cached_property
+    def services(self) -> list[str]:
+        """Roles that a host takes by being in the group of that name."""
+        return sorted(role for role in self.options if not role.startswith("_"))
+
+
+def check_variables(
+    inventory: Inventory, roles: Roles, removed: Mapping[str, str] = REMOVED
+) -> Iterator[Finding]:
+    for host, name, value in distinct(inventory):
+        for path, sentence in _faults_of(name, value, roles, removed):
+            yield inventory.finding(host, name, sentence, path)
+    for role in roles.services:
+        for name in (name for name, spec in roles.options[role].items() if spec.get("required")):
+            missing = [host for host in inventory.groups.get(role, ()) if name not in inventory.hosts[host]]
+            if missing:
+                sentence = f"it has no default, and {some(missing)} must have it; set it."
+                yield Finding(inventory.declared(missing[0]), name, sentence)
+
+
+def distinct(inventory: Inventory) -> Iterator[tuple[str, str, Any]]:
+    """Each value once, with a host that has it: hosts of a group share the object that its file gave them."""
+    seen = set()
+    for host, variables in inventory.hosts.items():
+        for name, value in variables.items():
+            if (name, id(value)) not in seen:
+                seen.add((name, id(value)))
+                yield host, name, value
+
+
+def _faults_of(name: str, value: Any, roles: Roles, removed: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    if name in removed:
+        yield (), f"this variable was removed: {removed[name]}"
+    elif name not in roles.variables:
+        prefix = max((prefix for prefix in roles.prefixes if name.startswith(prefix)), key=len)
+        remedy = f"names that begin with {prefix} are those of Aqueduct's roles, so rename it."
+        yield (), f"no role has this variable; {did_you_mean(name, roles.variables, remedy)}"
+    elif isinstance(value, Unknown):
+        if _must_be_set(value.undefined, roles):
+            remedy = "set it, and where it is a secret, in a vault."
+            yield (), f"it uses {value.undefined}, which nothing sets; {remedy}"
+    else:
+        yield from faults(value, roles.variables[name])
+
+
+def _must_be_set(name: str, roles: Roles) -> bool:
+    """Whether the inventory has to set it: neither is it a role's, which has a default, nor Ansible's."""
+    others = ("ansible_", "playbook_", "role_", "_")
+    return name != "" and name not in roles.variables and not name.startswith(others)
+
+
+def is_sound(value: Any, spec: Spec) -> bool:
+    """Whether a value is known, and right in all its parts."""
+    return not isinstance(value, Unknown) and next(faults(value, spec), None) is None
+
+
+def faults(value: Any, spec: Spec, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """The parts of a value that its spec does not allow, each with a sentence."""
+    kind = spec.get("type", "str")
+    if value is None:
+        yield path, "it is empty; give it a value or delete the line."
+    elif not fits(value, kind):
+        yield path, f"it must be {_KINDS[kind]}, not {_shown(value, spec)}."
+    elif kind == "list":
+        element = {**spec, "type": spec.get("elements", "raw")}
+        for index, item in enumerate(value):
+            yield from faults(item, element, (*path, index))
+    elif kind == "dict" and "options" in spec:
+        yield from _faults_of_keys(value, spec["options"], path)
+    elif "choices" in spec and value not in spec["choices"]:
+        choices = [str(choice) for choice in spec["choices"]]
+        remedy = did_you_mean(str(value), choices, "choose one of them.")
+        yield path, f"{value} is not one of {', '.join(choices)}; {remedy}"
+
+
+def _faults_of_keys(
+    value: Mapping[str, Any], options: Mapping[str, Spec], path: Path
+) -> Iterator[tuple[Path, str]]:
+    for key, item in value.items():
+        if key in options:
+            yield from faults(item, options[key], (*path, key))
+        else:
+            remedy = did_you_mean(str(key), options, f"known are {', '.join(options)}.")
+            yield (*path, key), f"there is no such key; {remedy}"
+    for key, option in options.items():
+        if option.get("required") and key not in value:
+            yield path, f"the key {key} is missing; add it."
+
+
+_KINDS = {
+    "bool": "true or false",
+    "dict": "a mapping",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list",
+    "path": "a path",
+    "str": "a text",
+}
+
+
+def fits(value: Any, kind: str) -> bool:
+    """Whether a value has a type of argument_specs. Numbers may be text, as `--extra-vars` gives them."""
+    match kind:
+        case "bool":
+            return isinstance(value, bool)
+        case "dict":
+            return isinstance(value, Mapping)
+        case "list":
+            return isinstance(value, Sequence) and not isinstance(value, str)
+        case "int" | "float" if isinstance(value, str):
+            return value.removeprefix("-").replace(".", "", int(kind == "float")).isdecimal()
+        case "int":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "float":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "str" | "path":
+            return isinstance(value, str | int | float) and not isinstance(value, bool)
+    return True
+
+
+def _shown(value: Any, spec: Spec) -> str:
+    if spec.get("no_log"):
+        return "what it is"
+    match value:
+        case bool():
+            return str(value).lower()
+        case Mapping():
+            return "a mapping"
+        case str():
+            return f'the text "{value if len(value) <= 40 else value[:37] + "..."}"'
+        case Sequence():
+            return "a list"
+    return str(value)

@@ -1,0 +1,256 @@
+"""Patterns of topic names as MirrorMaker 2 takes them: Java regular expressions that must match a whole name.
+
+`compile_pattern` refuses what `java.util.regex.Pattern` surely refuses. `language` says which names a pattern
+matches, or None where that can't be told without Java: look-around, back-references, possessive quantifiers,
+flags, nested character classes.
+"""
+
+import re
+import string
+from collections.abc import Sequence
+from functools import cache
+
+from aqueduct.estate.languages import (
+    ALPHABET,
+    EMPTY_NAME,
+    EVERYTHING,
+    NOTHING,
+    Language,
+    characters,
+    repeat,
+    words,
+)
+
+LEGAL_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
+LONGEST_NAME = 249
+
+_WORD = string.ascii_letters + string.digits + "_"
+_CLASSES = {"d": string.digits, "w": _WORD, "s": "", "h": "", "v": ""}
+_PROPERTIES = {
+    **dict.fromkeys(("Lower", "Ll", "IsLl", "javaLowerCase"), string.ascii_lowercase),
+    **dict.fromkeys(("Upper", "Lu", "IsLu", "javaUpperCase"), string.ascii_uppercase),
+    **dict.fromkeys(("Alpha", "L", "IsL", "IsAlphabetic"), string.ascii_letters),
+    **dict.fromkeys(("Digit", "N", "Nd", "IsDigit"), string.digits),
+    "Alnum": string.ascii_letters + string.digits,
+    "Punct": "._-",
+    "ASCII": ALPHABET,
+}
+
+
+class PatternError(ValueError):
+    """The pattern does not compile; the text says why, without a full stop."""
+
+
+class _Beyond(Exception):
+    """Java takes it, or may; which names it matches is not told here."""
+
+
+@cache
+def language(pattern: str) -> Language | None:
+    """The names that `pattern` matches; None where it can't be told. Raises PatternError.
+
+    A pattern that is a legal name stands for that name alone: its dots mean dots, as its writer meant and as
+    the mirror's ACL has it (see `aqueduct.estate.acls`).
+    """
+    if LEGAL_NAME.fullmatch(pattern):
+        return words([pattern])
+    try:
+        return _Parser(pattern).parse()
+    except _Beyond:
+        return None
+
+
+class _Parser:
+    """Recursive descent over the part of Java's syntax that is regular."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def parse(self) -> Language:
+        language = self.alternatives()
+        if self.at < len(self.text):
+            raise PatternError("a closing parenthesis has no opening one")
+        return language
+
+    def peek(self, expected: str) -> bool:
+        return self.text.startswith(expected, self.at)
+
+    def take(self, expected: str) -> bool:
+        found = self.peek(expected)
+        self.at += len(expected) * found
+        return found
+
+    def match(self, regex: str) -> re.Match[str] | None:
+        found = re.compile(regex).match(self.text, self.at)
+        if found:
+            self.at = found.end()
+        return found
+
+    def alternatives(self) -> Language:
+        language = self.sequence()
+        while self.take("|"):
+            language |= self.sequence()
+        return language
+
+    def sequence(self) -> Language:
+        language = EMPTY_NAME
+        while self.at < len(self.text) and not self.peek("|") and not self.peek(")"):
+            language += self.quantified(self.atom())
+        return language
+
+    def quantified(self, language: Language) -> Language:
+        if self.take("*"):
+            language = repeat(language)
+        elif self.take("+"):
+            language += repeat(language)
+        elif self.take("?"):
+            language |= EMPTY_NAME
+        elif not self.peek("{"):
+            return language
+        while counted := self.match(r"\{(\d+)(,?)(\d*)\}"):
+            least = int(counted[1])
+            most = least if not counted[2] else int(counted[3]) if counted[3] else None
+            if most is not None and most < least:
+                raise PatternError(f"the repetition {counted[0]} ends below its beginning")
+            language = _times(language, least, most)
+        if self.peek("{"):
+            raise PatternError("a repetition in braces is not {n}, {n,} or {n,m}")
+        if self.take("+"):
+            raise _Beyond  # possessive: gives nothing back
+        self.take("?")  # reluctant: matches the same whole names
+        return language
+
+    def atom(self) -> Language:
+        character = self.text[self.at]
+        self.at += 1
+        match character:
+            case "(":
+                return self.group()
+            case "[":
+                return self.character_class()
+            case "\\":
+                return self.escape()
+            case ".":
+                return characters(ALPHABET)
+            case "^" if self.at == 1:
+                return EMPTY_NAME
+            case "$" if self.at == len(self.text):
+                return EMPTY_NAME
+            case "*" | "+" | "?":
+                raise PatternError(f"nothing stands before {character} that could be repeated")
+            case "{" if not self.match(r"\d+(,\d*)?\}"):
+                raise PatternError("nothing stands before { that could be repeated")
+            case "^" | "$" | "{":
+                raise _Beyond
+        return characters(character)
+
+    def group(self) -> Language:
+        if self.take("?") and not self.match(r":|<[a-zA-Z][a-zA-Z0-9]*>"):
+            if self.match(r"[=!>]|<[=!]|[idmsuxU]*(-[idmsuxU]*)?[:)]"):
+                raise _Beyond
+            raise PatternError("after (? stands nothing that Java knows")
+        language = self.alternatives()
+        if not self.take(")"):
+            raise PatternError("an opening parenthesis has no closing one")
+        return language
+
+    def escape(self) -> Language:
+        if self.at == len(self.text):
+            raise PatternError("it ends in a lone backslash")
+        if self.take("Q"):
+            end = self.text.find("\\E", self.at)
+            quoted = self.text[self.at :] if end < 0 else self.text[self.at : end]
+            self.at += len(quoted) + (0 if end < 0 else 2)
+            if self.peek("*") or self.peek("+") or self.peek("?") or self.peek("{"):
+                raise _Beyond  # it repeats the last character alone
+            return words([quoted]) if quoted else EMPTY_NAME
+        return characters(self.escaped())
+
+    def escaped(self) -> str:
+        """The characters that an escape stands for; a single one where it stands for itself."""
+        character = self.text[self.at]
+        self.at += 1
+        if character.lower() in _CLASSES:
+            known = _CLASSES[character.lower()]
+            return known if character.islower() else "".join(set(ALPHABET) - set(known))
+        if character in "pP":
+            named = self.match(r"\{(\w+)\}|(\w)")
+            if not named or (named[1] or named[2]) not in _PROPERTIES:
+                raise _Beyond
+            known = _PROPERTIES[named[1] or named[2]]
+            return known if character == "p" else "".join(set(ALPHABET) - set(known))
+        if character in "xu":
+            code = self.match(r"[0-9a-fA-F]{2}" if character == "x" else r"[0-9a-fA-F]{4}")
+            if not code:
+                raise _Beyond
+            return chr(int(code[0], 16))
+        if character in "tnrfae":
+            return "\t"  # whichever it is, no name has it
+        if character in "0123456789bBAzZGXRkNc":
+            raise _Beyond
+        if character in string.ascii_letters:
+            raise PatternError(f"Java knows no escape \\{character}")
+        return character
+
+    def character_class(self) -> Language:
+        negated = self.take("^")
+        chosen: set[str] = set()
+        first = True
+        while first or not self.peek("]"):
+            if self.at >= len(self.text):
+                raise PatternError("an opening square bracket has no closing one")
+            if self.peek("[") or self.peek("&&") or self.peek("\\Q"):
+                raise _Beyond
+            chosen.update(self.class_item())
+            first = False
+        self.take("]")
+        return characters(set(ALPHABET) - chosen if negated else chosen)
+
+    def class_item(self) -> str:
+        low = self.class_character()
+        if not self.match(r"-(?![\]\[])"):
+            return low
+        if self.at >= len(self.text):
+            raise PatternError("an opening square bracket has no closing one")
+        high = self.class_character()
+        if len(low) != 1 or len(high) != 1:
+            raise _Beyond
+        if high < low:
+            raise PatternError(f"the range {low}-{high} ends below its beginning")
+        return "".join(character for character in ALPHABET if low <= character <= high)
+
+    def class_character(self) -> str:
+        character = self.text[self.at]
+        self.at += 1
+        if character != "\\":
+            return character
+        if self.at == len(self.text):
+            raise PatternError("it ends in a lone backslash")
+        return self.escaped()
+
+
+def _times(language: Language, least: int, most: int | None) -> Language:
+    """`language` that many times; `most` None: without end."""
+    if most is None or most > LONGEST_NAME or language.kind == "repeat":
+        counted = EMPTY_NAME if most == 0 else repeat(language)
+    else:
+        counted = EMPTY_NAME
+        for _ in range(least, most):
+            counted = EMPTY_NAME | language + counted
+    for _ in range(min(least, LONGEST_NAME + 1)):
+        counted = language + counted
+    return counted
+
+
+def names(include: Sequence[str], exclude: Sequence[str] = ()) -> Language:
+    """The names that a flow with these patterns carries, without those of which that can't be told."""
+    # Plain names become one tree; one by one, ten thousand of them would not.
+    chosen = words(pattern for pattern in include if LEGAL_NAME.fullmatch(pattern))
+    for pattern in include:
+        if not LEGAL_NAME.fullmatch(pattern):
+            chosen |= language(pattern) or NOTHING
+    for pattern in exclude:
+        excluded = language(pattern)
+        chosen -= EVERYTHING if excluded is None else excluded
+    return chosen - EMPTY_NAME

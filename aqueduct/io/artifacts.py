@@ -1,0 +1,264 @@
+"""What the hosts need and can't fetch themselves, fetched once on the controller, checked, packed and cached.
+
+Two artifacts: Kafka's jars (one tar with a `libs/` folder) and a wheelhouse (one tar with wheels and the
+requirements to install). Every download is checked against a lock file in the repository, and cached jars
+are checked again at every use.
+"""
+
+import fcntl
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from aqueduct.errors import Failed, Refused
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A checked file in the cache; `fetched` is False when it was there already."""
+
+    path: Path
+    fetched: bool
+
+
+def kafka_jars(
+    *,
+    version: str,
+    source: str,
+    coordinates: list[str],
+    archive_url: str | None,
+    archive_sha256: str | None,
+    lock: str,
+    cache: str,
+) -> Artifact:
+    """Fetch the jars of one Kafka version from Maven's repository or a vendor's archive, and pack them."""
+    wanted = _read_lock(Path(lock))
+    target = Path(cache) / f"kafka-{version}.tar"
+    with _exclusive(target):
+        if target.exists():
+            _check_jars(_digests_in_tar(target), wanted, target, lock)
+            return Artifact(target, fetched=False)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            jars = Path(scratch) / "libs"
+            if source == "maven":
+                _fetch_from_maven(coordinates, jars)
+            else:
+                _fetch_archive(str(archive_url), str(archive_sha256), jars)
+            _check_jars({p.name: _sha256(p) for p in jars.iterdir()}, wanted, jars, lock)
+            _pack(target, {f"libs/{p.name}": p for p in jars.iterdir()})
+    return Artifact(target, fetched=True)
+
+
+def wheelhouse(*, lock: str, python: str, cache: str) -> Artifact:
+    """Download the wheels of one lock file for one Python of the hosts ("3.11"), and pack them.
+
+    pip checks every download against the lock. A package without a wheel (PySpark) is built here once.
+    The name of the archive holds the digest of the lock file, so a changed pin is a new archive.
+    """
+    lock_file = Path(lock)
+    digest = _sha256(lock_file)[:12]
+    target = Path(cache) / f"wheels-{lock_file.stem}-py{python}-{digest}.tar"
+    with _exclusive(target):
+        if target.exists():
+            return Artifact(target, fetched=False)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            wheels = Path(scratch)
+            _pip(
+                ["download", "--no-deps", "--require-hashes", "--requirement", lock, "--dest", scratch]
+                + ["--python-version", python, *_platforms()],
+                f"the packages of {lock_file.name} for Python {python}",
+            )
+            for sdist in wheels.glob("*.tar.gz"):
+                _pip(
+                    ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", scratch, str(sdist)],
+                    f"a wheel of {sdist.name}",
+                )
+                sdist.unlink()
+            # Without digests: what is packed was checked just now, and a wheel built here has its own.
+            names = Path(scratch) / "requirements.txt"
+            names.write_text(
+                "".join(
+                    line.split()[0] + "\n" for line in lock_file.read_text().splitlines() if "==" in line[:80]
+                )
+            )
+            _pack(target, {p.name: p for p in wheels.iterdir()})
+    return Artifact(target, fetched=True)
+
+
+def own_wheel(*, repository: str, cache: str) -> Artifact:
+    """Build Aqueduct's own wheel, its version carrying a digest of its sources and of the locks (PEP 440).
+
+    So a host that has this version has exactly these sources, with the packages that they were tested with.
+    """
+    root = Path(repository)
+    sources = sorted(p for part in ("aqueduct", "spark_apps") for p in (root / part).rglob("*.py"))
+    sources.append(root / "pyproject.toml")
+    digest = hashlib.sha256()
+    for path in [*sources, *sorted((root / "locks").glob("*.txt"))]:
+        digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    version = f"{(root / 'VERSION').read_text().strip()}+{digest.hexdigest()[:12]}"
+    target = Path(cache) / f"aqueduct-{version}-py3-none-any.whl"
+    with _exclusive(target):
+        if target.exists():
+            return Artifact(target, fetched=False)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            tree = Path(scratch) / "tree"
+            for path in sources:
+                copy = tree / path.relative_to(root)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, copy)
+            (tree / "VERSION").write_text(version)
+            _pip(
+                ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", scratch, str(tree)],
+                "Aqueduct's own wheel",
+            )
+            os.replace(next(Path(scratch).glob("*.whl")), target)
+    return Artifact(target, fetched=True)
+
+
+@contextmanager
+def _exclusive(target: Path) -> Iterator[None]:
+    """One process at a time makes an artifact; the others wait and find it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{target}.lock", "w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _read_lock(lock: Path) -> dict[str, str]:
+    if not lock.exists():
+        raise Refused(
+            f"There is no lock file {lock}: this version's digests are not known; "
+            "use a version that artifacts/ lists, or add its digests there."
+        )
+    pairs = (line.split() for line in lock.read_text().splitlines() if line.strip())
+    return {name: digest for digest, name in pairs}
+
+
+def _check_jars(found: dict[str, str], wanted: dict[str, str], where: Path, lock: str) -> None:
+    problems = [
+        f"{name} {'is missing' if name not in found else 'has another digest'}"
+        for name in wanted
+        if found.get(name) != wanted[name]
+    ] + [f"{name} is not in the lock" for name in found.keys() - wanted.keys()]
+    if problems:
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise Failed(
+            f"{where} does not match {lock}: {', '.join(sorted(problems)[:3])}{more}. "
+            "Nothing was installed; remove the file from the cache and run again, "
+            "and if it happens again, find out who changed it."
+        )
+
+
+def _fetch_from_maven(coordinates: list[str], destination: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise Refused(
+            "Maven (mvn) is not on this controller: install it (apt-get install maven), "
+            "or set artifact_kafka_source to archive."
+        )
+    dependencies = "".join(
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
+            *(escape(part) for part in coordinate.split(":"))
+        )
+        for coordinate in coordinates
+    )
+    with tempfile.TemporaryDirectory() as project:
+        pom = Path(project) / "pom.xml"
+        pom.write_text(
+            '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+            "<groupId>aqueduct</groupId><artifactId>kafka</artifactId><version>1</version>"
+            f"<dependencies>{dependencies}</dependencies></project>"
+        )
+        _run(
+            [maven, "--quiet", "--batch-mode", "--file", str(pom), "dependency:copy-dependencies"]
+            + [f"-DoutputDirectory={destination}", "-DincludeScope=runtime"],
+            "fetch Kafka's jars with Maven",
+            "see that this controller reaches a Maven repository (a mirror goes into ~/.m2/settings.xml)",
+        )
+
+
+def _fetch_archive(url: str, sha256: str, destination: Path) -> None:
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline controllers)
+            content: bytes = answer.read()
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        raise Failed(f"Could not read {url}: {error}; check artifact_kafka_archive_url.") from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise Failed(
+            f"{url} has SHA-256 {found}, but artifact_kafka_archive_sha256 says {sha256}: "
+            "nothing was installed; find out which of the two is wrong."
+        )
+    destination.mkdir()
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        for member in archive:
+            path = Path(member.name)
+            stream = archive.extractfile(member) if path.parent.name == "libs" and path.suffix == ".jar" else None
+            if stream:
+                (destination / path.name).write_bytes(stream.read())
+
+
+def _digests_in_tar(path: Path) -> dict[str, str]:
+    with tarfile.open(path) as archive:
+        return {
+            Path(member.name).name: hashlib.sha256(stream.read()).hexdigest()
+            for member in archive
+            if (stream := archive.extractfile(member))
+        }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _pack(target: Path, files: dict[str, Path]) -> None:
+    """Write a tar that depends on names and contents only, and appears under its name when it is whole."""
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = member.mtime = 0
+        member.uname = member.gname = "root"
+        member.mode = 0o644
+        return member
+
+    partial = target.with_suffix(".partial")
+    with tarfile.open(partial, "w") as archive:
+        for name in sorted(files):
+            archive.add(files[name], name, filter=plain)
+    os.replace(partial, target)
+
+
+def _platforms() -> list[str]:
+    """Wheels that run on Debian 12 (glibc 2.36) and newer, of this controller's architecture."""
+    machine = os.uname().machine
+    return [
+        word
+        for platform in ("2_34", "2_28", "2_27", "2_17", "2_12", "2_5")
+        for word in ("--platform", f"manylinux_{platform}_{machine}")
+    ] + ["--platform", f"manylinux2014_{machine}", "--platform", "any"]
+
+
+def _pip(arguments: list[str], what: str) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    _run([*pip, *arguments], f"get {what} with pip", "see that this controller reaches a Python package index")
+
+
+def _run(command: list[str], what: str, remedy: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip().splitlines()
+        errors = [line for line in said if "ERROR" in line] or said or ["it said nothing"]
+        raise Failed(f"Could not {what}: {errors[0].strip()} — {remedy}.")

@@ -1,0 +1,379 @@
+"""Kafka's admin API, through kafka-python: it is pure Python, so every host can have it.
+
+Where kafka-python's admin methods drop what is needed (an error's message, an operation that it has no name
+for) the request goes through its protocol layer.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+
+from kafka import KafkaAdminClient
+from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError, KafkaTimeoutError, RetriableError, UnknownTopicOrPartitionError, for_code
+from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from aqueduct import acls, topics
+from aqueduct.client_config import ClientConfig
+from aqueduct.cluster import Cluster, Partition, Quorum
+from aqueduct.errors import Failed, Refused
+from aqueduct.wording import count, some
+
+POLL_SECONDS = 0.5
+SETTLE_SECONDS = 60  # for a change that the controller accepted to be seen by brokers
+
+# A KRaft controller refuses requests that make over 10,000 metadata records (MAX_RECORDS_PER_USER_OP).
+RECORDS_PER_REQUEST = 5_000
+RESOURCES_PER_REQUEST = 1_000
+
+# The positions are Kafka's codes (org.apache.kafka.common.acl and .resource).
+_RESOURCES = ["unknown", "any", "topic", "group", "cluster", "transactional_id", "delegation_token", "user"]
+_PATTERNS = ["unknown", "any", "match", "literal", "prefixed"]
+_PERMISSIONS = ["unknown", "any", "deny", "allow"]
+_OPERATIONS = ["unknown", "any", "all", "read", "write", "create", "delete", "alter", "describe"]
+_OPERATIONS += ["cluster_action", "describe_configs", "alter_configs", "idempotent_write"]
+_OPERATIONS += ["create_tokens", "describe_tokens", "two_phase_commit"]
+
+T = TypeVar("T")
+
+
+@contextmanager
+def connect(bootstrap_servers: str, config: ClientConfig, timeout_seconds: float = 30) -> "Iterator[Admin]":
+    """An Admin of the cluster at `bootstrap_servers` ("host:port,..."); Failed if no broker answers in time.
+
+    An answer is waited for as long again, 30 s at most. An error that the cluster answers ends the block as
+    Failed, too.
+    """
+    with _LastFailure() as last_failure:
+        try:
+            client = KafkaAdminClient(
+                bootstrap_servers=bootstrap_servers.split(","),
+                bootstrap_timeout_ms=int(timeout_seconds * 1000),
+                request_timeout_ms=int(min(timeout_seconds, 30) * 1000),
+                reconnect_backoff_max_ms=1000,  # a broker that is being started is found soon
+                metadata_max_age_ms=1000,  # and so are its address and the others'
+                **config.kafka_python(),
+            )
+        except (KafkaError, OSError, ValueError) as error:
+            raise Failed(
+                f"No Kafka broker to be reached at {bootstrap_servers} within {timeout_seconds:g} s "
+                f"({last_failure.error or error}); see that it runs and that the client's TLS settings fit."
+            ) from error
+    try:
+        with answering(bootstrap_servers):
+            yield Admin(client)
+    finally:
+        client.close()
+
+
+@contextmanager
+def answering(bootstrap_servers: str) -> Iterator[None]:
+    """Make a KafkaError of this cluster a sentence, Failed."""
+    try:
+        yield
+    except KafkaError as error:
+        said = str(error).rstrip(".")
+        raise Failed(f"The cluster at {bootstrap_servers} refused or did not answer: {said}.") from error
+
+
+class Admin:
+    """What Aqueduct asks of a cluster and does to it. A KafkaError is made a sentence by `connect`."""
+
+    def __init__(self, client: KafkaAdminClient) -> None:
+        self.client = client
+
+    def send(self, request: Any, node_id: int | None = None) -> Any:
+        """The response to one request of kafka-python's protocol layer, from any broker or a certain one."""
+        manager = self.client._manager
+        return manager.run(manager.send, request, node_id)
+
+    # The cluster as a whole
+
+    def cluster(self) -> Cluster:
+        """What one broker knows of the cluster, and the active controller of its quorum, now."""
+        metadata = self.send(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        registered = self.client.describe_cluster()["brokers"]
+        partitions = (
+            Partition(
+                topic=topic.name,
+                number=partition.partition_index,
+                leader=partition.leader_id if partition.leader_id >= 0 else None,
+                replicas=tuple(partition.replica_nodes),
+                in_sync=tuple(partition.isr_nodes),
+            )
+            for topic in metadata.topics
+            for partition in topic.partitions
+        )
+        return Cluster(
+            cluster_id=metadata.cluster_id,
+            brokers=frozenset(b["broker_id"] for b in registered if not b.get("is_fenced")),
+            fenced=frozenset(b["broker_id"] for b in registered if b.get("is_fenced")),
+            partitions=tuple(partitions),
+            quorum=self._quorum(),
+        )
+
+    def _quorum(self) -> Quorum:
+        # Not Metadata's or DescribeCluster's controller: in KRaft that is any broker (KIP-590).
+        try:
+            [topic] = self.client.describe_metadata_quorum()["topics"]
+        except RetriableError:  # the brokers forward the question to the active controller, and there is none
+            return Quorum(None, {}, {})
+        [state] = topic["partitions"]
+        nodes = state["current_voters"] + state["observers"]
+        caught_up = {node["replica_id"]: node["last_caught_up_timestamp"] for node in nodes}
+        now = caught_up.get(state["leader_id"], 0)
+
+        def behind(replicas: list[dict[str, Any]]) -> dict[int, int | None]:
+            ids = (replica["replica_id"] for replica in replicas)
+            return {id_: now - caught_up[id_] if caught_up[id_] >= 0 else None for id_ in ids}
+
+        leader = state["leader_id"] if state["leader_id"] >= 0 else None
+        return Quorum(leader, behind(state["current_voters"]), behind(state["observers"]))
+
+    def silence(self, node_id: int) -> list[str]:
+        """Why this very broker does not answer at the address that it advertises; empty if it does."""
+        try:
+            self.send(MetadataRequest(topics=[]), node_id)
+        except KafkaError as error:
+            return [f"Broker {node_id} does not answer at the address that it advertises ({error})."]
+        return []
+
+    def min_in_sync(self, names: Iterable[str]) -> dict[str, int]:
+        """`min.insync.replicas` that holds for each topic: its own, else the cluster's."""
+        key = "min.insync.replicas"
+        found = self._configs({name: [key] for name in names}, "all")
+        if gone := sorted(name for name, config in found.items() if key not in config):
+            raise UnknownTopicOrPartitionError(some(gone))
+        return {name: int(config[key]) for name, config in found.items()}
+
+    def wait(self, problems: Callable[[Cluster], Sequence[str]], seconds: float) -> Cluster:
+        """The cluster once it has no more problems; Failed with what is left of them when the time is up."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                cluster = self.cluster()
+                left = problems(cluster)
+                if not left:
+                    return cluster
+            except RetriableError as error:
+                left = [f"The cluster does not answer: {error}."]
+            if time.monotonic() > deadline:
+                raise Failed(f"Waited {seconds:g} s: {' '.join(left)}")
+            time.sleep(POLL_SECONDS)
+
+    # Topics
+
+    def find_topics(self, declared: Iterable[topics.Declared]) -> dict[str, topics.Actual]:
+        """Those of the declared topics that exist, with the overrides whose keys are declared."""
+        keys = {topic.name: list(topic.config) for topic in declared}
+        found = {}
+        for names in _batches(keys, RESOURCES_PER_REQUEST):
+            asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+            response = self.send(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+            found.update({topic.name: topic.partitions for topic in response.topics if not topic.error_code})
+        configs = self._configs({name: keys[name] for name in found if keys[name]}, "modified")
+        return {
+            name: topics.Actual(
+                partitions=len(partitions),
+                replication_factors=frozenset(len(p.replica_nodes) for p in partitions),
+                config=configs.get(name, {}),
+                without_leader=sum(p.leader_id < 0 for p in partitions),
+            )
+            for name, partitions in found.items()
+        }
+
+    def apply_topics(self, plan: topics.Plan, *, check_only: bool = False) -> None:
+        """Let the controller check the whole plan, then do it; Refused, with nothing done, for a mistake."""
+        if refused := self._alter_topics(plan, validate_only=True):
+            raise Refused(f"The controller refuses {some(refused)}. Nothing was changed.")
+        if not check_only and (refused := self._alter_topics(plan, validate_only=False)):
+            raise Failed(f"The controller refused {some(refused)}; the rest was done.")
+
+    def _alter_topics(self, plan: topics.Plan, *, validate_only: bool) -> list[str]:
+        refused = []
+        for some_topics in _batches(plan.create, RECORDS_PER_REQUEST, lambda t: t.partitions + len(t.config)):
+            response = self.client.create_topics(
+                {topic.name: _creation(topic) for topic in some_topics},
+                validate_only=validate_only,
+                raise_errors=False,
+            )
+            refused += _refusals(
+                (f"topic {t['name']}", t["error_code"], t["error_message"]) for t in response["topics"]
+            )
+        for growing in _batches(plan.grow.items(), RECORDS_PER_REQUEST, lambda item: item[1]):
+            grown = self.client.create_partitions(
+                dict(growing), validate_only=validate_only, raise_errors=False
+            )
+            refused += _refusals((f"topic {t.name}", t.error_code, t.error_message) for t in grown.results)
+        for altering in _batches(plan.alter.items(), RECORDS_PER_REQUEST, lambda item: len(item[1])):
+            resources = [
+                ConfigResource(ConfigResourceType.TOPIC, name, _alterations(config))
+                for name, config in altering
+            ]
+            outcome = self.client.alter_configs(
+                resources, validate_only=validate_only, raise_on_unknown=False, incremental=True
+            )
+            refused += [f"topic {name} ({said})" for name, said in outcome["topic"].items() if said != "OK"]
+        return refused
+
+    def await_topics(self, declared: Collection[topics.Declared]) -> None:
+        """Return when the topics are known as declared and each of their partitions has a leader."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        pending = list(declared)
+        while pending:
+            actual = self.find_topics(pending)
+            unsettled = topics.plan(pending, actual).touched()
+            unsettled |= {name for name, topic in actual.items() if topic.without_leader}
+            pending = [topic for topic in pending if topic.name in unsettled]
+            if pending and time.monotonic() > deadline:
+                raise Failed(
+                    f"{count(len(pending), 'topic')} not ready {SETTLE_SECONDS} s after the change: "
+                    f"{some(sorted(unsettled))}; see whether all brokers run."
+                )
+            time.sleep(POLL_SECONDS if pending else 0)
+
+    def _configs(self, keys: Mapping[str, list[str]], which: str) -> dict[str, dict[str, str]]:
+        """Settings by topic and key; `which`: "all" that hold, or "modified" ones, the topics' own."""
+        found: dict[str, dict[str, str]] = {}
+        for names in _batches(keys, RESOURCES_PER_REQUEST):
+            resources = [ConfigResource(ConfigResourceType.TOPIC, name, keys[name]) for name in names]
+            answer = self.client.describe_configs(resources, config_filter=which)
+            for name, config in answer.get("topic", {}).items():
+                found[name] = {
+                    key: entry["value"]
+                    for key, entry in config.items()
+                    if which == "all" or entry["config_source"] == "DYNAMIC_TOPIC_CONFIG"
+                }
+        return found
+
+    # ACLs
+
+    def list_acls(self) -> frozenset[acls.Acl]:
+        """Every ACL of the cluster."""
+        response = self.send(
+            DescribeAclsRequest(
+                resource_type_filter=_RESOURCES.index("any"),
+                resource_name_filter=None,
+                pattern_type_filter=_PATTERNS.index("any"),
+                principal_filter=None,
+                host_filter=None,
+                operation=_OPERATIONS.index("any"),
+                permission_type=_PERMISSIONS.index("any"),
+                min_version=3,  # with resources of type user
+            )
+        )
+        if response.error_code:
+            raise for_code(response.error_code)(response.error_message)
+        return frozenset(
+            acls.Acl(
+                principal=acl.principal,
+                resource=_RESOURCES[resource.resource_type],
+                name=resource.resource_name,
+                pattern=_PATTERNS[resource.pattern_type],
+                operation=_OPERATIONS[acl.operation],
+                host=acl.host,
+                permission=_PERMISSIONS[acl.permission_type],
+            )
+            for resource in response.resources
+            for acl in resource.acls
+        )
+
+    def apply_acls(self, plan: acls.Plan) -> None:
+        """Grant, then revoke, so that no right is missing between; return when the brokers know it."""
+        refused = []
+        for added in _batches(plan.add, RESOURCES_PER_REQUEST):
+            creations = [
+                CreateAclsRequest.AclCreation(
+                    resource_type=_RESOURCES.index(acl.resource),
+                    resource_name=acl.name,
+                    resource_pattern_type=_PATTERNS.index(acl.pattern),
+                    principal=acl.principal,
+                    host=acl.host,
+                    operation=_OPERATIONS.index(acl.operation),
+                    permission_type=_PERMISSIONS.index(acl.permission),
+                )
+                for acl in added
+            ]
+            response = self.send(CreateAclsRequest(creations=creations))
+            results = zip(added, response.results, strict=True)
+            refused += _refusals((str(acl), r.error_code, r.error_message) for acl, r in results)
+        for removed in _batches(plan.remove, RESOURCES_PER_REQUEST):
+            filters = [
+                DeleteAclsRequest.DeleteAclsFilter(
+                    resource_type_filter=_RESOURCES.index(acl.resource),
+                    resource_name_filter=acl.name,
+                    pattern_type_filter=_PATTERNS.index(acl.pattern),
+                    principal_filter=acl.principal,
+                    host_filter=acl.host,
+                    operation=_OPERATIONS.index(acl.operation),
+                    permission_type=_PERMISSIONS.index(acl.permission),
+                )
+                for acl in removed
+            ]
+            response = self.send(DeleteAclsRequest(filters=filters))
+            results = zip(removed, response.filter_results, strict=True)
+            refused += _refusals((str(acl), r.error_code, r.error_message) for acl, r in results)
+        if refused:
+            raise Failed(f"The controller refused {count(len(refused), 'ACL')}: {some(refused)}.")
+        self._await_acls(plan)
+
+    def _await_acls(self, plan: acls.Plan) -> None:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not (set(plan.add) <= (found := self.list_acls()) and found.isdisjoint(plan.remove)):
+            if time.monotonic() > deadline:
+                raise Failed(f"The broker does not know the new ACLs {SETTLE_SECONDS} s after they were set.")
+            time.sleep(POLL_SECONDS)
+
+
+class _LastFailure(logging.Handler):
+    """Why connecting failed: kafka-python logs that, and raises only a timeout."""
+
+    error: Exception | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for argument in record.args or ():
+            if isinstance(argument, Exception) and not isinstance(argument, KafkaTimeoutError):
+                self.error = argument
+
+    def __enter__(self) -> Self:
+        logging.getLogger("kafka.net.manager").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("kafka.net.manager").removeHandler(self)
+
+
+def _creation(topic: topics.Declared) -> dict[str, Any]:
+    return {
+        "num_partitions": topic.partitions,
+        "replication_factor": topic.replication_factor or -1,
+        "configs": {key: value for key, value in topic.config.items() if value is not None},
+    }
+
+
+def _alterations(config: topics.Overrides) -> dict[str, tuple[AlterConfigOp, str | None]]:
+    return {
+        key: (AlterConfigOp.DELETE if value is None else AlterConfigOp.SET, value)
+        for key, value in config.items()
+    }
+
+
+def _refusals(results: Iterable[tuple[str, int, str | None]]) -> list[str]:
+    return [f"{what} ({message or for_code(code).__name__})" for what, code, message in results if code]
+
+
+def _batches(items: Iterable[T], limit: int, weight: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
+    """The items in order, in lists that weigh `limit` together at most; a heavier item goes alone."""
+    batch: list[T] = []
+    weighs = 0
+    for item in items:
+        if batch and weighs + weight(item) > limit:
+            yield batch
+            batch, weighs = [], 0
+        batch.append(item)
+        weighs += weight(item)
+    if batch:
+        yield batch

@@ -1,0 +1,41 @@
+"""Ranges of offsets, and how the work of reading them is shared out."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+
+@dataclass(frozen=True)
+class Range:
+    """Offsets `start` to `stop`, exclusive, of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+def split(whole: Range, at_most: int) -> list[Range]:
+    """Neighbouring ranges of nearly equal length, none longer than `at_most` offsets, none empty."""
+    parts = -(-len(whole) // at_most)
+    edges = [whole.start + len(whole) * i // parts for i in range(parts + 1)] if parts else []
+    return [replace(whole, start=start, stop=stop) for start, stop in pairwise(edges)]
+
+
+def shares(ranges: Iterable[Range], offsets: int) -> Iterator[tuple[Range, ...]]:
+    """The ranges in groups for one reader each: of at most so many offsets, or a single range; no partition
+    is twice in one."""
+    share: dict[tuple[str, int], Range] = {}
+    total = 0
+    for each in ranges:
+        place = each.topic, each.partition
+        if share and (place in share or total + len(each) > offsets):
+            yield tuple(share.values())
+            share, total = {}, 0
+        share[place] = each
+        total += len(each)
+    if share:
+        yield tuple(share.values())

@@ -1,0 +1,149 @@
+"""What reconcile compares: a fingerprint of each record, and a digest of a sequence of them.
+
+The digest of the fingerprints f1 ... fn is the polynomial f1 B^(n-1) + ... + fn over the integers modulo the
+prime 2^61 - 1 (Karp and Rabin). Digests of neighbouring parts join to the digest of the whole, so a partition
+can be split over tasks anywhere. Two different sequences have the same digest once in 2^60 or so by chance;
+no protection against somebody who makes records for that purpose.
+"""
+
+import marshal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, compress, product, repeat
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+PRIME = (1 << 61) - 1
+BASE = 0x0E4C8F2A9B7D3561  # any number below the prime would do
+LOG_APPEND_TIME = 2  # librdkafka's number of the timestamp type
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplying by an odd number loses nothing
+
+Header = tuple[str, bytes]
+Fingerprints = NDArray[np.uint64]
+
+
+class Message(Protocol):
+    """What is used of confluent-kafka's Message."""
+
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def headers(self) -> list[tuple[str, bytes | None]] | None: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def offset(self) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records of one partition in their order, as parallel arrays of length n."""
+
+    contents: Fingerprints  # of key, value and headers
+    times: NDArray[np.int64]  # milliseconds since 1970
+    offsets: NDArray[np.int64]
+    append_times: int  # so many times are the broker's own (LogAppendTime)
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], header: Header | None = None) -> "Records":
+        """Those of the messages that carry the header, or all.
+
+        Marshal writes a type and a length before each field, so null, empty and neighbouring fields are told
+        apart, and does it in C. Version 2 is the last without references, which differ between equal objects.
+        """
+        fields = [(m.key(), m.value(), m.headers()) for m in messages]
+        if header:
+            keep = [header in (headers or ()) for _, _, headers in fields]
+            fields = list(compress(fields, keep))
+            messages = list(compress(messages, keep))
+        encoded = (xxh3_64_intdigest(marshal.dumps(field, 2)) for field in fields)
+        times = np.array([m.timestamp() for m in messages], np.int64).reshape(-1, 2)
+        return cls(
+            contents=np.fromiter(encoded, np.uint64, len(fields)),
+            times=times[:, 1],
+            offsets=np.fromiter((m.offset() for m in messages), np.int64, len(messages)),
+            append_times=int((times[:, 0] == LOG_APPEND_TIME).sum()),
+        )
+
+    def fingerprints(self, with_times: bool) -> Fingerprints:
+        """One number for each record; without times, records that differ only there have the same."""
+        if not with_times:
+            return self.contents
+        mixed: Fingerprints = self.contents + self.times.astype(np.uint64) * _ODD
+        # Not a plain sum: else two records that swapped their times would have the same sum of fingerprints.
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * _ODD
+        return mixed ^ (mixed >> np.uint64(29))
+
+
+@dataclass(frozen=True)
+class Digest:
+    """Of a sequence of fingerprints; `a + b` is the digest of a's sequence followed by b's."""
+
+    records: int = 0
+    ordered: int = 0  # the polynomial
+    unordered: int = 0  # the sum: the same for the same records in another order
+
+    @classmethod
+    def of(cls, fingerprints: Fingerprints) -> "Digest":
+        digest = cls()
+        for start in range(0, len(fingerprints), _BLOCK):
+            block = fingerprints[start : start + _BLOCK]
+            ordered = _dot(block, _powers()[_BLOCK - len(block) :])
+            unordered = _dot(block, np.ones_like(block))
+            digest += cls(len(block), ordered % PRIME, unordered % PRIME)
+        return digest
+
+    def __add__(self, other: "Digest") -> "Digest":
+        moved = self.ordered * pow(BASE, other.records, PRIME)
+        return Digest(
+            self.records + other.records,
+            (moved + other.ordered) % PRIME,
+            (self.unordered + other.unordered) % PRIME,
+        )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read of one range: digests with and without the records' times; joins as digests do."""
+
+    timed: Digest = Digest()
+    untimed: Digest = Digest()
+    append_times: int = 0
+
+    @classmethod
+    def of(cls, records: Records) -> "Reading":
+        timed, untimed = (Digest.of(records.fingerprints(with_times)) for with_times in (True, False))
+        return cls(timed, untimed, records.append_times)
+
+    def __add__(self, other: "Reading") -> "Reading":
+        return Reading(
+            self.timed + other.timed,
+            self.untimed + other.untimed,
+            self.append_times + other.append_times,
+        )
+
+    @property
+    def records(self) -> int:
+        return self.timed.records
+
+
+_BLOCK = 1 << 14
+
+
+@cache
+def _powers() -> Fingerprints:
+    """BASE^(n-1), ..., BASE, 1 modulo PRIME, for n = _BLOCK."""
+    powers = accumulate(repeat(BASE, _BLOCK - 1), lambda power, base: power * base % PRIME, initial=1)
+    return np.fromiter(powers, np.uint64, _BLOCK)[::-1]
+
+
+def _dot(a: Fingerprints, b: Fingerprints) -> int:
+    """The exact sum of the products of 64-bit numbers: in limbs of 21 bits no sum over _BLOCK overflows."""
+    limbs = product(enumerate(_limbs(a)), enumerate(_limbs(b)))
+    return sum(int(x @ y) << 21 * (i + j) for (i, x), (j, y) in limbs)
+
+
+def _limbs(numbers: Fingerprints) -> list[Fingerprints]:
+    low = np.uint64((1 << 21) - 1)
+    return [numbers & low, numbers >> np.uint64(21) & low, numbers >> np.uint64(42)]

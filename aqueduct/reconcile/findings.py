@@ -1,0 +1,137 @@
+"""What is told of a reconciliation: sentences, a table, and the report's JSON."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from aqueduct.client_config import End
+from aqueduct.reconcile.flow import Flow
+from aqueduct.reconcile.verdict import Verdict
+from aqueduct.wording import count, some
+
+ROWS = 50  # a person is shown so many; the report has all
+
+
+def sentences(flow: Flow, verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str]]:
+    """Each topic that is absent, and each lane that is unequal: its name, and a sentence about it."""
+    for topic, group in groupby(verdicts, key=lambda verdict: verdict.lane.topic):
+        lanes = list(group)
+        if all(verdict.absent for verdict in lanes):
+            records = count(sum(map(_records_in, lanes)), "record")
+            yield topic, f"{topic}: the target has no such topic; {records} of the source are missing."
+        else:
+            for verdict in lanes:
+                if not verdict.equal:
+                    yield str(verdict.lane), f"{verdict.lane}: {_difference(flow, verdict)}."
+
+
+def notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """What the comparison left out, and why."""
+    untimed = dict.fromkeys(verdict.lane.topic for verdict in verdicts if not verdict.timed)
+    if untimed:
+        yield f"Times were not compared in {some(untimed)}: the target's brokers set them (LogAppendTime)."
+    if not all(verdict.ordered for verdict in verdicts):
+        yield "Several sources are merged: the order within each was checked, and there is none between them."
+
+
+def table(flow: Flow, verdicts: Sequence[Verdict]) -> str:
+    """The lanes; of more than ROWS, only those that are unequal."""
+    shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
+    sources, target = "+".join(map(_address, flow.sources)), _address(flow.target)
+    rows: list[tuple[str, ...]] = [("source", "target", "topic", "partition", "records in", "records out", "equal")]
+    for verdict in shown:
+        numbers = verdict.lane.partition, _records_in(verdict), _records_out(verdict)
+        rows.append(
+            (sources, target, verdict.lane.topic, *map(str, numbers), "yes" if verdict.equal else "NO")
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        names = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=False)]
+        others = [cell.rjust(width) for cell, width in zip(row[3:], widths[3:], strict=True)]
+        lines.append("  ".join(names + others))
+    return "\n".join(lines)
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    unequal = sum(not verdict.equal for verdict in verdicts)
+    records = f"{sum(map(_records_in, verdicts))} records in, {sum(map(_records_out, verdicts))} records out"
+    return f"{count(len(verdicts), 'partition')}, {unequal or 'none'} unequal; {records}."
+
+
+def report(flow: Flow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """The findings of the report: `from` and `to` of what was read are offsets, `to` exclusive; the ranges of
+    records that the other end lacks are inclusive, and only the first ones are named."""
+    return {
+        "order": "partition" if all(verdict.ordered for verdict in verdicts) else "source",
+        "header": flow.header and f"{flow.header[0]}={flow.header[1].decode()}",
+        "partitions": [_partition(flow, verdict) for verdict in verdicts],
+        "left_out": [{"what": what, "why": why} for what, why in sentences(flow, verdicts)],
+    }
+
+
+def _partition(flow: Flow, verdict: Verdict) -> dict[str, Any]:
+    target, *sources = (_end(flow, verdict, number) for number in range(len(flow.ends)))
+    order = verdict.difference and verdict.difference.out_of_order
+    return {
+        "topic": verdict.lane.topic,
+        "partition": verdict.lane.partition,
+        "equal": verdict.equal,
+        "timestamps": verdict.timed,
+        "target": target,
+        "sources": sources,
+        "out_of_order": order and {"source": flow.ends[order[0]].bootstrap_servers, "offset": order[1]},
+    }
+
+
+def _end(flow: Flow, verdict: Verdict, number: int) -> dict[str, Any] | None:
+    read = verdict.lane.ranges[number]
+    if read is None:
+        return None
+    lacking = verdict.unmatched(number)
+    return {
+        "bootstrap_servers": flow.ends[number].bootstrap_servers,
+        "topic": read.topic,
+        "from": read.start,
+        "to": read.stop,
+        "records": verdict.readings[number].records,
+        "missing" if number else "extra": {"records": lacking.records, "ranges": lacking.ranges},
+    }
+
+
+def _difference(flow: Flow, verdict: Verdict) -> str:
+    """What is wrong with an unequal lane, to follow its name."""
+    if verdict.absent:
+        return f"the target has no such partition; {count(_records_in(verdict), 'record')} are missing"
+    if order := verdict.difference and verdict.difference.out_of_order:
+        number, offset = order
+        return f"the same records in another order, first at {_role(flow, number)} offset {offset}"
+    parts = []
+    for number in (*range(1, len(flow.ends)), 0):
+        lacking = verdict.unmatched(number)
+        if lacking.records:
+            other = "target" if number else "source"
+            verb = "is" if lacking.records == 1 else "are"
+            parts.append(
+                f"{count(lacking.records, 'record')} of the {_role(flow, number)} {verb} not in the {other}, "
+                f"first at {_role(flow, number)} offset {lacking.ranges[0][0]}"
+            )
+    return ", and ".join(parts) or "unequal when read first, not when read again: is something deleting there"
+
+
+def _role(flow: Flow, number: int) -> str:
+    """What to call an end: by its address only where there are several of its kind."""
+    return str(flow.ends[number]) if number and len(flow.sources) > 1 else flow.ends[number].role
+
+
+def _address(end: End) -> str:
+    first, *others = end.bootstrap_servers.split(",")
+    return f"{first},..." if others else first
+
+
+def _records_in(verdict: Verdict) -> int:
+    return sum(reading.records for reading in verdict.readings[1:])
+
+
+def _records_out(verdict: Verdict) -> int:
+    return verdict.readings[0].records

@@ -1,0 +1,110 @@
+"""What is compared with what: ends, topics, and lanes.
+
+A lane is a partition of the target together with the partitions of the sources whose records it holds. A
+flow's ends are numbered: 0 is the target, the sources follow.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from aqueduct.client_config import End
+from aqueduct.errors import Refused
+from aqueduct.ranges import Range
+from aqueduct.reconcile.digest import Header
+from aqueduct.wording import some
+
+Place = tuple[str, int]  # topic, partition
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True)
+class Flow:
+    target: End
+    sources: tuple[End, ...]
+    header: Header | None = None  # only records that carry it count, at every end
+
+    @property
+    def ends(self) -> tuple[End, ...]:
+        return self.target, *self.sources
+
+
+@dataclass(frozen=True)
+class Lane:
+    topic: str  # the target's
+    partition: int
+    ranges: tuple[Range | None, ...]  # by the number of the end; None: it has no such partition
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics that were asked for: by name at the source and at the target, or by pattern and prefix."""
+
+    names: Mapping[str, str]
+    pattern: re.Pattern[str] | None = None  # matches whole names at the source, and no internal topic
+    prefix: str = ""
+
+    @classmethod
+    def parse(cls, names: str | None, pattern: str | None, prefix: str = "") -> "Topics":
+        """From `a,b:c` or a regular expression; Refused where it can't be right."""
+        try:
+            return cls(
+                _parse_names(names or "", prefix), None if pattern is None else re.compile(pattern), prefix
+            )
+        except re.error as error:
+            raise Refused(f"The topics' pattern {pattern} does not compile: {error}.") from None
+
+    def choose(self, sources: Iterable[Iterable[str]]) -> dict[str, str]:
+        """Names at the source and at the target; Refused where no source has such a topic."""
+        there = {name for names in sources for name in names}
+        absent = sorted(self.names.keys() - there)
+        if absent:
+            raise Refused(f"No source has a topic {some(absent)} that its client may describe; see --topics.")
+        if self.pattern is None:
+            return dict(self.names)
+        chosen = [
+            name for name in sorted(there) if self.pattern.fullmatch(name) and not name.startswith("__")
+        ]
+        if not chosen:
+            raise Refused(f"No source has a topic whose whole name matches {self.pattern.pattern}.")
+        return {name: self.prefix + name for name in chosen}
+
+
+def _parse_names(text: str, prefix: str) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for each in filter(None, text.split(",")):
+        source, _, target = each.partition(":")
+        target = target or prefix + source
+        for name in (source, target):
+            if not _LEGAL_NAME.fullmatch(name):
+                raise Refused(f"{name!r} in --topics is no name of a topic; write a,b or source:target.")
+        if source in names or target in names.values():
+            raise Refused(f"--topics names {each} twice, or two topics for one target; say it once.")
+        names[source] = target
+    return names
+
+
+def places(names: Mapping[str, str], partitions: Sequence[Mapping[str, int]]) -> list[list[Place]]:
+    """What to ask each end for, given how many partitions its topics have."""
+    by_end = [list(names.values()), *(list(names) for _ in partitions[1:])]
+    return [
+        [(topic, partition) for topic in topics for partition in range(there.get(topic, 0))]
+        for topics, there in zip(by_end, partitions, strict=True)
+    ]
+
+
+def lanes(names: Mapping[str, str], found: Sequence[Mapping[Place, Range]]) -> Iterator[Lane]:
+    """Every partition that any end has; `found` is what each end answered for its places."""
+    for source, target in names.items():
+        for partition in count():
+            ranges = tuple(
+                end.get((source if number else target, partition)) for number, end in enumerate(found)
+            )
+            if not any(each is not None for each in ranges):
+                break
+            yield Lane(target, partition, ranges)

@@ -1,0 +1,81 @@
+"""Filters that tell a role about its site and the rest of the estate. All of it is in `aqueduct.estate`."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleFilterError
+
+from aqueduct.errors import AqueductError
+from aqueduct.estate import acls, model
+
+ROLES = Path(__file__).resolve().parents[2] / "roles"
+
+Json = dict[str, Any]
+
+
+@cache
+def _defaults() -> Json:
+    """What roles/kafka decides where the inventory is silent. Only plain values are used, never templates."""
+    return dict(yaml.safe_load((ROLES / "kafka/defaults/main.yml").read_text()))
+
+
+def site_name(group_names: list[str]) -> str:
+    """`group_names | site_name`: the site of this host."""
+    return model.site_name(group_names)
+
+
+def brokers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | brokers(hostvars, site)`: its brokers, as `aqueduct.estate.model.Node` with `address`."""
+    return [_node(node) for node in _site(groups, hostvars, site).brokers]
+
+
+def controllers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | controllers(hostvars, site)`: the same of its controllers, with `controller_address`."""
+    return [_node(node) for node in _site(groups, hostvars, site).controllers]
+
+
+def bootstrap_servers(groups: model.Groups, hostvars: model.HostVars, site: str) -> str:
+    """`groups | bootstrap_servers(hostvars, site)`: `host:port` of every broker, for clients."""
+    return ",".join(node.address for node in _site(groups, hostvars, site).brokers)
+
+
+def flows(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | flows(hostvars, site)`: the flows that arrive at a site, as `aqueduct.estate.model.Flow`."""
+    return [asdict(flow) for flow in model.read_flows(groups, hostvars, site)]
+
+
+def flow_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | flow_acls(hostvars, site)`: what flows need at a site, as entries of `kafka_acls`."""
+    return [
+        {**asdict(acl), "operations": list(acl.operations)}
+        for acl in acls.flow_acls(site, model.read_all_flows(groups, hostvars))
+    ]
+
+
+def _site(groups: model.Groups, hostvars: model.HostVars, site: str) -> model.Site:
+    return model.read_site(groups, hostvars, _defaults(), site)
+
+
+def _node(node: model.Node) -> Json:
+    return {**asdict(node), "address": node.address, "controller_address": node.controller_address}
+
+
+def _in_ansible(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def filter_function(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except AqueductError as error:
+            raise AnsibleFilterError(str(error)) from error
+
+    return filter_function
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        every = (site_name, brokers, controllers, bootstrap_servers, flows, flow_acls)
+        return {function.__name__: _in_ansible(function) for function in every}

@@ -1,0 +1,90 @@
+#!/usr/bin/python
+"""Ansible module: make a Kafka cluster have the declared ACLs."""
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: kafka_acls
+short_description: Grant and revoke ACLs so that managed principals have exactly the declared ones
+description:
+  - Runs on a host of the cluster. All ACLs go into one call. Every ACL allows, from any host.
+  - Managed are the principals that O(acls) names and those that O(managed_principals) matches. What they
+    have and is not declared is revoked; other principals are left alone.
+options:
+  bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
+  client_config: {description: File of Kafka client properties; no TLS without it., type: path}
+  managed_principals:
+    description: Regular expression, searched in names of principals without C(User:).
+    type: str
+    default: "^(mirror|reconcile|connect|backup)-"
+  acls:
+    description: The ACLs.
+    type: list
+    elements: dict
+    required: true
+    options:
+      principal: {description: Name of the principal without C(User:)., type: str, required: true}
+      resource:
+        description: V(topic), V(group), V(cluster) or V(transactional_id).
+        type: str
+        required: true
+      name: {description: Name of the resource; a cluster's is V(kafka-cluster)., type: str, required: true}
+      pattern:
+        description: Whether the name is the whole name (V(literal)) or its beginning (V(prefixed)).
+        type: str
+        default: literal
+      operations: {description: What is allowed., type: list, elements: str, required: true}
+"""
+
+RETURN = r"""
+granted: {description: The ACLs that came., type: list, returned: success}
+revoked: {description: The ACLs that went., type: list, returned: success}
+"""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "bootstrap_servers": {"type": "str", "required": True},
+            "client_config": {"type": "path"},
+            "managed_principals": {"type": "str", "default": "^(mirror|reconcile|connect|backup)-"},
+            "acls": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "principal": {"type": "str", "required": True},
+                    "resource": {"type": "str", "required": True},
+                    "name": {"type": "str", "required": True},
+                    "pattern": {"type": "str", "default": "literal"},
+                    "operations": {"type": "list", "elements": "str", "required": True},
+                },
+            },
+        },
+        supports_check_mode=True,
+    )
+    from aqueduct import acls, client_config
+    from aqueduct.errors import AqueductError
+    from aqueduct.io import kafka_admin
+
+    given = module.params
+    try:
+        declared = acls.parse(given["acls"])
+        config = client_config.load(given["client_config"])
+        with kafka_admin.connect(given["bootstrap_servers"], config) as admin:
+            plan = acls.plan(declared, admin.list_acls(), given["managed_principals"])
+            if not module.check_mode:
+                admin.apply_acls(plan)
+    except AqueductError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=bool(plan.add or plan.remove),
+        granted=[str(acl) for acl in plan.add],
+        revoked=[str(acl) for acl in plan.remove],
+        diff=acls.diff(plan),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+#!/usr/bin/python
+"""Ansible module: wait until a Kafka node serves, or until it may be stopped."""
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: kafka_ready
+short_description: Wait until a node of a Kafka cluster serves, or until it may be stopped
+description:
+  - Runs on a host of the cluster and changes nothing. When the time is up it fails with what is still wrong.
+  - Without O(node_id), O(no_under_replicated) and O(stopping) it only tells the cluster's state.
+options:
+  bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
+  client_config: {description: File of Kafka client properties; no TLS without it., type: path}
+  timeout_seconds: {description: How long to wait., type: int, default: 120}
+  node_id:
+    description: Wait until this node serves in each of O(roles).
+    type: int
+  roles:
+    description:
+      - A V(broker) serves when it is registered, unfenced and answers at its advertised address, a
+        V(controller) when it leads the quorum or has caught up with it.
+    type: list
+    elements: str
+    choices: [broker, controller]
+    default: [broker]
+  no_under_replicated: {description: Wait until no partition is under-replicated., type: bool, default: false}
+  stopping:
+    description:
+      - Wait until this node may be stopped. Without it no partition may have fewer replicas in sync than its
+        C(min.insync.replicas), and most controllers must be caught up.
+    type: int
+  allow_unavailable:
+    description:
+      - Let O(stopping) pass where something is unavailable whenever that node stops, because topics have no
+        more replicas than C(min.insync.replicas), or there are fewer than three controllers. Otherwise that
+        fails at once.
+    type: bool
+    default: false
+"""
+
+RETURN = r"""
+cluster_id: {description: Id of the cluster., type: str, returned: success}
+brokers: {description: Node ids of the brokers that serve., type: list, returned: success}
+active_controller: {description: Node id of the active controller or null., type: int, returned: success}
+restart_order: {description: All node ids; the active controller is the last., type: list, returned: success}
+under_replicated: {description: Number of under-replicated partitions., type: int, returned: success}
+"""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "bootstrap_servers": {"type": "str", "required": True},
+            "client_config": {"type": "path"},
+            "timeout_seconds": {"type": "int", "default": 120},
+            "node_id": {"type": "int"},
+            "roles": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["broker", "controller"],
+                "default": ["broker"],
+            },
+            "no_under_replicated": {"type": "bool", "default": False},
+            "stopping": {"type": "int"},
+            "allow_unavailable": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    from aqueduct import client_config, rolling
+    from aqueduct import cluster as state
+    from aqueduct.errors import AqueductError, Refused
+    from aqueduct.io import kafka_admin
+
+    given = module.params
+    node, stopping, seconds = given["node_id"], given["stopping"], given["timeout_seconds"]
+
+    def problems(cluster: state.Cluster) -> list[str]:
+        found = []
+        if node is not None and "broker" in given["roles"]:
+            found += state.registration_problems(cluster, node) or admin.silence(node)
+        if node is not None and "controller" in given["roles"]:
+            found += state.controller_problems(cluster, node)
+        if given["no_under_replicated"]:
+            found += state.replication_problems(cluster)
+        if stopping is not None:
+            topics = {partition.topic for partition in rolling.hosted_partitions(cluster, stopping)}
+            min_in_sync = admin.min_in_sync(topics)
+            lost = rolling.unavailable_by_design(cluster, min_in_sync, stopping)
+            if lost and not given["allow_unavailable"]:
+                raise Refused(f"Node {stopping} may not be stopped. {' '.join(lost)}")
+            found += rolling.obstacles(cluster, min_in_sync, stopping)
+        return found
+
+    try:
+        config = client_config.load(given["client_config"])
+        with kafka_admin.connect(given["bootstrap_servers"], config, seconds) as admin:
+            cluster = admin.wait(problems, seconds)
+    except AqueductError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=False,
+        cluster_id=cluster.cluster_id,
+        brokers=sorted(cluster.brokers),
+        active_controller=cluster.quorum.leader,
+        restart_order=rolling.restart_order(cluster),
+        under_replicated=len(cluster.under_replicated()),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+#!/usr/bin/python
+"""Ansible module: make a Kafka cluster have the declared topics."""
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: kafka_topics
+short_description: Create topics, add partitions to them and change their settings
+description:
+  - Runs on a host of the cluster. All topics go into one call.
+  - Nothing is ever deleted, and a topic that has more partitions than declared fails the task. The controller
+    checks everything before anything is changed, in check mode too.
+  - A setting that is not declared stays as it is; one that is declared with the value null is set back to the
+    broker's default.
+  - Another replication factor than the declared one is only warned about.
+options:
+  bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
+  client_config: {description: File of Kafka client properties; no TLS without it., type: path}
+  topics:
+    description: The topics.
+    type: list
+    elements: dict
+    required: true
+    options:
+      name: {description: Name of the topic., type: str, required: true}
+      partitions: {description: Number of partitions., type: int, required: true}
+      replication_factor: {description: By default the broker's., type: int}
+      config: {description: Settings of the topic., type: dict, default: {}}
+"""
+
+RETURN = r"""
+created: {description: Names of the topics that were made., type: list, returned: success}
+grown: {description: Names of the topics that got partitions., type: list, returned: success}
+altered: {description: Names of the topics that got other settings., type: list, returned: success}
+"""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "bootstrap_servers": {"type": "str", "required": True},
+            "client_config": {"type": "path"},
+            "topics": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "partitions": {"type": "int", "required": True},
+                    "replication_factor": {"type": "int"},
+                    "config": {"type": "dict", "default": {}},
+                },
+            },
+        },
+        supports_check_mode=True,
+    )
+    from aqueduct import client_config, topics
+    from aqueduct.errors import AqueductError
+    from aqueduct.io import kafka_admin
+
+    given = module.params
+    try:
+        declared = topics.parse(given["topics"])
+        config = client_config.load(given["client_config"])
+        with kafka_admin.connect(given["bootstrap_servers"], config) as admin:
+            actual = admin.find_topics(declared)
+            plan = topics.plan(declared, actual)
+            admin.apply_topics(plan, check_only=module.check_mode)
+            if not module.check_mode:
+                admin.await_topics([topic for topic in declared if topic.name in plan.touched()])
+    except AqueductError as error:
+        module.fail_json(msg=str(error))
+    for warning in plan.warnings:
+        module.warn(warning)
+    module.exit_json(
+        changed=bool(plan.touched()),
+        created=[topic.name for topic in plan.create],
+        grown=sorted(plan.grow),
+        altered=sorted(plan.alter),
+        diff=topics.diff(plan, actual),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+# Sourced by the other scripts: brings what a fresh Debian 12 or Ubuntu machine lacks, and tells what it does.
+# shellcheck shell=bash
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+export AQUEDUCT_CACHE="${AQUEDUCT_CACHE:-$HOME/.cache/aqueduct}"
+export ANSIBLE_CONFIG="$root/ansible.cfg" PATH="$root/.venv/bin:$PATH"
+
+say() { printf '\n==> [%3ds] %s\n' "$SECONDS" "$*"; }
+
+# One sentence: what, where, and the way on.
+refuse() {
+    printf '\n%s: %s\n' "$(basename "$0")" "$*" >&2
+    exit 2
+}
+
+on_interrupt() {
+    printf '\n%s: interrupted; nothing is broken: run it again and it goes on, or remove the lab with script/lab-down.\n' \
+        "$(basename "$0")" >&2
+    trap - EXIT
+    exit 130
+}
+trap on_interrupt INT
+
+# help FILE: the comment at the top of a script is its help.
+help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$1"; }
+
+# Shows of a playbook what tells progress; all of it when it fails.
+quietly() {
+    local output
+    output=$(mktemp)
+    if "$@" >"$output" 2>&1; then
+        grep -E '^(PLAY \[|[^ ]+ +: ok=)' "$output" | sed -E 's/^PLAY \[(.*)\].*/    \1/; s/^([^ ]+) +: ok=[0-9]+ +changed=([0-9]+).*/      \1: \2 changed/' || true
+    else
+        cat "$output" >&2
+        refuse "'$*' failed; what it said stands above. Mend it and run this again: it goes on where it was."
+    fi
+    rm -f "$output"
+}
+
+is_root() { [[ $EUID -eq 0 ]]; }
+
+have_packages() {
+    local missing=() package
+    for package in "$@"; do
+        dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
+            missing+=("$package")
+    done
+    [[ ${#missing[@]} -eq 0 ]] && return
+    command -v apt-get >/dev/null || refuse "this machine has no apt-get; install ${missing[*]} by its own means and run again."
+    is_root || refuse "${missing[*]} must be installed, which needs root: run 'sudo apt-get install ${missing[*]}', then this again."
+    say "Installing ${missing[*]}"
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } \
+        >"$log" 2>&1 || refuse "could not install ${missing[*]}: $(grep -m1 '^E:' "$log" || tail -n1 "$log"); see that this machine reaches a Debian mirror."
+}
+
+have_engine() {
+    if ! docker info >/dev/null 2>&1; then
+        is_root || refuse "no container engine answers, and only root can start one: start Docker and add yourself to its group, or run this as root."
+        command -v dockerd >/dev/null || have_packages docker.io iptables
+        say "Starting the container engine"
+        if [[ -d /run/systemd/system ]]; then
+            systemctl start docker
+        else
+            setsid dockerd >/var/log/dockerd.log 2>&1 </dev/null &
+        fi
+        local waited=0
+        until docker info >/dev/null 2>&1; do
+            ((++waited <= 60)) || refuse "the container engine did not start within 60 s; its log (/var/log/dockerd.log or journalctl -u docker) says why."
+            sleep 1
+        done
+    fi
+    command -v docker >/dev/null || have_packages docker.io
+}
+
+have_python() {
+    local python wanted
+    python=$(command -v python3.12 || command -v python3.11 || command -v python3 || true)
+    if [[ -z $python ]] || ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        have_packages python3 python3-venv
+        python=$(command -v python3)
+    fi
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        refuse "$python is older than 3.11, which Aqueduct needs; Debian 12 and Ubuntu 24.04 have a newer one."
+    wanted=$("$python" --version; sha256sum locks/controller.txt pyproject.toml)
+    [[ -f .venv/complete && $(<.venv/complete) == "$wanted" ]] && return
+    say "Making the Python environment"
+    "$python" -m venv --clear .venv
+    # uv first, checked against the same lock, because it is several times as fast as pip.
+    awk '/^[a-z]/ {mine = /^uv==/} mine' locks/controller.txt >.venv/uv.txt
+    { .venv/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes --requirement .venv/uv.txt &&
+        .venv/bin/uv pip sync --quiet --python .venv/bin/python --require-hashes locks/controller.txt &&
+        .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .; } >"$log" 2>&1 ||
+        refuse "could not make the Python environment: $(grep -m1 -i error "$log" || tail -n1 "$log"); see that this machine reaches a Python package index."
+    printf '%s' "$wanted" >.venv/complete
+}
+
+# What playbooks, lab and scenarios need.
+have_controller() {
+    log=$(mktemp)
+    have_packages ca-certificates maven
+    have_engine
+    have_python
+}
+
+# PySpark and its like, which only the tests of Spark applications need on the controller: from the hosts' own wheels.
+have_spark() {
+    .venv/bin/python -c 'import pyspark' 2>/dev/null && return
+    say "Adding Spark to the Python environment"
+    local wheels
+    wheels=$(mktemp -d)
+    .venv/bin/python - "$wheels" <<'PY'
+import sys, tarfile
+from aqueduct.io.artifacts import wheelhouse
+import os
+version = f"{sys.version_info.major}.{sys.version_info.minor}"
+made = wheelhouse(lock="locks/spark.txt", python=version, cache=os.environ["AQUEDUCT_CACHE"])
+tarfile.open(made.path).extractall(sys.argv[1], filter="data")
+PY
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --find-links "$wheels" --requirement "$wheels/requirements.txt"
+    rm -r "$wheels"
+}
+
+# Kafka's jars, for the tests that start a broker of their own.
+have_kafka_jars() {
+    export AQUEDUCT_KAFKA_JARS="$AQUEDUCT_CACHE/test-kafka/libs"
+    ansible-playbook playbooks/kafka_jars.yml >/dev/null
+}

@@ -1,0 +1,114 @@
+"""A Spark application that distributes a plain function over small descriptions."""
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import IO
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import RDD, SparkConf, SparkContext
+from pyspark.errors import PySparkException
+
+from aqueduct.errors import Failed
+from aqueduct.wording import count
+from spark_apps.runner import D, R, Runner
+
+PROGRESS_SECONDS = 10.0
+
+
+@contextmanager
+def application(name: str, master: str) -> Iterator[Runner]:
+    """A Runner with a task for each description. `master` is Spark's, such as local[*]."""
+    context = _start(name, master)
+
+    def run(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
+        tasks = context.parallelize(descriptions, max(1, len(descriptions))).map(partial(_attempt, function))
+        with _progress(context, len(descriptions)):
+            results = _collect(tasks)
+        for result in results:
+            if isinstance(result, Failed):
+                raise result
+        return results
+
+    try:
+        yield run
+    finally:
+        context.stop()
+
+
+def _attempt(function: Callable[[D], R], description: D) -> R | Failed:
+    """An error with a sentence is a result: raised, it would come back as the text of a traceback."""
+    try:
+        return function(description)
+    except Failed as error:
+        return error
+
+
+def _collect(tasks: "RDD[R]") -> list[R]:
+    try:
+        return tasks.collect()
+    except Py4JJavaError as error:
+        reason = str(error.java_exception.getMessage())
+        if "PythonException" in reason:
+            raise  # a mistake of ours: the traceback is what helps
+        raise Failed(f"Spark gave up: {reason.splitlines()[0]}") from None
+
+
+@contextmanager
+def _progress(context: SparkContext, tasks: int) -> Iterator[None]:
+    """Says on stderr every now and then how far the job is."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(PROGRESS_SECONDS):
+            tracker = context.statusTracker()
+            stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
+            done = sum(stage.numCompletedTasks for stage in stages)
+            print(f"{done} of {count(tasks, 'task')} done", file=sys.stderr)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _start(name: str, master: str) -> SparkContext:
+    """The JVM's stderr, its log and its workers', goes nowhere but into our sentence if it does not start."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        # The JVM lives for seconds and moves no data: compile little, collect garbage in one thread.
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
+    }
+    if master.startswith("local"):
+        # Needs no name of this host, and is reached by nobody else.
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    conf = SparkConf().setAppName(name).setMaster(master).setAll(list(settings.items()))
+    with tempfile.TemporaryFile("w+") as log:
+        try:
+            with _stderr(log):
+                return SparkContext(conf=conf)
+        except (Py4JError, PySparkException) as error:
+            log.seek(0)
+            lines = log.read().splitlines() or [str(error)]
+            reason = next((line for line in lines if "xception" in line or "rror" in line), lines[-1])
+            raise Failed(f"Spark does not start: {reason}") from None
+
+
+@contextmanager
+def _stderr(log: IO[str]) -> Iterator[None]:
+    """Processes that are started meanwhile write their stderr to the file."""
+    ours = os.dup(2)
+    os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)

@@ -1,0 +1,99 @@
+"""Every broken inventory gets exactly the sentences that stand at its end; the real playbook refuses and accepts.
+
+Most inventories are read by Ansible's own inventory and judged in this process, because a playbook takes two
+seconds.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import init_plugin_loader
+from ansible.vars.hostvars import HostVars
+from ansible.vars.manager import VariableManager
+
+from aqueduct.estate.check import check
+from aqueduct.estate.check.inventory import Finding
+
+ROOT = Path(__file__).resolve().parents[2]
+BROKEN = Path(__file__).parent / "broken_inventories"
+INVENTORIES = [path.name for path in sorted(BROKEN.glob("*.yml"))]
+
+
+@cache
+def action_plugin() -> ModuleType:
+    init_plugin_loader([])
+    spec = importlib.util.spec_from_file_location("check", ROOT / "plugins/action/inventory_check.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def findings(inventory: Path) -> list[Finding]:
+    plugin = action_plugin()
+    loader = DataLoader()
+    manager = InventoryManager(loader, [str(inventory)])
+    hostvars = HostVars(manager, VariableManager(loader, manager), loader)
+    repository = plugin.read_repository(ROOT / "roles", ROOT / "artifacts")
+    return check(plugin.read_inventory(manager.get_groups_dict(), hostvars, repository.roles), repository)
+
+
+def expected(inventory: Path) -> list[str]:
+    lines = inventory.read_text().splitlines()
+    return [line.removeprefix("# ") for line in lines if line.startswith(("# error: ", "# warning: "))]
+
+
+@pytest.mark.parametrize("name", INVENTORIES)
+def test_a_broken_inventory_gets_its_sentences(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(BROKEN)
+    found = [f"{'warning' if one.is_warning else 'error'}: {one}" for one in findings(BROKEN / name)]
+    assert found == expected(BROKEN / name)
+    assert found
+
+
+Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def playbook() -> Playbook:
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [Path(sys.executable).parent / "ansible-playbook", "playbooks/check.yml", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"}
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_the_playbook_refuses_and_prints_each_error_once(playbook: Playbook) -> None:
+    """Whatever --limit and --tags say: the limit here leaves out every host that has a fault."""
+    name = "flow_from_an_unknown_site.yml"
+    done = playbook("-i", str(BROKEN / name), "--limit", "pro1-kafka-1", "--tags", "nothing")
+    assert done.returncode == 2
+    assert "The inventory has 2 errors, and no host was touched." in done.stdout
+    for line in expected(BROKEN / name):
+        assert done.stdout.count(f"{BROKEN.relative_to(ROOT)}/{line.removeprefix('error: ')}\n") == 1
+
+
+def test_a_warning_stops_nothing(playbook: Playbook) -> None:
+    name = "two_controllers.yml"
+    done = playbook("-i", str(BROKEN / name))
+    assert done.returncode == 0
+    (line,) = expected(BROKEN / name)
+    assert line.removeprefix("warning: ").replace(" ", "") in "".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("name", ["lab", "example"])
+def test_the_repository_s_own_inventories_pass(name: str, playbook: Playbook) -> None:
+    done = playbook("-i", f"inventories/{name}")
+    assert done.returncode == 0, done.stdout
+    assert "WARNING" not in done.stderr

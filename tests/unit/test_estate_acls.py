@@ -1,0 +1,149 @@
+"""What a mirror may do: at its source only read and describe, at its target what MirrorMaker 2 needs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.estate.acls import Acl, flow_acls, resource
+from aqueduct.estate.model import Flow
+
+FLIGHTS = Flow(source="pro1", target="lake", topics=("flights",))
+
+patterns = st.sampled_from(["flights", r"pro1\..*", ".*", "a|b", "orders-[0-9]+", "(?i)x"])
+flows = st.builds(
+    Flow,
+    source=st.just("pro1"),
+    target=st.just("lake"),
+    topics=st.lists(patterns, min_size=1, max_size=3).map(tuple),
+    naming=st.sampled_from(["identity", "prefix"]),
+    groups=st.lists(patterns, max_size=2).map(tuple),
+)
+
+
+def rights(acls: tuple[Acl, ...], principal: str) -> set[tuple[str, str, str, str]]:
+    return {
+        (acl.resource, acl.name, acl.pattern, operation)
+        for acl in acls
+        if acl.principal == principal
+        for operation in acl.operations
+    }
+
+
+def test_the_source_gives_reading_and_describing_of_the_flow_s_topics_only() -> None:
+    assert rights(flow_acls("pro1", [FLIGHTS]), "mirror-lake") == {
+        ("topic", "flights", "literal", "read"),
+        ("topic", "flights", "literal", "describe"),
+        ("topic", "flights", "literal", "describe_configs"),
+    }
+
+
+@given(flows)
+def test_no_flow_may_change_anything_at_its_source(flow: Flow) -> None:
+    operations = {operation for acl in flow_acls("pro1", [flow]) for operation in acl.operations}
+    assert operations <= {"read", "describe", "describe_configs"}
+    assert {acl.resource for acl in flow_acls("pro1", [flow])} <= {"topic", "group"}
+
+
+@given(flows)
+def test_the_cluster_itself_is_nobody_s(flow: Flow) -> None:
+    assert not [acl for acl in flow_acls("lake", [flow]) if acl.resource == "cluster"]
+
+
+def test_groups_are_described_at_the_source_only_where_they_are_synchronised() -> None:
+    synchronised = Flow(source="pro1", target="lake", topics=("flights",), groups=("billing",))
+    group = ("group", "billing", "literal", "describe")
+    assert group not in rights(flow_acls("pro1", [FLIGHTS]), "mirror-lake")
+    assert group in rights(flow_acls("pro1", [synchronised]), "mirror-lake")
+
+
+def test_the_target_gives_what_mirrormaker_asks_for() -> None:
+    every = rights(flow_acls("lake", [FLIGHTS]), "mirror-lake")
+    internal = {name for kind, name, _, operation in every if kind == "topic" and operation == "create"}
+    assert internal == {
+        "flights",
+        "heartbeats",
+        "mm2-configs.pro1.internal",
+        "mm2-offset-syncs.pro1.internal",
+        "mm2-offsets.pro1.internal",
+        "mm2-status.pro1.internal",
+        "pro1.checkpoints.internal",
+    }
+    assert {
+        ("topic", "flights", "literal", operation) for operation in ("write", "alter", "alter_configs")
+    } <= every
+    assert ("topic", "flights", "literal", "read") not in every
+    assert {entry for entry in every if entry[0] in ("group", "transactional_id")} == {
+        ("group", "pro1-mm2", "literal", "describe"),
+        ("group", "pro1-mm2", "literal", "read"),
+        ("transactional_id", "connect-cluster-pro1-mm2", "literal", "describe"),
+        ("transactional_id", "connect-cluster-pro1-mm2", "literal", "write"),
+        ("transactional_id", "pro1-mm2-", "prefixed", "describe"),
+        ("transactional_id", "pro1-mm2-", "prefixed", "write"),
+    }
+
+
+def test_offsets_of_synchronised_groups_may_be_committed_at_the_target() -> None:
+    flow = Flow(source="pro1", target="lake", topics=("flights",), groups=("billing-.*",))
+    every = rights(flow_acls("lake", [flow]), "mirror-lake")
+    assert ("group", "billing-", "prefixed", "read") in every
+    assert ("topic", "flights", "literal", "read") in every
+
+
+def test_a_prefixing_flow_writes_below_its_prefix_only() -> None:
+    flow = Flow(source="pro1", target="lake", topics=("flights", "orders-.*"), naming="prefix")
+    writes = {
+        (name, pattern)
+        for kind, name, pattern, operation in rights(flow_acls("lake", [flow]), "mirror-lake")
+        if kind == "topic" and operation == "alter"
+    }
+    assert writes == {("pro1.flights", "literal"), ("pro1.orders-", "prefixed")}
+    everything = Flow(source="pro1", target="lake", topics=(".*",), naming="prefix")
+    assert ("topic", "pro1.", "prefixed", "write") in rights(flow_acls("lake", [everything]), "mirror-lake")
+
+
+def test_reconcile_reads_both_ends_and_nothing_else() -> None:
+    flow = Flow(source="pro1", target="lake", topics=("flights",), naming="prefix")
+    for site, topic in (("pro1", "flights"), ("lake", "pro1.flights")):
+        assert rights(flow_acls(site, [flow]), "reconcile-lake") == {
+            ("topic", topic, "literal", "read"),
+            ("topic", topic, "literal", "describe"),
+        }
+
+
+def test_a_site_that_is_neither_end_gives_nothing() -> None:
+    assert flow_acls("pro2", [FLIGHTS]) == ()
+
+
+def test_entries_of_several_flows_are_one_for_each_principal_and_resource() -> None:
+    flows = [FLIGHTS, Flow(source="pro2", target="lake", topics=("flights",), groups=("g",))]
+    acls = flow_acls("lake", flows)
+    keys = [(acl.principal, acl.resource, acl.name, acl.pattern) for acl in acls]
+    assert len(keys) == len(set(keys))
+    assert ("mirror-lake", "topic", "flights", "literal") in keys
+    assert list(acls) == sorted(acls, key=lambda acl: (acl.principal, acl.resource, acl.name, acl.pattern))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "kind"),
+    [
+        ("flights", "flights", "literal"),
+        ("pro1.flights", "pro1.flights", "literal"),
+        (r"pro1\.flights", "pro1.flights", "literal"),
+        (r"pro1\..*", "pro1.", "prefixed"),
+        ("flights.*", "flights", "prefixed"),
+        ("flights-[0-9]+", "flights-", "prefixed"),
+        ("flights?", "flight", "prefixed"),
+        (r"flights\.?", "flights", "prefixed"),
+        ("a|b", "*", "literal"),
+        (".*", "*", "literal"),
+        ("(?i)flights", "*", "literal"),
+        ("", "*", "literal"),
+    ],
+)
+def test_a_pattern_gets_the_narrowest_resource_that_covers_it(pattern: str, name: str, kind: str) -> None:
+    assert resource(pattern) == (name, kind)
+
+
+def test_every_topic_makes_narrower_entries_superfluous() -> None:
+    flow = Flow(source="pro1", target="lake", topics=("flights", ".*"))
+    assert {acl.name for acl in flow_acls("pro1", [flow])} == {"*"}

@@ -1,0 +1,72 @@
+"""The estate as roles see it, read from groups and hostvars."""
+
+from typing import Any
+
+import pytest
+
+from aqueduct.errors import Refused
+from aqueduct.estate.model import Flow, principal, read_all_flows, read_site, site_name
+
+DEFAULTS = {
+    "kafka_roles": ["broker", "controller"],
+    "kafka_port": 9092,
+    "kafka_controller_port": 9093,
+    "kafka_rack": "",
+}
+GROUPS = {
+    "site_pro1": ["b2", "b1", "c1"],
+    "site_lake": ["l1", "m1"],
+    "kafka": ["b1", "b2", "c1", "l1"],
+    "mirror_maker": ["m1"],
+}
+HOSTVARS: dict[str, dict[str, Any]] = {
+    "b1": {"kafka_node_id": 1, "kafka_roles": ["broker"], "kafka_rack": "a"},
+    "b2": {"kafka_node_id": 2, "kafka_port": "9192", "kafka_advertised_host": "b2.example.com"},
+    "c1": {"kafka_node_id": 3, "kafka_roles": ["controller"]},
+    "l1": {"kafka_node_id": 1},
+    "m1": {"mirror_maker_flows": [{"source": "pro1", "topics": ["flights"], "naming": "prefix"}]},
+}
+
+
+def test_a_site_has_its_nodes_in_the_inventory_s_order() -> None:
+    site = read_site(GROUPS, HOSTVARS, DEFAULTS, "pro1")
+    assert [node.host for node in site.brokers] == ["b2", "b1"]
+    assert [node.host for node in site.controllers] == ["b2", "c1"]
+    assert site.flows == ()
+
+
+def test_what_a_host_does_not_say_is_the_role_s_default() -> None:
+    b2, b1, _ = read_site(GROUPS, HOSTVARS, DEFAULTS, "pro1").nodes
+    assert (b1.address, b1.controller_address, b1.rack) == ("b1:9092", "b1:9093", "a")
+    assert (b2.address, b2.port, b2.roles) == ("b2.example.com:9192", 9192, ("broker", "controller"))
+
+
+def test_flows_arrive_where_they_are_declared() -> None:
+    assert read_all_flows(GROUPS, HOSTVARS) == (
+        Flow(source="pro1", target="lake", topics=("flights",), naming="prefix"),
+    )
+
+
+def test_only_hosts_of_the_site_are_read() -> None:
+    hostvars = {host: HOSTVARS[host] for host in ("l1", "m1")}  # any other would be a KeyError
+    assert len(read_site(GROUPS, hostvars, DEFAULTS, "lake").nodes) == 1
+
+
+def test_a_host_has_one_site() -> None:
+    assert site_name(["kafka", "site_pro1"]) == "pro1"
+    for groups, found in ((["kafka"], "no site"), (["site_b", "site_a"], "a and b")):
+        with pytest.raises(Refused, match=f"a host is in {found}: put it into exactly one group site_<name>"):
+            site_name(groups)
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(Refused, match="no group site_pro9"):
+        read_site(GROUPS, HOSTVARS, DEFAULTS, "pro9")
+    with pytest.raises(Refused, match="kafka_node_id of b1 is not set"):
+        read_site(GROUPS, {**HOSTVARS, "b1": {}}, DEFAULTS, "pro1")
+
+
+def test_a_principal_is_a_service_of_a_site() -> None:
+    assert principal("kafka", "pro1") == "kafka"
+    assert principal("mirror_maker", "lake") == "mirror-lake"
+    assert principal("reconcile", "lake") == "reconcile-lake"

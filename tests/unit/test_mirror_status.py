@@ -1,0 +1,178 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct import mirror_status
+from aqueduct.mirror_status import Group, Log, Progress, Status, Tasks, TopicPartition
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-c", 0)
+SOURCE = mirror_status.SOURCE_CONNECTOR
+
+# As Kafka 4.3.1's MirrorMaker wrote them, with secrets and dull properties left out.
+STATUSES = {
+    b"status-topic-flights:connector-MirrorSourceConnector": b'{"topic":{"name":"flights","task":1}}',
+    b"status-connector-MirrorSourceConnector": (
+        b'{"state":"RUNNING","trace":null,"worker_id":"10.0.0.1:8083/pro1->lake","generation":5}'
+    ),
+    b"status-task-MirrorSourceConnector-11": (
+        b'{"state":"FAILED","trace":"org.apache.kafka.X: no\\n\\tat a.b.C","worker_id":"h2:8083/pro1->lake"}'
+    ),
+}
+CONFIGS = {
+    b"session-key": b'{"key":"secret"}',
+    b"connector-MirrorSourceConnector": b'{"properties":{"topics":"a,b"}}',
+    b"task-MirrorSourceConnector-0": b'{"properties":{"task.assigned.partitions":"a-0,b-c-0"}}',
+    b"task-MirrorSourceConnector-1": b'{"properties":{"task.assigned.partitions":"a-1"}}',
+    b"task-MirrorSourceConnector-2": b'{"properties":{"task.assigned.partitions":"left-0"}}',
+    b"task-MirrorHeartbeatConnector-0": b'{"properties":{}}',
+    b"commit-MirrorSourceConnector": b'{"tasks":2}',
+    b"commit-MirrorHeartbeatConnector": b'{"tasks":1}',
+    b"commit-MirrorCheckpointConnector": b'{"tasks":0}',
+    b"tasks-fencing-MirrorSourceConnector": b'{"task-count":2}',
+}
+OFFSETS = {
+    b'["MirrorSourceConnector",{"cluster":"pro1","partition":2,"topic":"flights"}]': b'{"offset":319}',
+    b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"pro1","targetClusterAlias":"x"}]': b'{"offset":0}',
+}
+# The beginning of a member's metadata, version 2, from a running worker.
+MEMBER = b"\x00\x02\x00\x17http://127.0.0.1:43535/\x00\x00\x00\x00\x00\x00\x00\x14\x00\x00\x00\xca\x00\x02"
+
+
+def test_statuses_are_those_of_connectors_and_tasks() -> None:
+    assert mirror_status.parse_statuses(STATUSES) == [
+        Status(SOURCE, None, "RUNNING", "10.0.0.1:8083", ""),
+        Status(SOURCE, 11, "FAILED", "h2:8083", "org.apache.kafka.X: no"),
+    ]
+
+
+def test_tasks_are_the_committed_ones_with_their_partitions() -> None:
+    tasks = mirror_status.parse_tasks(CONFIGS)
+    assert tasks.counts == {SOURCE: 2, "MirrorHeartbeatConnector": 1, "MirrorCheckpointConnector": 0}
+    assert tasks.partitions == {A0, A1, B0}
+
+
+def test_positions_are_the_next_offsets() -> None:
+    assert mirror_status.parse_positions(OFFSETS) == {TopicPartition("flights", 2): 320}
+
+
+def test_a_worker_is_known_by_its_host_and_port() -> None:
+    assert mirror_status.parse_worker(MEMBER) == "127.0.0.1:43535"
+
+
+names = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
+partitions = st.sets(st.builds(TopicPartition, names, st.integers(0, 999)))
+
+
+@given(st.lists(partitions, max_size=4))
+def test_any_legal_topic_name_survives_the_task_configuration(tasks: list[set[TopicPartition]]) -> None:
+    records = {b"commit-MirrorSourceConnector": json.dumps({"tasks": len(tasks)}).encode()}
+    for number, assigned in enumerate(tasks):
+        properties = {"task.assigned.partitions": ",".join(map(str, assigned))}
+        records[f"task-{SOURCE}-{number}".encode()] = json.dumps({"properties": properties}).encode()
+    assert mirror_status.parse_tasks(records).partitions == set().union(*tasks)
+
+
+ALIVE = Group("Stable", frozenset({"h1:1", "h2:2"}))
+TASKS = Tasks({SOURCE: 2, "MirrorCheckpointConnector": 0}, frozenset({A0}))
+
+
+def running(worker: str = "h1:1") -> list[Status]:
+    return [
+        Status("MirrorCheckpointConnector", None, "RUNNING", worker, ""),
+        *(Status(SOURCE, task, "RUNNING", worker, "") for task in (None, 0, 1)),
+    ]
+
+
+def test_all_tasks_running_on_live_workers_is_well() -> None:
+    assert mirror_status.task_findings("pro1", ALIVE, running(), TASKS) == []
+
+
+def test_running_on_a_worker_that_is_gone_is_dead() -> None:
+    statuses = [*running()[:-1], Status(SOURCE, 1, "RUNNING", "h3:3", "")]
+    [sentence] = mirror_status.task_findings("pro1", ALIVE, statuses, TASKS)
+    assert sentence.startswith(f"Task 1 of {SOURCE} is dead with its worker h3:3 (alive: h1:1, h2:2)")
+
+
+@pytest.mark.parametrize("state", ["FAILED", "PAUSED", "STOPPED", "UNASSIGNED", "RESTARTING"])
+def test_a_task_in_another_state_is_named_with_its_reason(state: str) -> None:
+    statuses = [*running()[:-1], Status(SOURCE, 1, state, "h2:2", "KafkaException: why")]
+    [sentence] = mirror_status.task_findings("pro1", ALIVE, statuses, TASKS)
+    assert sentence.startswith(f"Task 1 of {SOURCE} is {state} on h2:2 (KafkaException: why)")
+    assert "mirror_maker@pro1" in sentence
+
+
+def test_a_task_or_connector_that_never_started_is_named() -> None:
+    found = mirror_status.task_findings("pro1", ALIVE, running()[:2], TASKS)
+    assert [sentence.partition(" has ")[0] for sentence in found] == [
+        f"Task 0 of {SOURCE}",
+        f"Task 1 of {SOURCE}",
+    ]
+    assert mirror_status.task_findings("pro1", ALIVE, running()[1:], TASKS)
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [("Empty", "No worker"), ("Dead", "No worker"), ("PreparingRebalance", "are dividing its tasks")],
+)
+def test_without_a_stable_group_no_state_counts(group: str, said: str) -> None:
+    [sentence] = mirror_status.task_findings("pro1", Group(group, frozenset()), running(), TASKS)
+    assert said in sentence
+
+
+def test_a_mirror_that_was_never_there_and_one_without_topics_are_told_apart() -> None:
+    [never] = mirror_status.task_findings("pro1", Group("Dead", frozenset()), [], Tasks({}, frozenset()))
+    assert "no state of a mirror from pro1" in never
+    statuses = [Status(SOURCE, None, "RUNNING", "h1:1", "")]
+    [idle] = mirror_status.task_findings("pro1", ALIVE, statuses, Tasks({SOURCE: 0}, frozenset()))
+    assert "has no task: no topic of pro1 matches" in idle
+
+
+@pytest.mark.parametrize(
+    ("position", "log", "drained", "behind", "gone", "recreated"),
+    [
+        (10, Log(0, 10), False, 0, 0, False),
+        (10, Log(0, 25), False, 15, 0, False),
+        (10, Log(0, 11), True, 0, 0, False),  # only the marker of a transaction is left
+        (10, Log(10, 10), False, 0, 0, False),
+        (10, Log(15, 25), False, 10, 5, False),
+        (10, Log(25, 25), False, 0, 15, False),
+        (10, Log(0, 4), False, 4, 0, True),
+        (10, Log(0, 0), False, 0, 0, False),  # made again, but nothing is in it yet
+    ],
+)
+def test_how_far_a_partition_is(
+    position: int, log: Log, drained: bool, behind: int, gone: int, recreated: bool
+) -> None:
+    progress = Progress(A0, position, log, drained)
+    assert (progress.behind, progress.gone, progress.recreated) == (behind, gone, recreated)
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
+def test_every_offset_is_mirrored_lost_or_still_to_come(position: int, start: int, length: int) -> None:
+    progress = Progress(A0, position, Log(start, start + length), drained=False)
+    if position <= progress.log.end:
+        assert position + progress.gone + progress.behind == progress.log.end
+    assert progress.behind <= length
+
+
+def test_each_trouble_with_a_log_has_its_sentence() -> None:
+    progress = [
+        Progress(A0, 10, Log(15, 25), False),
+        Progress(A1, 10, Log(0, 4), False),
+        Progress(B0, 3, Log(0, 3), False),
+    ]
+    hidden = TopicPartition("d", 0)
+    found = mirror_status.log_findings("pro1", [A0, A1, B0, hidden], progress)
+    assert [sentence.partition(";")[0] for sentence in found] == [
+        "pro1 does not show d-0: deleted, without a leader, or not this client's to see.",
+        "Deleted and made again at pro1: a-1 (mirrored to offset 10, ends at 4)",
+    ]
+    [loss] = mirror_status.loss_findings("pro1", progress)
+    assert "a-0 (5 offsets from 10)" in loss
+    assert mirror_status.lag_findings(progress) == ["Not caught up: a-0 (10 records), a-1 (4 records)."]
+    caught_up = progress[2:]
+    assert mirror_status.log_findings("pro1", [B0], caught_up) == []
+    assert mirror_status.loss_findings("pro1", caught_up) == []
+    assert mirror_status.lag_findings(caught_up) == []
