@@ -7,7 +7,8 @@ itself), `mm2-configs.SOURCE.internal` (which tasks there are, and the partition
 the members of the group `SOURCE-mm2`.
 
 A worker that was killed leaves RUNNING behind for ever: a state counts only while the worker that reported it
-is a member of the group.
+is a member of the group. That they can be matched needs workers with an address of their own, so
+`dedicated.mode.enable.internal.rest=true` (KIP-710).
 """
 
 import json

@@ -6,16 +6,14 @@ that the inventory does not name stays, because others set some too: a mirror, t
 To take one back, declare it with the value null; then the broker's default holds again.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from aqueduct.errors import Refused
+from aqueduct.estate.patterns import LEGAL_NAME
 from aqueduct.wording import count, some
-
-LEGAL_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
 Overrides = Mapping[str, str | None]  # None: no override
 

@@ -1,1 +1,1 @@
-"""Spark applications: one pipeline a module. What a task does is a plain function over a small description."""
+"""Spark applications: a pipeline each. What a task does is a plain function over a small description."""

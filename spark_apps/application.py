@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import IO
+from typing import IO, cast
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import RDD, SparkConf, SparkContext
 from pyspark.errors import PySparkException
 
@@ -32,7 +32,7 @@ def application(name: str, master: str) -> Iterator[Runner]:
         for result in results:
             if isinstance(result, Failed):
                 raise result
-        return results
+        return cast(list[R], results)
 
     try:
         yield run

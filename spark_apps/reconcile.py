@@ -6,7 +6,7 @@ second time, each by one task, with its ends side by side.
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -39,7 +39,7 @@ def main(flow: Flow, topics: Topics, master: str | None = None) -> list[Verdict]
 
 
 def plan(flow: Flow, topics: Topics) -> list[Lane]:
-    """What there is to compare. The target is asked first: what a busy flow adds meanwhile is missing, not extra."""
+    """What there is to compare. The target is asked first: what comes meanwhile is missing, not extra."""
     partitions = [record_reader.partitions(end) for end in flow.ends]
     names = topics.choose(partitions[1:])
     wanted = zip(flow.ends, places(names, partitions), strict=True)
@@ -102,7 +102,9 @@ def second_reading(flow: Flow, verdicts: Sequence[Verdict], run: Runner) -> list
         if each.needs_second_reading
     ]
     answers = iter(run(look_closer, questions))
-    return [replace(each, difference=next(answers)) if each.needs_second_reading else each for each in verdicts]
+    return [
+        replace(each, difference=next(answers)) if each.needs_second_reading else each for each in verdicts
+    ]
 
 
 def look_closer(question: Question) -> Difference:

@@ -9,9 +9,10 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from importlib.metadata import version
 from typing import NoReturn
 
-from aqueduct import __version__
+import aqueduct
 from aqueduct.errors import AqueductError, Refused
 
 VERBS = {
@@ -28,8 +29,8 @@ class _Parser(argparse.ArgumentParser):
 
 def build_parser(verbs: Iterable[str] = VERBS) -> argparse.ArgumentParser:
     """The parser that lists every verb and knows the arguments of those in `verbs` (they are imported)."""
-    parser = _Parser(prog="aqueduct", description=sys.modules["aqueduct"].__doc__)
-    parser.add_argument("--version", action="version", version=f"aqueduct {__version__}")
+    parser = _Parser(prog="aqueduct", description=aqueduct.__doc__)
+    parser.add_argument("--version", action="version", version=f"aqueduct {version('aqueduct')}")
     commands = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb, summary in VERBS.items():
         command = commands.add_parser(verb, help=summary)

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGALRM, _end)
     signal.alarm(LIMIT_SECONDS)
     try:
-        with kafka_admin.connect(args.bootstrap_servers, config, LIMIT_SECONDS - 1) as admin:
+        with kafka_admin.connect(args.bootstrap_servers, config, LIMIT_SECONDS / 2) as admin:
             problems = _problems(admin, args.node_id)
     finally:
         signal.alarm(0)

@@ -87,7 +87,7 @@ def _table(progress: Iterable[Progress]) -> str:
     """The partitions that are behind, a line each, and a line for all."""
     every = sorted(progress, key=lambda p: p.partition)
     behind = [p for p in every if p.behind]
-    width = max((len(p.partition.topic) for p in behind), default=0)
+    width = max(len("topic"), *(len(p.partition.topic) for p in behind)) if behind else 0
     lines = [f"{'topic':<{width}}  partition  records behind"] if behind else []
     lines += [f"{p.partition.topic:<{width}}  {p.partition.partition:>9}  {p.behind:>14}" for p in behind]
     total = count(sum(p.behind for p in behind), "record")

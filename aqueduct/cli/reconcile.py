@@ -1,10 +1,10 @@
-"""Compare the two ends of a flow: the records of topics at their source, or at several, with those at the target.
+"""Compare the two ends of a flow: topics at their source, or at several, with those at the target.
 
-Per partition: how many records there are, and whether key, value, headers, timestamp and order are the same;
-where not, which offsets of the source the target lacks, which it has too many, or where the order differs.
-Offsets are not compared. Only committed records count, up to the offsets that were the last at the start.
+Per partition: the number of records; key, value, headers and timestamp of each; and their order. Where they
+differ, it says which offsets of the source are missing in the target, which of the target's are in no source,
+or where the order differs. Offsets need not be the same. Read is what was committed when the command started.
 
-Exit code: 0 equal, 3 unequal, 1 an end could not be read, 2 the arguments can't be right.
+Exit code: 0 equal, 3 unequal, 1 an end can't be read, 2 the arguments can't be right.
 """
 
 import argparse
@@ -17,11 +17,86 @@ from aqueduct.cli import report
 from aqueduct.client_config import End
 from aqueduct.errors import ExitCode, Refused
 
-SENTENCES = 50  # a person is shown so many; the report has all
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    servers = "HOST:PORT,..."
-    parser.add_argument("--source", metavar=servers, action="append", required=True, help="repeat it for several sources merged into one target topic")
-    parser.add_argument("--target", metavar=servers, required=True)
-    ...
+    add = parser.add_argument
+    servers, file = "HOST:PORT,...", "FILE"
+    add(
+        "--source",
+        metavar=servers,
+        type=_servers,
+        action="append",
+        required=True,
+        help="again for each of several",
+    )
+    add("--target", metavar=servers, type=_servers, required=True)
+    add("--client-config", metavar=file, help="Kafka client properties, for both ends")
+    add(
+        "--source-config",
+        metavar=file,
+        action="append",
+        help="for the source; for several: one, or one for each",
+    )
+    add("--target-config", metavar=file, help="for the target")
+    topics = parser.add_mutually_exclusive_group(required=True)
+    topics.add_argument(
+        "--topics", metavar="A,B:C", help="by name; B:C is B at the source and C at the target"
+    )
+    topics.add_argument(
+        "--topics-pattern", metavar="REGEX", help="by whole name at the source, without __..."
+    )
+    add("--target-prefix", metavar="PREFIX", default="", help="of the names at the target")
+    add("--header", metavar="NAME=VALUE", type=_header, help="only records that carry it")
+    add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to read")
+    report.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    started = datetime.now(UTC)
+    try:
+        # Here, so that a host without them can run the other verbs and show this one's help.
+        from aqueduct.reconcile import findings
+        from aqueduct.reconcile.flow import Flow, Topics
+        from spark_apps import reconcile
+    except ModuleNotFoundError as error:
+        raise Refused(f"This host has no Python package {error.name}: install aqueduct[spark].") from None
+
+    sources = _ends("source", args.source, args.source_config or [args.client_config])
+    (target,) = _ends("target", [args.target], [args.target_config or args.client_config])
+    flow = Flow(target, sources, args.header)
+    topics = Topics.parse(args.topics, args.topics_pattern, args.target_prefix)
+    verdicts = reconcile.main(flow, topics, args.master)
+
+    code = ExitCode.DONE if all(verdict.equal for verdict in verdicts) else ExitCode.INCOMPLETE
+    print(findings.text(flow, verdicts))
+    if args.report:
+        report.write(args.report, "reconcile", code, started, findings.report(flow, verdicts))
+    return code
+
+
+def _ends(role: str, servers: Sequence[str], files: Sequence[str | None]) -> tuple[End, ...]:
+    """One file for each, or one for all."""
+    if len(files) not in (1, len(servers)):
+        raise Refused(
+            f"--{role}-config is given {len(files)} times for {len(servers)} ends; once, or for each."
+        )
+    configs = [client_config.load(file) for file in files]
+    return tuple(
+        End(role, each, config)
+        for each, config in zip(servers, configs * (len(servers) // len(configs)), strict=True)
+    )
+
+
+def _servers(text: str) -> str:
+    if "://" in text:
+        raise argparse.ArgumentTypeError(f"{text} is a store; those can be compared once backup brings them")
+    if not re.fullmatch(r"[^\s,/]+:\d+(,[^\s,/]+:\d+)*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of brokers; write HOST:PORT,HOST:PORT")
+    return text
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is no header; write NAME=VALUE")
+    return name, value.encode()

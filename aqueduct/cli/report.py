@@ -28,4 +28,4 @@ def write(path: Path, verb: str, exit_code: int, started: datetime, findings: Ma
         unfinished.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:
-        raise Failed(f"the report {path} can't be written: {error.strerror}.") from None
+        raise Failed(f"The report {path} can't be written: {error.strerror}.") from None

@@ -42,13 +42,11 @@ def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[Acl, ...]:
     """
     needed: dict[tuple[str, str, str, str], set[str]] = {}
     for flow in flows:
-        at_site = (
-            source_acls(flow) if flow.source == site else target_acls(flow) if flow.target == site else []
-        )
-        for acl in at_site:
-            needed.setdefault((acl.principal, acl.resource, acl.name, acl.pattern), set()).update(
-                acl.operations
-            )
+        at_source = source_acls(flow) if flow.source == site else []
+        at_target = target_acls(flow) if flow.target == site else []
+        for acl in (*at_source, *at_target):
+            key = (acl.principal, acl.resource, acl.name, acl.pattern)
+            needed.setdefault(key, set()).update(acl.operations)
     return tuple(Acl(*key, tuple(sorted(operations))) for key, operations in sorted(needed.items()))
 
 
@@ -64,7 +62,7 @@ def source_acls(flow: Flow) -> list[Acl]:
 
 def target_acls(flow: Flow) -> list[Acl]:
     mirror, topics = principal("mirror_maker", flow.target), written(flow)
-    connect = f"{flow.source}-mm2"  # the Connect group of this source's MirrorMaker
+    connect = f"{flow.name}-mm2"  # the Connect group of this flow's MirrorMaker
     leader = Resource(f"connect-cluster-{connect}", "literal")
     tasks = Resource(f"{connect}-", "prefixed")
     return [
@@ -97,11 +95,11 @@ def written(flow: Flow) -> list[Resource]:
 def internal_topics(flow: Flow) -> list[Resource]:
     """MirrorMaker's own topics; all are at the target (offset-syncs.topic.location)."""
     names = (
-        f"mm2-configs.{flow.source}.internal",
-        f"mm2-offsets.{flow.source}.internal",
-        f"mm2-status.{flow.source}.internal",
-        f"mm2-offset-syncs.{flow.source}.internal",
-        f"{flow.source}.checkpoints.internal",
+        f"mm2-configs.{flow.name}.internal",
+        f"mm2-offsets.{flow.name}.internal",
+        f"mm2-status.{flow.name}.internal",
+        f"mm2-offset-syncs.{flow.name}.internal",
+        f"{flow.name}.checkpoints.internal",
         "heartbeats",
     )
     return [Resource(name, "literal") for name in names]

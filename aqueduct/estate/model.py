@@ -50,11 +50,23 @@ class Flow:
     groups: tuple[str, ...] = ()  # consumer groups whose offsets are synchronised; none by default
     groups_exclude: tuple[str, ...] = ()
     header: str = ""  # name=value that this source's records have in a topic that several sources feed
+    given_name: str = ""
+
+    @property
+    def name(self) -> str:
+        """MirrorMaker's alias of the source; a second flow from one site needs another."""
+        return self.given_name or self.source
 
     @property
     def prefix(self) -> str:
         """What a name gets in front at the target (DefaultReplicationPolicy, IdentityReplicationPolicy)."""
-        return f"{self.source}." if self.naming == "prefix" else ""
+        return f"{self.name}." if self.naming == "prefix" else ""
+
+    @property
+    def topics_pattern(self) -> str:
+        """One regular expression for the whole names that the flow carries (MM2's DefaultTopicFilter)."""
+        exclude = "|".join([*self.topics_exclude, r"mm2.*\.internal", r".*\.replica", "__.*"])
+        return f"(?!(?:{exclude})$)(?:{'|'.join(self.topics)})"
 
     @classmethod
     def of(cls, target: str, declared: Mapping[str, Any]) -> "Flow":
@@ -68,6 +80,7 @@ class Flow:
             groups=tuple(declared.get("groups", ())),
             groups_exclude=tuple(declared.get("groups_exclude", ())),
             header=declared.get("header", ""),
+            given_name=declared.get("name", ""),
         )
 
 

@@ -206,7 +206,9 @@ def _fetch_archive(url: str, sha256: str, destination: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         for member in archive:
             path = Path(member.name)
-            stream = archive.extractfile(member) if path.parent.name == "libs" and path.suffix == ".jar" else None
+            stream = (
+                archive.extractfile(member) if path.parent.name == "libs" and path.suffix == ".jar" else None
+            )
             if stream:
                 (destination / path.name).write_bytes(stream.read())
 
@@ -253,7 +255,9 @@ def _platforms() -> list[str]:
 
 def _pip(arguments: list[str], what: str) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    _run([*pip, *arguments], f"get {what} with pip", "see that this controller reaches a Python package index")
+    _run(
+        [*pip, *arguments], f"get {what} with pip", "see that this controller reaches a Python package index"
+    )
 
 
 def _run(command: list[str], what: str, remedy: str) -> None:

@@ -8,11 +8,21 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, Self, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError, KafkaTimeoutError, RetriableError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    NoError,
+    RetriableError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -23,6 +33,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.wording import count, some
 
 POLL_SECONDS = 0.5
+RETRIES = 5
 SETTLE_SECONDS = 60  # for a change that the controller accepted to be seen by brokers
 
 # A KRaft controller refuses requests that make over 10,000 metadata records (MAX_RECORDS_PER_USER_OP).
@@ -38,6 +49,22 @@ _OPERATIONS += ["cluster_action", "describe_configs", "alter_configs", "idempote
 _OPERATIONS += ["create_tokens", "describe_tokens", "two_phase_commit"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def from_any_broker(question: Callable[P, T]) -> Callable[P, T]:
+    """Ask again if the broker that was asked is gone: kafka-python asks any, and learns so that one is."""
+
+    @wraps(question)
+    def ask(*args: P.args, **kwargs: P.kwargs) -> T:
+        for _ in range(RETRIES):
+            try:
+                return question(*args, **kwargs)
+            except (KafkaConnectionError, NodeNotReadyError):
+                time.sleep(POLL_SECONDS)
+        return question(*args, **kwargs)
+
+    return ask
 
 
 @contextmanager
@@ -92,6 +119,7 @@ class Admin:
 
     # The cluster as a whole
 
+    @from_any_broker
     def cluster(self) -> Cluster:
         """What one broker knows of the cluster, and the active controller of its quorum, now."""
         metadata = self.send(MetadataRequest(topics=None, allow_auto_topic_creation=False))
@@ -111,7 +139,7 @@ class Admin:
             cluster_id=metadata.cluster_id,
             brokers=frozenset(b["broker_id"] for b in registered if not b.get("is_fenced")),
             fenced=frozenset(b["broker_id"] for b in registered if b.get("is_fenced")),
-            partitions=tuple(partitions),
+            partitions=tuple(sorted(partitions, key=lambda p: (p.topic, p.number))),
             quorum=self._quorum(),
         )
 
@@ -122,16 +150,17 @@ class Admin:
         except RetriableError:  # the brokers forward the question to the active controller, and there is none
             return Quorum(None, {}, {})
         [state] = topic["partitions"]
-        nodes = state["current_voters"] + state["observers"]
-        caught_up = {node["replica_id"]: node["last_caught_up_timestamp"] for node in nodes}
-        now = caught_up.get(state["leader_id"], 0)
-
-        def behind(replicas: list[dict[str, Any]]) -> dict[int, int | None]:
-            ids = (replica["replica_id"] for replica in replicas)
-            return {id_: now - caught_up[id_] if caught_up[id_] >= 0 else None for id_ in ids}
-
+        voters, observers = (
+            {node["replica_id"]: node["last_caught_up_timestamp"] for node in state[kind]}
+            for kind in ("current_voters", "observers")
+        )
         leader = state["leader_id"] if state["leader_id"] >= 0 else None
-        return Quorum(leader, behind(state["current_voters"]), behind(state["observers"]))
+        now = (voters | observers).get(leader, -1)  # the leader is always caught up; -1: unknown
+
+        def behind(caught_up: dict[int, int]) -> dict[int, int | None]:
+            return {node: now - then if min(now, then) >= 0 else None for node, then in caught_up.items()}
+
+        return Quorum(leader, behind(voters), behind(observers))
 
     def silence(self, node_id: int) -> list[str]:
         """Why this very broker does not answer at the address that it advertises; empty if it does."""
@@ -141,6 +170,7 @@ class Admin:
             return [f"Broker {node_id} does not answer at the address that it advertises ({error})."]
         return []
 
+    @from_any_broker
     def min_in_sync(self, names: Iterable[str]) -> dict[str, int]:
         """`min.insync.replicas` that holds for each topic: its own, else the cluster's."""
         key = "min.insync.replicas"
@@ -166,6 +196,7 @@ class Admin:
 
     # Topics
 
+    @from_any_broker
     def find_topics(self, declared: Iterable[topics.Declared]) -> dict[str, topics.Actual]:
         """Those of the declared topics that exist, with the overrides whose keys are declared."""
         keys = {topic.name: list(topic.config) for topic in declared}
@@ -173,6 +204,10 @@ class Admin:
         for names in _batches(keys, RESOURCES_PER_REQUEST):
             asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
             response = self.send(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+            for topic in response.topics:
+                error = for_code(topic.error_code)
+                if error not in (NoError, UnknownTopicOrPartitionError):
+                    raise error(f"topic {topic.name}")
             found.update({topic.name: topic.partitions for topic in response.topics if not topic.error_code})
         configs = self._configs({name: keys[name] for name in found if keys[name]}, "modified")
         return {
@@ -251,12 +286,13 @@ class Admin:
 
     # ACLs
 
+    @from_any_broker
     def list_acls(self) -> frozenset[acls.Acl]:
         """Every ACL of the cluster."""
         response = self.send(
             DescribeAclsRequest(
                 resource_type_filter=_RESOURCES.index("any"),
-                resource_name_filter=None,
+                resource_name_filter=None,  # any; left out, it would be the empty name
                 pattern_type_filter=_PATTERNS.index("any"),
                 principal_filter=None,
                 host_filter=None,
@@ -285,37 +321,19 @@ class Admin:
         """Grant, then revoke, so that no right is missing between; return when the brokers know it."""
         refused = []
         for added in _batches(plan.add, RESOURCES_PER_REQUEST):
-            creations = [
-                CreateAclsRequest.AclCreation(
-                    resource_type=_RESOURCES.index(acl.resource),
-                    resource_name=acl.name,
-                    resource_pattern_type=_PATTERNS.index(acl.pattern),
-                    principal=acl.principal,
-                    host=acl.host,
-                    operation=_OPERATIONS.index(acl.operation),
-                    permission_type=_PERMISSIONS.index(acl.permission),
-                )
-                for acl in added
-            ]
-            response = self.send(CreateAclsRequest(creations=creations))
-            results = zip(added, response.results, strict=True)
-            refused += _refusals((str(acl), r.error_code, r.error_message) for acl, r in results)
+            creations = [CreateAclsRequest.AclCreation(*_codes(acl)) for acl in added]
+            results = self.send(CreateAclsRequest(creations=creations)).results
+            refused += _refusals(
+                (str(acl), result.error_code, result.error_message)
+                for acl, result in zip(added, results, strict=True)
+            )
         for removed in _batches(plan.remove, RESOURCES_PER_REQUEST):
-            filters = [
-                DeleteAclsRequest.DeleteAclsFilter(
-                    resource_type_filter=_RESOURCES.index(acl.resource),
-                    resource_name_filter=acl.name,
-                    pattern_type_filter=_PATTERNS.index(acl.pattern),
-                    principal_filter=acl.principal,
-                    host_filter=acl.host,
-                    operation=_OPERATIONS.index(acl.operation),
-                    permission_type=_PERMISSIONS.index(acl.permission),
-                )
-                for acl in removed
-            ]
-            response = self.send(DeleteAclsRequest(filters=filters))
-            results = zip(removed, response.filter_results, strict=True)
-            refused += _refusals((str(acl), r.error_code, r.error_message) for acl, r in results)
+            filters = [DeleteAclsRequest.DeleteAclsFilter(*_codes(acl)) for acl in removed]
+            results = self.send(DeleteAclsRequest(filters=filters)).filter_results
+            refused += _refusals(
+                (str(acl), result.error_code, result.error_message)
+                for acl, result in zip(removed, results, strict=True)
+            )
         if refused:
             raise Failed(f"The controller refused {count(len(refused), 'ACL')}: {some(refused)}.")
         self._await_acls(plan)
@@ -359,6 +377,19 @@ def _alterations(config: topics.Overrides) -> dict[str, tuple[AlterConfigOp, str
         key: (AlterConfigOp.DELETE if value is None else AlterConfigOp.SET, value)
         for key, value in config.items()
     }
+
+
+def _codes(acl: acls.Acl) -> tuple[int, str, int, str, str, int, int]:
+    """The fields of AclCreation, and in the same order those of DeleteAclsFilter."""
+    return (
+        _RESOURCES.index(acl.resource),
+        acl.name,
+        _PATTERNS.index(acl.pattern),
+        acl.principal,
+        acl.host,
+        _OPERATIONS.index(acl.operation),
+        _PERMISSIONS.index(acl.permission),
+    )
 
 
 def _refusals(results: Iterable[tuple[str, int, str | None]]) -> list[str]:

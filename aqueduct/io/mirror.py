@@ -17,13 +17,14 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from aqueduct import mirror_status
 from aqueduct.client_config import ClientConfig
-from aqueduct.io.kafka_admin import Admin, answering, connect
+from aqueduct.io.kafka_admin import Admin, answering, connect, from_any_broker
 from aqueduct.mirror_status import Group, Log, Progress, Status, Tasks, TopicPartition
 
 # The markers of a few transactions: as far as this behind the log's end it is worth to look for records.
 TAIL_OFFSETS = 1_000
-TAIL_SECONDS = 5.0
-READ_SECONDS = 120.0
+TAIL_SECONDS = 5
+READ_SECONDS = 120
+CONNECT_SECONDS = 30
 GROUP_ID_NOT_FOUND = 69
 
 
@@ -40,7 +41,7 @@ class Cluster:
 def connect_reader(bootstrap_servers: str, config: ClientConfig) -> Iterator[Cluster]:
     """An admin client and a read-committed consumer without a group; Failed if no broker answers."""
     with ExitStack() as stack:
-        admin = stack.enter_context(connect(bootstrap_servers, config))
+        admin = stack.enter_context(connect(bootstrap_servers, config, CONNECT_SECONDS))
         consumer = KafkaConsumer(
             bootstrap_servers=bootstrap_servers.split(","),
             isolation_level="read_committed",
@@ -69,7 +70,9 @@ class Mirror:
         """Who works, what runs, what is to run, and the next offset to mirror by partition."""
         with answering(self._target.bootstrap_servers):
             self._read_tables()
-            group = self._group(f"{self.source}-mm2")
+            # A cluster that never had a group has no coordinator to ask.
+            is_there = any(self._tables.values())
+            group = self._group(f"{self.source}-mm2") if is_there else Group("Dead", frozenset())
         status, configs, offsets = self._tables.values()
         return (
             group,
@@ -89,6 +92,7 @@ class Mirror:
             drained = self._without_records(tails, logs)
         return [Progress(p.partition, p.next, p.log, p.partition in drained) for p in known.values()]
 
+    @from_any_broker
     def _read_tables(self) -> None:
         consumer = self._target.consumer
         found = {t: consumer.partitions_for_topic(t) or () for t in self._tables}
@@ -109,6 +113,7 @@ class Mirror:
                     else:
                         table[record.key] = record.value
 
+    @from_any_broker
     def _group(self, group_id: str) -> Group:
         # Not kafka-python's describe_groups: it takes Connect's workers for consumers, and fails.
         send = self._target.admin.send
@@ -124,6 +129,7 @@ class Mirror:
         workers = {mirror_status.parse_worker(m.member_metadata) for m in group.members if m.member_metadata}
         return Group(group.group_state, frozenset(workers))
 
+    @from_any_broker
     def _logs(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Log]:
         topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in {p.topic for p in partitions}]
         metadata = self._source.admin.send(MetadataRequest(topics=topics, allow_auto_topic_creation=False))

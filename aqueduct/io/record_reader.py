@@ -18,8 +18,9 @@ from aqueduct.client_config import End
 from aqueduct.errors import Failed
 from aqueduct.ranges import Range
 
-REACH_SECONDS = 15.0  # in which an end must have answered
-STALL_SECONDS = 60.0  # in which records must come: a broker may be restarted meanwhile
+REACH_SECONDS = 1, 2, 4, 8  # how long to wait for an end's first answer, attempt by attempt
+OFFSETS_SECONDS = 15  # in which a partition must have a leader that tells its offsets
+STALL_SECONDS = 60  # in which records must come: a broker may be restarted meanwhile
 BATCH_RECORDS = 10_000
 POLL_SECONDS = 0.05  # consume() waits so long for a batch to fill, also at a range's end
 
@@ -31,16 +32,16 @@ def partitions(end: End) -> dict[str, int]:
     """How many partitions each topic has that the client may describe; Failed if the end can't be reached."""
     errors: Errors = deque(maxlen=100)
     admin = AdminClient(_settings(end, errors))
-    deadline = time.monotonic() + REACH_SECONDS
-    while True:
+    for seconds in REACH_SECONDS:
         try:
-            topics = admin.list_topics(timeout=1).topics
-        except KafkaException as error:
-            admin.poll(0)  # this is where error_cb is called
-            if _is_refused(errors) or time.monotonic() > deadline:
-                raise Failed(f"The {end} can't be reached: {_reason(errors, error)}") from None
-        else:
+            topics = admin.list_topics(timeout=seconds).topics
             return {name: len(topic.partitions) for name, topic in topics.items()}
+        except KafkaException as error:
+            failure = error
+            admin.poll(0)  # this is where error_cb is called
+            if any(each.code() in (KafkaError._SSL, KafkaError._AUTHENTICATION) for each in errors):
+                break  # trying again won't help
+    raise Failed(f"The {end} can't be reached: {_reason(errors, failure)}")
 
 
 def ranges(end: End, places: Iterable[Place]) -> dict[Place, Range]:
@@ -63,23 +64,23 @@ def read(end: End, wanted: Sequence[Range]) -> Iterator[tuple[Range, list[Messag
     unread = {(each.topic, each.partition): each for each in wanted}
     try:
         consumer.assign([TopicPartition(each.topic, each.partition, each.start) for each in wanted])
-        patience = time.monotonic() + STALL_SECONDS
+        heard = time.monotonic()
         while unread:
             messages = consumer.consume(BATCH_RECORDS, POLL_SECONDS)
-            if messages:
-                patience = time.monotonic() + STALL_SECONDS
-            elif time.monotonic() > patience:
+            if not messages and time.monotonic() > heard + STALL_SECONDS:
                 topic, partition = next(iter(unread))
-                silence = f"gave nothing of {topic}-{partition} for {STALL_SECONDS:.0f} s"
+                silence = f"gave nothing of {topic}-{partition} for {STALL_SECONDS} s"
                 raise Failed(f"The {end} {silence}: {_reason(errors)}")
             for place, run in groupby(_checked(messages, end), key=lambda m: (m.topic(), m.partition())):
-                if whole := unread.get(place):
-                    found = list(run)
+                if place in unread:
+                    whole, found = unread[place], list(run)
                     records = _within(found, whole.stop)
                     if len(records) < len(found):
                         del unread[place]
                         consumer.incremental_unassign([TopicPartition(*place)])
                     yield whole, records
+            if messages:
+                heard = time.monotonic()  # after whoever reads this has taken their time
     finally:
         consumer.close()
 
@@ -110,12 +111,12 @@ def _settings(end: End, errors: Errors) -> dict[str, Any]:
 def _offsets(admin: AdminClient, end: End, places: Sequence[Place], spec: OffsetSpec) -> dict[Place, int]:
     """Asks again for what has no leader at the moment."""
     offsets: dict[Place, int] = {}
-    deadline = time.monotonic() + REACH_SECONDS
+    deadline = time.monotonic() + OFFSETS_SECONDS
     while unknown := [place for place in places if place not in offsets]:
         futures = admin.list_offsets(
             {TopicPartition(*place): spec for place in unknown},
             isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=REACH_SECONDS,
+            request_timeout=OFFSETS_SECONDS,
         )
         for asked, future in futures.items():
             try:
@@ -144,11 +145,6 @@ def _checked(messages: list[Message], end: End) -> list[Message]:
     if any(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED for error in errors):
         return [message for message in messages if message.topic() is not None]
     return messages
-
-
-def _is_refused(errors: Iterable[KafkaError]) -> bool:
-    """Trying again won't help."""
-    return any(error.code() in (KafkaError._SSL, KafkaError._AUTHENTICATION) for error in errors)
 
 
 def _reason(errors: Iterable[KafkaError], exception: KafkaException | None = None) -> str:

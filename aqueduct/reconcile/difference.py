@@ -1,7 +1,7 @@
 """Where two ends of a flow differ, once their digests have said that they do.
 
-A stream is an iterator of blocks of records in the order of one partition; it is read once and never held. The
-streams are numbered as a flow's ends are: 0 is the target's, the others are the sources'.
+A stream is an iterator of blocks of records in the order of one partition; it is read once and never held.
+Streams are numbered as a flow's ends are: 0 is the target's, the others are the sources'.
 """
 
 from collections.abc import Iterator, Sequence

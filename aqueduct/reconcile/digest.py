@@ -10,8 +10,9 @@ import marshal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, compress, product, repeat
-from typing import Protocol
+from itertools import accumulate, chain, product, repeat
+from operator import methodcaller
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ class Message(Protocol):
 
     def key(self) -> bytes | None: ...
     def value(self) -> bytes | None: ...
-    def headers(self) -> list[tuple[str, bytes | None]] | None: ...
+    def headers(self) -> Any: ...  # list of (name, value or None), or None
     def timestamp(self) -> tuple[int, int]: ...
     def offset(self) -> int | None: ...
 
@@ -52,18 +53,22 @@ class Records:
         Marshal writes a type and a length before each field, so null, empty and neighbouring fields are told
         apart, and does it in C. Version 2 is the last without references, which differ between equal objects.
         """
-        fields = [(m.key(), m.value(), m.headers()) for m in messages]
         if header:
-            keep = [header in (headers or ()) for _, _, headers in fields]
-            fields = list(compress(fields, keep))
-            messages = list(compress(messages, keep))
-        encoded = (xxh3_64_intdigest(marshal.dumps(field, 2)) for field in fields)
-        times = np.array([m.timestamp() for m in messages], np.int64).reshape(-1, 2)
+            messages = [message for message in messages if header in (message.headers() or ())]
+        number = len(messages)
+        # Iterators all the way: nothing here is interpreted record by record.
+        fields = zip(
+            *(map(methodcaller(name), messages) for name in ("key", "value", "headers")), strict=True
+        )
+        contents = map(xxh3_64_intdigest, map(marshal.dumps, fields, repeat(2)))
+        times = np.fromiter(
+            chain.from_iterable(map(methodcaller("timestamp"), messages)), np.int64, 2 * number
+        )
         return cls(
-            contents=np.fromiter(encoded, np.uint64, len(fields)),
-            times=times[:, 1],
-            offsets=np.fromiter((m.offset() for m in messages), np.int64, len(messages)),
-            append_times=int((times[:, 0] == LOG_APPEND_TIME).sum()),
+            contents=np.fromiter(contents, np.uint64, number),
+            times=times[1::2],
+            offsets=np.fromiter(map(methodcaller("offset"), messages), np.int64, number),
+            append_times=int((times[0::2] == LOG_APPEND_TIME).sum()),
         )
 
     def fingerprints(self, with_times: bool) -> Fingerprints:

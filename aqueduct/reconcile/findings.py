@@ -12,20 +12,28 @@ from aqueduct.wording import count, some
 ROWS = 50  # a person is shown so many; the report has all
 
 
+def text(flow: Flow, verdicts: Sequence[Verdict]) -> str:
+    """For a person: a table, a sentence on whatever is unequal, and a summary."""
+    unequal = [sentence for _, sentence in sentences(flow, verdicts)]
+    if len(unequal) > ROWS:
+        unequal[ROWS:] = [f"... and {len(unequal) - ROWS} more; --report names them all."]
+    return "\n".join([*_table(flow, verdicts), "", *unequal, *_notes(verdicts), _summary(verdicts)])
+
+
 def sentences(flow: Flow, verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str]]:
     """Each topic that is absent, and each lane that is unequal: its name, and a sentence about it."""
     for topic, group in groupby(verdicts, key=lambda verdict: verdict.lane.topic):
         lanes = list(group)
         if all(verdict.absent for verdict in lanes):
-            records = count(sum(map(_records_in, lanes)), "record")
-            yield topic, f"{topic}: the target has no such topic; {records} of the source are missing."
+            records = _are(sum(map(_records_in, lanes)), " of the source")
+            yield topic, f"{topic}: the target has no such topic; {records} missing."
         else:
             for verdict in lanes:
                 if not verdict.equal:
                     yield str(verdict.lane), f"{verdict.lane}: {_difference(flow, verdict)}."
 
 
-def notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """What the comparison left out, and why."""
     untimed = dict.fromkeys(verdict.lane.topic for verdict in verdicts if not verdict.timed)
     if untimed:
@@ -34,26 +42,26 @@ def notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield "Several sources are merged: the order within each was checked, and there is none between them."
 
 
-def table(flow: Flow, verdicts: Sequence[Verdict]) -> str:
+def _table(flow: Flow, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """The lanes; of more than ROWS, only those that are unequal."""
     shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
     sources, target = "+".join(map(_address, flow.sources)), _address(flow.target)
-    rows: list[tuple[str, ...]] = [("source", "target", "topic", "partition", "records in", "records out", "equal")]
+    rows: list[tuple[str, ...]] = [
+        ("source", "target", "topic", "partition", "records in", "records out", "equal")
+    ]
     for verdict in shown:
         numbers = verdict.lane.partition, _records_in(verdict), _records_out(verdict)
         rows.append(
             (sources, target, verdict.lane.topic, *map(str, numbers), "yes" if verdict.equal else "NO")
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
     for row in rows:
         names = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=False)]
         others = [cell.rjust(width) for cell, width in zip(row[3:], widths[3:], strict=True)]
-        lines.append("  ".join(names + others))
-    return "\n".join(lines)
+        yield "  ".join(names + others)
 
 
-def summary(verdicts: Sequence[Verdict]) -> str:
+def _summary(verdicts: Sequence[Verdict]) -> str:
     unequal = sum(not verdict.equal for verdict in verdicts)
     records = f"{sum(map(_records_in, verdicts))} records in, {sum(map(_records_out, verdicts))} records out"
     return f"{count(len(verdicts), 'partition')}, {unequal or 'none'} unequal; {records}."
@@ -78,6 +86,8 @@ def _partition(flow: Flow, verdict: Verdict) -> dict[str, Any]:
         "partition": verdict.lane.partition,
         "equal": verdict.equal,
         "timestamps": verdict.timed,
+        "source_records": _records_in(verdict),
+        "target_records": _records_out(verdict),
         "target": target,
         "sources": sources,
         "out_of_order": order and {"source": flow.ends[order[0]].bootstrap_servers, "offset": order[1]},
@@ -102,7 +112,7 @@ def _end(flow: Flow, verdict: Verdict, number: int) -> dict[str, Any] | None:
 def _difference(flow: Flow, verdict: Verdict) -> str:
     """What is wrong with an unequal lane, to follow its name."""
     if verdict.absent:
-        return f"the target has no such partition; {count(_records_in(verdict), 'record')} are missing"
+        return f"the target has no such partition; {_are(_records_in(verdict))} missing"
     if order := verdict.difference and verdict.difference.out_of_order:
         number, offset = order
         return f"the same records in another order, first at {_role(flow, number)} offset {offset}"
@@ -110,13 +120,17 @@ def _difference(flow: Flow, verdict: Verdict) -> str:
     for number in (*range(1, len(flow.ends)), 0):
         lacking = verdict.unmatched(number)
         if lacking.records:
-            other = "target" if number else "source"
-            verb = "is" if lacking.records == 1 else "are"
-            parts.append(
-                f"{count(lacking.records, 'record')} of the {_role(flow, number)} {verb} not in the {other}, "
-                f"first at {_role(flow, number)} offset {lacking.ranges[0][0]}"
-            )
-    return ", and ".join(parts) or "unequal when read first, not when read again: is something deleting there"
+            role, other = _role(flow, number), "target" if number else "source"
+            records = _are(lacking.records, f" of the {role}")
+            parts.append(f"{records} not in the {other}, first at {role} offset {lacking.ranges[0][0]}")
+    return (
+        ", and ".join(parts)
+        or "unequal when read first, but not when read again: retention may be at work there"
+    )
+
+
+def _are(records: int, which: str = "") -> str:
+    return f"{count(records, 'record')}{which} {'is' if records == 1 else 'are'}"
 
 
 def _role(flow: Flow, number: int) -> str:

@@ -53,11 +53,10 @@ class Topics:
     def parse(cls, names: str | None, pattern: str | None, prefix: str = "") -> "Topics":
         """From `a,b:c` or a regular expression; Refused where it can't be right."""
         try:
-            return cls(
-                _parse_names(names or "", prefix), None if pattern is None else re.compile(pattern), prefix
-            )
+            compiled = None if pattern is None else re.compile(pattern)
         except re.error as error:
             raise Refused(f"The topics' pattern {pattern} does not compile: {error}.") from None
+        return cls({} if names is None else _parse_names(names, prefix), compiled, prefix)
 
     def choose(self, sources: Iterable[Iterable[str]]) -> dict[str, str]:
         """Names at the source and at the target; Refused where no source has such a topic."""
@@ -77,9 +76,9 @@ class Topics:
 
 def _parse_names(text: str, prefix: str) -> dict[str, str]:
     names: dict[str, str] = {}
-    for each in filter(None, text.split(",")):
-        source, _, target = each.partition(":")
-        target = target or prefix + source
+    for each in text.split(","):
+        source, colon, target = each.partition(":")
+        target = target if colon else prefix + source
         for name in (source, target):
             if not _LEGAL_NAME.fullmatch(name):
                 raise Refused(f"{name!r} in --topics is no name of a topic; write a,b or source:target.")

@@ -65,9 +65,7 @@ def read_inventory(groups: Mapping[str, list[str]], hostvars: Any, roles: Roles)
     hosts, declarations = {}, {}
     for host in groups["all"]:
         variables = hostvars.raw_get(host)
-        declarations[host] = _origin(variables["inventory_hostname"]) or str(
-            variables.get("inventory_file") or ""
-        )
+        declarations[host] = _origin(variables["inventory_hostname"]) or str(variables.get("inventory_file"))
         hosts[host] = {
             name: _rendered(hostvars, host, name, value)
             for name, value in variables.items()

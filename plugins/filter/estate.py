@@ -44,8 +44,9 @@ def bootstrap_servers(groups: model.Groups, hostvars: model.HostVars, site: str)
 
 
 def flows(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
-    """`groups | flows(hostvars, site)`: the flows that arrive at a site, as `aqueduct.estate.model.Flow`."""
-    return [asdict(flow) for flow in model.read_flows(groups, hostvars, site)]
+    """`groups | flows(hostvars, site)`: the flows that arrive at a site, as `aqueduct.estate.model.Flow` with
+    `name`, `prefix` and `topics_pattern`."""
+    return [_flow(flow) for flow in model.read_flows(groups, hostvars, site)]
 
 
 def flow_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
@@ -62,6 +63,11 @@ def _site(groups: model.Groups, hostvars: model.HostVars, site: str) -> model.Si
 
 def _node(node: model.Node) -> Json:
     return {**asdict(node), "address": node.address, "controller_address": node.controller_address}
+
+
+def _flow(flow: model.Flow) -> Json:
+    derived = {"name": flow.name, "prefix": flow.prefix, "topics_pattern": flow.topics_pattern}
+    return {**asdict(flow), **derived}
 
 
 def _in_ansible(function: Callable[..., Any]) -> Callable[..., Any]:

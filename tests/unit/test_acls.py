@@ -88,6 +88,12 @@ def test_all_mistakes_are_named_at_once() -> None:
         acls.parse([entry, {**entry, "operations": ["swim"]}])
 
 
+def test_only_users_match_the_pattern() -> None:
+    other = Acl("Group:mirror", "topic", "a", "literal", "read")
+    user = Acl("User:my-mirror", "topic", "a", "literal", "read")
+    assert acls.plan([], [other, user], "mirror").remove == (user,)
+
+
 def test_a_pattern_that_does_not_compile_is_refused() -> None:
     with pytest.raises(Refused, match=r"managed_principals: '\(' does not compile"):
         acls.plan([], [], "(")

@@ -89,6 +89,12 @@ def test_a_value_equals_kafkas_spelling_of_it(declared: object, found: str) -> N
     assert not topics.plan(parsed, {"t": Actual(1, frozenset({1}), {"k": found})}).alter
 
 
+def test_yamls_values_become_kafkas_text() -> None:
+    config = {"a": True, "b": -1, "c": 0.5, "d": "x, y", "e": None}
+    [topic] = topics.parse([{"name": "t", "partitions": 1, "config": config}])
+    assert topic.config == {"a": "true", "b": "-1", "c": "0.5", "d": "x, y", "e": None}
+
+
 @pytest.mark.parametrize(
     ("declared", "found"),
     [("1", "2"), ("1", "1,1"), ("delete,compact", "compact,delete"), ("lz4", "LZ4"), ("", "0"), (None, "")],

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import combinations
 
 from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
+from aqueduct.estate.check.sites import LEGAL_SITE
 from aqueduct.estate.check.sound import Item, Sound
 from aqueduct.estate.languages import EVERYTHING, Language, shortest, words
 from aqueduct.estate.model import Flow
@@ -64,6 +65,13 @@ def check_each(inventory: Inventory, mirror: Mirror) -> Iterator[Finding]:
     elif not inventory.members(source, "kafka"):
         sentence = f"site {source} has no Kafka; put its brokers into the group kafka."
         yield mirror.finding(sentence, ("source",))
+    name = mirror.flow.given_name
+    if name and not LEGAL_SITE.fullmatch(name):
+        sentence = "a flow's name becomes part of names in Kafka; take letters, digits, - and _ only."
+        yield mirror.finding(sentence, ("name",))
+    elif name != source and name in inventory.sites:
+        sentence = f"{name} is a site, and not the one that these topics come from; take another name."
+        yield mirror.finding(sentence, ("name",))
     for path, pattern in _patterns(mirror):
         try:
             language(pattern)
@@ -130,14 +138,21 @@ def check_pairs(arriving: Sequence[Mirror]) -> Iterator[Finding]:
     """Two flows of a site that write one topic: meant where both keep names, but then no group can follow."""
     for one, other in combinations(arriving, 2):
         source, target = one.flow.source, one.flow.target
-        if source == other.flow.source:
+        if one.flow.name == other.flow.name:
             sentence = (
-                f"site {target} mirrors {source} twice, but has one service for it; make one flow of them."
+                f"site {target} has another flow named {one.flow.name}; make one flow of them, "
+                "or give this one a name of its own."
             )
-            yield other.finding(sentence, ("source",))
+            yield other.finding(sentence, ("name",) if other.flow.given_name else ("source",))
             continue
         topic = shortest(one.writes & other.writes)
-        if topic and (one.flow.prefix or other.flow.prefix):
+        if topic and source == other.flow.source:
+            sentence = (
+                f"this flow and {one.flow.name} both bring topic {topic} from {source}, every record twice; "
+                "exclude it from one of them."
+            )
+            yield other.finding(sentence)
+        elif topic and (one.flow.prefix or other.flow.prefix):
             sentence = (
                 f"this flow and the one from {source} would both write topic {topic} of {target}, "
                 "which neither says; exclude it from one of them."
@@ -155,7 +170,7 @@ def _groups(mirror: Mirror, beside: Mirror, topic: str) -> Finding:
     return mirror.finding(sentence, ("groups",))
 
 
-MOST_WAYS = 10_000  # looked at from one flow; nobody follows an estate that has more
+MOST_WAYS = 2_000  # looked at from one flow; nobody follows an estate that has more
 
 
 def check_loops(mirrors: Sequence[Mirror]) -> Iterator[Finding]:
@@ -165,14 +180,15 @@ def check_loops(mirrors: Sequence[Mirror]) -> Iterator[Finding]:
         leaving.setdefault(mirror.flow.source, []).append(mirror)
     told: set[frozenset[Mirror]] = set()
     for start in mirrors:
-        # Where all flows prefix, MirrorMaker itself sees to it that nothing comes back.
-        way, topic = ((), "") if start.flow.prefix else _way_back(start, leaving)
+        # Where all flows prefix their source's name, MirrorMaker itself sees to it that nothing comes back.
+        is_safe = start.flow.prefix == f"{start.flow.source}."
+        way, topic = ((), "") if is_safe else _way_back(start, leaving)
         if way and frozenset(way) not in told:
             told.add(frozenset(way))
             sites = " -> ".join([*(step.flow.source for step in way), start.flow.source])
             sentence = (
                 f"topic {topic} would go {sites} and round without end; "
-                "exclude it from one of these flows, or set naming to prefix in all of them."
+                "exclude it from one of these flows, or let all of them prefix the source's name."
             )
             yield start.finding(sentence)
 

@@ -1,0 +1,197 @@
+"""Producers that never stop, and faults under them."""
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewPartitions, NewTopic
+from lab import Lab, Record, wait_until
+
+from demo.flights import Flight, flights
+
+FLOWS = ("pro1", "pro2", "pro1-bookings")
+MIRRORS = ("lake-mirror-1", "lake-mirror-2")
+GROUP = "bookings-desk"
+
+Topic = dict[int, list[Record]]
+
+
+@dataclass
+class Outcome:
+    """What was read at the end: sources by (host, topic), and the lake by topic."""
+
+    sources: dict[tuple[str, str], Topic] = field(default_factory=dict)
+    lake: dict[str, Topic] = field(default_factory=dict)
+    acknowledged: dict[tuple[str, str], int] = field(default_factory=dict)
+    created: list[str] = field(default_factory=list)
+
+
+class Writer(threading.Thread):
+    """Writes records with seeded pauses until it is stopped; counts what the broker acknowledged."""
+
+    def __init__(
+        self, lab: Lab, host: str, topic: str, principal: str, records: Iterable[Flight], chance: random.Random
+    ) -> None:
+        super().__init__(name=f"{host} {topic}", daemon=True)
+        self.host, self.topic = host, topic
+        self.acknowledged = 0
+        self.failures: list[str] = []
+        self._producer = lab.producer(host, principal)
+        self._records, self._chance = records, chance
+        self._stop_asked = threading.Event()
+
+    def run(self) -> None:
+        def delivered(error: object, _: object) -> None:
+            if error:
+                self.failures.append(str(error))
+            else:
+                self.acknowledged += 1
+
+        for number, flight in enumerate(self._records):
+            if self._stop_asked.is_set():
+                break
+            self._producer.produce(
+                self.topic, flight.value, flight.key, timestamp=flight.timestamp, headers=list(flight.headers),
+                on_delivery=delivered,
+            )  # fmt: skip
+            self._producer.poll(0)
+            if number % 100 == 0:
+                time.sleep(self._chance.uniform(0.02, 0.15))
+        self._producer.flush()
+
+    def finish(self) -> int:
+        self._stop_asked.set()
+        self.join(timeout=300)
+        assert not self.is_alive(), f"the producer to {self.name} did not finish within 300 s"
+        assert not self.failures, f"{len(self.failures)} records to {self.name} failed: {self.failures[0]}"
+        return self.acknowledged
+
+
+def bookings() -> Iterator[Flight]:
+    """Made-up bookings with what real data rarely has: null and empty values, headers twice and without a value."""
+    for number in itertools.count():
+        yield Flight(
+            key=f"passenger-{number % 500}".encode() if number % 7 else None,
+            value=f"booking {number}".encode() if number % 11 else (b"" if number % 2 else None),
+            timestamp=1_700_000_000_000 + number,
+            headers=(("leg", b"1"), ("leg", b"2"), ("meal", None), ("note", b"")) if number % 5 == 0 else (),
+        )
+
+
+def write_and_break(lab: Lab, seeds: list[random.Random]) -> Outcome:
+    outcome = Outcome()
+    writers = [
+        Writer(lab, "pro1-kafka-1", "flights", "flights", itertools.cycle(flights("EWR")), seeds[0]),
+        Writer(lab, "pro2-kafka-1", "flights", "flights", itertools.cycle(flights("JFK")), seeds[0]),
+        Writer(lab, "pro1-kafka-1", "bookings", "bookings", bookings(), seeds[0]),
+    ]
+    for writer in writers:
+        writer.start()
+    wait_until("records of every flow in the lake", lambda: all_flows_carry(lab))
+    commit_half(lab)
+    for seed, chance in enumerate(seeds, 1):
+        kill_mirror(lab, chance, seed)
+        kill_lake_broker(lab, chance, seed)
+        outcome.created.append(grow_topics(lab, chance, seed))
+        writers.append(Writer(lab, "pro1-kafka-1", outcome.created[-1], "bookings", bookings(), chance))
+        writers[-1].start()
+        pause(chance)
+    lose_mirror_host(lab, seeds[0])
+    pause(seeds[0])
+    for writer in writers:
+        outcome.acknowledged[writer.host, writer.topic] = writer.finish()
+    for writer in writers:
+        outcome.sources[writer.host, writer.topic] = lab.read(writer.host, writer.topic)
+    for topic in {writer.topic for writer in writers}:
+        sent = sum(count(read) for (_, name), read in outcome.sources.items() if name == topic)
+        print(f"waiting for {sent:,} records of {topic} in the lake")
+        wait_until(f"{sent} records of {topic} in the lake", lambda t=topic, n=sent: arrived(lab, t) >= n, 300)
+        outcome.lake[topic] = lab.read("lake-kafka-1", topic)
+    return outcome
+
+
+def count(topic: Topic) -> int:
+    return sum(len(records) for records in topic.values())
+
+
+def arrived(lab: Lab, topic: str) -> int:
+    return count(lab.read("lake-kafka-1", topic))
+
+
+def all_flows_carry(lab: Lab) -> bool:
+    read = lab.read("lake-kafka-1", "flights")
+    origins = {record.header("origin") for records in read.values() for record in records}
+    return origins == {b"EWR", b"JFK"} and arrived(lab, "bookings") > 0
+
+
+def pause(chance: random.Random) -> None:
+    time.sleep(chance.uniform(3, 8))
+
+
+def kill_mirror(lab: Lab, chance: random.Random, seed: int) -> None:
+    host, flow = chance.choice(MIRRORS), chance.choice(FLOWS)
+    print(f"seed {seed}: kill -9 of mirror_maker@{flow} on {host}")
+    lab.kill(host, f"mirror_maker@{flow}")
+    pause(chance)
+
+
+def kill_lake_broker(lab: Lab, chance: random.Random, seed: int) -> None:
+    print(f"seed {seed}: kill -9 of the lake's broker")
+    lab.kill("lake-kafka-1", "kafka")
+    pause(chance)
+
+
+def grow_topics(lab: Lab, chance: random.Random, seed: int) -> str:
+    """A new topic that the flow's pattern covers, and more partitions of one that it carries."""
+    admin = lab.admin("pro1-kafka-1")
+    topic, partitions = f"bookings-{seed}", chance.randint(1, 4)
+    print(f"seed {seed}: new topic {topic} with {partitions} partitions; bookings gets one partition more")
+    for made in admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})]).values():
+        made.result()
+    now = len(admin.list_topics("bookings", timeout=10).topics["bookings"].partitions)
+    for grown in admin.create_partitions([NewPartitions("bookings", now + 1)]).values():
+        grown.result()
+    return topic
+
+
+def lose_mirror_host(lab: Lab, chance: random.Random) -> None:
+    host = chance.choice(MIRRORS)
+    print(f"{host} is lost for good")
+    lab.lose(host)
+
+
+def commit_half(lab: Lab) -> None:
+    """A group that has read some of the bookings at the source, and left."""
+    consumer = Consumer(
+        {
+            **lab.client("pro1-kafka-1", "bookings"),
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe(["bookings"])
+    read = 0
+    deadline = time.monotonic() + 60
+    while read < 500 and time.monotonic() < deadline:
+        for message in consumer.consume(100, timeout=1):
+            assert message.error() is None, message.error()
+            consumer.commit(message=message, asynchronous=False)
+            read += 1
+    consumer.close()
+    assert read >= 500, f"the group read only {read} bookings"
+
+
+def committed(lab: Lab, host: str) -> dict[int, int]:
+    """The next offset of the group by partition, where it has one."""
+    consumer = Consumer({**lab.client(host, "bookings"), "group.id": GROUP})
+    try:
+        partitions = consumer.list_topics("bookings", timeout=10).topics["bookings"].partitions
+        found = consumer.committed([TopicPartition("bookings", partition) for partition in partitions], timeout=10)
+    finally:
+        consumer.close()
+    return {partition.partition: partition.offset for partition in found if partition.offset >= 0}

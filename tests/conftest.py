@@ -1,0 +1,17 @@
+"""Fixtures for several directories of tests."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import kafka_broker
+import pytest
+
+
+@pytest.fixture(scope="session")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[kafka_broker.Broker]]:
+    """Two real brokers, each a cluster of its own, from the jars in AQUEDUCT_KAFKA_JARS."""
+    directories = [tmp_path_factory.mktemp(name) for name in ("one", "other")]
+    with ExitStack() as stack, ThreadPoolExecutor() as starting:
+        running = [kafka_broker.running(directory) for directory in directories]
+        yield list(starting.map(stack.enter_context, running))

@@ -1,0 +1,104 @@
+"""A real broker for one test session: a KRaft node of its own, with a plaintext and a mutual TLS listener.
+
+Who comes by plaintext is a super user; who comes by TLS may do what ACLs allow.
+"""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from pki import Authority
+
+START_SECONDS = 90
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+
+PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{plaintext},SSL://127.0.0.1:{tls},CONTROLLER://127.0.0.1:{controller}
+log.dirs={directory}/data
+log.retention.ms=-1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+ssl.client.auth=required
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+ssl.truststore.type=PEM
+ssl.truststore.location={truststore}
+"""
+
+
+@dataclass(frozen=True)
+class Broker:
+    plaintext: str  # bootstrap servers
+    tls: str
+    authority: Authority
+
+
+@contextmanager
+def running(directory: Path) -> Iterator[Broker]:
+    """A broker that keeps everything in the directory, ready to be used."""
+    jars = os.environ.get("AQUEDUCT_KAFKA_JARS")
+    assert jars, "set AQUEDUCT_KAFKA_JARS to a directory with Kafka's jars: this test runs a real broker"
+    java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+    plaintext, tls, controller = _free_ports(3)
+    authority = Authority(directory / "pki")
+    properties = directory / "server.properties"
+    properties.write_text(
+        PROPERTIES.format(
+            plaintext=plaintext,
+            tls=tls,
+            controller=controller,
+            directory=directory,
+            keystore=authority.issue("broker"),
+            truststore=authority.certificate,
+        )
+    )
+    log = directory / "broker.log"
+    storage_tool = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", properties]
+    with log.open("w") as stdout:
+        formatted = subprocess.run([*java, *storage_tool], stdout=stdout, stderr=stdout)
+        assert formatted.returncode == 0, log.read_text()
+        process = subprocess.Popen([*java, "kafka.Kafka", properties], stdout=stdout, stderr=stdout)
+    try:
+        _wait_until_ready(process, f"127.0.0.1:{plaintext}", log)
+        yield Broker(f"127.0.0.1:{plaintext}", f"127.0.0.1:{tls}", authority)
+    finally:
+        process.kill()  # nothing is to be kept
+        process.wait()
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], servers: str, log: Path) -> None:
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            admin.list_topics(timeout=1)
+        except KafkaException:
+            continue
+        return
+    raise AssertionError(f"the broker did not start:\n{log.read_text()[-3000:]}")
+
+
+def _free_ports(number: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]

@@ -1,0 +1,88 @@
+"""The looks of `aqueduct mirror --wait`; what one look finds is tested in test_mirror_status.py."""
+
+import argparse
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from aqueduct.cli import duration, mirror
+from aqueduct.errors import Failed
+from aqueduct.io.mirror import Mirror
+from aqueduct.mirror_status import SOURCE_CONNECTOR, Group, Log, Progress, Status, Tasks, TopicPartition
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+TASKS = Tasks({SOURCE_CONNECTOR: 1}, frozenset({A0}))
+RUNNING = [Status(SOURCE_CONNECTOR, task, "RUNNING", "h:1", "") for task in (None, 0)]
+LOSING = Progress(A0, 10, Log(15, 20), False)
+BEHIND = Progress(A0, 16, Log(15, 20), False)
+CAUGHT_UP = Progress(A0, 20, Log(15, 20), False)
+
+
+class Flow:
+    """Answers with one of the looks after another, for ever with the last one."""
+
+    source = "pro1"
+
+    def __init__(self, *looks: Progress | Failed) -> None:
+        self._looks: Iterator[Progress | Failed] = iter([*looks, *[looks[-1]] * 1000])
+
+    def state(self) -> tuple[Group, list[Status], Tasks, dict[TopicPartition, int]]:
+        return Group("Stable", frozenset({"h:1"})), RUNNING, TASKS, {}
+
+    def progress(self, *_: Any) -> list[Progress]:
+        look = next(self._looks)
+        if isinstance(look, Failed):
+            raise look
+        return [look]
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror, "POLL_SECONDS", 0.001)
+
+
+def look(flow: Flow, wait: float) -> tuple[list[str], list[Progress], Iterable[Progress]]:
+    args = argparse.Namespace(wait=wait, until_caught_up=True)
+    return mirror._look(cast(Mirror, flow), args)
+
+
+def test_it_looks_again_until_caught_up_or_the_time_is_up() -> None:
+    findings, progress, _ = look(Flow(BEHIND, BEHIND, CAUGHT_UP), wait=60)
+    assert (findings, progress) == ([], [CAUGHT_UP])
+    findings, progress, _ = look(Flow(BEHIND), wait=0.02)
+    assert (findings, progress) == (["Not caught up: a-0 (4 records)."], [BEHIND])
+
+
+def test_what_was_lost_stays_lost_when_the_mirror_has_passed_it() -> None:
+    findings, progress, lost = look(Flow(LOSING, BEHIND, CAUGHT_UP), wait=60)
+    assert [sentence[:4] for sentence in findings] == ["Lost"]
+    assert (progress, list(lost)) == ([CAUGHT_UP], [LOSING])
+
+
+def test_a_cluster_may_be_away_while_there_is_time() -> None:
+    findings, _, _ = look(Flow(Failed("away"), Failed("away"), CAUGHT_UP), wait=60)
+    assert findings == []
+    with pytest.raises(Failed, match="away"):
+        look(Flow(Failed("away")), wait=0.02)
+
+
+def test_the_table_names_what_is_behind_and_counts_the_rest() -> None:
+    ahead = Progress(A1, 5, Log(0, 5), False)
+    assert mirror._table([ahead, BEHIND]).splitlines() == [
+        "topic  partition  records behind",
+        "a              0               4",
+        "2 partitions, 1 of them behind by 4 records.",
+    ]
+    assert mirror._table([ahead]) == "1 partition, 0 of them behind by 0 records."
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("10s", 10), ("5m", 300), ("1h", 3600), ("0s", 0)])
+def test_durations(text: str, seconds: int) -> None:
+    assert duration.parse(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "s", "1.5s", "-1s", "1d", "1 s"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="write 10s, 5m or 1h"):
+        duration.parse(text)

@@ -1,0 +1,100 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from aqueduct import cli
+from aqueduct.reconcile.flow import Flow, Topics
+from aqueduct.reconcile.verdict import Verdict
+from spark_apps import reconcile
+
+ENDS = ["--source", "pro1:9092", "--target", "lake:9092"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (ENDS, "one of the arguments --topics --topics-pattern is required"),
+        ([*ENDS, "--topics", "a", "--topics-pattern", "b"], "not allowed with argument --topics"),
+        ([*ENDS[:2], "--topics", "a"], "the following arguments are required: --target"),
+        (
+            [*ENDS[:3], "s3://bucket", "--topics", "a"],
+            "s3://bucket is a store; those can be compared once backup",
+        ),
+        ([*ENDS[:3], "lake", "--topics", "a"], "'lake' is no list of brokers; write HOST:PORT,HOST:PORT"),
+        ([*ENDS, "--topics", "a", "--header", "origin"], "'origin' is no header; write NAME=VALUE"),
+        ([*ENDS, "--topics", "a b"], "'a b' in --topics is no name of a topic"),
+        ([*ENDS, "--topics-pattern", "a("], "The topics' pattern a( does not compile"),
+        (
+            [*ENDS, "--topics", "a", "--client-config", "/none"],
+            "/none can't be read: No such file or directory.",
+        ),
+        (
+            [*ENDS, *ENDS[:2], *ENDS[:2], "--topics", "a", "--source-config", "f", "--source-config", "f"],
+            "--source-config is given 2 times for 3 ends; once, or for each.",
+        ),
+    ],
+)
+def test_refusals(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reconcile", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"aqueduct: .*\n", err)
+    assert sentence in err
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Flow, Topics, str | None]]:
+    """What the application was called with."""
+    calls = []
+
+    def main(flow: Flow, topics: Topics, master: str | None) -> list[Verdict]:
+        calls.append((flow, topics, master))
+        return []
+
+    monkeypatch.setattr(reconcile, "main", main)
+    return calls
+
+
+def test_options(asked: list[tuple[Flow, Topics, str | None]]) -> None:
+    options = [
+        "--topics-pattern",
+        "a.*",
+        "--target-prefix",
+        "p.",
+        "--header",
+        "h=a=b",
+        "--master",
+        "local[2]",
+    ]
+    assert cli.main(["reconcile", *ENDS, *options]) == 0
+    ((flow, topics, master),) = asked
+    assert [(end.role, end.bootstrap_servers) for end in flow.ends] == [
+        ("target", "lake:9092"),
+        ("source", "pro1:9092"),
+    ]
+    assert flow.header == ("h", b"a=b")
+    assert topics == Topics.parse(None, "a.*", "p.")
+    assert master == "local[2]"
+
+
+def test_client_configs(asked: list[tuple[Flow, Topics, str | None]], tmp_path: Path) -> None:
+    """One for both ends, unless an end has its own; one for all sources, or one for each in their order."""
+    files = {}
+    for name in "abc":
+        (tmp_path / f"{name}.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+        (tmp_path / name).write_text(f"ssl.ca.location={tmp_path}/{name}.pem")
+        files[name] = str(tmp_path / name)
+
+    def authorities(*arguments: str) -> list[str]:
+        three = ["--source", "pro2:9092", "--source", "pro3:9092", "--topics", "a"]
+        assert cli.main(["reconcile", *ENDS, *three, *arguments]) == 0
+        return [Path(end.client_config.ca or "-").stem for end in asked.pop()[0].ends]
+
+    both, target = ["--client-config", files["a"]], ["--target-config", files["b"]]
+    source = {name: ["--source-config", files[name]] for name in files}
+    assert authorities() == ["-", "-", "-", "-"]
+    assert authorities(*both) == ["a", "a", "a", "a"]
+    assert authorities(*both, *target) == ["b", "a", "a", "a"]
+    assert authorities(*both, *source["c"]) == ["a", "c", "c", "c"]
+    assert authorities(*target, *source["c"], *source["b"], *source["a"]) == ["b", "c", "b", "a"]

@@ -1,0 +1,38 @@
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from aqueduct.cli import report
+from aqueduct.errors import Failed
+
+STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def test_report(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text("an old one")
+    report.write(path, "test", 3, STARTED, {"left_out": ["ä"]})
+    found = json.loads(path.read_text())
+    assert datetime.fromisoformat(found.pop("ended")) > STARTED
+    assert found == {
+        "verb": "test",
+        "exit_code": 3,
+        "started": "2026-01-02T03:04:05.000+00:00",
+        "left_out": ["ä"],
+    }
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_fails_leaves_the_old_report(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text("an old one")
+    with pytest.raises(TypeError):
+        report.write(path, "test", 0, STARTED, {"left_out": object()})
+    assert path.read_text() == "an old one"
+
+
+def test_where_it_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(Failed, match=r"The report .*/none/report.json can't be written: No such file"):
+        report.write(tmp_path / "none" / "report.json", "test", 0, STARTED, {})

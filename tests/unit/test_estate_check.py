@@ -1,0 +1,130 @@
+"""What the table of broken inventories can not show: what no release has yet, sizes, order."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.estate.check import Repository, check
+from aqueduct.estate.check.inventory import Finding, Inventory, Unknown, some
+from aqueduct.estate.check.variables import Roles, check_variables, faults, fits, is_sound
+
+ROLES = Roles({"kafka": {"kafka_password": {"type": "int", "no_log": True}}, "_artifact": {}})
+
+
+def inventory(hosts: Mapping[str, Mapping[str, Any]], **groups: list[str]) -> Inventory:
+    return Inventory({"all": [*hosts], **groups}, hosts, dict.fromkeys(hosts, "hosts.yml:1"), lambda _: None)
+
+
+def test_a_removed_variable_gets_the_way_on_that_the_table_has() -> None:
+    found = check_variables(
+        inventory({"h": {"kafka_zookeeper": "z"}}), ROLES, {"kafka_zookeeper": "delete it, KRaft needs none."}
+    )
+    assert [str(finding) for finding in found] == [
+        "hosts.yml:1: kafka_zookeeper: this variable was removed: delete it, KRaft needs none."
+    ]
+
+
+def test_a_secret_is_not_shown() -> None:
+    (finding,) = check_variables(inventory({"h": {"kafka_password": "hunter2"}}), ROLES)
+    assert "hunter2" not in str(finding)
+
+
+def test_a_variable_of_an_internal_role_begins_without_its_underscore() -> None:
+    (finding,) = check_variables(inventory({"h": {"artifact_x": 1}}), ROLES)
+    assert finding.what == "artifact_x"
+
+
+def test_a_value_that_is_not_known_is_neither_faulty_nor_sound() -> None:
+    assert not is_sound(Unknown(), {"type": "int"})
+    assert not [*check_variables(inventory({"h": {"kafka_password": Unknown()}}), ROLES)]
+
+
+def test_a_value_that_hosts_share_is_judged_once() -> None:
+    shared = ["x"]
+    found = [*check_variables(inventory({"a": {"kafka_x": shared}, "b": {"kafka_x": shared}}), ROLES)]
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (1, "int", True),
+        ("1", "int", True),  # --extra-vars
+        ("-1", "int", True),
+        ("1.5", "float", True),
+        ("1.5", "int", False),
+        ("", "int", False),
+        (True, "int", False),
+        ("true", "bool", False),  # Jinja takes any text that is not empty for true
+        ("a", "list", False),
+        (("a",), "list", True),
+        (4.3, "str", True),
+        (True, "str", False),
+        ({}, "dict", True),
+        (object(), "raw", True),
+    ],
+)
+def test_types_are_checked_without_converting(value: object, kind: str, expected: bool) -> None:
+    assert fits(value, kind) is expected
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2)
+    ),
+)
+
+
+@given(values)
+def test_any_value_is_judged_with_sentences(value: object) -> None:
+    option = {"type": "list", "elements": "dict", "options": {"a": {"type": "int", "required": True}}}
+    for _, sentence in faults(value, option):
+        assert sentence.endswith((".", "?"))
+
+
+def test_findings_come_in_the_order_of_files_and_lines() -> None:
+    found = [Finding(where, "v", "s.") for where in ("b.yml:2", "b.yml:10", "a.yml:30", "c.yml")]
+    assert [one.where for one in sorted(found, key=lambda one: one.place)] == [
+        "a.yml:30",
+        "b.yml:2",
+        "b.yml:10",
+        "c.yml",
+    ]
+
+
+def test_many_names_are_counted() -> None:
+    assert some(["a"]) == "a"
+    assert some(["a", "b"]) == "a and b"
+    assert some(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+FLOWS = {
+    "type": "list",
+    "elements": "dict",
+    "options": {
+        "source": {"type": "str", "required": True},
+        "topics": {"type": "list", "elements": "str", "required": True},
+        "naming": {"type": "str"},
+    },
+}
+
+
+def test_a_mesh_of_prefixing_sites_is_judged_in_time() -> None:
+    """Twenty sites that all mirror all: more ways than could be walked, and none of them comes back."""
+    sites = [f"s{number}" for number in range(20)]
+    flow = {"topics": [".*"], "naming": "prefix"}
+    hosts = {
+        site: {"mirror_maker_flows": [{"source": source, **flow} for source in sites if source != site]}
+        for site in sites
+    }
+    hosts["s0"]["mirror_maker_flows"][0] = {"source": "s1", "topics": ["flights"], "naming": "identity"}
+    groups = {f"site_{site}": [site] for site in sites} | {"kafka": sites, "mirror_maker": sites}
+    roles = Roles({"mirror_maker": {"mirror_maker_flows": FLOWS}, "kafka": {}})
+    started = time.monotonic()
+    assert check(inventory(hosts, **groups), Repository(roles, {}, [], lambda _: False)) == []
+    assert time.monotonic() - started < 20

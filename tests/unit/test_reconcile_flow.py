@@ -1,0 +1,70 @@
+import pytest
+
+from aqueduct.errors import Refused
+from aqueduct.ranges import Range
+from aqueduct.reconcile.flow import Lane, Topics, lanes, places
+
+AT_SOURCE = ["__consumer_offsets", "audit-events", "audit.events", "flights", "b"]
+
+
+def choose(names: str | None = None, pattern: str | None = None, prefix: str = "") -> dict[str, str]:
+    return Topics.parse(names, pattern, prefix).choose([["flights"], AT_SOURCE])
+
+
+def test_by_name() -> None:
+    assert choose("flights,b:c") == {"flights": "flights", "b": "c"}
+    assert choose("flights,b:c", prefix="pro1.") == {"flights": "pro1.flights", "b": "c"}
+    assert choose("__consumer_offsets") == {"__consumer_offsets": "__consumer_offsets"}
+
+
+def test_a_name_is_no_pattern() -> None:
+    assert choose("audit.events") == {"audit.events": "audit.events"}
+
+
+def test_by_pattern_of_whole_names() -> None:
+    assert choose(pattern="audit.events") == {"audit-events": "audit-events", "audit.events": "audit.events"}
+    assert choose(pattern="b|flight") == {"b": "b"}
+    assert choose(pattern=".*", prefix="p.").keys() == set(AT_SOURCE) - {"__consumer_offsets"}
+    assert choose(pattern="b", prefix="p.") == {"b": "p.b"}
+
+
+@pytest.mark.parametrize(
+    ("names", "pattern", "sentence"),
+    [
+        ("flights,nosuch", None, "No source has a topic nosuch that its client may describe; see --topics."),
+        (None, "flight", "No source has a topic whose whole name matches flight."),
+        (None, "__consumer.*", "No source has a topic whose whole name matches"),
+        (None, "fl(ights", "The topics' pattern fl(ights does not compile: missing ), unterminated"),
+        ("flights;b", None, "'flights;b' in --topics is no name of a topic; write a,b or source:target."),
+        ("a:", None, "'' in --topics is no name of a topic"),
+        (":b", None, "'' in --topics is no name of a topic"),
+        ("a,", None, "'' in --topics is no name of a topic"),
+        ("a:b:c", None, "'b:c' in --topics is no name of a topic"),
+        ("a,a", None, "--topics names a twice, or two topics for one target; say it once."),
+        ("a:c,b:c", None, "--topics names b:c twice, or two topics for one target"),
+        ("", None, "'' in --topics is no name of a topic"),
+    ],
+)
+def test_refusals(names: str | None, pattern: str | None, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        choose(names, pattern)
+    assert sentence in str(refused.value)
+
+
+def test_lanes_are_all_partitions_of_any_end() -> None:
+    names = {"a": "x", "b": "b"}
+    partitions = [{"x": 1, "b": 3, "other": 5}, {"a": 2, "b": 1}, {"b": 2}]
+    wanted = places(names, partitions)
+    assert wanted == [
+        [("x", 0), ("b", 0), ("b", 1), ("b", 2)],
+        [("a", 0), ("a", 1), ("b", 0)],
+        [("b", 0), ("b", 1)],
+    ]
+    found = [{place: Range(*place, number, 10) for place in end} for number, end in enumerate(wanted)]
+    assert list(lanes(names, found)) == [
+        Lane("x", 0, (Range("x", 0, 0, 10), Range("a", 0, 1, 10), None)),
+        Lane("x", 1, (None, Range("a", 1, 1, 10), None)),
+        Lane("b", 0, (Range("b", 0, 0, 10), Range("b", 0, 1, 10), Range("b", 0, 2, 10))),
+        Lane("b", 1, (Range("b", 1, 0, 10), None, Range("b", 1, 2, 10))),
+        Lane("b", 2, (Range("b", 2, 0, 10), None, None)),
+    ]
