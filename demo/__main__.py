@@ -93,10 +93,19 @@ def caught_up(lab: Lab, source: str, target: str) -> dict[str, Any]:
     report = REPORTS / f"mirror-{source}-{target}.json"
     admin = str(PKI / "clients/admin.properties")
     command = ["aqueduct", "mirror", "--source", source, "--source-bootstrap-servers", lab.address(source)]
-    command += ["--target-bootstrap-servers", lab.address(target), "--source-config", admin, "--target-config", admin]
+    command += [
+        "--target-bootstrap-servers",
+        lab.address(target),
+        "--source-config",
+        admin,
+        "--target-config",
+        admin,
+    ]
     started = time.monotonic()
     done = subprocess.run(
-        [*command, "--wait", CATCH_UP, "--until-caught-up", "--report", report], capture_output=True, text=True
+        [*command, "--wait", CATCH_UP, "--until-caught-up", "--report", report],
+        capture_output=True,
+        text=True,
     )
     if not report.exists():
         sys.exit(f"demo: the flow from {source} to {target} tells nothing: {done.stderr.strip()}")
@@ -115,14 +124,24 @@ def stream() -> None:
     started = time.monotonic()
     with ThreadPoolExecutor() as pool:
         produced = dict(
-            zip(AIRPORTS, pool.map(produce, (lab.address(site) for site in AIRPORTS), AIRPORTS.values()), strict=True)
+            zip(
+                AIRPORTS,
+                pool.map(produce, (lab.address(site) for site in AIRPORTS), AIRPORTS.values()),
+                strict=True,
+            )
         )
         producing = time.monotonic() - started
         for site, records in produced.items():
             print(f"    {site}: {records:,} flights from {AIRPORTS[site]} written and acknowledged")
         waits = {flow: pool.submit(caught_up, lab, *flow) for flow in lab.flows}
         flows = [
-            {"source": source, "target": target, "streamed": produced[source], "producing": producing, **wait.result()}
+            {
+                "source": source,
+                "target": target,
+                "streamed": produced[source],
+                "producing": producing,
+                **wait.result(),
+            }
             for (source, target), wait in waits.items()
         ]
     STREAMED.write_text(json.dumps(flows, indent=2))
@@ -154,7 +173,7 @@ def table() -> None:
     admin = PKI / "clients/admin.properties"
     print(
         f"\nEqual: {REPORTS}/*.json compare every record's key, value, headers and timestamp, in order.\n"
-        "Records/s: from the first flight written to the last one mirrored, all flows at once, on this machine.\n"
+        "Records/s: from the first flight written to the last one mirrored, all flows at once.\n"
         "Look further:\n"
         f"  any client    {', '.join(f'{site} is localhost:{port}' for site, port in lab.ports.items())};"
         f" certificate: {admin}\n"

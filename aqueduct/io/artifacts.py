@@ -24,6 +24,11 @@ from xml.sax.saxutils import escape
 
 from aqueduct.errors import Failed, Refused
 
+KAFKA_MODULES = ("kafka_2.13", "kafka-tools", "connect-runtime", "connect-mirror", "connect-file")
+# The logging that Kafka speaks to and does not bring by itself.
+LOG4J_MODULES = ("log4j-slf4j-impl", "log4j-1.2-api")
+LOG4J_VERSION = "2.25.4"
+
 
 @dataclass(frozen=True)
 class Artifact:
@@ -37,7 +42,6 @@ def kafka_jars(
     *,
     version: str,
     source: str,
-    coordinates: list[str],
     archive_url: str | None,
     archive_sha256: str | None,
     lock: str,
@@ -53,7 +57,7 @@ def kafka_jars(
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             jars = Path(scratch) / "libs"
             if source == "maven":
-                _fetch_from_maven(coordinates, jars)
+                _fetch_from_maven(version, jars)
             else:
                 _fetch_archive(str(archive_url), str(archive_sha256), jars)
             _check_jars({p.name: _sha256(p) for p in jars.iterdir()}, wanted, jars, lock)
@@ -76,8 +80,18 @@ def wheelhouse(*, lock: str, python: str, cache: str) -> Artifact:
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             wheels = Path(scratch)
             _pip(
-                ["download", "--no-deps", "--require-hashes", "--requirement", lock, "--dest", scratch]
-                + ["--python-version", python, *_platforms()],
+                [
+                    "download",
+                    "--no-deps",
+                    "--require-hashes",
+                    "--requirement",
+                    lock,
+                    "--dest",
+                    scratch,
+                    "--python-version",
+                    python,
+                    *_platforms(),
+                ],
                 f"the packages of {lock_file.name} for Python {python}",
             )
             for sdist in wheels.glob("*.tar.gz"):
@@ -124,7 +138,7 @@ def own_wheel(*, repository: str, cache: str) -> Artifact:
                 ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", scratch, str(tree)],
                 "Aqueduct's own wheel",
             )
-            os.replace(next(Path(scratch).glob("*.whl")), target)
+            next(Path(scratch).glob("*.whl")).replace(target)
     return Artifact(target, fetched=True)
 
 
@@ -132,7 +146,7 @@ def own_wheel(*, repository: str, cache: str) -> Artifact:
 def _exclusive(target: Path) -> Iterator[None]:
     """One process at a time makes an artifact; the others wait and find it."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with open(f"{target}.lock", "w") as handle:
+    with Path(f"{target}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -162,18 +176,21 @@ def _check_jars(found: dict[str, str], wanted: dict[str, str], where: Path, lock
         )
 
 
-def _fetch_from_maven(coordinates: list[str], destination: Path) -> None:
+def _fetch_from_maven(version: str, destination: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise Refused(
             "Maven (mvn) is not on this controller: install it (apt-get install maven), "
             "or set artifact_kafka_source to archive."
         )
+    coordinates = [
+        *(("org.apache.kafka", module, version) for module in KAFKA_MODULES),
+        *(("org.apache.logging.log4j", module, LOG4J_VERSION) for module in LOG4J_MODULES),
+    ]
     dependencies = "".join(
-        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
-            *(escape(part) for part in coordinate.split(":"))
-        )
-        for coordinate in coordinates
+        f"<dependency><groupId>{group}</groupId><artifactId>{module}</artifactId><version>{escape(number)}</version>"
+        "</dependency>"
+        for group, module, number in coordinates
     )
     with tempfile.TemporaryDirectory() as project:
         pom = Path(project) / "pom.xml"
@@ -183,8 +200,16 @@ def _fetch_from_maven(coordinates: list[str], destination: Path) -> None:
             f"<dependencies>{dependencies}</dependencies></project>"
         )
         _run(
-            [maven, "--quiet", "--batch-mode", "--file", str(pom), "dependency:copy-dependencies"]
-            + [f"-DoutputDirectory={destination}", "-DincludeScope=runtime"],
+            [
+                maven,
+                "--quiet",
+                "--batch-mode",
+                "--file",
+                str(pom),
+                "dependency:copy-dependencies",
+                f"-DoutputDirectory={destination}",
+                "-DincludeScope=runtime",
+            ],
             "fetch Kafka's jars with Maven",
             "see that this controller reaches a Maven repository (a mirror goes into ~/.m2/settings.xml)",
         )
@@ -240,7 +265,7 @@ def _pack(target: Path, files: dict[str, Path]) -> None:
     with tarfile.open(partial, "w") as archive:
         for name in sorted(files):
             archive.add(files[name], name, filter=plain)
-    os.replace(partial, target)
+    partial.replace(target)
 
 
 def _platforms() -> list[str]:

@@ -9,15 +9,17 @@ from aqueduct.reconcile.flow import Flow
 from aqueduct.reconcile.verdict import Verdict
 from aqueduct.wording import count, some
 
-ROWS = 50  # a person is shown so many; the report has all
+ROWS = 50  # a person is shown so many lanes, of more only unequal ones; the report has all
 
 
 def text(flow: Flow, verdicts: Sequence[Verdict]) -> str:
     """For a person: a table, a sentence on whatever is unequal, and a summary."""
+    shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
+    table = [*_table(flow, shown), ""] if shown else []
     unequal = [sentence for _, sentence in sentences(flow, verdicts)]
     if len(unequal) > ROWS:
         unequal[ROWS:] = [f"... and {len(unequal) - ROWS} more; --report names them all."]
-    return "\n".join([*_table(flow, verdicts), "", *unequal, *_notes(verdicts), _summary(verdicts)])
+    return "\n".join([*table, *unequal, *_notes(verdicts), _summary(verdicts)])
 
 
 def sentences(flow: Flow, verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str]]:
@@ -43,13 +45,11 @@ def _notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _table(flow: Flow, verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """The lanes; of more than ROWS, only those that are unequal."""
-    shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
     sources, target = "+".join(map(_address, flow.sources)), _address(flow.target)
     rows: list[tuple[str, ...]] = [
         ("source", "target", "topic", "partition", "records in", "records out", "equal")
     ]
-    for verdict in shown:
+    for verdict in verdicts:
         numbers = verdict.lane.partition, _records_in(verdict), _records_out(verdict)
         rows.append(
             (sources, target, verdict.lane.topic, *map(str, numbers), "yes" if verdict.equal else "NO")
@@ -68,9 +68,11 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def report(flow: Flow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """The findings of the report: `from` and `to` of what was read are offsets, `to` exclusive; the ranges of
-    records that the other end lacks are inclusive, and only the first ones are named."""
+    """The report's findings. `from` and `to`, exclusive, are the offsets that were read; `ranges`, inclusive,
+    those of records that the other end lacks, of which there may be more than are named."""
     return {
+        "target": flow.target.bootstrap_servers,
+        "sources": [source.bootstrap_servers for source in flow.sources],
         "order": "partition" if all(verdict.ordered for verdict in verdicts) else "source",
         "header": flow.header and f"{flow.header[0]}={flow.header[1].decode()}",
         "partitions": [_partition(flow, verdict) for verdict in verdicts],
@@ -79,7 +81,7 @@ def report(flow: Flow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def _partition(flow: Flow, verdict: Verdict) -> dict[str, Any]:
-    target, *sources = (_end(flow, verdict, number) for number in range(len(flow.ends)))
+    target, *sources = (_end(verdict, number) for number in range(len(flow.ends)))
     order = verdict.difference and verdict.difference.out_of_order
     return {
         "topic": verdict.lane.topic,
@@ -94,13 +96,12 @@ def _partition(flow: Flow, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _end(flow: Flow, verdict: Verdict, number: int) -> dict[str, Any] | None:
+def _end(verdict: Verdict, number: int) -> dict[str, Any] | None:
     read = verdict.lane.ranges[number]
     if read is None:
         return None
     lacking = verdict.unmatched(number)
     return {
-        "bootstrap_servers": flow.ends[number].bootstrap_servers,
         "topic": read.topic,
         "from": read.start,
         "to": read.stop,

@@ -1,7 +1,7 @@
 """A scenario's lab as its tests see it: containers to break, brokers to write to and read from.
 
-The reader is confluent-kafka with no code of ours between it and the broker, so that what it says is independent of
-what is tested.
+The reader is confluent-kafka with no code of ours between it and the broker, so that what it says is
+independent of what is tested.
 """
 
 import json
@@ -39,7 +39,10 @@ class Lab:
     @cached_property
     def variables(self) -> dict[str, dict[str, Any]]:
         listing = subprocess.run(
-            ["ansible-inventory", "--inventory", self.inventory, "--list"], check=True, capture_output=True, text=True
+            ["ansible-inventory", "--inventory", self.inventory, "--list"],
+            check=True,
+            capture_output=True,
+            text=True,
         )
         hosts: dict[str, dict[str, Any]] = json.loads(listing.stdout)["_meta"]["hostvars"]
         return hosts
@@ -60,6 +63,24 @@ class Lab:
             check=check, capture_output=True, text=True, timeout=120, input=stdin or "",
         )  # fmt: skip
 
+    def play(self, playbook: str, *arguments: str, **variables: object) -> subprocess.CompletedProcess[str]:
+        """Run one of the product's playbooks on this inventory, with extra variables."""
+        extra = ("--extra-vars", json.dumps(variables)) if variables else ()
+        return subprocess.run(
+            [
+                "ansible-playbook",
+                "--inventory",
+                self.inventory,
+                *arguments,
+                *extra,
+                f"playbooks/{playbook}.yml",
+            ],
+            cwd=self.inventory.parents[2],
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+
     def kill(self, host: str, unit: str) -> None:
         """kill -9 of a unit's process."""
         self.run(host, "systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit)
@@ -79,15 +100,17 @@ class Lab:
             "ssl.ca.location": str(self.pki / "ca/ca.pem"),
             "ssl.certificate.location": str(self.pki / f"clients/{principal}.pem"),
             "ssl.key.location": str(self.pki / f"clients/{principal}.pem"),
+            "log_level": 3,
         }
 
     def admin(self, host: str) -> AdminClient:
         return AdminClient(self.client(host))
 
-    def producer(self, host: str, principal: str) -> Producer:
+    def producer(self, host: str, principal: str, servers: str = "") -> Producer:
         return Producer(
             {
                 **self.client(host, principal),
+                "bootstrap.servers": servers or self.address(host),
                 "enable.idempotence": True,
                 "linger.ms": 20,
                 "compression.type": "zstd",
@@ -128,7 +151,10 @@ class Lab:
                 for message in consumer.consume(10_000, timeout=1):
                     if (error := message.error()) is None:
                         record = Record(
-                            message.key(), message.value(), tuple(message.headers() or ()), message.timestamp()[1]
+                            message.key(),
+                            message.value(),
+                            tuple(message.headers() or ()),
+                            message.timestamp()[1],
                         )
                         found[message.partition()].append((message.offset(), record))
                     elif error.code() == KafkaError._PARTITION_EOF:
@@ -149,7 +175,7 @@ def wait_until(what: str, condition: Callable[[], Any], seconds: float = 180) ->
             if value := condition():
                 return value
             problem = None
-        except Exception as error:  # noqa: BLE001 (a service that is coming back answers in many ways)
+        except Exception as error:
             problem = error
         time.sleep(1)
     raise AssertionError(f"not within {seconds:.0f} s: {what}" + (f" ({problem})" if problem else ""))

@@ -12,7 +12,6 @@ description:
 options:
   version: {description: Kafka's version., type: str, required: true}
   source: {description: Where the jars come from., type: str, choices: [maven, archive], required: true}
-  coordinates: {description: Maven coordinates (group:artifact:version)., type: list, elements: str, default: []}
   archive_url: {description: The vendor's C(.tgz), type: str}
   archive_sha256: {description: Its digest., type: str}
   lock: {description: File in the format of sha256sum that names every jar., type: path, required: true}
@@ -26,14 +25,12 @@ def main() -> None:
         argument_spec={
             "version": {"type": "str", "required": True},
             "source": {"type": "str", "choices": ["maven", "archive"], "required": True},
-            "coordinates": {"type": "list", "elements": "str", "default": []},
             "archive_url": {"type": "str"},
             "archive_sha256": {"type": "str"},
             "lock": {"type": "path", "required": True},
             "cache": {"type": "path", "required": True},
         },
         required_if=[
-            ("source", "maven", ["coordinates"]),
             ("source", "archive", ["archive_url", "archive_sha256"]),
         ],
     )

@@ -5,7 +5,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: python_wheels
-short_description: Fetch the wheels of a lock file once, build Aqueduct's own wheel, and pack both for the hosts
+short_description: Fetch the wheels of a lock file once, and build Aqueduct's own, for the hosts
 options:
   lock: {description: Requirements with digests., type: path, required: true}
   python: {description: "The hosts' Python, such as 3.11.", type: str, required: true}

@@ -197,6 +197,7 @@ def test_transactions_leave_no_trace(
 ) -> None:
     """Markers, aborted records and the ranges that hold nothing else, also at the log's end."""
     monkeypatch.setattr(app, "TASK_OFFSETS", 7)
+    monkeypatch.setattr(record_reader, "BATCH_RECORDS", 5)
     source, target = brokers
     create(source, topic)
     write(source, topic, RECORDS[:30])
@@ -224,6 +225,7 @@ def test_open_transaction_is_not_read(brokers: list[Broker], topic: str, reconci
     run = reconcile(*ends(source, target), "--topics", topic)
     producer.abort_transaction()
     assert run.code == 0
+    assert [each["sources"][0]["to"] for each in run.report["partitions"]] == [50, 50]
 
 
 def test_merged_sources(brokers: list[Broker], topic: str, reconcile: Reconcile) -> None:

@@ -144,11 +144,20 @@ def test_of_many_lanes_the_unequal_ones_are_shown() -> None:
     assert len(findings.report(ONE_SOURCE, verdicts)["left_out"]) == 100
 
 
+def test_of_many_lanes_no_equal_one_is_shown() -> None:
+    verdicts = [verdict(reading(1), reading(1), partition=n) for n in range(200)]
+    assert findings.text(ONE_SOURCE, verdicts) == (
+        "200 partitions, none unequal; 200 records in, 200 records out."
+    )
+
+
 def test_report() -> None:
     flow = replace(ONE_SOURCE, header=("origin", b"EWR"))
     unequal = replace(UNEQUAL, difference=Difference((missing(), missing((101, 101)))))
     sentence = "flights-2: 1 record of the source is not in the target, first at source offset 101."
     assert findings.report(flow, [unequal]) == {
+        "target": "lake:9092",
+        "sources": ["pro1-a:9092,pro1-b:9092"],
         "order": "partition",
         "header": "origin=EWR",
         "partitions": [
@@ -160,7 +169,6 @@ def test_report() -> None:
                 "source_records": 5,
                 "target_records": 4,
                 "target": {
-                    "bootstrap_servers": "lake:9092",
                     "topic": "flights",
                     "from": 100,
                     "to": 104,
@@ -169,7 +177,6 @@ def test_report() -> None:
                 },
                 "sources": [
                     {
-                        "bootstrap_servers": "pro1-a:9092,pro1-b:9092",
                         "topic": "flights",
                         "from": 100,
                         "to": 105,

@@ -34,7 +34,13 @@ class Writer(threading.Thread):
     """Writes records with seeded pauses until it is stopped; counts what the broker acknowledged."""
 
     def __init__(
-        self, lab: Lab, host: str, topic: str, principal: str, records: Iterable[Flight], chance: random.Random
+        self,
+        lab: Lab,
+        host: str,
+        topic: str,
+        principal: str,
+        records: Iterable[Flight],
+        chance: random.Random,
     ) -> None:
         super().__init__(name=f"{host} {topic}", daemon=True)
         self.host, self.topic = host, topic
@@ -55,9 +61,13 @@ class Writer(threading.Thread):
             if self._stop_asked.is_set():
                 break
             self._producer.produce(
-                self.topic, flight.value, flight.key, timestamp=flight.timestamp, headers=list(flight.headers),
+                self.topic,
+                flight.value,
+                flight.key,
+                timestamp=flight.timestamp,
+                headers=list(flight.headers),
                 on_delivery=delivered,
-            )  # fmt: skip
+            )
             self._producer.poll(0)
             if number % 100 == 0:
                 time.sleep(self._chance.uniform(0.02, 0.15))
@@ -72,7 +82,7 @@ class Writer(threading.Thread):
 
 
 def bookings() -> Iterator[Flight]:
-    """Made-up bookings with what real data rarely has: null and empty values, headers twice and without a value."""
+    """Made-up bookings with what real data rarely has: null and empty values, headers twice or valueless."""
     for number in itertools.count():
         yield Flight(
             key=f"passenger-{number % 500}".encode() if number % 7 else None,
@@ -109,7 +119,9 @@ def write_and_break(lab: Lab, seeds: list[random.Random]) -> Outcome:
     for topic in {writer.topic for writer in writers}:
         sent = sum(count(read) for (_, name), read in outcome.sources.items() if name == topic)
         print(f"waiting for {sent:,} records of {topic} in the lake")
-        wait_until(f"{sent} records of {topic} in the lake", lambda t=topic, n=sent: arrived(lab, t) >= n, 300)
+        wait_until(
+            f"{sent} records of {topic} in the lake", lambda t=topic, n=sent: arrived(lab, t) >= n, 300
+        )
         outcome.lake[topic] = lab.read("lake-kafka-1", topic)
     return outcome
 
@@ -191,7 +203,9 @@ def committed(lab: Lab, host: str) -> dict[int, int]:
     consumer = Consumer({**lab.client(host, "bookings"), "group.id": GROUP})
     try:
         partitions = consumer.list_topics("bookings", timeout=10).topics["bookings"].partitions
-        found = consumer.committed([TopicPartition("bookings", partition) for partition in partitions], timeout=10)
+        found = consumer.committed(
+            [TopicPartition("bookings", partition) for partition in partitions], timeout=10
+        )
     finally:
         consumer.close()
     return {partition.partition: partition.offset for partition in found if partition.offset >= 0}

@@ -10,7 +10,9 @@ from lab import Lab
 
 
 def metadata(settings: dict[str, object]) -> object:
-    return AdminClient({**settings, "socket.connection.setup.timeout.ms": 5000}).list_topics(timeout=8)
+    return AdminClient({**settings, "log_level": 0, "socket.connection.setup.timeout.ms": 5000}).list_topics(
+        timeout=8
+    )
 
 
 def test_a_client_with_a_certificate_of_the_estate_is_answered(lab: Lab) -> None:
@@ -19,7 +21,11 @@ def test_a_client_with_a_certificate_of_the_estate_is_answered(lab: Lab) -> None
 
 
 def test_a_client_without_certificate_is_refused(lab: Lab) -> None:
-    settings = {k: v for k, v in lab.client("pro1-kafka-1").items() if not k.startswith(("ssl.certificate", "ssl.key"))}
+    settings = {
+        k: v
+        for k, v in lab.client("pro1-kafka-1").items()
+        if not k.startswith(("ssl.certificate", "ssl.key"))
+    }
     with pytest.raises(KafkaException):
         metadata(settings)
 
@@ -27,10 +33,22 @@ def test_a_client_without_certificate_is_refused(lab: Lab) -> None:
 def test_a_client_of_another_authority_is_refused(lab: Lab, tmp_path: Path) -> None:
     pem = tmp_path / "other.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
-         "-subj", "/CN=admin", "-keyout", pem, "-out", tmp_path / "other.crt"],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            *(
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+            ),
+            *("-days", "1", "-subj", "/CN=admin", "-keyout", pem, "-out", tmp_path / "other.crt"),
+        ],
+        check=True,
+        capture_output=True,
+    )
     settings = {**lab.client("pro1-kafka-1"), "ssl.key.location": str(pem)}
     settings["ssl.certificate.location"] = str(tmp_path / "other.crt")
     with pytest.raises(KafkaException):
@@ -42,7 +60,9 @@ def test_a_principal_without_rights_writes_nothing(lab: Lab) -> None:
     producer = Producer(lab.client("pro1-kafka-1", "stranger"))
     producer.produce("flights", b"forged", on_delivery=lambda error, _: refused.append(str(error)))
     producer.flush(20)
-    assert "TOPIC_AUTHORIZATION_FAILED" in str(refused) or "Topic authorization failed" in str(refused), refused
+    assert "TOPIC_AUTHORIZATION_FAILED" in str(refused) or "Topic authorization failed" in str(refused), (
+        refused
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,7 +77,9 @@ def test_a_unit_writes_only_where_it_must(lab: Lab, host: str, unit: str, user: 
     assert try_to_write(lab, host, unit, user, writable) == ""
     for path in ("/etc", "/opt/aqueduct", "/var/lib", "/usr"):
         # As root, so that only the sandbox is in the way.
-        assert "Read-only file system" in try_to_write(lab, host, unit, "root", path), f"{unit} can write to {path}"
+        assert "Read-only file system" in try_to_write(lab, host, unit, "root", path), (
+            f"{unit} can write to {path}"
+        )
 
 
 def try_to_write(lab: Lab, host: str, unit: str, user: str, path: str) -> str:
@@ -70,13 +92,17 @@ def try_to_write(lab: Lab, host: str, unit: str, user: str, path: str) -> str:
     write = "cat > /run/systemd/system/probe.service; systemctl daemon-reload; systemctl start probe"
     lab.run(host, "sh", "-c", write, check=False, stdin="\n".join(kept))
     said = lab.run(host, "journalctl", "--unit=probe", "--output=cat", "--lines=20").stdout
-    lab.run(host, "sh", "-c", f"rm -f {path}/probe; journalctl --rotate; journalctl --vacuum-time=1s", check=False)
+    lab.run(
+        host, "sh", "-c", f"rm -f {path}/probe; journalctl --rotate; journalctl --vacuum-time=1s", check=False
+    )
     return "\n".join(line for line in said.splitlines() if line.startswith("/usr/bin/touch"))
 
 
 @pytest.mark.parametrize("host", ["lake-mirror-1", "lake-mirror-2"])
 def test_keys_and_configuration_are_their_service_s_alone(lab: Lab, host: str) -> None:
-    listing = lab.run(host, "find", "/etc/aqueduct/mirror_maker", "-printf", "%y %m %u %p\n").stdout.splitlines()
+    listing = lab.run(
+        host, "find", "/etc/aqueduct/mirror_maker", "-printf", "%y %m %u %p\n"
+    ).stdout.splitlines()
     files = [line.split() for line in listing]
     private = [f for f in files if f[0] == "f" and not f[3].endswith(("ca.pem", "/2.pem"))]
     assert len(private) > 5

@@ -11,18 +11,25 @@ ORIGINS = {"pro1-kafka-1": b"EWR", "pro2-kafka-1": b"JFK"}
 
 
 def differences(sent: dict[int, list[Record]], arrived: dict[int, list[Record]]) -> list[str]:
-    """What is wrong with what arrived, partition by partition; empty where both are the same in the same order."""
+    """What is wrong with what arrived, by partition; empty where both are the same in the same order."""
     found = []
     for partition in sorted(sent.keys() | arrived.keys()):
         here, there = sent.get(partition, []), arrived.get(partition, [])
         if here != there:
-            at = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), min(len(here), len(there)))
-            found.append(f"partition {partition}: {len(here)} sent, {len(there)} arrived, first difference at {at}")
+            at = next(
+                (i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b),
+                min(len(here), len(there)),
+            )
+            found.append(
+                f"partition {partition}: {len(here)} sent, {len(there)} arrived, first difference at {at}"
+            )
     return found
 
 
 def of_origin(topic: dict[int, list[Record]], origin: bytes) -> dict[int, list[Record]]:
-    return {p: [record for record in records if record.header("origin") == origin] for p, records in topic.items()}
+    return {
+        p: [record for record in records if record.header("origin") == origin] for p, records in topic.items()
+    }
 
 
 @pytest.mark.parametrize("source", ORIGINS)
@@ -33,7 +40,9 @@ def test_flights_of_each_source_arrive_once_and_in_order(outcome: Outcome, sourc
 
 
 def test_the_lake_holds_nothing_else(outcome: Outcome) -> None:
-    assert count(outcome.lake["flights"]) == sum(count(outcome.sources[source, "flights"]) for source in ORIGINS)
+    assert count(outcome.lake["flights"]) == sum(
+        count(outcome.sources[source, "flights"]) for source in ORIGINS
+    )
 
 
 def test_a_topic_arrives_whose_partitions_grew_while_it_was_mirrored(outcome: Outcome) -> None:
@@ -54,7 +63,12 @@ def test_the_comparison_can_fail(outcome: Outcome) -> None:
     sent = outcome.sources["pro1-kafka-1", "bookings"]
     whole = sent[0]
     changed = Record(whole[5].key, whole[5].value, (("x", None),), whole[5].timestamp)
-    for broken in (whole[1:], [whole[0], *whole], [whole[1], whole[0], *whole[2:]], [*whole[:5], changed, *whole[6:]]):
+    for broken in (
+        whole[1:],
+        [whole[0], *whole],
+        [whole[1], whole[0], *whole[2:]],
+        [*whole[:5], changed, *whole[6:]],
+    ):
         assert differences(sent, {**sent, 0: broken}) != []
 
 
@@ -70,7 +84,9 @@ def test_a_group_resumes_in_the_lake_and_skips_nothing(lab: Lab, outcome: Outcom
         read_there = sum(
             1 for at, _ in lab.read_offsets("lake-kafka-1", "bookings")[partition] if at < there[partition]
         )
-        print(f"bookings-{partition}: {read_here} read at the source; in the lake it goes on after {read_there}")
+        print(
+            f"bookings-{partition}: {read_here} read at the source; in the lake it goes on after {read_there}"
+        )
         assert 0 < read_there <= read_here, "a group that goes on further than it had read would skip records"
 
 
@@ -83,34 +99,45 @@ def test_reconcile_says_what_a_lake_lacks(lab: Lab) -> None:
     for number in range(1000):
         producer.produce("bookings", f"late {number}", f"passenger-{number}")
     producer.flush()
-    failed = reconcile(lab)
+    failed = lab.play("reconcile")
     assert failed.returncode != 0
-    assert re.search(r"bookings-\d+: \d+ records? of the source (is|are) not in the target", failed.stdout), failed.stdout
+    assert re.search(r"bookings-\d+: \d+ records? of the source (is|are) not in the target", failed.stdout), (
+        failed.stdout
+    )
     lab.run(host, "systemctl", "start", "mirror_maker@pro1-bookings")
-    equal = wait_until("both ends equal again", lambda: (run := reconcile(lab)).returncode == 0 and run)
+    equal = wait_until(
+        "both ends equal again", lambda: (run := lab.play("reconcile")).returncode == 0 and run
+    )
     assert "failed=0" in equal.stdout
 
 
 def is_up(lab: Lab, host: str) -> bool:
     state = subprocess.run(
-        ["docker", "inspect", "--format", "{{.State.Running}}", lab.container(host)], capture_output=True, text=True
+        ["docker", "inspect", "--format", "{{.State.Running}}", lab.container(host)],
+        capture_output=True,
+        text=True,
     )
     return state.stdout.strip() == "true"
 
 
-def reconcile(lab: Lab) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["ansible-playbook", "--inventory", lab.inventory, "playbooks/reconcile.yml"],
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("flow", FLOWS)
 def test_a_mirror_has_no_right_to_change_its_source(lab: Lab, flow: str) -> None:
-    from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+    from confluent_kafka.admin import (
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
 
     everything = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, "User:mirror-lake", None, AclOperation.ANY, AclPermissionType.ANY
+        ResourceType.ANY,
+        None,
+        ResourcePatternType.ANY,
+        "User:mirror-lake",
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
     )
     source = "pro2-kafka-1" if flow == "pro2" else "pro1-kafka-1"
     admin = lab.admin(source)  # a client that is collected drops its requests

@@ -1,0 +1,197 @@
+"""A cluster stays up while it is changed, and refuses what would take it down."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka.admin import ConfigResource, ResourceType
+from lab import Lab, wait_until
+
+EAST = ("east-kafka-1", "east-kafka-2", "east-kafka-3")
+
+
+class Ledger(threading.Thread):
+    """Writes numbered records with acks=all until it is stopped; remembers those that were acknowledged."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(daemon=True)
+        self.acknowledged: set[bytes] = set()
+        self.failures: list[str] = []
+        servers = ",".join(lab.address(host) for host in EAST)
+        self._producer = lab.producer(EAST[0], "ledger", servers=servers)
+        self._stop_asked = threading.Event()
+
+    def run(self) -> None:
+        number = 0
+        while not self._stop_asked.is_set():
+            value = b"%d-%d" % (id(self), number)
+
+            def delivered(error: object, _: object, value: bytes = value) -> None:
+                if error:
+                    self.failures.append(str(error))
+                else:
+                    self.acknowledged.add(value)
+
+            self._producer.produce("ledger", value, on_delivery=delivered)
+            self._producer.poll(0.01)
+            number += 1
+        self._producer.flush(120)
+
+    def finish(self) -> None:
+        self._stop_asked.set()
+        self.join(timeout=150)
+        assert not self.is_alive()
+
+
+@contextmanager
+def writing(lab: Lab) -> Iterator[None]:
+    """While the body runs, a client writes; afterwards, all that was acknowledged is there, once."""
+    ledger = Ledger(lab)
+    ledger.start()
+    wait_until("the first records", lambda: len(ledger.acknowledged) > 10, 60)
+    yield
+    ledger.finish()
+    assert ledger.failures == []
+    found = [record.value for records in lab.read(EAST[0], "ledger").values() for record in records]
+    own = [value for value in found if value and value.startswith(b"%d-" % id(ledger))]
+    assert len(own) == len(set(own)), "records were doubled"
+    assert set(own) == ledger.acknowledged, "acknowledged records are missing"
+
+
+def processes(lab: Lab, hosts: tuple[str, ...]) -> dict[str, str]:
+    show = ("systemctl", "show", "--property=MainPID,ActiveEnterTimestampMonotonic", "kafka")
+    return {host: lab.run(host, *show).stdout for host in hosts}
+
+
+def started(lab: Lab, host: str) -> float:
+    shown = lab.run(
+        host, "systemctl", "show", "--property=ActiveEnterTimestamp", "--timestamp=us+utc", "--value", "kafka"
+    )
+    return time.mktime(time.strptime(shown.stdout.split(".")[0], "%a %Y-%m-%d %H:%M:%S"))
+
+
+def setting(lab: Lab, host: str, node_id: int, name: str) -> str:
+    admin = lab.admin(host)
+    [answer] = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(node_id))]).values()
+    return str(answer.result(30)[name].value)
+
+
+def test_a_broker_whose_every_default_is_changed_serves(lab: Lab) -> None:
+    metadata = lab.admin("west-broker-1").list_topics(timeout=20)
+    assert list(metadata.brokers) == [7]
+    assert len(metadata.topics["ledger"].partitions) == 2
+    assert setting(lab, "west-broker-1", 7, "log.retention.hours") == "24"
+    assert setting(lab, "west-broker-1", 7, "log.dirs") == "/srv/kafka"
+    limits = lab.run(
+        "west-broker-1", "sh", "-c", "cat /proc/$(systemctl show -P MainPID kafka)/limits"
+    ).stdout
+    assert "50000" in next(line for line in limits.splitlines() if line.startswith("Max open files"))
+
+
+def test_replicas_are_spread_over_racks(lab: Lab) -> None:
+    for partition in lab.admin(EAST[0]).list_topics(timeout=20).topics["ledger"].partitions.values():
+        assert sorted(partition.replicas) == [1, 2, 3]
+
+
+def test_a_changed_setting_restarts_the_one_host_that_it_concerns(lab: Lab) -> None:
+    before = processes(lab, EAST)
+    with writing(lab):
+        done = lab.play("kafka", "--limit", "east-kafka-2", kafka_settings={"log.cleaner.backoff.ms": 14000})
+        assert done.returncode == 0, done.stdout
+    after = processes(lab, EAST)
+    assert [host for host in EAST if before[host] != after[host]] == ["east-kafka-2"]
+    assert setting(lab, "east-kafka-2", 2, "log.cleaner.backoff.ms") == "14000"
+
+
+def test_renewed_certificates_reach_every_broker_one_after_another_with_data_flowing(lab: Lab) -> None:
+    pem = "/etc/aqueduct/kafka/tls/parts/2.pem"
+    before = {host: lab.run(host, "cat", pem).stdout for host in EAST}
+    controller = active_controller(lab)
+    with writing(lab):
+        done = lab.play(
+            "kafka", "--limit", "site_east", certificates_renewal_days=400, certificates_validity_days=500
+        )
+        assert done.returncode == 0, done.stdout
+    assert all(lab.run(host, "cat", pem).stdout != before[host] for host in EAST)
+    order = sorted(EAST, key=lambda host: started(lab, host))
+    assert len({started(lab, host) for host in EAST}) == 3, "one after another"
+    print(f"restarted in the order {order}; the active controller was {controller}")
+    assert order[-1] == controller, "the active controller is the last to restart"
+
+
+def active_controller(lab: Lab) -> str:
+    quorum = lab.run(
+        EAST[0],
+        *("java", "-cp", "/opt/aqueduct/kafka-4.3.1/libs/*", "org.apache.kafka.tools.MetadataQuorumCommand"),
+        *(
+            "--bootstrap-server",
+            "east-kafka-1:9092",
+            "--command-config",
+            "/etc/aqueduct/kafka/tls/client.properties",
+        ),
+        *("describe", "--status"),
+    ).stdout
+    leader = next(line.split()[-1] for line in quorum.splitlines() if line.startswith("LeaderId"))
+    return f"east-kafka-{leader}"
+
+
+def test_a_broker_that_dies_comes_back(lab: Lab) -> None:
+    with writing(lab):
+        before = processes(lab, EAST)["east-kafka-3"]
+        lab.kill("east-kafka-3", "kafka")
+        wait_until(
+            "another process",
+            lambda: "MainPID=0" not in (now := processes(lab, EAST)["east-kafka-3"]) and now != before,
+        )
+        wait_until("all replicas in sync", lambda: in_sync(lab))
+
+
+def in_sync(lab: Lab) -> bool:
+    partitions = lab.admin(EAST[0]).list_topics(timeout=20).topics["ledger"].partitions.values()
+    return all(len(partition.isrs) == 3 for partition in partitions)
+
+
+def test_no_broker_is_stopped_while_another_is_down(lab: Lab) -> None:
+    """Two of three must stay in sync, so the second one may not go."""
+    wait_until("all replicas in sync", lambda: in_sync(lab))
+    lab.run("east-kafka-3", "systemctl", "stop", "kafka")
+    before = processes(lab, EAST[:2])
+    refused = lab.play(
+        "rolling_restart",
+        "--limit",
+        "east-kafka-1,east-kafka-2",
+        kafka_restart_all=True,
+        kafka_ready_seconds=15,
+    )
+    assert refused.returncode != 0
+    assert "min.insync.replicas" in refused.stdout or "under-replicated" in refused.stdout, refused.stdout
+    assert processes(lab, EAST[:2]) == before
+    lab.run("east-kafka-3", "systemctl", "start", "kafka")
+    wait_until("all replicas in sync", lambda: in_sync(lab))
+
+
+def test_topics_grow_and_never_shrink(lab: Lab) -> None:
+    grown = lab.play("kafka", "--limit", "site_east", kafka_topics=[{"name": "ledger", "partitions": 8}])
+    assert grown.returncode == 0, grown.stdout
+    assert len(lab.admin(EAST[0]).list_topics(timeout=20).topics["ledger"].partitions) == 8
+    refused = lab.play("kafka", "--limit", "site_east")
+    assert refused.returncode != 0
+    assert "ledger (8, declared 6)" in refused.stdout
+    assert len(lab.admin(EAST[0]).list_topics(timeout=20).topics["ledger"].partitions) == 8
+
+
+@pytest.mark.parametrize("host", [*EAST, "west-controller-1", "west-broker-1"])
+def test_every_listener_demands_a_client_certificate(lab: Lab, host: str) -> None:
+    listening = lab.run(host, "ss", "--listening", "--tcp", "--numeric", "--no-header").stdout
+    ports = {line.split()[3].rsplit(":", 1)[1] for line in listening.splitlines() if "127.0.0.11" not in line}
+    assert ports, "nothing listens there"
+    for port in ports:
+        said = lab.run(
+            host, "sh", "-c", f"echo | timeout 10 openssl s_client -connect {host}:{port} 2>&1", check=False
+        ).stdout
+        assert "Acceptable client certificate CA names" in said or "Requested Signature Algorithms" in said, (
+            port,
+            said,
+        )
