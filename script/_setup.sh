@@ -33,8 +33,9 @@ quietly() {
     if "$@" >"$output" 2>&1; then
         grep -E '^(PLAY \[|[^ ]+ +: ok=)' "$output" | sed -E 's/^PLAY \[(.*)\].*/    \1/; s/^([^ ]+) +: ok=[0-9]+ +changed=([0-9]+).*/      \1: \2 changed/' || true
     else
-        cat "$output" >&2
-        refuse "'$*' failed; what it said stands above. Mend it and run this again: it goes on where it was."
+        # From the first error on, without the recap.
+        sed -n '/^\(\[ERROR\]\|fatal:\)/,/^PLAY RECAP/{/^PLAY RECAP/d;p}' "$output" >&2
+        refuse "'$*' failed; why stands above, and all that it said in $output. Mend it and run this again."
     fi
     rm -f "$output"
 }
@@ -83,7 +84,7 @@ have_python() {
     fi
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
         refuse "$python is older than 3.11, which Aqueduct needs; Debian 12 and Ubuntu 24.04 have a newer one."
-    wanted=$("$python" --version; sha256sum locks/controller.txt pyproject.toml)
+    wanted=$("$python" --version; sha256sum locks/controller.txt)
     [[ -f .venv/complete && $(<.venv/complete) == "$wanted" ]] && return
     say "Making the Python environment"
     "$python" -m venv --clear .venv

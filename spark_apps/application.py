@@ -1,6 +1,8 @@
 """A Spark application that distributes a plain function over small descriptions."""
 
+import logging
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -84,6 +86,8 @@ def _progress(context: SparkContext, tasks: int) -> Iterator[None]:
 def _start(name: str, master: str) -> SparkContext:
     """The JVM's stderr, its log and its workers', goes nowhere but into our sentence if it does not start."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    logging.getLogger("py4j").addHandler(logging.NullHandler())  # it would log the traceback of a Ctrl-C
+    logging.getLogger("py4j").propagate = False
     settings = {
         "spark.ui.enabled": "false",
         # The JVM lives for seconds and moves no data: compile little, collect garbage in one thread.
@@ -95,13 +99,26 @@ def _start(name: str, master: str) -> SparkContext:
     conf = SparkConf().setAppName(name).setMaster(master).setAll(list(settings.items()))
     with tempfile.TemporaryFile("w+") as log:
         try:
-            with _stderr(log):
+            with _uninterrupted(), _stderr(log):
                 return SparkContext(conf=conf)
         except (Py4JError, PySparkException) as error:
             log.seek(0)
             lines = log.read().splitlines() or [str(error)]
             reason = next((line for line in lines if "xception" in line or "rror" in line), lines[-1])
             raise Failed(f"Spark does not start: {reason}") from None
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C is put off: a JVM that loses its parent while it starts would stay for ever (Spark 4.0.0)."""
+    interrupted = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if interrupted.is_set():
+            raise KeyboardInterrupt
 
 
 @contextmanager

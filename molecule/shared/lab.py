@@ -76,7 +76,8 @@ class Lab:
                 f"playbooks/{playbook}.yml",
             ],
             cwd=self.inventory.parents[2],
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             timeout=600,
         )

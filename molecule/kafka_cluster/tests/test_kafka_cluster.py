@@ -87,7 +87,7 @@ def test_a_broker_whose_every_default_is_changed_serves(lab: Lab) -> None:
     limits = lab.run(
         "west-broker-1", "sh", "-c", "cat /proc/$(systemctl show -P MainPID kafka)/limits"
     ).stdout
-    assert "50000" in next(line for line in limits.splitlines() if line.startswith("Max open files"))
+    assert "15000" in next(line for line in limits.splitlines() if line.startswith("Max open files"))
 
 
 def test_replicas_are_spread_over_racks(lab: Lab) -> None:

@@ -1,0 +1,194 @@
+"""What must never be in the repository: dangerous tasks, secrets, traces of one machine."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def git_files(*options: str) -> list[Path]:
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z", *options]  # whoever owns the tree
+    listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    paths = (Path(name) for name in sorted(listing.split("\0")) if name)
+    return [path for path in paths if (ROOT / path).is_file()]
+
+
+FILES = git_files("--cached", "--others", "--exclude-standard")  # that git has, or would take
+TASK_FILES = [
+    path
+    for path in FILES
+    if path.suffix in (".yml", ".yaml")
+    and (
+        path.parts[0] == "playbooks" or {"tasks", "handlers"} & {*path.parts} or path.parent.name == "shared"
+    )
+]
+VARIABLE_FILES = [
+    path
+    for path in FILES
+    if {"defaults", "group_vars", "host_vars"} & {*path.parts} or {"inventory", "inventories"} & {*path.parts}
+]
+
+
+
+def test_there_are_files_to_look_at() -> None:
+    assert len(FILES) > len(TASK_FILES) > 20
+    assert len(FILES) > len(VARIABLE_FILES) > 10
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load((ROOT / path).read_text())
+
+
+def mappings(value: Any) -> Iterator[dict[str, Any]]:
+    """Every mapping in a document, however deep."""
+    if isinstance(value, dict):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from mappings(each)
+
+
+def tasks(entries: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
+    """Every task of a list of plays or tasks; plays and blocks, too, which have no module."""
+    for entry in entries or ():
+        yield entry
+        for section in ("pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue", "always"):
+            yield from tasks(entry.get(section))
+
+
+SHELL = re.compile(r"(ansible\.(builtin|legacy)\.)?(shell|raw)")
+COMMAND = re.compile(r"(ansible\.(builtin|legacy)\.)?(command|script|expect)|.*\.docker_container_exec")
+
+
+def task_faults(document: Any) -> Iterator[str]:
+    for mapping in mappings(document):
+        yield from (key for key in ("privileged", "ignore_errors", "ignore_unreachable") if mapping.get(key))
+    for task in tasks(document):
+        if task.get("failed_when") is False and "register" not in task:
+            yield "failed_when: false, and nobody looks at the result"
+        for key, arguments in task.items():
+            if SHELL.fullmatch(key):
+                yield key
+            if COMMAND.fullmatch(key) and not says_what_changed(task, arguments):
+                yield f"{key} without changed_when, creates or removes"
+
+
+def says_what_changed(task: dict[str, Any], arguments: Any) -> bool:
+    given = task.get("args", {}).keys() | (arguments.keys() if isinstance(arguments, dict) else set())
+    return "changed_when" in task or bool(given & {"creates", "removes"})
+
+
+def test_tasks_are_safe_and_say_what_they_changed() -> None:
+    assert {path: found for path in TASK_FILES if (found := list(task_faults(load(path))))} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- community.docker.docker_container: {name: x, privileged: true}",
+        "- {ansible.builtin.file: {path: x}, ignore_errors: true}",
+        "- {hosts: all, ignore_unreachable: true}",
+        "- ansible.builtin.shell: ls",
+        "- {hosts: all, tasks: [{block: [{shell: ls}]}]}",
+        "- {hosts: all, handlers: [{raw: ls}]}",
+        "- ansible.builtin.command: ls",
+        "- {ansible.builtin.file: {path: x}, failed_when: false}",
+        "- {block: [], rescue: [{ansible.builtin.command: {argv: [ls]}}]}",
+    ],
+)
+def test_a_dangerous_task_is_found(text: str) -> None:
+    assert len(list(task_faults(yaml.safe_load(text)))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- ansible.builtin.user: {name: x, shell: /usr/sbin/nologin}",
+        "- {ansible.builtin.command: ls, changed_when: false}",
+        "- {ansible.builtin.command: {argv: [ls], creates: /x}}",
+        "- {ansible.builtin.command: ls, args: {removes: /x}}",
+    ],
+)
+def test_a_harmless_task_is_none(text: str) -> None:
+    assert list(task_faults(yaml.safe_load(text))) == []
+
+
+SECRET = re.compile(r"(?<![a-z])(password|passphrase|passwd|secret|token|keys?)(?![a-z])")
+
+
+def secrets(document: Any) -> Iterator[str]:
+    """Names of variables or settings that are secrets and have a value, not a template that fetches one."""
+    for mapping in mappings(document):
+        for name, value in mapping.items():
+            if (
+                SECRET.search(str(name).lower())
+                and value not in (None, "", [], {})
+                and "{{" not in str(value)
+            ):
+                yield str(name)
+
+
+def test_no_secret_has_a_value() -> None:
+    assert {path: found for path in VARIABLE_FILES if (found := list(secrets(load(path))))} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("kafka_password: changeit", ["kafka_password"]),
+        ("kafka_settings: {ssl.key.password: changeit}", ["ssl.key.password"]),
+        ("kafka_api_key: 1", ["kafka_api_key"]),
+        ("kafka_password: ''", []),
+        ("kafka_password: '{{ vault_kafka_password }}'", []),
+        ("kafka_keyboard: de", []),
+    ],
+)
+def test_a_secret_is_found(text: str, expected: list[str]) -> None:
+    assert list(secrets(yaml.safe_load(text))) == expected
+
+
+# Public pages and XML namespaces that sources name; anything else may be one site's mirror or registry.
+HOSTS = {"localhost", "127.0.0.1", "kafka.apache.org", "maven.apache.org", "www.apache.org"}
+PRIVATE_KEY = re.compile("-----BEGIN ([A-Z]+ )*PRIVATE " + "KEY-----")
+HOME = re.compile(r"(?<![\w.~}])/(root|home/\w+|Users/\w+)/")
+KEY_FILES = (".pem", ".key", ".p12", ".pfx", ".jks", ".crt", ".csr")
+
+
+def traces(path: Path, text: str) -> Iterator[str]:
+    """Keys, a person's folders, and addresses that are nobody else's business."""
+    if path.suffix in KEY_FILES or "pki" in path.parts or PRIVATE_KEY.search(text):
+        yield "a key or a certificate"
+    yield from (found[0] for found in HOME.finditer(text))
+    for host in re.findall(r"https?://([\w.-]+)", text):
+        if host not in HOSTS and not host.endswith(".example.com"):
+            yield host
+
+
+def test_no_file_has_a_key_or_a_trace_of_a_machine() -> None:
+    texts = ((path, (ROOT / path).read_text(errors="replace")) for path in FILES)
+    assert {path: found for path, text in texts if (found := list(traces(path, text)))} == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("inventories/lab/pki/ca.txt", "", "a key or a certificate"),
+        ("tests/broker.pem", "", "a key or a certificate"),
+        ("notes.txt", "-----BEGIN EC PRIVATE " + "KEY-----", "a key or a certificate"),
+        ("locks/base.txt", "--index-url https:/" + "/mirror.lan/simple", "mirror.lan"),
+        ("notes.txt", "cd /" + "root/aqueduct", "/" + "root/"),
+        ("notes.txt", "cd /" + "home/kim/aqueduct", "/" + "home/kim/"),
+    ],
+)
+def test_a_trace_is_found(path: str, text: str, expected: str) -> None:
+    assert list(traces(Path(path), text)) == [expected]
+
+
+def test_nothing_is_in_git_that_git_is_to_ignore() -> None:
+    """Reports, keys and environments of somebody's machine, added in spite of .gitignore."""
+    assert git_files("--cached", "--ignored", "--exclude-standard") == []

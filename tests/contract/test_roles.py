@@ -1,0 +1,94 @@
+"""A role's variables: the ones that it documents are the ones that it has, and they do something."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLES = sorted(path.name for path in (ROOT / "roles").iterdir())
+
+Json = Mapping[str, Any]
+
+
+def read(path: Path) -> dict[str, Any]:
+    return dict(yaml.safe_load(path.read_text())) if path.exists() else {}
+
+
+def faults(role: str, options: Json, defaults: Json, code: str) -> Iterator[str]:
+    """What is wrong with a role's argument_specs and defaults; `code` is all that may use its variables."""
+    required = {name for name, option in options.items() if option.get("required")}
+    yield from (f"{name} has no default" for name in options.keys() - required - defaults.keys())
+    yield from (f"{name} is required and has a default" for name in required & defaults.keys())
+    yield from (f"{name} is not in argument_specs" for name in defaults.keys() - options.keys())
+    for name in options:
+        if not name.startswith(f"{role}_"):
+            yield f"{name} does not begin with {role}_"
+        if not re.search(rf"\b{name}\b", code):
+            yield f"nothing uses {name}"
+    yield from undescribed(options)
+
+
+def undescribed(options: Json) -> Iterator[str]:
+    for name, option in options.items():
+        if not option.get("description") or "type" not in option:
+            yield f"{name} lacks a description or a type"
+        elif option["type"] == "list" and "elements" not in option:
+            yield f"{name} does not say of what it is a list"
+        yield from undescribed(option.get("options", {}))
+
+
+def code_of(role: str) -> str:
+    """Its tasks, templates and internal variables, its defaults' values, and the playbooks."""
+    parts = ("tasks", "templates", "vars", "files", "handlers")
+    files = [path for part in parts for path in (ROOT / "roles" / role / part).rglob("*") if path.is_file()]
+    defaults = read(ROOT / "roles" / role / "defaults/main.yml")
+    texts = [path.read_text() for path in (*files, *(ROOT / "playbooks").glob("*.yml"))]
+    return "\n".join([*texts, *map(str, defaults.values())])
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_s_variables_are_declared_described_and_used(role: str) -> None:
+    folder = ROOT / "roles" / role
+    entry_points = read(folder / "meta/argument_specs.yml").get("argument_specs", {}).values()
+    options = {name: option for each in entry_points for name, option in each.get("options", {}).items()}
+    assert list(faults(role, options, read(folder / "defaults/main.yml"), code_of(role))) == []
+
+
+PORT = {"kafka_port": {"type": "int", "description": "Port."}}
+
+
+@pytest.mark.parametrize(
+    ("options", "defaults", "expected"),
+    [
+        (PORT, {"kafka_port": 1}, []),
+        (PORT, {}, ["kafka_port has no default"]),
+        ({}, {"kafka_port": 1}, ["kafka_port is not in argument_specs"]),
+        (
+            {"kafka_port": PORT["kafka_port"] | {"required": True}},
+            {"kafka_port": 1},
+            ["kafka_port is required and has a default"],
+        ),
+        ({"port": PORT["kafka_port"]}, {"port": 1}, ["port does not begin with kafka_"]),
+        (
+            {"kafka_portal": PORT["kafka_port"]},
+            {"kafka_portal": 1},
+            ["nothing uses kafka_portal"],
+        ),
+        (
+            {"kafka_port": PORT["kafka_port"] | {"options": {"name": {"type": "str"}}}},
+            {"kafka_port": 1},
+            ["name lacks a description or a type"],
+        ),
+        (
+            {"kafka_port": {"type": "list", "description": "Ports."}},
+            {"kafka_port": []},
+            ["kafka_port does not say of what it is a list"],
+        ),
+    ],
+)
+def test_a_fault_is_found(options: Json, defaults: Json, expected: list[str]) -> None:
+    assert list(faults("kafka", options, defaults, "{{ kafka_port }} {{ port }}")) == expected
