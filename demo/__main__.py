@@ -65,6 +65,7 @@ def produce(bootstrap_servers: str, origin: str) -> int:
             "enable.idempotence": True,
             "compression.type": "zstd",
             "linger.ms": 50,
+            "log_level": 3,
             "queue.buffering.max.messages": 1_000_000,
         }
     )

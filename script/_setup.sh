@@ -26,13 +26,11 @@ trap on_interrupt INT
 # help FILE: the comment at the top of a script is its help.
 help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$1"; }
 
-# Shows of a playbook what tells progress; all of it when it fails.
+# Shows of a playbook what tells progress, as it comes; and why it failed, where it does.
 quietly() {
     local output
     output=$(mktemp)
-    if "$@" >"$output" 2>&1; then
-        grep -E '^(PLAY \[|[^ ]+ +: ok=)' "$output" | sed -E 's/^PLAY \[(.*)\].*/    \1/; s/^([^ ]+) +: ok=[0-9]+ +changed=([0-9]+).*/      \1: \2 changed/' || true
-    else
+    if ! "$@" 2>&1 | tee "$output" | sed -un 's/^PLAY \[\(.*\)\].*/    \1/p; s/^\([^ ]*\) *: ok=[0-9]* *changed=\([0-9]*\).*/      \1: \2 changed/p'; then
         # From the first error on, without the recap.
         sed -n '/^\(\[ERROR\]\|fatal:\)/,/^PLAY RECAP/{/^PLAY RECAP/d;p}' "$output" >&2
         refuse "'$*' failed; why stands above, and all that it said in $output. Mend it and run this again."

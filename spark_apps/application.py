@@ -1,18 +1,18 @@
 """A Spark application that distributes a plain function over small descriptions."""
 
-import logging
 import os
 import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from typing import IO, cast
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
-from pyspark import RDD, SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 
 from aqueduct.errors import Failed
@@ -28,9 +28,11 @@ def application(name: str, master: str) -> Iterator[Runner]:
     context = _start(name, master)
 
     def run(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
-        tasks = context.parallelize(descriptions, max(1, len(descriptions))).map(partial(_attempt, function))
-        with _progress(context, len(descriptions)):
-            results = _collect(context, tasks)
+        def job() -> list[R | Failed]:
+            tasks = context.parallelize(descriptions, max(1, len(descriptions)))
+            return tasks.map(partial(_attempt, function)).collect()
+
+        results = _wait(context, job, len(descriptions))
         for result in results:
             if isinstance(result, Failed):
                 raise result
@@ -50,44 +52,32 @@ def _attempt(function: Callable[[D], R], description: D) -> R | Failed:
         return error
 
 
-def _collect(context: SparkContext, tasks: "RDD[R]") -> list[R]:
-    try:
-        return tasks.collect()
-    except Py4JJavaError as error:
-        reason = str(error.java_exception.getMessage())
-        if "PythonException" in reason:
-            raise  # a mistake of ours: the traceback is what helps
-        if context._jsc.sc().isStopped():
-            raise Failed(f"Spark's master {context.master} does not answer any more, or never did.") from None
-        raise Failed(f"Spark gave up: {reason.splitlines()[0]}") from None
-
-
-@contextmanager
-def _progress(context: SparkContext, tasks: int) -> Iterator[None]:
-    """Says on stderr every now and then how far the job is."""
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(PROGRESS_SECONDS):
-            tracker = context.statusTracker()
-            stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
-            done = sum(stage.numCompletedTasks for stage in stages)
-            print(f"{done} of {count(tasks, 'task')} done", file=sys.stderr)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
+def _wait(context: SparkContext, job: Callable[[], R], tasks: int) -> R:
+    """Runs the job in another thread: this one tells progress, and is no place where Ctrl-C can hurt py4j."""
+    with ThreadPoolExecutor(1) as working:
+        result = working.submit(job)
+        try:
+            while not wait([result], PROGRESS_SECONDS).done:
+                tracker = context.statusTracker()
+                stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
+                done = sum(stage.numCompletedTasks for stage in stages)
+                print(f"{done} of {count(tasks, 'task')} done", file=sys.stderr)
+            return result.result()
+        except KeyboardInterrupt:
+            context.cancelAllJobs()
+            raise
+        except Py4JJavaError as error:
+            reason = str(error.java_exception.getMessage())
+            if "PythonException" in reason:
+                raise  # a mistake of ours: the traceback is what helps
+            if context._jsc.sc().isStopped():
+                reason = f"the master {context.master} does not answer any more, or never did."
+            raise Failed(f"Spark gave up: {reason.splitlines()[0]}") from None
 
 
 def _start(name: str, master: str) -> SparkContext:
     """The JVM's stderr, its log and its workers', goes nowhere but into our sentence if it does not start."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    logging.getLogger("py4j").addHandler(logging.NullHandler())  # it would log the traceback of a Ctrl-C
-    logging.getLogger("py4j").propagate = False
     settings = {
         "spark.ui.enabled": "false",
         # The JVM lives for seconds and moves no data: compile little, collect garbage in one thread.

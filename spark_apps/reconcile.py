@@ -20,7 +20,7 @@ from aqueduct.reconcile.verdict import Difference, Verdict
 from aqueduct.wording import count
 from spark_apps.runner import Runner, here
 
-TASK_OFFSETS = 500_000  # a task of the first reading: a second or two of work
+TASK_OFFSETS = 1_000_000  # a task of the first reading: some seconds of work
 SPARK_OFFSETS = 2_000_000  # less is read in this process before Spark would have started
 
 

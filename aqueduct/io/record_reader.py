@@ -94,6 +94,8 @@ _READ = {
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 10,  # the log's end is told only when a fetch there has waited so long
     "fetch.queue.backoff.ms": 10,  # a full queue stops fetching so long; by default 1 s, and six times slower
+    "fetch.message.max.bytes": 4 << 20,  # for a long link, where every fetch costs a round trip
+    "queued.min.messages": 20_000,  # what is fetched beyond a range is lost work
     "max.poll.interval.ms": 86_400_000,  # the faster of two streams waits for the other
 }
 

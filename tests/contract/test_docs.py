@@ -1,20 +1,23 @@
 """The documentation is true: generated pages are new, links lead somewhere, examples do what they show.
 
-A ```console block is run, all of a page in one copy of the repository, and must print what stands in it; a line of
-three dots is any number of lines. One that needs more than a controller is marked `<!-- in the lab -->` before it.
+```console blocks are run, all of a page in one copy of the repository, and print what they show. Three
+dots in a line are any number of lines. One that needs more is marked: `<!-- in the lab -->` stands before it.
 """
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from generate import pages
+
+from docs.generate import pages
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [path for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
 
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
@@ -23,7 +26,7 @@ def test_a_generated_page_is_new(path: Path) -> None:
 
 
 def dead_links(page: Path, text: str) -> Iterator[str]:
-    """Links to files that are not there, and names of files in code spans that are of none in the repository."""
+    """Links and code spans that name a file which is not there."""
     prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\(([^)#\s]+)", prose):
         if "://" not in target and not (page.parent / target).exists():
@@ -51,7 +54,9 @@ def test_a_dead_link_is_found(text: str, expected: list[str]) -> None:
     assert list(dead_links(ROOT / "README.md", text)) == expected
 
 
-EXAMPLE = re.compile(r"^(?P<lab><!-- in the lab -->\n)?```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+EXAMPLE = re.compile(
+    r"^(?P<lab><!-- in the lab -->\n)?```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
+)
 
 
 def examples(text: str) -> Iterator[tuple[str, str]]:
@@ -65,18 +70,70 @@ def examples(text: str) -> Iterator[tuple[str, str]]:
 
 
 def as_shown(shown: str, printed: str) -> bool:
-    lines = (r"(.*\n)*" if line.strip() == "..." else re.escape(line) for line in shown.splitlines(keepends=True))
+    lines = (
+        r"(.*\n)*" if line.strip() == "..." else re.escape(line) for line in shown.splitlines(keepends=True)
+    )
     return re.fullmatch("".join(lines), printed) is not None
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of what git has of this repository, or would take, with its environment."""
-    command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    for name in subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0"):
-        if name and (ROOT / name).is_file():
-            copy = tmp_path / "aqueduct" / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, copy)
-    (tmp_path / "aqueduct/.venv").symlink_to(ROOT / ".venv")
-    return tmp_path / "aqueduct"
+    """A copy of the repository, without environments, keys and somebody's own inventory."""
+    ignored = shutil.ignore_patterns(".*", "__pycache__", "pki", "reports", "mine")
+    return shutil.copytree(ROOT, tmp_path / "aqueduct", ignore=ignored)
+
+
+def run(command: str, tree: Path) -> str:
+    """What a command prints, without blanks at the ends of lines."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tree,
+        env={**environment, "PATH": path, "ANSIBLE_NOCOLOR": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+    )
+    return re.sub(r"[ \t]+$", "", done.stdout, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if list(examples(page.read_text()))], ids=lambda p: p.name
+)
+def test_examples_do_what_they_show(page: Path, tree: Path) -> None:
+    for command, shown in examples(page.read_text()):
+        printed = run(command, tree)
+        assert as_shown(shown, printed), f"$ {command}{printed}"
+
+
+def test_the_readme_has_examples_that_are_run() -> None:
+    assert len(list(examples((ROOT / "README.md").read_text()))) > 2
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_right"),
+    [
+        ("one\ntwo\nthree\n", True),
+        ("...\nthree\n", True),
+        ("one\n...\ntwo\nthree\n", True),
+        ("one\ntwo\n", False),
+        ("one\n...\nfour\n...\n", False),
+        ("o.e\n...\n", False),
+    ],
+)
+def test_an_example_that_shows_something_else_is_found(shown: str, is_right: bool) -> None:
+    assert as_shown(shown, "one\ntwo\nthree\n") is is_right
+
+
+def test_only_examples_that_say_so_are_left_out() -> None:
+    text = (
+        "```console\n$ ls \\\n  -1\none\n$ true\n```\n\n<!-- in the lab -->\n```console\n$ docker ps\n```\n"
+    )
+    assert list(examples(text)) == [("ls \\\n  -1\n", "one\n"), ("true\n", "")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_place_for_output_is_left_open(page: Path) -> None:
+    assert "<!-- OUTPUT" not in page.read_text()

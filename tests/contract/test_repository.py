@@ -35,7 +35,6 @@ VARIABLE_FILES = [
 ]
 
 
-
 def test_there_are_files_to_look_at() -> None:
     assert len(FILES) > len(TASK_FILES) > 20
     assert len(FILES) > len(VARIABLE_FILES) > 10

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from molecule.config import Config
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = sorted(path for path in (ROOT / "molecule").iterdir() if path.name != "shared")
@@ -32,6 +31,7 @@ Faults = Callable[[Path], list[str]]
 @pytest.fixture
 def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Faults:
     """What is wrong with the scenario of a folder, as molecule itself understands its configuration."""
+    monkeypatch.setenv("ANSIBLE_FORCE_COLOR", "0")  # molecule would set it for all tests when it is imported
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MOLECULE_EPHEMERAL_DIRECTORY", str(tmp_path / "state"))
     monkeypatch.setenv("MOLECULE_PROJECT_DIRECTORY", str(ROOT))
@@ -41,11 +41,14 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Faults:
 
 
 def _faults(scenario: Path) -> Iterator[str]:
+    from molecule.config import Config
+
     file = scenario / "molecule.yml"
     if not file.is_file():
         yield "no molecule.yml, so script/test does not find it"
         return
     config = Config(str(file), {"base_config": [str(ROOT / ".config/molecule/config.yml")]})
+    assert config.provisioner
     sequence = config.config_data["scenario"]["test_sequence"]
     yield from (f"its sequence leaves out {step}" for step in sorted(STEPS - set(sequence)))
     for step in dict.fromkeys(sequence):
@@ -155,7 +158,7 @@ def test_parameters_that_match_nothing_fail(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import pytest\n@pytest.mark.parametrize('host', [])\ndef test_it(host): ...\n"
     )
-    command = [sys.executable, "-m", "pytest", "-c", ROOT / "pytest.ini", "-p", "no:cacheprovider", tmp_path]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", str(ROOT / "pytest.ini"), "."]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert run.returncode == pytest.ExitCode.INTERRUPTED
     assert "Empty parameter set" in run.stdout

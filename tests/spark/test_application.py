@@ -1,0 +1,66 @@
+"""What becomes of a task's result and of its failure."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from aqueduct.errors import Failed
+from spark_apps.application import application
+from spark_apps.runner import Runner
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Runner]:
+    with application("test", "local[2]") as runner:
+        yield runner
+
+
+def test_results_are_in_order(run: Runner) -> None:
+    def square(number: int) -> tuple[int, int]:
+        return number * number, os.getpid()
+
+    results = run(square, range(20))
+    assert [result for result, _ in results] == [number * number for number in range(20)]
+    assert os.getpid() not in {process for _, process in results}
+    assert run(square, []) == []
+
+
+def test_a_tasks_sentence_arrives_whole(run: Runner) -> None:
+    def fail(number: int) -> int:
+        if number == 2:
+            raise Failed(f"Number {number} broke.")
+        return number
+
+    with pytest.raises(Failed, match=r"^Number 2 broke\.$"):
+        run(fail, range(4))
+
+
+def test_a_worker_that_dies_is_a_sentence(run: Runner) -> None:
+    def die(_: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(Failed, match=r"^Spark gave up: Job aborted .* Python worker exited unexpectedly"):
+        run(die, [0])
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(run: Runner) -> None:
+    with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
+        run(lambda number: 1 // number, [0])
+
+
+def test_spark_that_does_not_start() -> None:
+    """In a process of its own, because Spark's JVM stays once it has started."""
+    program = (
+        "from aqueduct.errors import Failed; from spark_apps.application import application\n"
+        "try: application('test', 'bogus').__enter__()\n"
+        "except Failed as error: print(error)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("Spark does not start: ")
+    assert "Master must either be yarn or start with" in run.stdout
+    assert run.stderr == ""
