@@ -9,11 +9,16 @@ export ANSIBLE_CONFIG="$root/ansible.cfg" PATH="$root/.venv/bin:$PATH"
 
 say() { printf '\n==> [%3ds] %s\n' "$SECONDS" "$*"; }
 
-# One sentence: what, where, and the way on.
+# One sentence: what, where, and the way on. Nothing was done (2), or it did not work (1).
 refuse() {
     printf '\n%s: %s\n' "$(basename "$0")" "$*" >&2
     exit 2
 }
+fail() {
+    printf '\n%s: %s\n' "$(basename "$0")" "$*" >&2
+    exit 1
+}
+no_arguments() { [[ $# -eq 0 ]] || refuse "takes no argument $1; --help says what it does."; }
 
 on_interrupt() {
     printf '\n%s: interrupted; nothing is broken: run it again and it goes on, or remove the lab with script/lab-down.\n' \
@@ -33,7 +38,7 @@ quietly() {
     if ! "$@" 2>&1 | tee "$output" | sed -un 's/^PLAY \[\(.*\)\].*/    \1/p; s/^\([^ ]*\) *: ok=[0-9]* *changed=\([0-9]*\).*/      \1: \2 changed/p'; then
         # From the first error on, without the recap.
         sed -n '/^\(\[ERROR\]\|fatal:\)/,/^PLAY RECAP/{/^PLAY RECAP/d;p}' "$output" >&2
-        refuse "'$*' failed; why stands above, and all that it said in $output. Mend it and run this again."
+        fail "'$*' failed; why stands above, and all that it said in $output. Mend it and run this again."
     fi
     rm -f "$output"
 }
@@ -41,7 +46,7 @@ quietly() {
 is_root() { [[ $EUID -eq 0 ]]; }
 
 have_packages() {
-    local missing=() package
+    local missing=() package log
     for package in "$@"; do
         dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
             missing+=("$package")
@@ -50,6 +55,7 @@ have_packages() {
     command -v apt-get >/dev/null || refuse "this machine has no apt-get; install ${missing[*]} by its own means and run again."
     is_root || refuse "${missing[*]} must be installed, which needs root: run 'sudo apt-get install ${missing[*]}', then this again."
     say "Installing ${missing[*]}"
+    log=$(mktemp)
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } \
         >"$log" 2>&1 || refuse "could not install ${missing[*]}: $(grep -m1 '^E:' "$log" || tail -n1 "$log"); see that this machine reaches a Debian mirror."
 }
@@ -62,6 +68,8 @@ have_engine() {
         if [[ -d /run/systemd/system ]]; then
             systemctl start docker
         else
+            # What a dead engine left may name a process that is another one by now.
+            pgrep -x dockerd >/dev/null || rm -f /var/run/docker.pid
             setsid dockerd >/var/log/dockerd.log 2>&1 </dev/null &
         fi
         local waited=0
@@ -74,7 +82,7 @@ have_engine() {
 }
 
 have_python() {
-    local python wanted
+    local python wanted log
     python=$(command -v python3.12 || command -v python3.11 || command -v python3 || true)
     if [[ -z $python ]] || ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         have_packages python3 python3-venv
@@ -84,7 +92,15 @@ have_python() {
         refuse "$python is older than 3.11, which Aqueduct needs; Debian 12 and Ubuntu 24.04 have a newer one."
     wanted=$("$python" --version; sha256sum locks/controller.txt)
     [[ -f .venv/complete && $(<.venv/complete) == "$wanted" ]] && return
+    # One script at a time makes it; another waits, and finds it made.
+    exec 9>.venv.lock
+    flock 9
+    if [[ -f .venv/complete && $(<.venv/complete) == "$wanted" ]]; then
+        exec 9>&-
+        return
+    fi
     say "Making the Python environment"
+    log=$(mktemp)
     "$python" -m venv --clear .venv
     # uv first, checked against the same lock, because it is several times as fast as pip.
     awk '/^[a-z]/ {mine = /^uv==/} mine' locks/controller.txt >.venv/uv.txt
@@ -93,11 +109,11 @@ have_python() {
         .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .; } >"$log" 2>&1 ||
         refuse "could not make the Python environment: $(grep -m1 -i error "$log" || tail -n1 "$log"); see that this machine reaches a Python package index."
     printf '%s' "$wanted" >.venv/complete
+    exec 9>&-
 }
 
 # What playbooks, lab and scenarios need.
 have_controller() {
-    log=$(mktemp)
     have_packages ca-certificates maven
     have_engine
     have_python

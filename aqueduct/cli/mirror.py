@@ -26,7 +26,9 @@ POLL_SECONDS = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     servers = "HOST:PORT,..."
-    parser.add_argument("--source", metavar="ALIAS", required=True, help="the site that is mirrored")
+    parser.add_argument(
+        "--source", metavar="ALIAS", required=True, help="the flow's name; by default its source's"
+    )
     parser.add_argument("--source-bootstrap-servers", metavar=servers, required=True)
     parser.add_argument("--source-config", metavar="FILE", help="Kafka client properties")
     parser.add_argument("--target-bootstrap-servers", metavar=servers, required=True)
