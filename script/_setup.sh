@@ -121,7 +121,11 @@ have_controller() {
 
 # What only tests need on the controller: Spark, from the same wheels as the hosts', and Kafka's jars for brokers of their own.
 have_test_software() {
+    local wanted
     export AQUEDUCT_KAFKA_JARS="$AQUEDUCT_CACHE/test/libs"
+    wanted=$(sha256sum locks/spark.txt artifacts/*)
+    [[ -d $AQUEDUCT_KAFKA_JARS && -f .venv/with-spark && $(<.venv/with-spark) == "$wanted" ]] && return
+    have_packages maven
     say "Having Spark and Kafka for tests on this machine"
     .venv/bin/python - "$AQUEDUCT_CACHE" <<'PY'
 import shutil, sys, tarfile
@@ -148,4 +152,5 @@ for artifact in (wheels, jars):
 PY
     .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --find-links "$AQUEDUCT_CACHE/test" \
         --requirement "$AQUEDUCT_CACHE/test/requirements.txt"
+    printf '%s' "$wanted" >.venv/with-spark
 }
