@@ -28,6 +28,8 @@ KAFKA_MODULES = ("kafka_2.13", "kafka-tools", "connect-runtime", "connect-mirror
 # The logging that Kafka speaks to and does not bring by itself.
 LOG4J_MODULES = ("log4j-slf4j-impl", "log4j-1.2-api")
 LOG4J_VERSION = "2.25.4"
+# An empty file at the end of an archive: where it is, the archive was unpacked to its end.
+LAST_ENTRY = "complete"
 
 
 @dataclass(frozen=True)
@@ -243,7 +245,7 @@ def _digests_in_tar(path: Path) -> dict[str, str]:
         return {
             Path(member.name).name: hashlib.sha256(stream.read()).hexdigest()
             for member in archive
-            if (stream := archive.extractfile(member))
+            if member.name != LAST_ENTRY and (stream := archive.extractfile(member))
         }
 
 
@@ -265,6 +267,7 @@ def _pack(target: Path, files: dict[str, Path]) -> None:
     with tarfile.open(partial, "w") as archive:
         for name in sorted(files):
             archive.add(files[name], name, filter=plain)
+        archive.addfile(plain(tarfile.TarInfo(LAST_ENTRY)))
     partial.replace(target)
 
 

@@ -7,9 +7,9 @@ that is not an error here.
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, takewhile
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
@@ -26,12 +26,13 @@ POLL_SECONDS = 0.05  # consume() waits so long for a batch to fill, also at a ra
 
 Place = tuple[str, int]  # topic, partition
 Errors = deque[KafkaError]
+Client = TypeVar("Client")
 
 
 def partitions(end: End) -> dict[str, int]:
     """How many partitions each topic has that the client may describe; Failed if the end can't be reached."""
     errors: Errors = deque(maxlen=100)
-    admin = AdminClient(_settings(end, errors))
+    admin = _client(AdminClient, end, _settings(end, errors))
     for seconds in REACH_SECONDS:
         try:
             topics = admin.list_topics(timeout=seconds).topics
@@ -46,7 +47,7 @@ def partitions(end: End) -> dict[str, int]:
 
 def ranges(end: End, places: Iterable[Place]) -> dict[Place, Range]:
     """The offsets of each partition now: from its log start to its last stable offset."""
-    admin = AdminClient(_settings(end, deque()))
+    admin = _client(AdminClient, end, _settings(end, deque()))
     wanted = list(places)
     starts = _offsets(admin, end, wanted, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
     stops = _offsets(admin, end, wanted, OffsetSpec.latest())  # type: ignore[no-untyped-call]
@@ -60,7 +61,7 @@ def read(end: End, wanted: Sequence[Range]) -> Iterator[tuple[Range, list[Messag
     markers or aborted records, which never come. Offsets that retention has deleted are passed over.
     """
     errors: Errors = deque(maxlen=100)
-    consumer = Consumer(_settings(end, errors) | _READ)
+    consumer = _client(Consumer, end, _settings(end, errors) | _READ)
     unread = {(each.topic, each.partition): each for each in wanted}
     try:
         consumer.assign([TopicPartition(each.topic, each.partition, each.start) for each in wanted])
@@ -98,6 +99,16 @@ _READ = {
     "queued.min.messages": 20_000,  # what is fetched beyond a range is lost work
     "max.poll.interval.ms": 86_400_000,  # the faster of two streams waits for the other
 }
+
+
+def _client(kind: Callable[[dict[str, Any]], Client], end: End, settings: dict[str, Any]) -> Client:
+    """A client of librdkafka, which reads certificates and keys when it is made."""
+    try:
+        return kind(settings)
+    except KafkaException as error:
+        raise Failed(
+            f"The {end} can't be asked with these settings: {error.args[0].str()}; see to its PEM files."
+        ) from None
 
 
 def _settings(end: End, errors: Errors) -> dict[str, Any]:

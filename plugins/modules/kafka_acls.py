@@ -16,7 +16,7 @@ options:
   managed_principals:
     description: Regular expression, searched in names of principals without C(User:).
     type: str
-    default: "^(mirror|reconcile|connect|backup)-"
+    default: "^(mirror|reconcile)-"
   acls:
     description: The ACLs.
     type: list

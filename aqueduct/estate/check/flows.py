@@ -108,8 +108,12 @@ def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
     hosts = inventory.members(site, "mirror_maker")
     declaring = [host for host in inventory.members(site) if inventory.hosts[host].get(VARIABLE)]
     if hosts and not declaring:
-        sentence = f"no flow arrives at site {site}; declare one, or take {some(hosts)} out of mirror_maker."
-        yield inventory.finding(hosts[0], VARIABLE, sentence)
+        # Not an error: this is how the last flow of a site is taken away, and its service is stopped.
+        sentence = (
+            f"no flow arrives at site {site}, so {some(hosts)} will mirror nothing; "
+            "declare one if that is not meant."
+        )
+        yield inventory.finding(hosts[0], VARIABLE, sentence, is_warning=True)
     if declaring and not hosts:
         sentence = f"site {site} has no host to run its flows; put one into the group mirror_maker."
         yield inventory.finding(declaring[0], VARIABLE, sentence)

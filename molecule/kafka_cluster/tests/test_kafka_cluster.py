@@ -83,7 +83,7 @@ def test_a_broker_whose_every_default_is_changed_serves(lab: Lab) -> None:
     assert list(metadata.brokers) == [7]
     assert len(metadata.topics["ledger"].partitions) == 2
     assert setting(lab, "west-broker-1", 7, "log.retention.hours") == "24"
-    assert setting(lab, "west-broker-1", 7, "log.dirs") == "/srv/kafka"
+    assert setting(lab, "west-broker-1", 7, "log.dirs") == "/srv/kafka/log"
     limits = lab.run(
         "west-broker-1", "sh", "-c", "cat /proc/$(systemctl show -P MainPID kafka)/limits"
     ).stdout
