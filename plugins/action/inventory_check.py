@@ -71,7 +71,18 @@ def read_inventory(groups: Mapping[str, list[str]], hostvars: Any, roles: Roles)
             for name, value in variables.items()
             if name.startswith(roles.prefixes)
         }
-    return Inventory(groups=groups, hosts=hosts, declarations=declarations, origin=_origin)
+    folders = {str(hostvars.raw_get(host).get("inventory_dir")) for host in groups["all"]}
+    return Inventory(
+        groups=groups,
+        hosts=hosts,
+        declarations=declarations,
+        origin=_origin,
+        group_files={
+            path.stem if path.is_file() else path.name: _displayed(str(path))
+            for folder in sorted(folders)
+            for path in sorted(Path(folder, "group_vars").glob("[!.]*"))
+        },
+    )
 
 
 def _rendered(hostvars: Any, host: str, name: str, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from aqueduct.estate.check import Repository, check
 from aqueduct.estate.check.inventory import Finding, Inventory, Unknown, some
+from aqueduct.estate.check.sites import check_group_files
 from aqueduct.estate.check.variables import Roles, check_variables, faults, fits, is_sound
 
 ROLES = Roles({"kafka": {"kafka_password": {"type": "int", "no_log": True}}, "_artifact": {}})
@@ -25,6 +27,15 @@ def test_a_removed_variable_gets_the_way_on_that_the_table_has() -> None:
     )
     assert [str(finding) for finding in found] == [
         "hosts.yml:1: kafka_zookeeper: this variable was removed: delete it, KRaft needs none."
+    ]
+
+
+def test_a_file_of_variables_without_a_group_is_named() -> None:
+    files = {"all": "group_vars/all", "site_pro1": "group_vars/site_pro1.yml", "site_pro11": "group_vars/b.yml"}
+    found = check_group_files(replace(inventory({"h": {}}, site_pro1=["h"]), group_files=files))
+    assert [str(finding) for finding in found] == [
+        "group_vars/b.yml: site_pro11: there is no group site_pro11, so nothing reads this file; "
+        "did you mean site_pro1?"
     ]
 
 

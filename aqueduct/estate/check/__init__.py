@@ -27,6 +27,7 @@ def check(inventory: Inventory, repository: Repository) -> list[Finding]:
 
 def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
     yield from sites.check_groups(inventory, repository.roles)
+    yield from sites.check_group_files(inventory)
     yield from check_variables(inventory, repository.roles)
     yield from clusters.check_versions(inventory, repository.supported_versions)
     sound = Sound(inventory, repository.roles, repository.defaults)

@@ -14,6 +14,7 @@ from aqueduct.estate.model import Flow
 from aqueduct.estate.patterns import PatternError, language, names
 
 VARIABLE = "mirror_maker_flows"
+RESERVED = "tls"  # of /etc/aqueduct/mirror_maker
 
 # What MirrorMaker 2 never mirrors (ReplicationPolicy.isInternalTopic).
 INTERNAL = names([r"__.*", r"\..*", r"mm2.*\.internal", r".*\.checkpoints\.internal"])
@@ -72,6 +73,11 @@ def check_each(inventory: Inventory, mirror: Mirror) -> Iterator[Finding]:
     elif name != source and name in inventory.sites:
         sentence = f"{name} is a site, and not the one that these topics come from; take another name."
         yield mirror.finding(sentence, ("name",))
+    if mirror.flow.name == RESERVED:
+        sentence = f"{RESERVED} is the folder of keys beside the flows' own; name the flow otherwise."
+        yield mirror.finding(sentence, ("name",) if name else ("source",))
+    if not mirror.flow.topics:
+        yield mirror.finding("a flow without topics brings nothing; name some, or take it out.", ("topics",))
     for path, pattern in _patterns(mirror):
         try:
             language(pattern)

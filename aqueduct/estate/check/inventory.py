@@ -1,7 +1,7 @@
 """An inventory as the checks see it: what was written, and where."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
@@ -44,6 +44,7 @@ class Inventory:
     hosts: Mapping[str, Mapping[str, Any]]
     declarations: Mapping[str, str]  # of each host: file:line that declares it
     origin: Callable[[object], str | None]  # file:line where a value, or a key, was written
+    group_files: Mapping[str, str] = field(default_factory=dict)  # of group_vars: what each is named for, path
 
     @cached_property
     def sites(self) -> list[str]:

@@ -28,6 +28,15 @@ def check_groups(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
             yield inventory.group_finding(group, sentence, is_warning=True)
 
 
+def check_group_files(inventory: Inventory) -> Iterator[Finding]:
+    """Files of variables that Ansible passes over without a word, because no group has their name."""
+    for group, file in inventory.group_files.items():
+        if group not in inventory.groups:
+            remedy = did_you_mean(group, inventory.groups, "rename it after a group, or delete it.")
+            sentence = f"there is no group {group}, so nothing reads this file; {remedy}"
+            yield Finding(file, group, sentence, is_warning=not group.startswith(SITE_PREFIX))
+
+
 def _hosts(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
     for host, sites in inventory.sites_of.items():
         if len(sites) > 1:

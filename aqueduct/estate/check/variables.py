@@ -73,7 +73,7 @@ def _faults_of(name: str, value: Any, roles: Roles, removed: Mapping[str, str]) 
             remedy = "set it, and where it is a secret, in a vault."
             yield (), f"it uses {value.undefined}, which nothing sets; {remedy}"
     else:
-        yield from faults(value, roles.variables[name])
+        yield from faults(value, roles.variables[name], name=name)
 
 
 def _must_be_set(name: str, roles: Roles) -> bool:
@@ -87,7 +87,7 @@ def is_sound(value: Any, spec: Spec) -> bool:
     return not isinstance(value, Unknown) and next(faults(value, spec), None) is None
 
 
-def faults(value: Any, spec: Spec, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def faults(value: Any, spec: Spec, path: Path = (), name: str = "") -> Iterator[tuple[Path, str]]:
     """The parts of a value that its spec does not allow, each with a sentence."""
     kind = spec.get("type", "str")
     if value is None:
@@ -100,10 +100,14 @@ def faults(value: Any, spec: Spec, path: Path = ()) -> Iterator[tuple[Path, str]
             yield from faults(item, element, (*path, index))
     elif kind == "dict" and "options" in spec:
         yield from _faults_of_keys(value, spec["options"], path)
+    elif kind == "dict":
+        yield from _faults_of_settings(value, path)
     elif "choices" in spec and value not in spec["choices"]:
         choices = [str(choice) for choice in spec["choices"]]
         remedy = did_you_mean(str(value), choices, "choose one of them.")
         yield path, f"{value} is not one of {', '.join(choices)}; {remedy}"
+    elif kind == "int" and (sentence := _fault_of_number(name, int(value))):
+        yield path, sentence
 
 
 def _faults_of_keys(
@@ -111,13 +115,33 @@ def _faults_of_keys(
 ) -> Iterator[tuple[Path, str]]:
     for key, item in value.items():
         if key in options:
-            yield from faults(item, options[key], (*path, key))
+            yield from faults(item, options[key], (*path, key), name=key)
         else:
             remedy = did_you_mean(str(key), options, f"known are {', '.join(options)}.")
             yield (*path, key), f"there is no such key; {remedy}"
     for key, option in options.items():
         if option.get("required") and key not in value:
             yield path, f"the key {key} is missing; add it."
+
+
+def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str]]:
+    """Kafka's own settings, which are text. A topic's may be null: that takes an override back."""
+    for key, item in value.items():
+        if isinstance(item, Mapping | list):
+            yield (*path, key), f"it must be Kafka's own text for it, not {_shown(item, {})}."
+        elif item is None and path[-1:] != ("config",):
+            yield (*path, key), "it is empty; give it a value or delete the line."
+
+
+def _fault_of_number(name: str, value: int) -> str | None:
+    """By what the end of a name says of its unit."""
+    if name.endswith("port") and not 1 <= value <= 65_535:
+        return f"there is no port {value}; take one from 1 to 65535."
+    if name.endswith(("_days", "_mebibytes", "tasks")) and value < 1:
+        return f"it must be 1 or more, not {value}."
+    if name.endswith(("_seconds", "_bytes", "_id")) and value < 0:
+        return f"it can't be less than 0, and is {value}."
+    return None
 
 
 _KINDS = {
