@@ -38,8 +38,8 @@ REACHING_OUT = {
     ),
     *("smtplib", "socket", "socketserver", "ssl", "subprocess", "urllib", "xmlrpc"),
 }
-# The only packages of others that pure cores need: arithmetic.
-ARITHMETIC = {"numpy", "xxhash"}
+# The only packages of others that pure cores need: arithmetic, checksums, and the codecs of record batches.
+ARITHMETIC = {"numpy", "xxhash", "google_crc32c", "lz4", "snappy", "zstandard"}
 
 # What a layer may not import, by folder.
 LAYERS = {

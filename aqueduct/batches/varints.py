@@ -1,0 +1,48 @@
+"""Kafka's varints (Protocol Buffers' zigzag numbers of at most 64 bits), many at a time."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+Zigzags = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
+
+_LIMITS = np.uint64(1) << np.arange(7, 64, 7, np.uint64)  # the least zigzags of 2, 3, ... 10 bytes
+
+
+def zigzag(numbers: Numbers) -> Zigzags:
+    """0, -1, 1, -2, ... become 0, 1, 2, 3, ..."""
+    zigzags: Zigzags = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    return zigzags
+
+
+def sizes(zigzags: Zigzags) -> Numbers:
+    """In bytes."""
+    return np.searchsorted(_LIMITS, zigzags, side="right") + 1
+
+
+def put(out: Bytes, at: Numbers, zigzags: Zigzags) -> None:
+    """Write one number at each position."""
+    while len(at):
+        more = zigzags >= 0x80
+        out[at] = (zigzags & 0x7F) | (more.astype(np.uint64) << 7)
+        at = at[more] + 1
+        zigzags = zigzags[more] >> np.uint64(7)
+
+
+def get(data: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
+    """The number at each position, and the positions after them.
+
+    IndexError beyond the data; ValueError at a number of more than 64 bits.
+    """
+    zigzags = np.zeros(len(at), np.uint64)
+    after = at.copy()
+    unended = np.arange(len(at))
+    for shift in range(0, 70, 7):
+        byte = data[after[unended]]
+        zigzags[unended] |= (byte & 0x7F).astype(np.uint64) << shift
+        after[unended] += 1
+        unended = unended[byte >= 0x80]
+        if not len(unended):
+            return ((zigzags >> 1) ^ -(zigzags & 1)).view(np.int64), after
+    raise ValueError("a number has more than 64 bits")

@@ -1,0 +1,81 @@
+import gzip
+from contextlib import suppress
+
+import lz4.frame
+import pytest
+import snappy
+import zstandard
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from aqueduct.batches.codecs import CODECS, compress, decompress
+
+LARGE = b"".join(b"line %d of a log\n" % number for number in range(300_000))  # 6 MB
+compressing = pytest.mark.parametrize("codec", CODECS[1:])
+
+
+@given(st.sampled_from(CODECS), st.binary(max_size=200), st.integers(0, 2000))
+def test_what_is_compressed_can_be_read(codec: str, part: bytes, times: int) -> None:
+    assert decompress(codec, compress(codec, part * times)) == part * times
+
+
+@compressing
+def test_large_data(codec: str) -> None:
+    packed = compress(codec, LARGE)
+    assert len(packed) < len(LARGE) / 2
+    assert decompress(codec, packed) == LARGE
+
+
+def _zstd_stream(data: bytes) -> bytes:
+    """As Java writes it: the frame does not tell the length of its content."""
+    stream = zstandard.ZstdCompressor().compressobj()
+    packed = stream.compress(data) + stream.flush()
+    assert zstandard.get_frame_parameters(packed).content_size == zstandard.CONTENTSIZE_UNKNOWN
+    return packed
+
+
+@pytest.mark.parametrize(
+    ("codec", "packed"),
+    [
+        ("gzip", gzip.compress(LARGE, 1)),
+        ("gzip", gzip.compress(LARGE[:9]) + gzip.compress(LARGE[9:], 1)),
+        ("snappy", snappy.compress(LARGE)),  # as librdkafka writes it, without framing
+        ("snappy", compress("snappy", LARGE[:9]) + compress("snappy", LARGE[9:])),
+        ("lz4", lz4.frame.compress(LARGE, content_checksum=True, block_linked=True)),
+        ("zstd", zstandard.ZstdCompressor().compress(LARGE)),
+        ("zstd", _zstd_stream(LARGE)),
+        ("zstd", _zstd_stream(LARGE[:9]) + _zstd_stream(LARGE[9:])),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_other_writers(codec: str, packed: bytes) -> None:
+    assert decompress(codec, packed) == LARGE
+
+
+def test_lz4_blocks_are_independent() -> None:
+    """Java's reader demands it."""
+    assert not lz4.frame.get_frame_info(compress("lz4", LARGE))["block_linked"]
+
+
+@compressing
+@given(st.data())
+def test_cut_data_are_refused(codec: str, data: st.DataObject) -> None:
+    packed = compress(codec, bytes(range(256)) * 3)
+    length = data.draw(st.integers(1, len(packed) - 1))
+    assume(codec != "snappy" or length != 16)  # a stream of no blocks: the missing records will be noticed
+    with pytest.raises(ValueError, match=rf"^{codec} can't decompress it$"):
+        decompress(codec, packed[:length])
+
+
+@compressing
+@given(st.binary(min_size=1, max_size=60))
+def test_other_data_raise_nothing_else(codec: str, data: bytes) -> None:
+    with suppress(ValueError):
+        decompress(codec, data)
+
+
+def test_a_snappy_block_of_a_wrong_length_is_refused() -> None:
+    packed = bytearray(compress("snappy", b"abc"))
+    packed[16:20] = b"\xff\xff\xff\xf0"
+    with pytest.raises(ValueError, match=r"^snappy"):
+        decompress("snappy", bytes(packed))

@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.batches.batch import Batch, Damaged, walk
+from aqueduct.batches.offsets import Index, Inside
+from aqueduct.batches.records import Record, Records, build
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[list[int]]:
+    """The offsets of each batch's records; some batches have holes, and there are holes between batches."""
+    offset = draw(st.integers(0, 2**50))
+    found = []
+    for _ in range(draw(st.integers(0, 6))):
+        offsets = []
+        steps = st.just(1) if draw(st.booleans()) else st.integers(1, 3)
+        for _ in range(draw(st.integers(1, 5))):
+            offset += draw(steps)
+            offsets.append(offset)
+        found.append(offsets)
+        offset += draw(st.integers(0, 3))
+    return found
+
+
+def made(log: list[list[int]]) -> list[Batch]:
+    data = b"".join(
+        build(Records.listed(Record(offset % 100, offset, b"body") for offset in offsets)) for offsets in log
+    )
+    return list(walk(data))
+
+
+def columns(index: Index) -> list[list[int]]:
+    names = "base_offset", "last_offset", "count", "max_time", "size", "position"
+    return [getattr(index, name).tolist() for name in names]
+
+
+@given(logs())
+def test_what_it_says_of_batches(log: list[list[int]]) -> None:
+    batches = made(log)
+    index = Index.of(batches)
+    assert len(index) == len(batches)
+    assert index.records == sum(map(len, log))
+    whole = b"".join(each.data for each in batches)
+    for place, batch in enumerate(batches):
+        assert index.base_offset[place] == batch.base_offset
+        assert index.last_offset[place] == batch.last_offset
+        assert index.count[place] == batch.count
+        assert index.max_time[place] == batch.max_time
+        start = int(index.position[place])
+        assert whole[start : start + int(index.size[place])] == batch.data
+
+
+@given(logs(), st.data())
+def test_every_offset_has_its_rank_and_back(log: list[list[int]], data: st.DataObject) -> None:
+    batches = made(log)
+    index = Index.of(batches)
+    every = [offset for offsets in log for offset in offsets]
+    first, last = (every[0], every[-1]) if every else (0, 0)
+    offset = data.draw(st.integers(max(0, first - 2), last + 2))
+    rank = index.rank(offset)
+    if isinstance(rank, Inside):
+        assert not batches[rank.place].dense
+        rank = rank.rank(batches[rank.place], offset)
+    assert rank == sum(each < offset for each in every)
+    for expected_rank, expected in enumerate(every):
+        found = index.offset(expected_rank)
+        if isinstance(found, Inside):
+            assert not batches[found.place].dense
+            found = found.offset(batches[found.place], expected_rank)
+        assert found == expected
+
+
+@pytest.mark.parametrize("rank", [-1, 2, 99])
+def test_there_is_no_such_record(rank: int) -> None:
+    with pytest.raises(IndexError, match=rf"no record {rank} among 2"):
+        Index.of(made([[1, 2]])).offset(rank)
+
+
+def test_a_batch_whose_records_were_all_compacted() -> None:
+    before, compacted, after = made([[1, 2], [5, 7], [9]])
+    index = Index.of([before, Batch(*compacted[:-1], count=0), after])
+    assert [index.rank(offset) for offset in (2, 3, 5, 6, 7, 8, 9, 10)] == [1, 2, 2, 2, 2, 2, 2, 3]
+    assert [index.offset(rank) for rank in range(3)] == [1, 2, 9]
+
+
+@given(logs())
+def test_it_is_stored(log: list[list[int]]) -> None:
+    index = Index.of(made(log))
+    assert columns(Index.from_bytes(index.to_bytes())) == columns(index)
+
+
+def test_any_numbers_are_stored() -> None:
+    numbers = np.random.default_rng(1).integers(-(2**63), 2**63, (5, 1000))
+    index = Index(*numbers)
+    assert columns(Index.from_bytes(index.to_bytes())) == columns(index)
+
+
+def test_it_is_small() -> None:
+    """A few bytes for a batch of usual sizes."""
+    random = np.random.default_rng(2)
+    count = random.integers(1, 500, 10_000)
+    last = count.cumsum() - 1
+    times = 1_700_000_000_000 + random.integers(0, 100, 10_000).cumsum()
+    index = Index(last - count + 1, last, count, times, count * 200 + random.integers(0, 5000, 10_000))
+    assert len(index.to_bytes()) < 10 * 10_000
+
+
+@given(logs(), st.integers(0, 6))
+def test_parts_are_joined(log: list[list[int]], middle: int) -> None:
+    whole = Index.of(made(log))
+    parts = [Index.of(made(log[:middle])), Index.of(made(log[middle:]))]
+    assert columns(Index.joined(parts)) == columns(whole)
+    assert len(Index.joined([])) == 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"AQI", b"AQI2" + bytes(50), b"AQI1", b"AQI1" + bytes(50), Index.of(made([[1]])).to_bytes()[:-1]],
+)
+def test_a_damaged_one_is_refused(data: bytes) -> None:
+    with pytest.raises(Damaged, match=r"^An index can't be read"):
+        Index.from_bytes(data)
