@@ -1,0 +1,355 @@
+"""Object stores: S3, Google's and Azure's through obstore, directories by Python's own means.
+
+Objects are only read and created. A conditional write decides between two that create the same object; what
+was created is durable. Reads and writes are tried again while a server is away, for RETRY_SECONDS.
+
+S3 is configured as AWS's own tools are (environment, profiles, roles; through boto3, because obstore ignores
+AWS_PROFILE), with AWS_CA_BUNDLE or SSL_CERT_FILE for a private CA, HTTPS_PROXY and NO_PROXY, and
+AWS_ALLOW_HTTP=true for an endpoint without TLS. Google's and Azure's: by obstore's environment variables
+(GOOGLE_APPLICATION_CREDENTIALS; AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, ...).
+"""
+
+import errno
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.store.objects import Entry, Exists, Missing, Objects
+from aqueduct.store.trouble import Trouble, explain
+from aqueduct.store.url import Location, parse
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config
+
+RETRY_SECONDS = 75  # a server may be restarted meanwhile
+CONNECT_SECONDS = 5
+ANSWER_SECONDS = 20  # a server's silence; while it is sent an object, longer by its size at
+SLOWEST_BYTES = 256 * 1024  # ... so many a second
+CREDENTIALS_SECONDS = 600  # botocore renews those that end within 10 minutes
+CHUNK_BYTES = 8 << 20
+WRITING = ".writing"  # the folder of files that are not whole yet
+
+Data = bytes | bytearray | memoryview
+Result = TypeVar("Result")
+
+
+def open_store(url: str) -> Objects:
+    """The store at `s3://bucket/prefix`, `gs://...`, `az://...` or `file:///directory`; asks it nothing yet.
+
+    Refused if the URL or the environment's settings are no use.
+    """
+    location = parse(url)
+    return _Directory(location) if location.scheme == "file" else _Cloud(location, _connector(location))
+
+
+class _Cloud:
+    def __init__(self, location: Location, connect: "Connect") -> None:
+        self.url = str(location)
+        self._location = location
+        self._connect = cache(connect)
+        self._store()  # so that wrong settings are found at once
+        self._answered = False  # before, an error is one of the settings
+
+    def read(self, path: str) -> memoryview:
+        def read() -> memoryview:
+            return memoryview(obstore.get(self._store(), path).bytes())
+
+        return self._tried(read, path, "read")
+
+    def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
+        done = 0
+        attempts = _Attempts()
+        while True:
+            try:
+                found = obstore.get(
+                    self._store(), path, options={"range": {"offset": done}} if done else None
+                )
+                size = found.meta["size"]
+                for chunk in found.stream(chunk_bytes):
+                    done += len(chunk)
+                    attempts = _Attempts()
+                    yield memoryview(chunk)
+                if done == size:
+                    return
+                trouble = Trouble("cut an answer short", passing=True)
+            except (BaseError, FileNotFoundError) as error:
+                trouble = self._trouble(error, path, "read")
+            self._again(attempts, trouble)
+
+    def create(self, path: str, data: Data) -> None:
+        store = self._store(len(data))
+
+        def create() -> None:
+            try:
+                obstore.put(
+                    store, path, data, mode="create", use_multipart=False
+                )  # multipart would overwrite
+            except AlreadyExistsError:
+                if self.read(path) != data:
+                    raise Exists(f"{self.url} has {path} already.") from None
+
+        self._tried(create, path, "write")
+
+    def head(self, path: str) -> int | None:
+        def head() -> int | None:
+            try:
+                return obstore.head(self._store(), path)["size"]
+            except FileNotFoundError:
+                if not self._answered:
+                    next(self.list(path), None)
+                return None
+            except BaseError:
+                next(self.list(path), None)  # its error says more: the answer to HEAD has no body
+                raise
+
+        return self._tried(head, path, "read")
+
+    def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
+        attempts = _Attempts()
+        while True:
+            try:
+                for page in obstore.list(self._store(), prefix, offset=after, chunk_size=1000):
+                    for each in page:
+                        after = each["path"]
+                        yield Entry(after, each["size"])
+                    attempts = _Attempts()
+                self._answered = True
+                return
+            except (BaseError, FileNotFoundError) as error:
+                trouble = self._trouble(error, prefix, "list")
+            self._again(attempts, trouble)
+
+    def _store(self, sent_bytes: int = 0) -> ObjectStore:
+        """A client whose patience is enough for an object of that size: in steps, one each."""
+        return self._connect(ANSWER_SECONDS << (sent_bytes // SLOWEST_BYTES // ANSWER_SECONDS).bit_length())
+
+    def _tried(self, action: Callable[[], Result], path: str, what: str) -> Result:
+        attempts = _Attempts()
+        while True:
+            try:
+                result = action()
+            except (BaseError, FileNotFoundError) as error:
+                self._again(attempts, self._trouble(error, path, what))
+            else:
+                self._answered = True
+                return result
+
+    def _trouble(self, error: Exception, path: str, action: str) -> Trouble:
+        """Missing if that is all."""
+        text = str(error)
+        if isinstance(error, FileNotFoundError) and action == "read" and "NoSuchBucket" not in text:
+            self._answered = True
+            raise Missing(f"{self.url} has no object {path}.") from None
+        return explain(text, self._location, action)
+
+    def _again(self, attempts: "_Attempts", trouble: Trouble) -> None:
+        """Waits for the next attempt, or raises what is wrong."""
+        if not trouble.passing or not attempts.wait():
+            kind = Refused if trouble.settings and not self._answered else Failed
+            raise kind(f"The store {self.url} {trouble.what}.") from None
+
+
+class _Attempts:
+    """Until RETRY_SECONDS are over; more and more seldom, and not in step with others."""
+
+    def __init__(self) -> None:
+        self._deadline = time.monotonic() + RETRY_SECONDS
+        self._pause = 0.2
+
+    def wait(self) -> bool:
+        """False: it was long enough."""
+        if time.monotonic() > self._deadline:
+            return False
+        time.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  # no secret
+        self._pause = min(self._pause * 2, 5)
+        return True
+
+
+Connect = Callable[[int], ObjectStore]  # a client that waits so many seconds for an answer
+
+
+def _connector(location: Location) -> Connect:
+    if location.scheme == "s3":
+        return _s3(location)
+    kind: Any = GCSStore if location.scheme == "gs" else AzureStore
+
+    def connect(seconds: int) -> ObjectStore:
+        return _made(
+            location,
+            lambda: kind(location.bucket, prefix=location.path or None, **_options(location, seconds)),
+        )
+
+    return connect
+
+
+def _s3(location: Location) -> Connect:
+    # Not at the top: it takes half a second, which who has a directory need not wait.
+    import boto3
+    from botocore.exceptions import BotoCoreError
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    try:
+        # botocore itself knows AWS_DEFAULT_REGION only.
+        session = boto3.Session(region_name=os.environ.get("AWS_REGION"))
+        found = session.client("s3", region_name=session.region_name or "us-east-1").meta
+        if session.get_credentials() is None:
+            raise Refused(
+                f"There are no credentials for {location}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+                "or AWS_PROFILE."
+            )
+        credentials = Boto3CredentialProvider(session, ttl=timedelta(seconds=CREDENTIALS_SECONDS))
+    except (BotoCoreError, ValueError) as error:
+        raise Refused(f"The settings for {location} are no use: {error}".rstrip(".") + ".") from None
+    config: S3Config = {"region": found.region_name}
+    if "amazonaws.com" not in found.endpoint_url:
+        config["endpoint"] = found.endpoint_url
+
+    def connect(seconds: int) -> ObjectStore:
+        return _made(
+            location,
+            lambda: S3Store(
+                location.bucket,
+                prefix=location.path or None,
+                config=config,
+                credential_provider=credentials,
+                **_options(location, seconds),
+            ),
+        )
+
+    return connect
+
+
+def _made(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
+    try:
+        return make()
+    except (BaseError, ValueError) as error:
+        reason = str(error).split("\n", 1)[0]
+        raise Refused(f"The settings for {location} are no use: {reason}".rstrip(".") + ".") from None
+
+
+def _options(location: Location, seconds: int) -> dict[str, Any]:
+    client: dict[str, Any] = {
+        "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
+        "read_timeout": timedelta(seconds=seconds),
+        "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes"),
+    }
+    bundle = os.environ.get("AWS_CA_BUNDLE")
+    if bundle and location.scheme == "s3":
+        try:
+            client["root_certificate"] = Path(bundle).read_bytes()
+        except OSError as error:
+            raise Refused(f"AWS_CA_BUNDLE names {bundle}, which can't be read: {error.strerror}.") from None
+    return {"client_options": client, "retry_config": {"max_retries": 0}}  # trying again is done here
+
+
+class _Directory:
+    """Objects as files. One appears whole, by a hard link from a file that was synced before."""
+
+    def __init__(self, location: Location) -> None:
+        self.url = str(location)
+        self._root = Path(location.path)
+        self._synced: set[Path] = set()  # folders whose own names are durable
+
+    def read(self, path: str) -> memoryview:
+        with self._sentences(path, "read"):
+            return memoryview((self._root / path).read_bytes())
+
+    def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
+        with self._sentences(path, "read"), (self._root / path).open("rb") as file:
+            while chunk := file.read(chunk_bytes):
+                yield memoryview(chunk)
+
+    def create(self, path: str, data: Data) -> None:
+        target = self._root / path
+        with self._sentences(path, "written"):
+            if not self._root.parent.is_dir():
+                raise Refused(f"The store {self.url} can't be made: there is no {self._root.parent}.")
+            writing = self._root / WRITING
+            writing.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part = writing / secrets.token_hex(12)
+            try:
+                with part.open("xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.link(part, target)
+            except FileExistsError:
+                if self.read(path) != data:
+                    raise Exists(f"{self.url} has {path} already.") from None
+            finally:
+                part.unlink(missing_ok=True)
+            self._sync(target.parent)
+
+    def head(self, path: str) -> int | None:
+        with self._sentences(path, "read"):
+            try:
+                return (self._root / path).stat().st_size
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
+        with self._sentences(prefix, "listed"):
+            folder = self._root / prefix
+            paths = (
+                Path(at, name) for at, _, names in os.walk(folder, onerror=_unless_missing) for name in names
+            )
+            found = {path.relative_to(self._root).as_posix(): path for path in paths}
+            for name in sorted(found):
+                if not name.startswith(f"{WRITING}/") and (after is None or name > after):
+                    yield Entry(name, found[name].stat().st_size)
+
+    def _sync(self, folder: Path) -> None:
+        """Makes names durable: of what is in the folder, and of the folders down to it."""
+        _fsync(folder)
+        while folder != self._root.parent and folder not in self._synced:
+            _fsync(folder.parent)
+            self._synced.add(folder)
+            folder = folder.parent
+
+    @contextmanager
+    def _sentences(self, path: str, action: str) -> Iterator[None]:
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if action == "read":
+                raise Missing(f"{self.url} has no object {path}.") from None
+            self._fail(path, action, error)
+        except OSError as error:
+            self._fail(path, action, error)
+
+    def _fail(self, path: str, action: str, error: OSError) -> NoReturn:
+        remedy = {
+            errno.ENOSPC: "make room",
+            errno.EDQUOT: "make room",
+            errno.EROFS: "mount it writable",
+            errno.EACCES: "give the user the right to it",
+            errno.EPERM: "give the user the right to it",
+        }.get(error.errno or 0)
+        reason = error.strerror + (f"; {remedy}" if remedy else "") if error.strerror else str(error)
+        raise Failed(f"{path or '/'} of the store {self.url} can't be {action}: {reason}.") from None
+
+
+def _fsync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

@@ -1,0 +1,263 @@
+"""The manifest of one snapshot: what one backup run committed.
+
+A manifest is an increment (of segments and gaps only the new ones) or full (all that are live). All else,
+every topic's instances and positions too, is in each, so that a run needs only the newest. As an object it is
+JSON, compressed with zstd; its time values are milliseconds since 1970, its offsets Kafka's, and the end of
+every range is exclusive.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import zstandard
+
+from aqueduct.acls import Acl
+from aqueduct.errors import Failed, Refused
+from aqueduct.quotas import Quota as Quota
+from aqueduct.store import names, strict_json
+
+FORMAT = 1
+LEVEL = 3  # of zstd
+NOT_READ = -1  # the position of a partition that could not be read yet
+
+
+class Place(NamedTuple):
+    """One partition of one instance of a topic."""
+
+    topic: str
+    instance: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} (g{self.instance})"
+
+
+class State(StrEnum):
+    """What an instance of a topic is to readers."""
+
+    ACTIVATE = "ACTIVATE"  # complete, the one to restore
+    PASSIVATE = "PASSIVATE"  # the one before it
+
+
+class Instance(NamedTuple):
+    """A lineage of a topic: a generation of a compacted one, or what was there before it was recreated."""
+
+    number: int
+    topic_id: str
+    state: State
+    started: int  # when its first offset was read
+
+
+@dataclass(frozen=True)
+class Topic:
+    name: str
+    topic_id: str
+    partitions: int
+    compacted: bool
+    settings: Mapping[str, str]  # those set on the topic itself
+    instances: tuple[Instance, ...]  # every one that is live, sorted by number
+
+
+class Segment(NamedTuple):
+    """Batches of one partition, in an object and its index; without records there is no object."""
+
+    topic: str
+    instance: int
+    partition: int
+    start: int  # the offsets that it covers
+    stop: int
+    first_offset: int | None  # of its records
+    last_offset: int | None
+    records: int
+    unpacked_bytes: int
+    stored_bytes: int
+    sha256: str  # of the object
+    index_bytes: int
+    index_sha256: str
+    min_time: int | None  # as far as batch headers tell
+    max_time: int | None
+    run: str
+    compressed: bool
+    generation: bool  # lies in a generation's folder
+
+    @property
+    def place(self) -> Place:
+        return Place(self.topic, self.instance, self.partition)
+
+    @property
+    def path(self) -> str:
+        return names.segment(*self._stem(), generation=self._folder(), compressed=self.compressed)
+
+    @property
+    def index_path(self) -> str:
+        return names.index(*self._stem(), generation=self._folder())
+
+    def _stem(self) -> tuple[str, int, int, str]:
+        return self.topic, self.partition, self.start, self.run
+
+    def _folder(self) -> int | None:
+        return self.instance if self.generation else None
+
+
+class Gap(NamedTuple):
+    """Offsets that the source had deleted before they were read."""
+
+    topic: str
+    instance: int
+    partition: int
+    start: int
+    stop: int
+
+    @property
+    def place(self) -> Place:
+        return Place(self.topic, self.instance, self.partition)
+
+
+class GroupOffset(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    metadata: str
+
+
+@dataclass(frozen=True)
+class Group:
+    group: str
+    protocol: str
+    offsets: tuple[GroupOffset, ...]
+
+
+class OpenTransaction(NamedTuple):
+    """A partition whose log goes on beyond its last stable offset, where the backup ends."""
+
+    topic: str
+    partition: int
+    last_stable_offset: int
+    end_offset: int
+
+
+class GroupAhead(NamedTuple):
+    """A group that committed more than is stable, so more than is in the snapshot."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    last_stable_offset: int
+
+
+# (topic, instance) -> the next offset to read, by partition
+Positions = Mapping[tuple[str, int], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Where a manifest stands."""
+
+    number: int
+    parent: int | None  # None: the store's first
+    base: int  # the newest full manifest, itself if it is full
+    base_bytes: int  # the size of that object; 0 if it is this one
+    increments_bytes: int  # the sizes of the objects between it and this one
+
+
+@dataclass(frozen=True)
+class Manifest:
+    chain: Chain
+    run: str
+    created: int
+    started: int  # the span of reading
+    ended: int
+    cluster: str  # Kafka's cluster id
+    version: str  # Aqueduct's
+    options: Mapping[str, Any]  # what the run was asked for
+    positions: Positions
+    topics: tuple[Topic, ...]
+    segments: tuple[Segment, ...]  # increment: the new ones
+    gaps: tuple[Gap, ...]  # increment: the new ones
+    groups: tuple[Group, ...]
+    acls: tuple[Acl, ...]
+    quotas: tuple[Quota, ...]
+    open_transactions: tuple[OpenTransaction, ...]
+    groups_ahead: tuple[GroupAhead, ...]
+
+    @property
+    def number(self) -> int:
+        return self.chain.number
+
+    @property
+    def full(self) -> bool:
+        return self.chain.base == self.chain.number
+
+
+_TABLES = (Instance, Segment, Gap, GroupOffset, OpenTransaction, GroupAhead)
+_COLUMNS = {table.__name__: list(table._fields) for table in _TABLES}
+
+
+def pack(manifest: Manifest) -> bytes:
+    """The object."""
+    content = {"format": FORMAT, "columns": _COLUMNS}
+    content |= {each.name: getattr(manifest, each.name) for each in fields(manifest)}
+    by_topic: dict[str, dict[str, tuple[int, ...]]] = {}
+    for (topic, instance), offsets in manifest.positions.items():
+        by_topic.setdefault(topic, {})[str(instance)] = offsets
+    content["positions"] = by_topic
+    return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(strict_json.dumps(content))
+
+
+def unpack(data: bytes | memoryview, where: str) -> Manifest:
+    """What the object holds; `where` names it in a sentence.
+
+    Failed if it is damaged; Refused if its format is a newer version's.
+    """
+    try:
+        content = strict_json.parse(_decompressed(data))
+        check_format(content, where)
+        if content.pop("columns", None) != _COLUMNS:
+            raise strict_json.Unreadable("its columns are not those of its format")
+        positions = _positions(content.get("positions"))
+        return replace(strict_json.build(Manifest, {**content, "positions": {}}), positions=positions)
+    except (strict_json.Unreadable, zstandard.ZstdError) as error:
+        raise Failed(f"{where} is damaged: {error}; `aqueduct verify` tells what else is.") from None
+
+
+def _decompressed(data: bytes | memoryview) -> bytes:
+    """As a stream: at once, a damaged header could ask for any amount of memory."""
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    content = frame.decompress(data)
+    if not frame.eof or frame.unused_data:
+        raise strict_json.Unreadable("it is cut, or has more than one manifest")
+    return content
+
+
+def _positions(content: Any) -> Positions:
+    by_topic = strict_json.build(_Positions, {"positions": content}).positions
+    return {
+        (topic, _number(instance)): offsets
+        for topic, instances in by_topic.items()
+        for instance, offsets in instances.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Positions:
+    positions: Mapping[str, Mapping[str, tuple[int, ...]]]
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise strict_json.Unreadable(f"an instance is called {text}")
+    return int(text)
+
+
+def check_format(content: Any, where: str) -> None:
+    """Takes the format's number out of parsed content; Refused if it is newer than this program."""
+    found = content.pop("format", None) if type(content) is dict else None
+    if type(found) is not int:
+        raise strict_json.Unreadable("it has no format number")
+    if found > FORMAT:
+        raise Refused(f"{where} has format {found}, this program knows up to {FORMAT}: update Aqueduct.")
+    if found < 1:
+        raise strict_json.Unreadable(f"there is no format {found}")

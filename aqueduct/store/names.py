@@ -1,0 +1,47 @@
+"""Names of the objects in a store.
+
+    store.json
+    snapshots/<number, 10 digits>.json.zst
+    topics/<topic>/<partition>/<first offset, 20 digits>.<run id>.log[.zst]
+    topics/<topic>/<partition>/<first offset, 20 digits>.<run id>.index
+    topics/<topic>/g<number>/<partition>/...                  a generation of a compacted topic
+
+Kafka's topic names are of letters, digits, `.`, `_` and `-`, never `.` or `..`, and of 249 at most: each is a
+folder's name as it is. Data lies below `topics/`, so that a topic may be called `snapshots`.
+"""
+
+import re
+
+STORE = "store.json"
+SNAPSHOTS = "snapshots"
+TOPICS = "topics"
+
+_SNAPSHOT = re.compile(rf"{SNAPSHOTS}/(\d{{10}})\.json\.zst")
+
+
+def snapshot(number: int) -> str:
+    return f"{SNAPSHOTS}/{number:010d}.json.zst"
+
+
+def snapshot_number(path: str) -> int | None:
+    """None: the object is no manifest."""
+    match = _SNAPSHOT.fullmatch(path)
+    return int(match[1]) if match else None
+
+
+def segment(
+    topic: str, partition: int, first_offset: int, run: str, *, generation: int | None, compressed: bool
+) -> str:
+    """The object that holds batches from that offset on; `generation`: of a compacted topic."""
+    suffix = ".log.zst" if compressed else ".log"
+    return _stem(topic, partition, first_offset, run, generation) + suffix
+
+
+def index(topic: str, partition: int, first_offset: int, run: str, *, generation: int | None) -> str:
+    """The object that describes a segment's batches."""
+    return _stem(topic, partition, first_offset, run, generation) + ".index"
+
+
+def _stem(topic: str, partition: int, first_offset: int, run: str, generation: int | None) -> str:
+    folder = topic if generation is None else f"{topic}/g{generation}"
+    return f"{TOPICS}/{folder}/{partition}/{first_offset:020d}.{run}"

@@ -1,0 +1,46 @@
+"""What is asked of an object store. `aqueduct.io.object_store` has the real ones."""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from aqueduct.errors import Failed
+
+
+class Missing(Failed):
+    """There is no such object."""
+
+
+class Exists(Failed):
+    """There is an object of that name already, with other content."""
+
+
+class Entry(NamedTuple):
+    path: str
+    size: int  # bytes
+
+
+class Objects(Protocol):
+    """Objects by path below one URL. Every method raises an AqueductError that names the URL."""
+
+    @property
+    def url(self) -> str:
+        """The store's, without secrets."""
+
+    def read(self, path: str) -> memoryview:
+        """The whole object; Missing if there is none."""
+
+    def stream(self, path: str, chunk_bytes: int = ...) -> Iterator[memoryview]:
+        """The object in chunks of about that size; Missing if there is none."""
+
+    def create(self, path: str, data: bytes | bytearray | memoryview) -> None:
+        """Writes an object that isn't there yet, whole or not at all; durable on return.
+
+        Exists if there is one with other content. One with the same content counts as created: the answer to
+        an earlier attempt may have been lost.
+        """
+
+    def head(self, path: str) -> int | None:
+        """The object's size in bytes, None if there is none."""
+
+    def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
+        """The objects below a folder, sorted by path; only those whose path is greater than `after`."""

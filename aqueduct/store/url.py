@@ -1,0 +1,54 @@
+"""The URL of an object store."""
+
+import re
+from dataclasses import dataclass
+
+from aqueduct.errors import Refused
+
+CLOUDS = {"s3": "bucket", "gs": "bucket", "az": "container"}
+
+
+@dataclass(frozen=True)
+class Location:
+    """`s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `file:///directory`."""
+
+    scheme: str
+    bucket: str  # or container; empty for file
+    path: str  # of file: absolute; else the prefix, without slashes at its ends
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bucket}" + (
+            self.path if self.scheme == "file" else f"/{self.path}" if self.path else ""
+        )
+
+
+_URL = re.compile(r"(?P<scheme>\w+)://(?P<name>[^/]*)(?P<path>.*)")
+
+
+def parse(url: str) -> Location:
+    """Refused if it is none; a URL that may hold a secret is not repeated in the sentence."""
+    if any(sign in url for sign in "@?#"):
+        raise Refused(
+            "The store's URL must hold no user, password, query or fragment: secrets belong elsewhere."
+        )
+    match = _URL.fullmatch(url)
+    if match is None or match["scheme"] not in ("file", *CLOUDS):
+        raise Refused(f"The store {url} must begin with s3://, gs://, az:// or file:///.")
+    scheme, name, path = match["scheme"], match["name"], _unquote(match["path"]).strip("/")
+    if any(part in (".", "..") for part in path.split("/")):
+        raise Refused(f"The store {url} must be written without . and .. in its path.")
+    if scheme == "file":
+        if name or not match["path"]:
+            raise Refused(f"The store {url} must be file:/// and an absolute path, with three slashes.")
+        return Location("file", "", f"/{path}")
+    if not name:
+        raise Refused(f"The store {url} names no {CLOUDS[scheme]}: {scheme}://NAME/prefix.")
+    return Location(scheme, name, path)
+
+
+def _unquote(text: str) -> str:
+    return re.sub(
+        "(?:%[0-9a-fA-F]{2})+",
+        lambda run: bytes.fromhex(run[0].replace("%", "")).decode("utf-8", "replace"),
+        text,
+    )

@@ -1,0 +1,39 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import s3_gateway
+from pki import Authority
+from s3_gateway import Gateway
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A server over TLS, whose CA the system does not know."""
+    directory = tmp_path_factory.mktemp("gateway")
+    with s3_gateway.running(directory, Authority(directory / "pki")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings, files or machine roles of AWS, and no proxy, but those that a test sets."""
+    for name in os.environ:
+        if name.startswith(("AWS_", "SSL_CERT_")) or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))
+
+
+@pytest.fixture
+def s3(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gateway:
+    """The gateway, as the environment says."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
+    monkeypatch.setenv("AWS_REGION", s3_gateway.REGION)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_gateway.ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_gateway.SECRET_KEY)
+    assert gateway.authority
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(gateway.authority.certificate))
+    return gateway

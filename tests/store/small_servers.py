@@ -1,0 +1,117 @@
+"""Small servers between a client and an object store, or in its place."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from threading import Thread
+
+
+class Proxy(ThreadingTCPServer):
+    """An HTTP proxy that knows CONNECT, and counts."""
+
+    daemon_threads = True
+    connects = 0
+
+    class _Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            method, target, _ = self.rfile.readline().decode().split()
+            while self.rfile.readline().strip():
+                pass
+            assert method == "CONNECT"
+            assert isinstance(self.server, Proxy)
+            self.server.connects += 1
+            host, port = target.rsplit(":", 1)
+            with socket.create_connection((host, int(port))) as beyond:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+                back = Thread(target=_pour, args=(beyond, self.connection), daemon=True)
+                back.start()
+                _pour(self.connection, beyond)
+                back.join()
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), self._Handler)
+
+
+def _pour(source: socket.socket, sink: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
+class Script(ThreadingHTTPServer):
+    """Answers requests one by one as it is told, then as a store of conditional writes in memory.
+
+    An answer is a status and a body, or None: do what is asked, then close the connection without a word.
+    """
+
+    daemon_threads = True
+
+    class _Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_PUT(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer(body)
+
+        def do_GET(self) -> None:
+            self._answer(None)
+
+        def _answer(self, body: bytes | None) -> None:
+            script = self.server
+            assert isinstance(script, Script)
+            script.requests.append(f"{self.command} {self.path}")
+            planned = script.answers.pop(0) if script.answers else (200, None)
+            if planned and planned[1] is not None:
+                return self._say(planned[0], planned[1].encode())
+            answer = self._store(script, body)
+            if planned is None:
+                self.close_connection = True
+                return None
+            return self._say(*answer)
+
+        def _store(self, script: "Script", body: bytes | None) -> tuple[int, bytes]:
+            if body is None:
+                found = script.objects.get(self.path)
+                return (404, b"<Error><Code>NoSuchKey</Code></Error>") if found is None else (200, found)
+            if self.path in script.objects:
+                return 412, b"<Error><Code>PreconditionFailed</Code></Error>"
+            script.objects[self.path] = body
+            return 200, b""
+
+        def _say(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("ETag", '"0"')
+            self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    def __init__(self, *answers: tuple[int, str] | None) -> None:
+        super().__init__(("127.0.0.1", 0), self._Handler)
+        self.answers = list(answers)
+        self.objects: dict[str, bytes] = {}
+        self.requests: list[str] = []
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+@contextmanager
+def serving(server: ThreadingTCPServer) -> Iterator[None]:
+    thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,93 @@
+"""What every store does: a directory, and S3 over TLS."""
+
+import hashlib
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from aqueduct.io.object_store import open_store
+from aqueduct.store.catalog import Catalog
+from aqueduct.store.objects import Exists, Missing, Objects
+
+
+@pytest.fixture(params=["file", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+    if request.param == "s3":
+        request.getfixturevalue("s3")
+        return open_store(f"s3://store/{secrets.token_hex(4)}/deep")
+    return open_store(f"file://{tmp_path}/store")
+
+
+def test_what_was_created_is_read(store: Objects) -> None:
+    assert store.head("a/b.c") is None
+    with pytest.raises(Missing, match=f"^{store.url} has no object a/b"):
+        store.read("a/b.c")
+    with pytest.raises(Missing):
+        list(store.stream("a/b.c"))
+    for path, content in (("a/b.c", b"content"), ("a/empty", b"")):
+        store.create(path, content)
+        assert bytes(store.read(path)) == content
+        assert b"".join(store.stream(path)) == content
+        assert store.head(path) == len(content)
+
+
+def test_nothing_is_overwritten(store: Objects) -> None:
+    store.create("a", b"one")
+    store.create("a", b"one")
+    with pytest.raises(Exists, match=f"^{store.url} has a already"):
+        store.create("a", b"two")
+    assert bytes(store.read("a")) == b"one"
+
+
+def test_of_many_at_once_one_wins(store: Objects) -> None:
+    def create(number: int) -> bool:
+        try:
+            store.create("race", b"%d" % number)
+        except Exists:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(create, range(16)))
+    assert won.count(True) == 1
+    assert bytes(store.read("race")) == b"%d" % won.index(True)
+
+
+def test_large_objects(store: Objects) -> None:
+    content = secrets.token_bytes(20 << 20)  # obstore would send more than 5 MiB in parts
+    store.create("large", memoryview(content))
+    with pytest.raises(Exists):
+        store.create("large", content[:-1])
+    assert store.read("large") == content
+    digest, chunks = hashlib.sha256(), 0
+    for chunk in store.stream("large", 1 << 20):
+        digest.update(chunk)
+        chunks += 1
+    assert digest.digest() == hashlib.sha256(content).digest()
+    assert chunks > 5
+
+
+def test_list(store: Objects) -> None:
+    assert list(store.list("a")) == []
+    paths = [f"a/{number:04d}" for number in range(30)]
+    for path in [*paths, "ab/x", "a/0003.d/y"]:
+        store.create(path, path.encode())
+    assert [each.path for each in store.list("a")] == sorted([*paths, "a/0003.d/y"])
+    assert [each.path for each in store.list("a", after="a/0027")] == paths[28:]
+    assert [each.size for each in store.list("ab")] == [4]
+    assert len(list(store.list(""))) == 32
+
+
+def test_names_that_topics_have(store: Objects) -> None:
+    for topic in ("a" * 249, "...", "_a-b.c", "A"):
+        store.create(f"topics/{topic}/0/x", topic.encode())
+        assert [each.path for each in store.list(f"topics/{topic}")] == [f"topics/{topic}/0/x"]
+        assert bytes(store.read(f"topics/{topic}/0/x")) == topic.encode()
+
+
+def test_a_catalog(store: Objects) -> None:
+    catalog = Catalog.open_or_make(store)
+    assert Catalog.open_or_make(open_store(store.url)).id == catalog.id
+    assert catalog.numbers() == []

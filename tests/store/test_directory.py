@@ -1,0 +1,80 @@
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.io.object_store import open_store
+
+
+def test_what_is_created_is_synced_before_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file before it gets its name; then every folder, from its own up to the one that holds the store."""
+    events = []
+    fsync, link = os.fsync, os.link
+
+    def see_fsync(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        events.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()) if is_folder else "file")
+        fsync(descriptor)
+
+    def see_link(source: Path, target: Path) -> None:
+        events.append("link")
+        link(source, target)
+
+    monkeypatch.setattr(os, "fsync", see_fsync)
+    monkeypatch.setattr(os, "link", see_link)
+    store = open_store(f"file://{tmp_path}/store")
+    store.create("a/b/c", b"x")
+    folders = [tmp_path / "store/a/b", tmp_path / "store/a", tmp_path / "store", tmp_path]
+    assert events == ["file", "link", *map(str, folders)]
+    events.clear()
+    store.create("a/b/d", b"x")
+    assert events == ["file", "link", str(folders[0])]
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.ENOSPC, r"can't be written: No space left on device; make room\.$"),
+        (errno.EROFS, r"can't be written: Read-only file system; mount it writable\.$"),
+        (errno.EACCES, r"can't be written: Permission denied; give the user the right to it\.$"),
+    ],
+)
+def test_what_can_not_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, sentence: str
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    store = open_store(f"file://{tmp_path}/store")
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fail)
+        with pytest.raises(Failed, match=f"^a/b of the store {store.url} {sentence}"):
+            store.create("a/b", b"x")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    store.create("a/b", b"x")
+    assert bytes(store.read("a/b")) == b"x"
+
+
+def test_a_file_that_is_not_whole_is_no_object(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/store")
+    store.create("a", b"x")
+    (tmp_path / "store/.writing/left-by-a-crash").write_bytes(b"half")
+    assert [each.path for each in store.list("")] == ["a"]
+
+
+def test_a_folder_with_a_typo_is_refused(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/mnt/store")
+    with pytest.raises(Refused, match=r"there is no .*/mnt\.$"):
+        store.create("a", b"x")
+    assert not (tmp_path / "mnt").exists()
+
+
+def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "store").write_bytes(b"")
+    with pytest.raises(Failed, match="can't be written: "):
+        open_store(f"file://{tmp_path}/store").create("a", b"x")

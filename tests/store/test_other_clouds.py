@@ -1,0 +1,66 @@
+"""Google's and Azure's stores: that settings are taken, and what their errors become. No server is asked."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.io import object_store
+from aqueduct.io.object_store import open_store
+from aqueduct.store.trouble import explain
+from aqueduct.store.url import parse
+
+
+def test_azure_without_an_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(Refused, match=r"^The settings for az://container/a are no use: .*[aA]ccount.*\.$"):
+        open_store("az://container/a")
+
+
+@pytest.mark.parametrize("url", ["az://container/a", "gs://bucket/a"])
+def test_an_endpoint_that_is_not_there(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "RETRY_SECONDS", 0.5)
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "aGlkZGVu")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(service_account(tmp_path)))
+    with pytest.raises(Failed, match=rf"^The store {url} can't be reached: ") as failure:
+        open_store(url).create("a", b"")
+    assert "aGlkZGVu" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "text", "sentence"),
+    [
+        ("az://c", "status: 404 body: <Code>ContainerNotFound</Code>", "names a container that is not there"),
+        ("az://c", "status: 403 body: <Code>AuthenticationFailed</Code>", "refuses these credentials"),
+        ("gs://b", 'status: 403 body: {"errors": [{"reason": "forbidden"}]}', "does not let us write"),
+        ("gs://b", "status: 404", "names a bucket that is not there"),
+    ],
+)
+def test_what_they_answer(url: str, text: str, sentence: str) -> None:
+    trouble = explain(f"{text} https://a.example.com/c?sig=hidden", parse(url), "write")
+    assert trouble.what.startswith(sentence)
+    assert "hidden" not in trouble.what
+    assert not trouble.passing
+
+
+def service_account(directory: Path) -> Path:
+    key = rsa.generate_private_key(65537, 2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path = directory / "account.json"
+    path.write_text(
+        json.dumps(
+            {
+                "type": "service_account",
+                "private_key": key.decode(),
+                "private_key_id": "1",
+                "client_email": "backup@example.test",
+            }
+        )
+    )
+    return path

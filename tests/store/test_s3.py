@@ -1,0 +1,298 @@
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+import s3_gateway
+from pki import Authority
+from s3_gateway import Gateway
+from small_servers import Proxy, Script, serving
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.io import object_store
+from aqueduct.io.object_store import open_store
+from aqueduct.store.objects import Exists
+
+UNREACHABLE = r"^The store s3://store can't be reached: {}\.$"
+
+
+def ask(url: str = "s3://store") -> int | None:
+    """What a store is asked first."""
+    return open_store(url).head("store.json")
+
+
+def secrets_in(text: str) -> bool:
+    return s3_gateway.SECRET_KEY in text or s3_gateway.ACCESS_KEY in text
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "RETRY_SECONDS", 0.5)
+
+
+@pytest.fixture
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: Gateway) -> Iterator[Gateway]:
+    """A second server, without TLS."""
+    with s3_gateway.running(tmp_path / "plain", None) as gateway:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
+        yield gateway
+
+
+# --- settings ---
+
+
+def test_a_profile(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gateway.authority
+    (tmp_path / "config").write_text(
+        f"[profile backup]\nregion = {s3_gateway.REGION}\nendpoint_url = {gateway.endpoint}\n"
+    )
+    (tmp_path / "credentials").write_text(
+        f"[default]\naws_access_key_id = x\naws_secret_access_key = x\n[backup]\n"
+        f"aws_access_key_id = {s3_gateway.ACCESS_KEY}\naws_secret_access_key = {s3_gateway.SECRET_KEY}\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(gateway.authority.certificate))
+    monkeypatch.setenv("AWS_PROFILE", "backup")
+    assert ask() is None
+    monkeypatch.setenv("AWS_PROFILE", "bakcup")
+    with pytest.raises(Refused, match="bakcup"):
+        ask()
+
+
+def test_no_credentials(s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(Refused, match=r"^There are no credentials for s3://store: set AWS_ACCESS_KEY_ID"):
+        ask()
+
+
+@pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+def test_wrong_credentials(s3: Gateway, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "hidden")
+    for action in (
+        ask,
+        lambda: open_store("s3://store").read("a"),
+        lambda: open_store("s3://store").create("a", b""),
+    ):
+        with pytest.raises(
+            Refused, match=r"^The store s3://store refuses these credentials \(\w+\); see"
+        ) as refusal:
+            action()
+        assert not secrets_in(str(refusal.value))
+        assert "hidden" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+def test_a_region(s3: Gateway, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.delenv("AWS_REGION")
+    monkeypatch.setenv(name, s3_gateway.REGION)
+    assert ask() is None
+    monkeypatch.setenv(name, "us-west-2")
+    with pytest.raises(Refused, match=r"^The store s3://store is in another region .*; set AWS_REGION\.$"):
+        ask()
+
+
+@pytest.mark.parametrize("name", ["AWS_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_a_private_ca(s3: Gateway, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert s3.authority
+    monkeypatch.delenv("AWS_CA_BUNDLE")
+    with pytest.raises(
+        Refused, match=r"^The store s3://store has a certificate that is not trusted \(UnknownIssuer\)"
+    ):
+        ask()
+    monkeypatch.setenv(name, str(s3.authority.certificate))
+    assert ask() is None
+
+
+def test_a_ca_bundle_that_is_not_there(s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/nowhere/ca.pem")
+    with pytest.raises(Refused, match=r"^AWS_CA_BUNDLE names /nowhere/ca\.pem, which can't be read: "):
+        ask()
+
+
+def test_a_ca_bundle_that_is_none(s3: Gateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = Authority(tmp_path / "other")
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(other.certificate))
+    with pytest.raises(Refused, match="certificate that is not trusted"):
+        ask()
+
+
+def test_a_proxy(s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = Proxy()
+    with serving(proxy):
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.server_address[1]}")
+        assert ask() is None
+        through = proxy.connects
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        assert ask() is None
+    assert proxy.connects == through >= 1
+
+
+def test_without_tls_only_where_it_is_meant(plain: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refused, match=r"has an endpoint of http://; set AWS_ALLOW_HTTP=true"):
+        ask()
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    assert ask() is None
+
+
+@pytest.mark.usefixtures("impatient")
+def test_tls_to_a_server_that_has_none(plain: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", plain.endpoint.replace("http", "https"))
+    with pytest.raises(Refused, match=r"^The store s3://store does not speak TLS as asked; "):
+        ask()
+
+
+def test_a_bucket_with_a_typo(s3: Gateway) -> None:
+    store = open_store("s3://stroe")
+    for action in (
+        lambda: store.read("a"),
+        lambda: store.create("a", b""),
+        lambda: store.head("a"),
+        lambda: list(store.list("a")),
+    ):
+        with pytest.raises(
+            Refused, match=r"^The store s3://stroe names a bucket that is not there; see its spelling"
+        ):
+            action()
+
+
+def test_read_only(tmp_path: Path, s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_gateway.running(tmp_path / "ro", s3.authority, "--readonly") as gateway:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
+        store = open_store("s3://store")
+        with pytest.raises(Refused, match=r"^The store s3://store does not let us write \(AccessDenied\); "):
+            store.create("a", b"")
+        assert store.head("a") is None
+        with pytest.raises(Failed, match="does not let us write"):
+            store.create("a", b"")
+
+
+# --- servers that fail ---
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_dead_server(s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://127.0.0.1:1")
+    with pytest.raises(Failed, match=UNREACHABLE.format("the connection is refused")):
+        ask()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://nowhere.invalid")
+    with pytest.raises(Failed, match=UNREACHABLE.format("its host's name is not known")):
+        ask()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_server_that_says_nothing(s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "ANSWER_SECONDS", 1)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"https://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(Failed, match=UNREACHABLE.format("no answer in time")):
+            ask()
+
+
+def test_a_dead_server_is_waited_for_about_a_minute() -> None:
+    longest = object_store.RETRY_SECONDS + object_store.ANSWER_SECONDS
+    assert 60 < object_store.RETRY_SECONDS < longest <= 100
+
+
+def test_a_server_killed_and_back(s3: Gateway) -> None:
+    """While objects are written, listed and read: each is there once, whole."""
+    store = open_store("s3://store/killed")
+    content = {f"a/{number:03d}": bytes([number]) * 300_000 for number in range(60)}
+    killed, done = Event(), Event()
+
+    def work() -> None:
+        for number, (path, data) in enumerate(content.items()):
+            store.create(path, data)
+            if number == 10:
+                killed.wait()
+
+    def disturb() -> int:
+        times = 0
+        while not done.is_set():
+            s3.kill()
+            killed.set()
+            time.sleep(0.7)
+            s3.start()
+            times += 1
+            done.wait(1)
+        return times
+
+    with ThreadPoolExecutor(2) as pool:
+        working, disturbing = pool.submit(work), pool.submit(disturb)
+        try:
+            working.result(timeout=120)
+            found = {each.path: b"".join(store.stream(each.path, 65_536)) for each in store.list("a")}
+        finally:
+            done.set()
+            killed.set()
+        assert disturbing.result(timeout=120) >= 1
+    assert found == content
+
+
+def test_a_stream_that_breaks_goes_on(s3: Gateway) -> None:
+    content = bytes(range(256)) * (64 << 10)  # more than the connection's buffers hold
+    store = open_store("s3://store/stream")
+    store.create("a", content)
+    chunks = store.stream("a", 1 << 16)
+    first = next(chunks)
+    s3.kill()
+    s3.start()
+    assert b"".join([first, *chunks]) == content
+
+
+@pytest.fixture
+def scripted(s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
+    server = Script()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    with serving(server):
+        yield server
+
+
+def test_a_lost_answer_is_no_loss(scripted: Script) -> None:
+    scripted.answers = [None]
+    open_store("s3://store").create("a", b"mine")
+    assert [each.split()[0] for each in scripted.requests] == ["PUT", "PUT", "GET"]
+    assert scripted.objects == {"/store/a": b"mine"}
+
+
+def test_a_lost_answer_to_the_loser(scripted: Script) -> None:
+    scripted.objects["/store/a"] = b"other"
+    scripted.answers = [None]
+    with pytest.raises(Exists):
+        open_store("s3://store").create("a", b"mine")
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_busy_server_is_asked_again(scripted: Script, status: int) -> None:
+    busy = status, "<Error><Code>SlowDown</Code><Message>slow</Message></Error>"
+    scripted.answers = [busy, busy]
+    open_store("s3://store").create("a", b"mine")
+    assert len(scripted.requests) == 3
+
+
+def test_a_server_without_room(scripted: Script) -> None:
+    scripted.answers = [(507, "<Error><Code>InsufficientStorage</Code></Error>")]
+    with pytest.raises(Failed, match=r"^The store s3://store has no room left; make room\.$"):
+        open_store("s3://store").create("a", b"mine")
+
+
+def test_clock_skew(scripted: Script) -> None:
+    skewed = "<Error><Code>RequestTimeTooSkewed</Code><Message>skew</Message></Error>"
+    scripted.answers = [(403, skewed)]
+    with pytest.raises(Refused, match=r"^The store s3://store refuses this machine's clock: .*\(NTP\)\.$"):
+        open_store("s3://store").create("a", b"mine")
+
+
+def test_the_tests_do_not_trust_the_gateway_by_chance(gateway: Gateway) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError):
+        ssl.get_server_certificate(
+            ("127.0.0.1", gateway.port), ca_certs=ssl.get_default_verify_paths().cafile
+        )
