@@ -119,19 +119,20 @@ have_controller() {
     have_python
 }
 
-# What only tests need on the controller: Spark, from the same wheels as the hosts', and Kafka's jars for brokers of their own.
+# What only tests need on the controller: Spark, from the same wheels as the hosts', and servers of their own, which are
+# Kafka's jars and the object store's binary.
 have_test_software() {
     local wanted
-    export AQUEDUCT_KAFKA_JARS="$AQUEDUCT_CACHE/test/libs"
+    export AQUEDUCT_KAFKA_JARS="$AQUEDUCT_CACHE/test/libs" AQUEDUCT_VERSITYGW="$AQUEDUCT_CACHE/test/versitygw"
     wanted=$(sha256sum locks/spark.txt artifacts/*)
-    [[ -d $AQUEDUCT_KAFKA_JARS && -f .venv/with-spark && $(<.venv/with-spark) == "$wanted" ]] && return
+    [[ -d $AQUEDUCT_KAFKA_JARS && -x $AQUEDUCT_VERSITYGW && -f .venv/with-spark && $(<.venv/with-spark) == "$wanted" ]] && return
     have_packages maven
-    say "Having Spark and Kafka for tests on this machine"
+    say "Having Spark, Kafka and an object store for tests on this machine"
     .venv/bin/python - "$AQUEDUCT_CACHE" <<'PY'
 import shutil, sys, tarfile
 from pathlib import Path
 
-from aqueduct.io.artifacts import kafka_jars, wheelhouse
+from aqueduct.io.artifacts import kafka_jars, versitygw, wheelhouse
 from aqueduct.errors import AqueductError
 
 cache = Path(sys.argv[1])
@@ -143,12 +144,18 @@ try:
         version=lock.stem.removeprefix("kafka-"), source="maven", archive_url=None, archive_sha256=None,
         lock=str(lock), cache=str(cache),
     )
+    lock = sorted(Path("artifacts").glob("versitygw-*.sha256"))[-1]
+    gateway = versitygw(
+        version=lock.stem.removeprefix("versitygw-"), source="go", archive_url=None, archive_sha256=None,
+        lock=str(lock), toolchain="artifacts/go.txt", cache=str(cache),
+    )
 except AqueductError as error:
     sys.exit(f"test: {error}")
 shutil.rmtree(cache / "test", ignore_errors=True)
 for artifact in (wheels, jars):
     with tarfile.open(artifact.path) as archive:
         archive.extractall(cache / "test", filter="data")
+shutil.copy(gateway.path, cache / "test/versitygw")
 PY
     .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --find-links "$AQUEDUCT_CACHE/test" \
         --requirement "$AQUEDUCT_CACHE/test/requirements.txt"

@@ -1,8 +1,8 @@
 """What the hosts need and can't fetch themselves, fetched once on the controller, checked, packed and cached.
 
-Two artifacts: Kafka's jars (one tar with a `libs/` folder) and a wheelhouse (one tar with wheels and the
-requirements to install). Every download is checked against a lock file in the repository, and cached jars
-are checked again at every use.
+Three artifacts: Kafka's jars (one tar with a `libs/` folder), a wheelhouse (one tar with wheels and the
+requirements to install) and versitygw (one static binary). Every download is checked against a lock file in
+the repository; cached jars and binaries are checked again at every use.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,19 @@ LOG4J_MODULES = ("log4j-slf4j-impl", "log4j-1.2-api")
 LOG4J_VERSION = "2.25.4"
 # An empty file at the end of an archive: where it is, the archive was unpacked to its end.
 LAST_ENTRY = "complete"
+VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
+# Go's and `uname`'s words for a machine.
+GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+# How modules are reached is the user's; what else of Go's environment might change the binary is left out.
+GO_NETWORK = {"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH"}
+GO_SETTINGS = {
+    "GOENV": "off",
+    "GOTOOLCHAIN": "local",
+    "GOOS": "linux",
+    "CGO_ENABLED": "0",
+    # Paths and repositories of the machine stay out of the binary; a scratch folder can be removed.
+    "GOFLAGS": "-trimpath -buildvcs=false -modcacherw",
+}
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,44 @@ def kafka_jars(
                 _fetch_archive(str(archive_url), str(archive_sha256), jars)
             _check_jars({p.name: _sha256(p) for p in jars.iterdir()}, wanted, jars, lock)
             _pack(target, {f"libs/{p.name}": p for p in jars.iterdir()})
+    return Artifact(target, fetched=True)
+
+
+def versitygw(
+    *,
+    version: str,
+    source: str,
+    archive_url: str | None,
+    archive_sha256: str | None,
+    lock: str,
+    toolchain: str,
+    cache: str,
+) -> Artifact:
+    """Build versitygw with Go, or take it from a vendor's archive, as a static binary of this machine's kind.
+
+    The same toolchain (`toolchain`: a file of requirements for pip, with digests) makes the same binary
+    everywhere. So the lock holds the digest of the binary itself, which answers for every source that a
+    module proxy sent: Go runs none of their code while it compiles. An archive has a digest of its own.
+    """
+    if source == "archive":
+        return _versitygw_from_archive(version, str(archive_url), str(archive_sha256), Path(cache))
+    machine = GO_MACHINES.get(os.uname().machine, os.uname().machine)
+    name = f"versitygw-linux-{machine}"
+    wanted = _read_lock(Path(lock)).get(name)
+    if wanted is None:
+        raise Refused(
+            f"{lock} has no digest of {name}: set artifact_versitygw_source to archive, "
+            "or add the digest there."
+        )
+    target = Path(cache) / f"versitygw-{version}-{wanted[:12]}"
+    with _exclusive(target):
+        if target.exists():
+            _check_digest(target, wanted, lock)
+            return Artifact(target, fetched=False)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            binary = _build_versitygw(version, machine, toolchain, Path(scratch))
+            _check_digest(binary, wanted, lock)
+            binary.replace(target)
     return Artifact(target, fetched=True)
 
 
@@ -218,17 +269,7 @@ def _fetch_from_maven(version: str, destination: Path) -> None:
 
 
 def _fetch_archive(url: str, sha256: str, destination: Path) -> None:
-    try:
-        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline controllers)
-            content: bytes = answer.read()
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        raise Failed(f"Could not read {url}: {error}; check artifact_kafka_archive_url.") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise Failed(
-            f"{url} has SHA-256 {found}, but artifact_kafka_archive_sha256 says {sha256}: "
-            "nothing was installed; find out which of the two is wrong."
-        )
+    content = _download(url, sha256, "artifact_kafka_archive")
     destination.mkdir()
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         for member in archive:
@@ -238,6 +279,81 @@ def _fetch_archive(url: str, sha256: str, destination: Path) -> None:
             )
             if stream:
                 (destination / path.name).write_bytes(stream.read())
+
+
+def _build_versitygw(version: str, machine: str, toolchain: str, scratch: Path) -> Path:
+    packages = scratch / "packages"
+    _pip(
+        [
+            *("install", "--no-deps", "--no-compile", "--require-hashes"),
+            *("--requirement", toolchain, "--target", str(packages)),
+        ],
+        "the Go toolchain",
+    )
+    _run(
+        [str(packages / "go/bin/go"), "install", "-ldflags=-s -w", f"{VERSITYGW}@v{version}"],
+        f"build versitygw {version}",
+        "see that this controller reaches a Go module proxy (GOPROXY names another one), "
+        "or set artifact_versitygw_source to archive",
+        {
+            **{key: value for key, value in os.environ.items() if key[:2] != "GO" or key in GO_NETWORK},
+            **GO_SETTINGS,
+            "GOARCH": machine,
+            "GOPATH": str(scratch / "path"),
+            "GOCACHE": str(scratch / "cache"),
+        },
+    )
+    return next((scratch / "path/bin").rglob("versitygw"))
+
+
+def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) -> Artifact:
+    """The archive is what is kept and checked; the binary is taken out of it at every use."""
+    target = cache / f"versitygw-{version}-archive-{sha256[:12]}"
+    archive = Path(f"{target}.tgz")
+    with _exclusive(target):
+        fetched = not archive.exists()
+        if fetched:
+            _write(archive, _download(url, sha256, "artifact_versitygw_archive"))
+        _check_digest(archive, sha256, "artifact_versitygw_archive_sha256")
+        with tarfile.open(archive) as members:
+            files = (member for member in members if Path(member.name).name == "versitygw")
+            stream = next(filter(None, map(members.extractfile, files)), None)
+            if stream is None:
+                raise Failed(f"{url} has no file versitygw in it: check artifact_versitygw_archive_url.")
+            _write(target, stream.read())
+    return Artifact(target, fetched=fetched)
+
+
+def _download(url: str, sha256: str, variable: str) -> bytes:
+    """What the variables `<variable>_url` and `<variable>_sha256` name."""
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline controllers)
+            content: bytes = answer.read()
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        raise Failed(f"Could not read {url}: {error}; check {variable}_url.") from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise Failed(
+            f"{url} has SHA-256 {found}, but {variable}_sha256 says {sha256}: "
+            "nothing was installed; find out which of the two is wrong."
+        )
+    return content
+
+
+def _check_digest(path: Path, wanted: str, lock: str) -> None:
+    if (found := _sha256(path)) != wanted:
+        raise Failed(
+            f"{path} has SHA-256 {found}, but {lock} says {wanted}. Nothing was installed; "
+            "remove the file if it is there and run again, and if it happens again, find out who changed it."
+        )
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write an executable that appears under its name when it is whole."""
+    partial = Path(f"{path}.partial")
+    partial.write_bytes(content)
+    partial.chmod(0o755)
+    partial.replace(path)
 
 
 def _digests_in_tar(path: Path) -> dict[str, str]:
@@ -288,9 +404,13 @@ def _pip(arguments: list[str], what: str) -> None:
     )
 
 
-def _run(command: list[str], what: str, remedy: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+def _run(command: list[str], what: str, remedy: str, environment: Mapping[str, str] | None = None) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
     if done.returncode:
-        said = (done.stdout + done.stderr).strip().splitlines()
+        said = [
+            line
+            for line in (done.stdout + done.stderr).strip().splitlines()
+            if not line.startswith("go: downloading")
+        ]
         errors = [line for line in said if "ERROR" in line] or said or ["it said nothing"]
         raise Failed(f"Could not {what}: {errors[0].strip()} — {remedy}.")

@@ -44,7 +44,9 @@ class Inventory:
     hosts: Mapping[str, Mapping[str, Any]]
     declarations: Mapping[str, str]  # of each host: file:line that declares it
     origin: Callable[[object], str | None]  # file:line where a value, or a key, was written
-    group_files: Mapping[str, str] = field(default_factory=dict)  # of group_vars: what each is named for, path
+    group_files: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of group_vars: what each is named for, path
 
     @cached_property
     def sites(self) -> list[str]:

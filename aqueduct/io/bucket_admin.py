@@ -1,0 +1,147 @@
+"""Buckets and their policies, over S3's REST API.
+
+With Python's own library: a host of an object store has no SDK, and needs four requests.
+Signatures: Amazon S3 API Reference, "Authenticating Requests (AWS Signature Version 4)".
+"""
+
+import hashlib
+import hmac
+import json
+import re
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from aqueduct.errors import Failed
+
+REQUEST_SECONDS = 10
+POLL_SECONDS = 0.5
+# What S3 calls it, and the way on.
+REMEDIES = {
+    "AccessDenied": "this user may not do it; take the store's administrator",
+    "BucketAlreadyExists": "the bucket is somebody else's; take another name",
+    "InvalidAccessKeyId": "the store does not know this user; check the access key",
+    "InvalidBucketName": "a bucket has 3 to 63 small letters, digits, dots and -; rename it",
+    "RequestTimeTooSkewed": "the clocks of this host and of the store differ; set them",
+    "SignatureDoesNotMatch": "the secret key is not the one that the store has; check it",
+}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An S3 server (`address`: host:port, with TLS) and who asks it."""
+
+    address: str
+    region: str
+    access_key: str
+    secret_key: str = field(repr=False)
+    ca_file: str | None = None
+
+
+class BucketAdmin:
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._trust = ssl.create_default_context(cafile=endpoint.ca_file)
+
+    def wait(self, seconds: float) -> None:
+        """Until the server answers a signed request. Failed after that time, or where waiting is no use."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                self._ask("GET", "/")
+                return
+            except _Silent:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(POLL_SECONDS)
+
+    def ensure(self, bucket: str, policy: Mapping[str, Any] | None, *, check_only: bool = False) -> bool:
+        """Make a bucket and let its policy be this one; whether that changed anything."""
+        # Not HEAD, whose answer has no body to say what is wrong.
+        exists = self._ask("GET", f"/{bucket}", "location") is not None
+        found = self._ask("GET", f"/{bucket}", "policy") if exists else None
+        same = (json.loads(found) if found else None) == policy
+        if not check_only and not exists:
+            self._ask("PUT", f"/{bucket}")
+        if not check_only and not same:
+            if policy is None:
+                self._ask("DELETE", f"/{bucket}", "policy")
+            else:
+                self._ask("PUT", f"/{bucket}", "policy", json.dumps(policy).encode())
+        return not (exists and same)
+
+    def _ask(self, method: str, path: str, query: str = "", body: bytes = b"") -> bytes | None:
+        """The answer's body; None where S3 says that there is no such thing."""
+        target = path + (f"?{query}" if query else "")
+        headers = signed_headers(self._endpoint, datetime.now(UTC), method, path, query, body)
+        request = urllib.request.Request(
+            f"https://{self._endpoint.address}{target}", body or None, headers, method=method
+        )
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._trust)
+        )
+        what = f"{method} {target} at {self._endpoint.address}"
+        try:
+            with opener.open(request, timeout=REQUEST_SECONDS) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return None
+            raise _answered(what, self._endpoint.access_key, error.code, error.read()) from error
+        except (urllib.error.URLError, OSError) as error:
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                why = f"its certificate is not trusted ({reason.verify_message}); check the CA's certificate"
+                raise Failed(f"{what}: {why}.") from error
+            raise _Silent(f"{what}: no answer ({reason}); see that the server runs.") from error
+
+
+class _Silent(Failed):
+    """No answer, or one that says that the server can't answer now."""
+
+
+def _answered(what: str, user: str, status: int, body: bytes) -> Failed:
+    said = body.decode(errors="replace")
+    code, message = (
+        (found[1] if (found := re.search(rf"<{tag}>([^<]*)</{tag}>", said)) else "")
+        for tag in ("Code", "Message")
+    )
+    remedy = REMEDIES.get(code, "see the server's log")
+    sentence = f"{what} as {user}: {code or f'HTTP {status}'}{f' ({message})' if message else ''}; {remedy}."
+    return _Silent(sentence) if status >= 500 else Failed(sentence)
+
+
+def signed_headers(
+    endpoint: Endpoint, at: datetime, method: str, path: str, query: str = "", body: bytes = b""
+) -> dict[str, str]:
+    """The headers that sign a request (AWS Signature Version 4).
+
+    `path` and `query` must need no escaping; `query` holds one parameter, with or without a value.
+    """
+    digest = hashlib.sha256(body).hexdigest()
+    stamp = at.strftime("%Y%m%dT%H%M%SZ")
+    headers = {"host": endpoint.address, "x-amz-content-sha256": digest, "x-amz-date": stamp}
+    names = ";".join(headers)
+    canonical = "\n".join(
+        [
+            *(method, path, query if "=" in query or not query else f"{query}="),
+            *(f"{name}:{value}" for name, value in headers.items()),
+            *("", names, digest),
+        ]
+    )
+    scope = (stamp[:8], endpoint.region, "s3", "aws4_request")
+    text = f"AWS4-HMAC-SHA256\n{stamp}\n{'/'.join(scope)}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+    key = f"AWS4{endpoint.secret_key}".encode()
+    for part in scope:
+        key = hmac.digest(key, part.encode(), "sha256")
+    signature = hmac.digest(key, text.encode(), "sha256").hex()
+    credential = f"{endpoint.access_key}/{'/'.join(scope)}"
+    headers["authorization"] = (
+        f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}"
+    )
+    return headers

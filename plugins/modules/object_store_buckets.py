@@ -1,0 +1,90 @@
+#!/usr/bin/python
+"""Ansible module: make an object store have the declared buckets, with the declared rights."""
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: object_store_buckets
+short_description: Wait until an S3 server answers, create buckets and set who may use them
+description:
+  - Runs on a host of the object store. No bucket is ever deleted.
+  - A bucket's policy is made to be exactly what is declared, and removed where nobody is.
+options:
+  endpoint: {description: "The server, as C(host:port). It is spoken to with TLS.", type: str, required: true}
+  region: {description: The server's region., type: str, required: true}
+  ca: {description: Certificate of the authority that signed the server's., type: path, required: true}
+  access_key: {description: The store's administrator., type: str, required: true}
+  secret_key: {description: "The administrator's secret key.", type: str, required: true}
+  buckets:
+    description: The buckets.
+    type: list
+    elements: dict
+    required: true
+    options:
+      name: {description: Name of the bucket., type: str, required: true}
+      read: {description: Users who may list it and read., type: list, elements: str, default: []}
+      write: {description: Users who may also create objects., type: list, elements: str, default: []}
+      delete: {description: "Users who may list it, read and delete.", type: list, elements: str, default: []}
+  timeout_seconds: {description: How long to wait for the server., type: int, default: 60}
+"""
+
+RETURN = r"""
+altered: {description: Names of buckets that were made or got other rights., type: list, returned: success}
+"""
+
+
+def main() -> None:
+    """Run the module."""
+    users = {"type": "list", "elements": "str", "default": []}
+    module = AnsibleModule(
+        argument_spec={
+            "endpoint": {"type": "str", "required": True},
+            "region": {"type": "str", "required": True},
+            "ca": {"type": "path", "required": True},
+            "access_key": {"type": "str", "required": True},
+            "secret_key": {"type": "str", "required": True, "no_log": True},
+            "buckets": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "read": users,
+                    "write": users,
+                    "delete": users,
+                },
+            },
+            "timeout_seconds": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    from aqueduct.bucket_policy import bucket_policy
+    from aqueduct.errors import AqueductError
+    from aqueduct.io.bucket_admin import BucketAdmin, Endpoint
+
+    given = module.params
+    try:
+        admin = BucketAdmin(
+            Endpoint(
+                given["endpoint"], given["region"], given["access_key"], given["secret_key"], given["ca"]
+            )
+        )
+        admin.wait(given["timeout_seconds"])
+        altered = [
+            bucket["name"]
+            for bucket in given["buckets"]
+            if admin.ensure(
+                bucket["name"],
+                bucket_policy(
+                    bucket["name"], read=bucket["read"], write=bucket["write"], delete=bucket["delete"]
+                ),
+                check_only=module.check_mode,
+            )
+        ]
+    except AqueductError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=bool(altered), altered=altered)
+
+
+if __name__ == "__main__":
+    main()

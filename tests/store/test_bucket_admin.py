@@ -1,0 +1,108 @@
+"""Buckets and their rights, at a real server."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from socket import create_server
+from typing import Any
+
+import boto3
+import pytest
+import s3_gateway
+from botocore.exceptions import ClientError
+from pki import Authority
+
+from aqueduct.bucket_policy import bucket_policy
+from aqueduct.errors import Failed
+from aqueduct.io.bucket_admin import BucketAdmin, Endpoint
+
+SECRET = "secret-of-a-user"  # noqa: S105
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3_gateway.Gateway]:
+    directory = tmp_path_factory.mktemp("gateway")
+    users = {
+        user: {"access": user, "secret": SECRET, "role": "user"} for user in ("reader", "writer", "pruner")
+    }
+    (directory / "iam").mkdir()
+    (directory / "iam/users.json").write_text(json.dumps({"accessAccounts": users}))
+    with s3_gateway.running(directory, Authority(directory / "authority")) as running:
+        yield running
+
+
+def endpoint(gateway: s3_gateway.Gateway, **other: Any) -> Endpoint:
+    assert gateway.authority
+    given = {
+        "address": f"127.0.0.1:{gateway.port}",
+        "region": s3_gateway.REGION,
+        "access_key": s3_gateway.ACCESS_KEY,
+        "secret_key": s3_gateway.SECRET_KEY,
+        "ca_file": str(gateway.authority.certificate),
+    }
+    return Endpoint(**(given | other))
+
+
+def client(gateway: s3_gateway.Gateway, user: str) -> Any:
+    assert gateway.authority
+    return boto3.client(
+        "s3",
+        endpoint_url=gateway.endpoint,
+        region_name=s3_gateway.REGION,
+        aws_access_key_id=user,
+        aws_secret_access_key=SECRET,
+        verify=str(gateway.authority.certificate),
+    )
+
+
+def test_a_bucket_is_made_once_and_gets_its_rights(gateway: s3_gateway.Gateway) -> None:
+    admin = BucketAdmin(endpoint(gateway))
+    admin.wait(30)
+    rights = bucket_policy("made", read=["reader"], write=["writer"], delete=["pruner"])
+    assert admin.ensure("made", rights, check_only=True)
+    assert [admin.ensure("made", rights), admin.ensure("made", rights)] == [True, False]
+
+    client(gateway, "writer").put_object(Bucket="made", Key="a/b", Body=b"content")
+    assert client(gateway, "reader").get_object(Bucket="made", Key="a/b")["Body"].read() == b"content"
+    for user in ("reader", "writer"):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            client(gateway, user).delete_object(Bucket="made", Key="a/b")
+    # A copy has no body. A body that the gateway refuses, it does not read, and may hang up unheard.
+    for user in ("reader", "pruner"):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            client(gateway, user).copy_object(Bucket="made", Key="c", CopySource="made/a/b")
+    client(gateway, "pruner").delete_object(Bucket="made", Key="a/b")
+
+    assert [admin.ensure("made", None), admin.ensure("made", None)] == [True, False]
+    with pytest.raises(ClientError, match="AccessDenied"):
+        client(gateway, "reader").list_objects_v2(Bucket="made")
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"secret_key": "wrong"}, "SignatureDoesNotMatch"),
+        ({"access_key": "nobody"}, "the store does not know this user"),
+        ({"ca_file": None}, "its certificate is not trusted"),
+    ],
+)
+def test_what_waiting_does_not_mend_is_told_at_once(
+    gateway: s3_gateway.Gateway, other: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Failed, match=said) as raised:
+        BucketAdmin(endpoint(gateway, **other)).wait(3600)
+    assert s3_gateway.SECRET_KEY not in str(raised.value)
+
+
+def test_a_name_that_no_bucket_may_have(gateway: s3_gateway.Gateway) -> None:
+    with pytest.raises(Failed, match="a bucket has 3 to 63 small letters"):
+        BucketAdmin(endpoint(gateway)).ensure("Not_a_bucket", None)
+
+
+def test_nobody_answers(tmp_path: Path) -> None:
+    with closing(create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+    admin = BucketAdmin(Endpoint(f"127.0.0.1:{port}", "r", "u", "s"))
+    with pytest.raises(Failed, match=f"GET / at 127.0.0.1:{port}: no answer"):
+        admin.wait(0.1)
