@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ transaction.state.log.replication.factor=1
 transaction.state.log.num.partitions=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+log.cleaner.backoff.ms=100
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 ssl.client.auth=required
@@ -44,11 +45,30 @@ ssl.truststore.location={truststore}
 """
 
 
+class Process:
+    """A broker's process, which may be killed and started again: what it wrote stays."""
+
+    def __init__(self, command: Sequence[str | Path], servers: str, log: Path) -> None:
+        self._command, self._servers, self._log = command, servers, log
+
+    def start(self) -> None:
+        """Return when the broker is ready to be used."""
+        with self._log.open("a") as stdout:
+            self._process = subprocess.Popen(self._command, stdout=stdout, stderr=stdout)
+        _wait_until_ready(self._process, self._servers, self._log)
+
+    def kill(self) -> None:
+        """As a host does that loses its power, but for its disks."""
+        self._process.kill()
+        self._process.wait()
+
+
 @dataclass(frozen=True)
 class Broker:
     plaintext: str  # bootstrap servers
     tls: str
     authority: Authority
+    process: Process
 
 
 @contextmanager
@@ -75,13 +95,12 @@ def running(directory: Path) -> Iterator[Broker]:
     with log.open("w") as stdout:
         formatted = subprocess.run([*java, *storage_tool], stdout=stdout, stderr=stdout)
         assert formatted.returncode == 0, log.read_text()
-        process = subprocess.Popen([*java, "kafka.Kafka", properties], stdout=stdout, stderr=stdout)
+    process = Process([*java, "kafka.Kafka", properties], f"127.0.0.1:{plaintext}", log)
     try:
-        _wait_until_ready(process, f"127.0.0.1:{plaintext}", log)
-        yield Broker(f"127.0.0.1:{plaintext}", f"127.0.0.1:{tls}", authority)
+        process.start()
+        yield Broker(f"127.0.0.1:{plaintext}", f"127.0.0.1:{tls}", authority, process)
     finally:
         process.kill()  # nothing is to be kept
-        process.wait()
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], servers: str, log: Path) -> None:

@@ -4,32 +4,41 @@ Where kafka-python's admin methods drop what is needed (an error's message, an o
 for) the request goes through its protocol layer.
 """
 
-import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from kafka import KafkaAdminClient
-from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
+from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, ConfigSourceType
 from kafka.errors import (
     KafkaConnectionError,
     KafkaError,
-    KafkaTimeoutError,
     NodeNotReadyError,
     NoError,
     RetriableError,
     UnknownTopicOrPartitionError,
     for_code,
 )
-from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
+    CreateAclsRequest,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+    DescribeClientQuotasRequest,
+    DescribeConfigsRequest,
+)
 from kafka.protocol.metadata import MetadataRequest
 
 from aqueduct import acls, topics
 from aqueduct.client_config import ClientConfig
 from aqueduct.cluster import Cluster, Partition, Quorum
 from aqueduct.errors import Failed, Refused
+from aqueduct.io.kafka.answers import RECONNECT, reaching
+from aqueduct.io.kafka.answers import answering as answering
+from aqueduct.io.kafka.requests import in_lists
+from aqueduct.quotas import Quota
 from aqueduct.wording import count, some
 
 POLL_SECONDS = 0.5
@@ -74,36 +83,19 @@ def connect(bootstrap_servers: str, config: ClientConfig, timeout_seconds: float
     An answer is waited for as long again, 30 s at most. An error that the cluster answers ends the block as
     Failed, too.
     """
-    with _LastFailure() as last_failure:
-        try:
-            client = KafkaAdminClient(
-                bootstrap_servers=bootstrap_servers.split(","),
-                bootstrap_timeout_ms=int(timeout_seconds * 1000),
-                request_timeout_ms=int(min(timeout_seconds, 30) * 1000),
-                reconnect_backoff_max_ms=1000,  # a broker that is being started is found soon
-                metadata_max_age_ms=1000,  # and so are its address and the others'
-                **config.kafka_python(),
-            )
-        except (KafkaError, OSError, ValueError) as error:
-            raise Failed(
-                f"No Kafka broker to be reached at {bootstrap_servers} within {timeout_seconds:g} s "
-                f"({last_failure.error or error}); see that it runs and that the client's TLS settings fit."
-            ) from error
+    with reaching(bootstrap_servers, timeout_seconds):
+        client = KafkaAdminClient(
+            bootstrap_servers=bootstrap_servers.split(","),
+            bootstrap_timeout_ms=int(timeout_seconds * 1000),
+            request_timeout_ms=int(min(timeout_seconds, 30) * 1000),
+            **RECONNECT,
+            **config.kafka_python(),
+        )
     try:
         with answering(bootstrap_servers):
             yield Admin(client)
     finally:
         client.close()
-
-
-@contextmanager
-def answering(bootstrap_servers: str) -> Iterator[None]:
-    """Make a KafkaError of this cluster a sentence, Failed."""
-    try:
-        yield
-    except KafkaError as error:
-        said = str(error).rstrip(".")
-        raise Failed(f"The cluster at {bootstrap_servers} refused or did not answer: {said}.") from error
 
 
 class Admin:
@@ -170,14 +162,9 @@ class Admin:
             return [f"Broker {node_id} does not answer at the address that it advertises ({error})."]
         return []
 
-    @from_any_broker
     def min_in_sync(self, names: Iterable[str]) -> dict[str, int]:
         """`min.insync.replicas` that holds for each topic: its own, else the cluster's."""
-        key = "min.insync.replicas"
-        found = self._configs({name: [key] for name in names}, "all")
-        if gone := sorted(name for name, config in found.items() if key not in config):
-            raise UnknownTopicOrPartitionError(some(gone))
-        return {name: int(config[key]) for name, config in found.items()}
+        return {name: int(value) for name, value in self.effective(names, "min.insync.replicas").items()}
 
     def wait(self, problems: Callable[[Cluster], Sequence[str]], seconds: float) -> Cluster:
         """The cluster once it has no more problems; Failed with what is left of them when the time is up."""
@@ -194,6 +181,14 @@ class Admin:
                 raise Failed(f"Waited {seconds:g} s: {' '.join(left)}")
             time.sleep(POLL_SECONDS)
 
+    @from_any_broker
+    def default_replication_factor(self) -> int:
+        """Of topics for which none is asked for."""
+        key, broker = "default.replication.factor", str(min(self.cluster().brokers))
+        resource = ConfigResource(ConfigResourceType.BROKER, broker, [key])
+        found = self.client.describe_configs([resource], config_filter="all")
+        return int(found["broker"][broker][key]["value"])
+
     # Topics
 
     @from_any_broker
@@ -201,7 +196,7 @@ class Admin:
         """Those of the declared topics that exist, with the overrides whose keys are declared."""
         keys = {topic.name: list(topic.config) for topic in declared}
         found = {}
-        for names in _batches(keys, RESOURCES_PER_REQUEST):
+        for names in in_lists(keys, RESOURCES_PER_REQUEST):
             asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
             response = self.send(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
             for topic in response.topics:
@@ -229,7 +224,7 @@ class Admin:
 
     def _alter_topics(self, plan: topics.Plan, *, validate_only: bool) -> list[str]:
         refused = []
-        for some_topics in _batches(plan.create, RECORDS_PER_REQUEST, lambda t: t.partitions + len(t.config)):
+        for some_topics in in_lists(plan.create, RECORDS_PER_REQUEST, lambda t: t.partitions + len(t.config)):
             response = self.client.create_topics(
                 {topic.name: _creation(topic) for topic in some_topics},
                 validate_only=validate_only,
@@ -238,12 +233,12 @@ class Admin:
             refused += _refusals(
                 (f"topic {t['name']}", t["error_code"], t["error_message"]) for t in response["topics"]
             )
-        for growing in _batches(plan.grow.items(), RECORDS_PER_REQUEST, lambda item: item[1]):
+        for growing in in_lists(plan.grow.items(), RECORDS_PER_REQUEST, lambda item: item[1]):
             grown = self.client.create_partitions(
                 dict(growing), validate_only=validate_only, raise_errors=False
             )
             refused += _refusals((f"topic {t.name}", t.error_code, t.error_message) for t in grown.results)
-        for altering in _batches(plan.alter.items(), RECORDS_PER_REQUEST, lambda item: len(item[1])):
+        for altering in in_lists(plan.alter.items(), RECORDS_PER_REQUEST, lambda item: len(item[1])):
             resources = [
                 ConfigResource(ConfigResourceType.TOPIC, name, _alterations(config))
                 for name, config in altering
@@ -270,17 +265,49 @@ class Admin:
                 )
             time.sleep(POLL_SECONDS if pending else 0)
 
-    def _configs(self, keys: Mapping[str, list[str]], which: str) -> dict[str, dict[str, str]]:
-        """Settings by topic and key; `which`: "all" that hold, or "modified" ones, the topics' own."""
+    @from_any_broker
+    def topic_settings(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """What is set on each topic itself, by key; nothing for a topic that is not there."""
+        return self._configs(dict.fromkeys(names), "modified")
+
+    @from_any_broker
+    def settings(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """All that holds for each topic, by key; nothing for a topic that is not there."""
+        return self._configs(dict.fromkeys(names), "all")
+
+    @from_any_broker
+    def effective(self, names: Iterable[str], key: str) -> dict[str, str]:
+        """The value of a setting that holds for each topic: its own, else the cluster's."""
+        found = self._configs({name: [key] for name in names}, "all")
+        if gone := sorted(name for name, config in found.items() if key not in config):
+            raise UnknownTopicOrPartitionError(some(gone))
+        return {name: config[key] for name, config in found.items()}
+
+    def _configs(
+        self, keys: Mapping[str, list[str] | None], which: Literal["all", "modified"]
+    ) -> dict[str, dict[str, str]]:
+        """Settings by topic and key (None: every key): all that hold, or those of the topics themselves.
+
+        Nothing for a topic that is not there. kafka-python's describe_configs takes one that we may not ask
+        about for a topic without settings.
+        """
         found: dict[str, dict[str, str]] = {}
-        for names in _batches(keys, RESOURCES_PER_REQUEST):
-            resources = [ConfigResource(ConfigResourceType.TOPIC, name, keys[name]) for name in names]
-            answer = self.client.describe_configs(resources, config_filter=which)
-            for name, config in answer.get("topic", {}).items():
-                found[name] = {
-                    key: entry["value"]
-                    for key, entry in config.items()
-                    if which == "all" or entry["config_source"] == "DYNAMIC_TOPIC_CONFIG"
+        for names in in_lists(keys, RESOURCES_PER_REQUEST):
+            kind = DescribeConfigsRequest.DescribeConfigsResource
+            resources = [
+                kind(
+                    resource_type=ConfigResourceType.TOPIC, resource_name=name, configuration_keys=keys[name]
+                )
+                for name in names
+            ]
+            for result in self.send(DescribeConfigsRequest(resources=resources, min_version=1)).results:
+                error = for_code(result.error_code)
+                if error not in (NoError, UnknownTopicOrPartitionError):
+                    raise error(f"settings of topic {result.resource_name}")
+                found[result.resource_name] = {
+                    entry.name: entry.value
+                    for entry in result.configs
+                    if which == "all" or entry.config_source == ConfigSourceType.DYNAMIC_TOPIC_CONFIG
                 }
         return found
 
@@ -320,14 +347,14 @@ class Admin:
     def apply_acls(self, plan: acls.Plan) -> None:
         """Grant, then revoke, so that no right is missing between; return when the brokers know it."""
         refused = []
-        for added in _batches(plan.add, RESOURCES_PER_REQUEST):
+        for added in in_lists(plan.add, RESOURCES_PER_REQUEST):
             creations = [CreateAclsRequest.AclCreation(*_codes(acl)) for acl in added]
             results = self.send(CreateAclsRequest(creations=creations)).results
             refused += _refusals(
                 (str(acl), result.error_code, result.error_message)
                 for acl, result in zip(added, results, strict=True)
             )
-        for removed in _batches(plan.remove, RESOURCES_PER_REQUEST):
+        for removed in in_lists(plan.remove, RESOURCES_PER_REQUEST):
             filters = [DeleteAclsRequest.DeleteAclsFilter(*_codes(acl)) for acl in removed]
             results = self.send(DeleteAclsRequest(filters=filters)).filter_results
             refused += _refusals(
@@ -345,23 +372,43 @@ class Admin:
                 raise Failed(f"The broker does not know the new ACLs {SETTLE_SECONDS} s after they were set.")
             time.sleep(POLL_SECONDS)
 
+    # Quotas
 
-class _LastFailure(logging.Handler):
-    """Why connecting failed: kafka-python logs that, and raises only a timeout."""
+    @from_any_broker
+    def quotas(self) -> tuple[Quota, ...]:
+        """Every quota of users, clients and addresses."""
+        response = self.send(DescribeClientQuotasRequest(components=[], strict=False))
+        if response.error_code:
+            raise for_code(response.error_code)(response.error_message)
+        return tuple(
+            Quota(
+                entity={each.entity_type: each.entity_name for each in entry.entity},
+                values={each.key: each.value for each in entry.values},
+            )
+            for entry in response.entries
+        )
 
-    error: Exception | None = None
-
-    def emit(self, record: logging.LogRecord) -> None:
-        for argument in record.args or ():
-            if isinstance(argument, Exception) and not isinstance(argument, KafkaTimeoutError):
-                self.error = argument
-
-    def __enter__(self) -> Self:
-        logging.getLogger("kafka.net.manager").addHandler(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger("kafka.net.manager").removeHandler(self)
+    def apply_quotas(self, quotas: Iterable[Quota]) -> None:
+        """Set these values; others of the same entities stay."""
+        refused = []
+        kind = AlterClientQuotasRequest.EntryData
+        for some_quotas in in_lists(quotas, RESOURCES_PER_REQUEST):
+            entries = [
+                kind(
+                    entity=[kind.EntityData(*part) for part in quota.entity.items()],
+                    ops=[
+                        kind.OpData(key=key, value=value, remove=False) for key, value in quota.values.items()
+                    ],
+                )
+                for quota in some_quotas
+            ]
+            results = self.send(AlterClientQuotasRequest(entries=entries, validate_only=False)).entries
+            refused += _refusals(
+                (f"{dict(quota.entity)}", result.error_code, result.error_message)
+                for quota, result in zip(some_quotas, results, strict=True)
+            )
+        if refused:
+            raise Failed(f"The controller refused {count(len(refused), 'quota')}: {some(refused)}.")
 
 
 def _creation(topic: topics.Declared) -> dict[str, Any]:
@@ -394,17 +441,3 @@ def _codes(acl: acls.Acl) -> tuple[int, str, int, str, str, int, int]:
 
 def _refusals(results: Iterable[tuple[str, int, str | None]]) -> list[str]:
     return [f"{what} ({message or for_code(code).__name__})" for what, code, message in results if code]
-
-
-def _batches(items: Iterable[T], limit: int, weight: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
-    """The items in order, in lists that weigh `limit` together at most; a heavier item goes alone."""
-    batch: list[T] = []
-    weighs = 0
-    for item in items:
-        if batch and weighs + weight(item) > limit:
-            yield batch
-            batch, weighs = [], 0
-        batch.append(item)
-        weighs += weight(item)
-    if batch:
-        yield batch

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from aqueduct.cli import main
 from aqueduct.client_config import ClientConfig
 from aqueduct.errors import Failed, Refused
 from aqueduct.io import kafka_admin
+from aqueduct.quotas import Quota
 from aqueduct.topics import Declared
 
 MODULES = Path(__file__).parents[2] / "plugins" / "modules"
@@ -244,3 +246,27 @@ def test_health_by_tls_tells_why_it_was_turned_away(
         sentence = capsys.readouterr().err
         assert said in sentence
         assert sentence.count("\n") == 1
+
+
+def test_a_topics_own_settings_are_told_from_those_that_hold(admin: kafka_admin.Admin) -> None:
+    declared = [Declared("own", 1, 1, {"retention.ms": "5000"}), Declared("plain", 1, 1)]
+    admin.apply_topics(topics.plan(declared, {}))
+    admin.await_topics(declared)
+    assert admin.topic_settings(["own", "plain", "gone"]) == {
+        "own": {"retention.ms": "5000"},
+        "plain": {},
+        "gone": {},
+    }
+    assert admin.effective(["own", "plain"], "retention.ms") == {"own": "5000", "plain": "-1"}
+    assert admin.effective(["own"], "cleanup.policy") == {"own": "delete"}
+
+
+def test_quotas_are_set_and_found(admin: kafka_admin.Admin) -> None:
+    mine = Quota({"user": "amir", "client-id": None}, {"producer_byte_rate": 1e6})
+    default = Quota({"ip": None}, {"connection_creation_rate": 500.0})
+    admin.apply_quotas([mine, default])
+    deadline = time.monotonic() + kafka_admin.SETTLE_SECONDS  # the broker learns it from the controller
+    while not (mine in (found := admin.quotas()) and default in found):
+        assert time.monotonic() < deadline, found
+    with pytest.raises(Failed, match=r"refused 1 quota.*amir"):
+        admin.apply_quotas([Quota({"user": "amir"}, {"nonsense": 1.0})])

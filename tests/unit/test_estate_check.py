@@ -31,10 +31,10 @@ def test_a_removed_variable_gets_the_way_on_that_the_table_has() -> None:
 
 
 def test_a_file_of_variables_without_a_group_is_named() -> None:
-    files = {"all": "group_vars/all", "site_pro1": "group_vars/site_pro1.yml", "site_pro11": "group_vars/b.yml"}
+    files = {"all": "group_vars/all", "site_pro1": "group_vars/site_pro1.yml", "site_pro11": "b.yml"}
     found = check_group_files(replace(inventory({"h": {}}, site_pro1=["h"]), group_files=files))
     assert [str(finding) for finding in found] == [
-        "group_vars/b.yml: site_pro11: there is no group site_pro11, so nothing reads this file; "
+        "b.yml: site_pro11: there is no group site_pro11, so nothing reads this file; "
         "did you mean site_pro1?"
     ]
 

@@ -1,0 +1,60 @@
+"""What went wrong between kafka-python and a cluster, as a sentence."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+from kafka.errors import KafkaError, KafkaTimeoutError
+
+from aqueduct.errors import Failed
+
+# Otherwise Python prints what kafka-python warns of, such as each lost connection, beside our sentence.
+logging.getLogger("kafka").addHandler(logging.NullHandler())
+
+# How every client of ours reconnects.
+RECONNECT: dict[str, Any] = {
+    "reconnect_backoff_max_ms": 1000,  # a broker that is being started is found soon
+    "metadata_max_age_ms": 1000,  # and so are its address and the others'
+}
+
+
+@contextmanager
+def reaching(bootstrap_servers: str, timeout_seconds: float) -> Iterator[None]:
+    """Make what keeps a client from its first answer a sentence, Failed."""
+    with _LastFailure() as last_failure:
+        try:
+            yield
+        except (KafkaError, OSError, ValueError) as error:
+            raise Failed(
+                f"No Kafka broker to be reached at {bootstrap_servers} within {timeout_seconds:g} s "
+                f"({last_failure.error or error}); see that it runs and that the client's TLS settings fit."
+            ) from error
+
+
+@contextmanager
+def answering(bootstrap_servers: str) -> Iterator[None]:
+    """Make a KafkaError of this cluster a sentence, Failed."""
+    try:
+        yield
+    except KafkaError as error:
+        said = str(error).rstrip(".")
+        raise Failed(f"The cluster at {bootstrap_servers} refused or did not answer: {said}.") from error
+
+
+class _LastFailure(logging.Handler):
+    """Why connecting failed: kafka-python logs that, and raises only a timeout."""
+
+    error: Exception | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for argument in record.args or ():
+            if isinstance(argument, Exception) and not isinstance(argument, KafkaTimeoutError):
+                self.error = argument
+
+    def __enter__(self) -> Self:
+        logging.getLogger("kafka.net.manager").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("kafka.net.manager").removeHandler(self)

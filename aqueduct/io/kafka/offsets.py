@@ -1,0 +1,87 @@
+"""The offsets at which logs start and end, of many partitions at once."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from kafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
+from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
+
+from aqueduct.io.kafka.client import Client, Place
+from aqueduct.io.kafka.fan_out import ask_all
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+PARTITIONS_PER_REQUEST = 10_000
+
+_ISOLATED_SINCE = 2  # version of ListOffsets
+_LOCAL_SINCE = 8
+
+
+def log_starts(client: Client, places: Iterable[Place]) -> dict[Place, int]:
+    """The first offset that each partition still has."""
+    return _offsets(client, places, OffsetSpec.EARLIEST)
+
+
+def ends(
+    client: Client, places: Iterable[Place], isolation: Isolation = "read_committed"
+) -> dict[Place, int]:
+    """The offset after each partition's last: read-committed, that is the last stable offset (KIP-98)."""
+    return _offsets(client, places, OffsetSpec.LATEST, isolation)
+
+
+def local_starts(client: Client, places: Iterable[Place]) -> dict[Place, int]:
+    """The first offset that each partition's leader has on its disks; earlier ones are tiered (KIP-405)."""
+    try:
+        return _offsets(client, places, OffsetSpec.EARLIEST_LOCAL, min_version=_LOCAL_SINCE)
+    except IncompatibleBrokerVersion:  # a broker without tiers
+        return log_starts(client, places)
+
+
+def _offsets(
+    client: Client,
+    places: Iterable[Place],
+    spec: OffsetSpec,
+    isolation: Isolation = "read_committed",
+    min_version: int = _ISOLATED_SINCE,
+) -> dict[Place, int]:
+    kind = ListOffsetsRequest.ListOffsetsTopic
+
+    def leaders(asked: list[Place]) -> dict[Place, int | KafkaError]:
+        client.learn(topic for topic, _ in asked)
+        return {place: _leader(client, place) for place in asked}
+
+    def request(asked: list[Place]) -> ListOffsetsRequest:
+        topics: dict[str, list[Any]] = {}
+        for topic, partition in asked:
+            entry = kind.ListOffsetsPartition(partition_index=partition, timestamp=spec.value)
+            topics.setdefault(topic, []).append(entry)
+        return ListOffsetsRequest(
+            isolation_level=IsolationLevel[isolation.upper()].value,
+            topics=[kind(name=topic, partitions=entries) for topic, entries in topics.items()],
+            min_version=min_version,
+        )
+
+    return ask_all(
+        client,
+        places,
+        responsible=leaders,
+        request=request,
+        answers=_answers,
+        forget=lambda place: client.forget(place[0]),
+        limit=PARTITIONS_PER_REQUEST,
+        fault="does not tell all partitions' offsets",
+    )
+
+
+def _leader(client: Client, place: Place) -> int | KafkaError:
+    try:
+        return client.leader(*place)
+    except KafkaError as error:
+        return error
+
+
+def _answers(response: Any) -> Iterator[tuple[Place, int | KafkaError]]:
+    for topic in response.topics:
+        for each in topic.partitions:
+            error = for_code(each.error_code)(f"{topic.name}-{each.partition_index}")
+            yield (topic.name, each.partition_index), error if each.error_code else each.offset

@@ -1,0 +1,374 @@
+"""The raw client reads what an independent client wrote, against real brokers that are also killed."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from uuid import UUID, uuid4
+
+import pytest
+from aiokafka.record import MemoryRecords
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka.protocol.admin import AlterClientQuotasRequest
+from kafka_broker import Broker
+
+from aqueduct import acls, client_config
+from aqueduct.acls import Acl
+from aqueduct.client_config import ClientConfig, End
+from aqueduct.errors import Failed
+from aqueduct.io import kafka_admin
+from aqueduct.io.kafka import client as raw
+from aqueduct.io.kafka import offsets
+from aqueduct.io.kafka.client import Client
+from aqueduct.io.kafka.fetch import Piece, Recreated, read
+from aqueduct.ranges import Range
+
+Record = tuple[int, bytes | None, bytes | None]  # offset, key, value
+ONE_BATCH = 1  # of bytes to fetch: a broker gives a whole batch all the same
+
+
+@pytest.fixture
+def broker(brokers: list[Broker]) -> Broker:
+    return brokers[0]
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[Client]:
+    with raw.connect(End("source", broker.plaintext), "test") as client:
+        yield client
+
+
+@pytest.fixture
+def make_topic(broker: Broker) -> Callable[..., str]:
+    def make(partitions: int = 1, **config: str) -> str:
+        name = f"raw.{uuid4().hex[:8]}"
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        create(broker, name, partitions, settings)
+        return name
+
+    return make
+
+
+def create(broker: Broker, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.plaintext})
+    admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])[name].result()
+
+
+def delete(broker: Broker, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.plaintext})
+    admin.delete_topics([name])[name].result()
+
+
+def delete_records(broker: Broker, topic: str, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.plaintext})
+    [done] = admin.delete_records([TopicPartition(topic, 0, before)]).values()
+    done.result()
+
+
+def write(broker: Broker, topic: str, values: Iterable[object], key: str | None = None) -> None:
+    """A batch for each value."""
+    producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 0})
+    for value in values:
+        producer.produce(topic, str(value), key, partition=0)
+        producer.flush()
+
+
+def write_batches(broker: Broker, topic: str, batches: int, records: int) -> None:
+    """Batches of so many records."""
+    settings = {"linger.ms": 10_000, "batch.num.messages": records, "compression.type": "lz4"}
+    producer = Producer({"bootstrap.servers": broker.plaintext, **settings})
+    for number in range(batches):
+        for each in range(records):
+            producer.produce(topic, f"{number} {each}", partition=0)
+        producer.flush()
+
+
+def transaction(broker: Broker, topic: str, values: Iterable[object], end: str) -> Producer:
+    """Write in a transaction and `commit`, `abort` or `leave` it open."""
+    producer = Producer({"bootstrap.servers": broker.plaintext, "transactional.id": uuid4().hex})
+    producer.list_topics()  # saves init_transactions half a second
+    producer.init_transactions()
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, str(value), partition=0)
+    producer.flush()
+    if end == "commit":
+        producer.commit_transaction()
+    elif end == "abort":
+        producer.abort_transaction()
+    return producer
+
+
+def whole(client: Client, topic: str) -> Range:
+    """From the log's start to its last stable offset, once no marker is missing."""
+    place = topic, 0
+    return Range(topic, 0, offsets.log_starts(client, [place])[place], offsets.ends(client, [place])[place])
+
+
+def settled(client: Client, topic: str) -> Range:
+    """As `whole`, when the markers of all transactions are written: they are, a moment after the commit."""
+    place = topic, 0
+    deadline = time.monotonic() + 30
+    while offsets.ends(client, [place]) != offsets.ends(client, [place], "read_uncommitted"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return whole(client, topic)
+
+
+def decoded(pieces: Iterable[Piece]) -> list[Record]:
+    """By another decoder than ours."""
+    found: list[Record] = []
+    for piece in pieces:
+        for batch in piece.batches:
+            records = MemoryRecords(bytes(batch.data)).next_batch()
+            assert records
+            found += [(record.offset, record.key, record.value) for record in records]
+    return found
+
+
+def consumed(broker: Broker, wanted: Range) -> list[Record]:
+    """What another client reads, read-committed."""
+    settings = {"bootstrap.servers": broker.plaintext, "group.id": uuid4().hex, "enable.auto.commit": False}
+    consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
+    found: list[Record] = []
+    while message := consumer.poll(30):
+        offset = message.offset()
+        assert offset is not None
+        if message.error() or offset >= wanted.stop:
+            consumer.close()
+            return found
+        found.append((offset, message.key(), message.value()))
+    raise AssertionError("the other client read nothing more")
+
+
+def test_committed_records_come_and_no_others(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    write(broker, topic, ["plain 0", "plain 1"])
+    transaction(broker, topic, ["committed 2", "committed 3"], "commit")
+    transaction(broker, topic, ["aborted 5"], "abort")
+    write(broker, topic, ["plain 7"])
+    transaction(broker, topic, ["committed 8"], "commit")
+    assert settled(client, topic) == Range(topic, 0, 0, 10)
+    opened = transaction(broker, topic, ["open 10"], "leave")
+    write(broker, topic, ["behind the open one 11"])
+    wanted = whole(client, topic)
+    assert wanted == Range(topic, 0, 0, 10)
+    assert offsets.ends(client, [(topic, 0)], "read_uncommitted") == {(topic, 0): 12}
+    pieces = list(read(client, wanted))
+    assert pieces[-1].next_offset == 10
+    assert decoded(pieces) == consumed(broker, wanted)
+    assert [offset for offset, _, _ in decoded(pieces)] == [0, 1, 2, 3, 7, 8]
+    # The aborted transaction is told with every answer, whatever part of it the answer holds.
+    for start in range(10):
+        assert decoded(read(client, Range(topic, 0, start, 10), max_bytes=ONE_BATCH)) == [
+            record for record in decoded(pieces) if record[0] >= start
+        ]
+    opened.commit_transaction()
+
+
+def test_a_range_is_cut_exactly_out_of_its_batches(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    write_batches(broker, topic, batches=3, records=4)
+    every = decoded(read(client, whole(client, topic)))
+    assert [value for _, _, value in every] == [f"{b} {r}".encode() for b in range(3) for r in range(4)]
+    for start in range(13):
+        for stop in range(start, 13):
+            pieces = list(read(client, Range(topic, 0, start, stop), max_bytes=ONE_BATCH))
+            assert decoded(pieces) == every[start:stop]
+            assert [piece.next_offset for piece in pieces][-1:] == ([stop] if stop > start else [])
+
+
+def test_holes_of_compaction_are_no_loss(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(
+        cleanup_policy="compact",
+        segment_ms="1",
+        min_cleanable_dirty_ratio="0.001",
+        delete_retention_ms="0",
+    )
+    for _ in range(5):
+        write(broker, topic, ["old", "new"], key="a")
+        write(broker, topic, ["old", "new"], key="b")
+        time.sleep(0.01)
+    deadline = time.monotonic() + 60
+    while len(consumed(broker, wanted := whole(client, topic))) > 5:
+        assert time.monotonic() < deadline
+        write(broker, topic, ["one more"], key="a")  # only what makes a new segment lets the last be cleaned
+    pieces = list(read(client, wanted, max_bytes=ONE_BATCH))
+    assert decoded(pieces) == consumed(broker, wanted)
+    assert not any(piece.lost for piece in pieces)
+    assert pieces[-1].next_offset == wanted.stop
+
+
+def test_what_retention_deletes_before_it_is_read_is_told(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    write_batches(broker, topic, batches=20, records=2)
+    delete_records(broker, topic, 3)  # in the middle of the second batch
+    reading = read(client, Range(topic, 0, 0, 40), max_bytes=ONE_BATCH)
+    pieces = [next(reading), next(reading)]
+    assert (pieces[0].lost, pieces[0].batches) == ((0, 3), ())
+    delete_records(broker, topic, 31)
+    pieces += reading
+    later = next(piece.lost for piece in pieces[1:] if piece.lost)
+    assert later[1] == 31
+    missing = {*range(3), *range(*later)}
+    assert [offset for offset, _, _ in decoded(pieces)] == [n for n in range(40) if n not in missing]
+
+
+def test_all_of_a_range_may_be_deleted(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    write_batches(broker, topic, batches=4, records=2)
+    delete_records(broker, topic, 7)
+    assert list(read(client, Range(topic, 0, 2, 6))) == [Piece((), 6, (2, 6))]
+
+
+def test_a_broker_that_is_killed_is_waited_for(brokers: list[Broker]) -> None:
+    broker = brokers[1]
+    topic = f"raw.{uuid4().hex[:8]}"
+    create(broker, topic)
+    write_batches(broker, topic, batches=30, records=10)
+    with raw.connect(End("source", broker.plaintext), "test") as client:
+        expected = consumed(broker, Range(topic, 0, 0, 300))
+        reading = read(client, Range(topic, 0, 0, 300), max_bytes=ONE_BATCH)
+        pieces = [next(reading), next(reading)]
+        broker.process.kill()
+        with ThreadPoolExecutor() as other:
+            started = other.submit(broker.process.start)
+            pieces += reading
+            started.result()
+        assert decoded(pieces) == expected
+        assert [a.next_offset for a in pieces] == sorted({a.next_offset for a in pieces})
+        assert offsets.ends(client, [(topic, 0)]) == {(topic, 0): 300}
+
+
+def test_waiting_for_a_broker_ends(brokers: list[Broker], monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = brokers[1]
+    topic = f"raw.{uuid4().hex[:8]}"
+    create(broker, topic)
+    write_batches(broker, topic, batches=2, records=10)
+    with raw.connect(End("source", broker.plaintext), "test") as client:
+        monkeypatch.setattr(raw, "STALL_SECONDS", 1)
+        assert len(decoded(read(client, Range(topic, 0, 0, 20)))) == 20
+        silent = rf"The source {broker.plaintext} gave nothing of {topic}-0 for 1 s: \S"
+        with pytest.raises(Failed, match=silent):  # beyond the log's end
+            list(read(client, Range(topic, 0, 10, 21)))
+        with pytest.raises(Failed, match=f"{silent}.*ends before offset 25"):
+            list(read(client, Range(topic, 0, 25, 30)))
+        broker.process.kill()
+        try:
+            with pytest.raises(Failed, match=silent):
+                list(read(client, Range(topic, 0, 0, 20)))
+        finally:
+            broker.process.start()
+
+
+def test_a_topic_that_was_made_again_is_another_one(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    write_batches(broker, topic, batches=20, records=2)
+    reading = read(client, Range(topic, 0, 0, 40), max_bytes=ONE_BATCH)
+    first = next(reading)
+    known = client.topics([topic])[topic].id
+    delete(broker, topic)
+    deadline = time.monotonic() + 30
+    while client.topics([topic]):
+        assert time.monotonic() < deadline
+    create(broker, topic)
+    write_batches(broker, topic, batches=20, records=2)
+    with pytest.raises(Recreated, match=f"Topic {topic} of the source .* was deleted and made again"):
+        list(reading)
+    assert decoded([first])
+    with pytest.raises(Recreated, match=str(known)):
+        list(read(client, Range(topic, 0, 0, 40), topic_id=known))
+    again = client.topics([topic])[topic].id
+    assert isinstance(again, UUID)
+    assert len(decoded(read(client, Range(topic, 0, 0, 40), topic_id=again))) == 40
+
+
+def test_a_topic_that_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw, "STALL_SECONDS", 1)
+    with pytest.raises(Failed, match=r"gave nothing of nothing\.here-0 for 1 s: .* topic nothing\.here\."):
+        list(read(client, Range("nothing.here", 0, 0, 1)))
+
+
+def test_tls_and_large_answers(broker: Broker, make_topic: Callable[..., str]) -> None:
+    topic = make_topic()
+    principal = f"reader-{uuid4().hex[:8]}"
+    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
+        granted = Acl(f"User:CN={principal}", "topic", topic, "literal", "read")
+        admin.apply_acls(acls.Plan(add=(granted,), remove=()))
+    producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 50})
+    for number in range(20_000):
+        producer.produce(topic, f"{number:01000d}", partition=0)
+    producer.flush()
+    config = client_config.load(broker.authority.client_config(principal))
+    with raw.connect(End("source", broker.tls, config), "test") as client:
+        pieces = list(read(client, whole(client, topic)))
+    assert [value for _, _, value in decoded(pieces)] == [b"%01000d" % number for number in range(20_000)]
+    assert 3 <= len(pieces) <= 5  # of 20 MB
+
+
+def test_a_client_whose_certificate_is_not_trusted_is_told_so(
+    brokers: list[Broker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "CONNECT_SECONDS", 2)
+    config = client_config.load(brokers[0].authority.client_config("stranger", trust=brokers[1].authority))
+    end = End("source", brokers[0].tls, config)
+    with (
+        pytest.raises(Failed, match=r"No Kafka broker .*certificate verify failed"),
+        raw.connect(end, "test"),
+    ):
+        pass
+
+
+def test_a_quota_slows_reading_and_loses_nothing(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    write_batches(broker, topic, batches=40, records=1000)
+    wanted = whole(client, topic)
+    unhindered = decoded(read(client, wanted))
+    entry = AlterClientQuotasRequest.EntryData
+    limited = entry(
+        entity=[entry.EntityData(entity_type="client-id", entity_name="throttled")],
+        ops=[entry.OpData(key="consumer_byte_rate", value=100_000.0, remove=False)],
+    )
+    client.send(AlterClientQuotasRequest(entries=[limited], validate_only=False))
+    with raw.connect(End("source", broker.plaintext), "throttled") as slow:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:  # until the broker knows of the quota
+            started = time.monotonic()
+            assert decoded(read(slow, wanted, max_bytes=1 << 15)) == unhindered
+            if time.monotonic() > started + 1:
+                return
+    raise AssertionError("the quota slowed nothing")
+
+
+def test_offsets_of_many_partitions_come_together(
+    broker: Broker, client: Client, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets, "PARTITIONS_PER_REQUEST", 2)
+    topics = [make_topic(partitions=3), make_topic(partitions=2)]
+    for topic in topics:
+        write(broker, topic, range(4))
+        delete_records(broker, topic, 1)
+    places = [(topics[0], 0), (topics[0], 1), (topics[0], 2), (topics[1], 0), (topics[1], 1)]
+    assert offsets.log_starts(client, places) == dict(zip(places, [1, 0, 0, 1, 0], strict=True))
+    assert offsets.ends(client, places) == dict(zip(places, [4, 0, 0, 4, 0], strict=True))
+    found = client.topics(topics)
+    assert [len(found[topic].partitions) for topic in topics] == [3, 2]
+    assert found[topics[0]].partitions[0].replicas == (1,)
+    assert found.items() <= client.topics().items()
+    assert all(a.number < b.number for topic in found.values() for a, b in pairwise(topic.partitions))

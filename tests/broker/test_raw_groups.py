@@ -1,0 +1,118 @@
+"""Groups and their offsets, seen by the raw client and by an independent one."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaAdminClient
+from kafka_broker import Broker
+
+from aqueduct.client_config import End
+from aqueduct.io.kafka import client as raw
+from aqueduct.io.kafka import groups
+from aqueduct.io.kafka.client import Client
+
+
+@pytest.fixture
+def broker(brokers: list[Broker]) -> Broker:
+    return brokers[0]
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[Client]:
+    with raw.connect(End("source", broker.plaintext), "test") as client:
+        yield client
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    name = f"raw.{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": broker.plaintext})
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result()
+    return name
+
+
+def consumer(broker: Broker, group: str, protocol: str = "classic") -> Consumer:
+    settings = {"bootstrap.servers": broker.plaintext, "group.id": group, "enable.auto.commit": False}
+    return Consumer({**settings, "group.protocol": protocol})
+
+
+def join(broker: Broker, group: str, topic: str, protocol: str) -> Consumer:
+    member = consumer(broker, group, protocol)
+    assigned: list[TopicPartition] = []
+    member.subscribe([topic], on_assign=lambda _, partitions: assigned.extend(partitions))
+    for _ in range(300):
+        if assigned:
+            return member
+        member.poll(0.1)
+    raise AssertionError(f"{group} never got its partitions")
+
+
+def test_what_other_clients_committed_is_told(broker: Broker, client: Client, topic: str) -> None:
+    group = f"group-{uuid4().hex[:8]}"
+    told = {(topic, 0): (5, "höchst"), (topic, 2): (7, "")}
+    committing = consumer(broker, group)
+    committing.commit(
+        offsets=[TopicPartition(*place, offset, metadata) for place, (offset, metadata) in told.items()],
+        asynchronous=False,
+    )
+    committing.close()
+    nobody = f"nobody-{uuid4().hex}"
+    found = groups.committed(client, [group, nobody])
+    assert found[nobody] == {}
+    # confluent-kafka ends the text as C does.
+    assert {place: (offset, said.rstrip("\0")) for place, (offset, said) in found[group].items()} == told
+    assert groups.progress(client, group, [(topic, 1), (topic, 2)]) == {(topic, 2): found[group][topic, 2]}
+    assert groups.progress(client, nobody, [(topic, 1)]) == {}
+    listed = groups.list_groups(client)
+    assert (listed[group].protocol, listed[group].live) == ("classic", False)
+    assert nobody not in listed
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_keeps_its_offsets(
+    broker: Broker, client: Client, topic: str, protocol: str
+) -> None:
+    group = f"group-{uuid4().hex[:8]}"
+    member = join(broker, group, topic, protocol)
+    found = groups.list_groups(client)[group]
+    assert (found.protocol, found.live) == (protocol, True)
+    with pytest.raises(groups.LiveGroup, match=f"Group {group} of the source .* has members"):
+        groups.commit(client, group, {(topic, 0): (3, "")})
+    member.close()
+    patience = raw.Patience(client, "keeps members")
+    while groups.list_groups(client)[group].live:
+        patience.pause(raw.NodeNotReadyError())
+    groups.commit(client, group, {(topic, 0): (3, "new")})
+    assert groups.committed(client, [group]) == {group: {(topic, 0): (3, "new")}}
+
+
+def test_offsets_that_are_set_are_seen_by_other_clients(
+    broker: Broker, client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "PARTITIONS_PER_REQUEST", 2)
+    group = f"group-{uuid4().hex[:8]}"
+    wanted = {(topic, 0): (1, "a"), (topic, 1): (2, ""), (topic, 2): (3, "c")}
+    groups.commit(client, group, wanted)
+    groups.commit(client, group, wanted)
+    with closing(KafkaAdminClient(bootstrap_servers=broker.plaintext)) as admin:
+        seen = admin.list_group_offsets(group)  # confluent-kafka reads metadata beyond their end
+    assert {tuple(place): (each.offset, each.metadata) for place, each in seen[group].items()} == wanted
+    admin_of_others = AdminClient({"bootstrap.servers": broker.plaintext})
+    [answer] = admin_of_others.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    assert {each.partition: each.offset for each in answer.result().topic_partitions} == {0: 1, 1: 2, 2: 3}
+    assert not groups.list_groups(client)[group].live
+
+
+def test_many_groups_are_told_together(
+    broker: Broker, client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "GROUPS_PER_REQUEST", 2)
+    wanted = {f"group-{uuid4().hex[:8]}": {(topic, 0): (number, str(number))} for number in range(5)}
+    for group, positions in wanted.items():
+        groups.commit(client, group, positions)
+    assert groups.committed(client, wanted) == wanted
+    assert wanted.keys() <= groups.list_groups(client).keys()

@@ -1,0 +1,283 @@
+"""The raw client writes in transactions, and independent clients see what they should, and only that."""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_broker import Broker
+
+from aqueduct import acls, client_config
+from aqueduct.acls import Acl
+from aqueduct.batches.batch import Batch
+from aqueduct.batches.produce import Ready, ready
+from aqueduct.client_config import ClientConfig, End
+from aqueduct.errors import Failed
+from aqueduct.io import kafka_admin
+from aqueduct.io.kafka import client as raw
+from aqueduct.io.kafka import groups, offsets
+from aqueduct.io.kafka.client import Client
+from aqueduct.io.kafka.fetch import read
+from aqueduct.io.kafka.produce import Fenced, Retry, TransactionalProducer
+from aqueduct.ranges import Range
+
+MAX_BYTES = 1 << 20
+
+Record = tuple[bytes | None, bytes | None, object, object]  # key, value, headers, timestamp
+
+
+@pytest.fixture
+def broker(brokers: list[Broker]) -> Broker:
+    return brokers[0]
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[Client]:
+    with raw.connect(End("target", broker.plaintext), "test") as client:
+        yield client
+
+
+@pytest.fixture
+def make_topic(broker: Broker) -> Callable[..., str]:
+    return lambda **config: create(broker, **config)
+
+
+def create(broker: Broker, **config: str) -> str:
+    name = f"raw.{uuid4().hex[:8]}"
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    admin = AdminClient({"bootstrap.servers": broker.plaintext})
+    admin.create_topics([NewTopic(name, 2, 1, config=settings)])[name].result()
+    with raw.connect(End("target", broker.plaintext), "test") as client:
+        offsets.ends(client, [(name, 0), (name, 1)])  # once it answers, it can be written to
+    return name
+
+
+def fill(broker: Broker, topic: str, batches: int, records: int, size: int = 100) -> None:
+    settings = {"linger.ms": 10_000, "batch.num.messages": records, "compression.type": "zstd"}
+    producer = Producer({"bootstrap.servers": broker.plaintext, **settings})
+    for number in range(batches):
+        for each in range(records):
+            value = f"{number} {each} ".encode() + os.urandom(size)
+            key = None if each % 3 else str(each)
+            headers: list[tuple[str, str | bytes | None]] = [("h", "1"), ("h", None), ("", b"")]
+            producer.produce(topic, value, key, 0, timestamp=1_600_000_000_000 + each * 7, headers=headers)
+        producer.flush()
+
+
+def batches_of(client: Client, topic: str, start: int = 0) -> list[Batch]:
+    place = topic, 0
+    wanted = Range(*place, start, offsets.ends(client, [place])[place])
+    return [batch for piece in read(client, wanted) for batch in piece.batches]
+
+
+def readies(client: Client, topic: str, start: int = 0) -> list[Ready]:
+    return list(ready(batches_of(client, topic, start), max_bytes=MAX_BYTES))
+
+
+def visible(broker: Broker, topic: str) -> list[Record]:
+    """What a read-committed reader sees of partition 0 before the log's end, or an open transaction."""
+    settings = {"bootstrap.servers": broker.plaintext, "group.id": uuid4().hex, "enable.auto.commit": False}
+    consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[Record] = []
+    while (message := consumer.poll(30)) and not message.error():
+        found.append((message.key(), message.value(), message.headers(), message.timestamp()))
+    assert message, "the reader saw nothing, not even the log's end"
+    consumer.close()
+    return found
+
+
+def position(broker: Broker, group: str, stable: bool = False) -> int:
+    """What a group committed for its only partition."""
+    admin = AdminClient({"bootstrap.servers": broker.plaintext})
+    asked = [ConsumerGroupTopicPartitions(group)]
+    [answer] = admin.list_consumer_group_offsets(asked, require_stable=stable).values()
+    [found] = answer.result().topic_partitions
+    return found.offset  # its metadata confluent-kafka reads beyond their end
+
+
+def committed_end(client: Client, topic: str) -> int:
+    """The last stable offset when all markers are written."""
+    place = topic, 0
+    patience = raw.Patience(client, "writes no markers")
+    while (end := offsets.ends(client, [place])) != offsets.ends(client, [place], "read_uncommitted"):
+        patience.pause(raw.NodeNotReadyError())
+    return end[place]
+
+
+def test_records_and_progress_become_visible_together(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    source, target = make_topic(), make_topic()
+    fill(broker, source, batches=20, records=50, size=2000)
+    group = f"restore-{uuid4().hex[:8]}"
+    groups.commit(client, group, {(target, 0): (0, "")})
+    producer = TransactionalProducer(client, group)
+    every = readies(client, source)
+    assert len(every) > 10
+    half = len(every) // 2
+    for some in (every[:half], every[half:]):
+        before = visible(broker, target), position(broker, group)
+        producer.begin()
+        for each in some:
+            producer.send(target, 0, each)
+        progress = some[-1].next_offset, "start 0, ünicode"
+        producer.commit_offsets(group, {(target, 0): progress})
+        assert (visible(broker, target), position(broker, group)) == before
+        producer.commit()
+        committed_end(client, target)
+        assert len(visible(broker, target)) == progress[0]
+        assert position(broker, group, stable=True) == progress[0]
+        assert groups.progress(client, group, [(target, 0)]) == {(target, 0): progress}
+    assert visible(broker, target) == visible(broker, source)
+
+
+def test_what_is_aborted_is_never_seen(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    source, target = make_topic(), make_topic()
+    fill(broker, source, batches=3, records=5)
+    group = f"restore-{uuid4().hex[:8]}"
+    producer = TransactionalProducer(client, group)
+    for end in (producer.abort, producer.commit, producer.abort, producer.commit):
+        producer.begin()
+        for each in readies(client, source):
+            producer.send(target, 0, each)
+            producer.send(target, 1, readies(client, source)[0])
+        producer.commit_offsets(group, {(target, 0): (15, "")})
+        end()
+    producer.begin()
+    producer.commit()  # of nothing
+    committed_end(client, target)
+    assert visible(broker, target) == 2 * visible(broker, source)
+
+
+def test_a_later_producer_fences_an_earlier_one(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    source, target = make_topic(), make_topic()
+    fill(broker, source, batches=1, records=5)
+    name = f"restore-{uuid4().hex[:8]}"
+    steps: list[Callable[[TransactionalProducer], None]] = [
+        lambda producer: producer.send(target, 1, readies(client, source)[0]),
+        lambda producer: producer.commit_offsets(name, {(target, 0): (1, "")}),
+        lambda producer: producer.commit(),
+    ]
+    for step in steps:
+        earlier, later = TransactionalProducer(client, name), TransactionalProducer(client, name)
+        earlier.begin()
+        earlier.send(target, 0, readies(client, source)[0])
+        later.begin()
+        with pytest.raises(Fenced, match=f"The transactional id {name} of the target {broker.plaintext} is"):
+            step(earlier)
+        with pytest.raises(Fenced):
+            earlier.begin()
+        later.send(target, 0, readies(client, source)[0])
+        later.commit()
+    committed_end(client, target)
+    assert visible(broker, target) == len(steps) * visible(broker, source)
+
+
+@pytest.mark.parametrize(
+    ("size", "kills"),
+    [
+        (100, [2]),  # all of it is one batch, so the first transaction's progress is the group's first
+        (4000, [2, 11]),
+    ],
+)
+def test_a_broker_killed_in_a_transaction_doubles_and_loses_nothing(
+    brokers: list[Broker], size: int, kills: list[int]
+) -> None:
+    """`kills`: before which batches of the source it is killed."""
+    broker = brokers[1]
+    source, target = create(broker), create(broker)
+    fill(broker, source, batches=30, records=20, size=size)
+    group = f"restore-{uuid4().hex[:8]}"
+    expected = visible(broker, source)
+    expected_kills = len(kills)
+
+    def attempt(client: Client, producer: TransactionalProducer) -> bool:
+        """Write up to three batches more, from the committed progress on; whether there were any."""
+        done, _ = groups.progress(client, group, [(target, 0)]).get((target, 0), (0, ""))
+        rest = readies(client, source, done)[:3]
+        for each in rest:
+            if kills and each.next_offset > kills[0] * 20:
+                kills.pop(0)
+                broker.process.kill()
+                restarts.append(other.submit(broker.process.start))
+            producer.send(target, 0, each)
+            producer.commit_offsets(group, {(target, 0): (each.next_offset, "")})
+        producer.commit()
+        return bool(rest)
+
+    end = End("target", broker.plaintext)
+    restarts: list[Future[None]] = []
+    retries = 0
+    with ThreadPoolExecutor() as other, raw.connect(end, "test") as client:
+        producer = TransactionalProducer(client, group)
+        going_on = True
+        while going_on:
+            producer.begin()
+            try:
+                going_on = attempt(client, producer)
+            except Retry:
+                retries += 1
+        for restart in restarts:
+            restart.result()
+        committed_end(client, target)
+    assert (kills, len(restarts)) == ([], expected_kills)
+    assert visible(broker, target) == expected
+    assert retries <= 4
+
+
+def test_a_batch_that_the_broker_refuses_is_named_and_blocks_nobody(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    source, target = make_topic(), make_topic(max_message_bytes="2000")
+    fill(broker, source, batches=1, records=100, size=300)
+
+    def write() -> None:
+        with raw.connect(End("target", broker.plaintext), "test") as client:
+            producer = TransactionalProducer(client, f"restore-{uuid4().hex[:8]}")
+            producer.begin()
+            producer.send(target, 1, next(ready(batches_of(client, source), max_bytes=1500)))
+            producer.send(target, 0, readies(client, source)[0])
+            producer.commit()
+
+    with pytest.raises(Failed, match=f"MessageSizeTooLarge.*{target}-0"):
+        write()
+    with raw.connect(End("target", broker.plaintext), "test") as client:
+        committed_end(client, target)
+
+
+def test_tls_and_the_rights_that_it_takes(broker: Broker, make_topic: Callable[..., str]) -> None:
+    source, target = make_topic(), make_topic()
+    fill(broker, source, batches=1, records=5)
+    name = f"restore-{uuid4().hex[:8]}"
+    principal = f"User:CN={name}"
+    end = End("target", broker.tls, client_config.load(broker.authority.client_config(name)))
+
+    def write() -> None:
+        with raw.connect(End("source", broker.plaintext), "test") as client:
+            every = readies(client, source)
+        with raw.connect(end, "test") as client:
+            producer = TransactionalProducer(client, name)
+            producer.begin()
+            for each in every:
+                producer.send(target, 0, each)
+            producer.commit_offsets(name, {(target, 0): (5, "")})
+            producer.commit()
+            committed_end(client, target)
+
+    with pytest.raises(Failed, match=r"TransactionalIdAuthorizationFailed|AuthorizationFailed"):
+        write()
+    needed = [("transactional_id", name, "write"), ("topic", target, "write"), ("group", name, "read")]
+    granted = [Acl(principal, kind, what, "literal", operation) for kind, what, operation in needed]
+    granted.append(Acl(principal, "topic", target, "literal", "read"))
+    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
+        admin.apply_acls(acls.Plan(add=tuple(granted), remove=()))
+    write()
+    assert visible(broker, target) == visible(broker, source)
