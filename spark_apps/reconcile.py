@@ -7,7 +7,6 @@ second time, each by one task, with its ends side by side.
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from aqueduct.client_config import End
@@ -18,10 +17,9 @@ from aqueduct.reconcile.digest import Header, Reading, Records
 from aqueduct.reconcile.flow import Flow, Lane, Topics, lanes, places
 from aqueduct.reconcile.verdict import Difference, Verdict
 from aqueduct.wording import count
-from spark_apps.runner import Runner, here
+from spark_apps.runner import Runner, Workers
 
 TASK_OFFSETS = 1_000_000  # a task of the first reading: some seconds of work
-SPARK_OFFSETS = 2_000_000  # less is read in this process before Spark would have started
 
 
 def main(flow: Flow, topics: Topics, master: str | None = None) -> list[Verdict]:
@@ -29,7 +27,8 @@ def main(flow: Flow, topics: Topics, master: str | None = None) -> list[Verdict]
     every = plan(flow, topics)
     offsets = sum(len(each) for lane in every for each in lane.ranges if each)
     _say(f"Reading {count(offsets, 'offset')} of {count(len(every), 'partition')} at both ends.")
-    with _runner(master, offsets) as run:
+    with Workers("aqueduct reconcile", master) as workers:
+        run = workers.runner(offsets)
         verdicts = first_reading(flow, every, run)
         unclear = sum(verdict.needs_second_reading for verdict in verdicts)
         if unclear:
@@ -122,14 +121,6 @@ def _stream(end: End, part: Range | None, header: Header | None, timed: bool) ->
     for _, messages in record_reader.read(end, [part]) if part else ():
         records = Records.of(messages, header)
         yield records.fingerprints(timed), records.offsets
-
-
-def _runner(master: str | None, offsets: int) -> AbstractContextManager[Runner]:
-    if master is None and offsets <= SPARK_OFFSETS:
-        return nullcontext(here)
-    from spark_apps.application import application  # takes a while, and is not installed everywhere
-
-    return application("aqueduct reconcile", master or "local[*]")
 
 
 def _say(progress: str) -> None:

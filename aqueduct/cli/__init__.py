@@ -16,9 +16,13 @@ import aqueduct
 from aqueduct.errors import AqueductError, Refused
 
 VERBS = {
+    "backup": "back up topics and groups to an object store",
     "health": "say what is wrong with a cluster or a broker",
     "mirror": "tell how one MirrorMaker flow is doing",
     "reconcile": "compare two ends of a flow, record by record",
+    "restore": "write a snapshot of a store back to a cluster",
+    "snapshots": "list what a store holds",
+    "verify": "read a snapshot and say what is damaged",
 }
 
 

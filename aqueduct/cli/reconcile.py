@@ -8,12 +8,11 @@ Exit code: 0 equal, 3 unequal, 1 an end can't be read, 2 the arguments can't be 
 """
 
 import argparse
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from aqueduct import client_config
-from aqueduct.cli import report
+from aqueduct.cli import report, selection
 from aqueduct.client_config import End
 from aqueduct.errors import ExitCode, Refused
 
@@ -90,9 +89,7 @@ def _ends(role: str, servers: Sequence[str], files: Sequence[str | None]) -> tup
 def _servers(text: str) -> str:
     if "://" in text:
         raise argparse.ArgumentTypeError(f"{text} is a store; those can be compared once backup brings them")
-    if not re.fullmatch(r"[^\s,/]+:\d+(,[^\s,/]+:\d+)*", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of brokers; write HOST:PORT,HOST:PORT")
-    return text
+    return selection.servers(text)
 
 
 def _header(text: str) -> tuple[str, bytes]:

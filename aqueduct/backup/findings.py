@@ -1,0 +1,94 @@
+"""What a run tells: a page for people, and a report for programs."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from aqueduct.errors import ExitCode
+from aqueduct.store.manifest import Manifest, State
+from aqueduct.wording import count
+
+LeftOut = Sequence[tuple[str, str]]  # what, why
+
+
+def exit_code(manifest: Manifest, left_out: LeftOut) -> ExitCode:
+    return ExitCode.INCOMPLETE if manifest.gaps or left_out else ExitCode.DONE
+
+
+def text(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: float) -> str:
+    """The page; of an increment, or of a first snapshot."""
+    return "\n".join(_lines(manifest, stored_bytes, left_out, seconds))
+
+
+def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: float) -> Iterator[str]:
+    by_topic: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for segment in manifest.segments:
+        sums = by_topic[segment.topic]
+        sums[0] += segment.records
+        sums[1] += segment.unpacked_bytes
+        sums[2] += segment.stored_bytes
+    width = max((len(name) for name in by_topic), default=5)
+    if by_topic:
+        yield f"{'topic':<{width}}  {'records':>12}  {'bytes':>14}  {'stored bytes':>14}"
+    for name, (records, unpacked, stored) in sorted(by_topic.items()):
+        yield f"{name:<{width}}  {records:>12,}  {unpacked:>14,}  {stored:>14,}"
+    for topic in manifest.topics:
+        new = [each for each in topic.instances if each.started == manifest.started]
+        if topic.compacted and new:
+            yield f"{topic.name}: generation g{new[0].number} is complete and {State.ACTIVATE}."
+    for gap in manifest.gaps:
+        what = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were read"
+        yield f"{gap.topic}-{gap.partition}: {what}; keep records longer, or back up more often."
+    for open_ in manifest.open_transactions:
+        what = f"a transaction is open, so it is backed up to {open_.last_stable_offset}"
+        yield f"{open_.topic}-{open_.partition}: {what} of {open_.end_offset}."
+    for ahead in manifest.groups_ahead:
+        what = f"stands at {ahead.offset} of {ahead.topic}-{ahead.partition}"
+        yield f"group {ahead.group} {what}, beyond the last stable offset {ahead.last_stable_offset}."
+    for what, why in left_out:
+        yield f"Left out: {what}: {why}."
+    records, unpacked = (sum(sums[i] for sums in by_topic.values()) for i in (0, 1))
+    speed = unpacked / 1e6 / max(seconds, 1e-9)
+    yield (
+        f"Snapshot {manifest.number}: {count(records, 'record')} more, {unpacked / 1e6:,.1f} MB "
+        f"({stored_bytes / 1e6:,.1f} MB stored), {count(len(manifest.groups), 'group')}, "
+        f"{count(len(manifest.acls), 'ACL')}; {seconds:.1f} s, {speed:,.0f} MB/s. Each partition is exact by "
+        f"itself; they were read within {(manifest.ended - manifest.started) / 1000:.1f} s."
+    )
+
+
+def report(manifest: Manifest, left_out: LeftOut) -> dict[str, Any]:
+    """DESIGN's report: `to` is exclusive; offsets of groups are what was backed up."""
+    return {
+        "snapshot": manifest.number,
+        "partitions": [
+            {
+                "topic": each.topic,
+                "instance": each.instance,
+                "partition": each.partition,
+                "from": each.start,
+                "to": each.stop,
+                "records": each.records,
+                "bytes": each.unpacked_bytes,
+            }
+            for each in manifest.segments
+        ],
+        "gaps": [
+            {"topic": each.topic, "partition": each.partition, "from": each.start, "to": each.stop}
+            for each in manifest.gaps
+        ],
+        "groups": [
+            {
+                "group": group.group,
+                "topic": each.topic,
+                "partition": each.partition,
+                "old": each.offset,
+                "new": None,
+            }
+            for group in manifest.groups
+            for each in group.offsets
+        ],
+        "open_transactions": [each._asdict() for each in manifest.open_transactions],
+        "groups_ahead": [each._asdict() for each in manifest.groups_ahead],
+        "left_out": [{"what": what, "why": why} for what, why in left_out],
+    }

@@ -1,0 +1,185 @@
+"""What a run is to read: what the last snapshot has against what the cluster has; and what it then adds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aqueduct.store.manifest import (
+    NOT_READ,
+    Gap,
+    Instance,
+    Manifest,
+    Place,
+    Positions,
+    Segment,
+    State,
+    Topic,
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A topic as it is in the cluster now."""
+
+    name: str
+    topic_id: str
+    compacted: bool
+    settings: Mapping[str, str]
+    starts: tuple[int, ...]  # the first offset of each partition
+    ends: tuple[int, ...]  # its last stable offset
+
+    @property
+    def partitions(self) -> int:
+        return len(self.starts)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Offsets of one partition that are to be read into one instance."""
+
+    place: Place
+    start: int
+    stop: int
+    topic_id: str
+    generation: bool  # into a generation's folder
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one reading."""
+
+    reading: Reading
+    reached: int  # every offset before it is in a segment or a gap
+    segments: tuple[Segment, ...]
+    gaps: tuple[Gap, ...]
+    left_out: tuple[tuple[str, str], ...] = ()  # what, why
+
+    @property
+    def nothing(self) -> bool:
+        """Whether it could not even begin."""
+        return bool(self.left_out) and self.reached == self.reading.start
+
+
+@dataclass(frozen=True)
+class Plan:
+    parent: Manifest | None
+    topics: Mapping[str, Topic]  # all that the snapshot will have
+    positions: Positions  # before anything is read
+    readings: tuple[Reading, ...]
+    gaps: tuple[Gap, ...]  # deleted since the last run
+    left_out: tuple[tuple[str, str], ...]  # what, why
+
+
+def plan(
+    parent: Manifest | None, sources: Iterable[Source], *, now: int, generation_milliseconds: int
+) -> Plan:
+    """`now` and the age at which a compacted topic gets a new generation are milliseconds."""
+    topics = {topic.name: topic for topic in parent.topics} if parent else {}
+    positions = dict(parent.positions) if parent else {}
+    readings: list[Reading] = []
+    gaps: list[Gap] = []
+    left_out: list[tuple[str, str]] = []
+    for source in sources:
+        topic = _topic(topics.get(source.name), source, now, generation_milliseconds)
+        gone = topics.get(source.name)
+        topics[source.name] = topic
+        live = {each.number for each in topic.instances}
+        for instance in gone.instances if gone else ():
+            if instance.number not in live:
+                del positions[source.name, instance.number]
+        active = active_instance(topic)
+        key = source.name, active.number
+        # A partition that was added is read from its very first offset; of a topic that is new to the
+        # store, what was deleted before belongs to no backup.
+        former = positions.get(key)
+        reached = [*former, *[0] * (source.partitions - len(former))] if former else [*source.starts]
+        for number, (start, end) in enumerate(zip(source.starts, source.ends, strict=True)):
+            place = Place(source.name, active.number, number)
+            if reached[number] == NOT_READ:
+                reached[number] = start
+            position = reached[number]
+            if end < position:
+                why = f"its log ends at {end}, before {position}, up to which it was backed up: it was cut"
+                left_out.append((f"{source.name}-{number}", why))
+                continue
+            if start > position:
+                gaps.append(Gap(*place, position, start))
+                reached[number] = position = start
+            if end > position:
+                readings.append(Reading(place, position, end, source.topic_id, topic.compacted))
+        positions[key] = tuple(reached)
+    return Plan(parent, topics, positions, tuple(readings), tuple(gaps), tuple(left_out))
+
+
+@dataclass(frozen=True)
+class Added:
+    """What a snapshot has by the readings of its run."""
+
+    topics: tuple[Topic, ...]
+    positions: Positions
+    segments: tuple[Segment, ...]
+    gaps: tuple[Gap, ...]
+
+
+def settle(todo: Plan, results: Sequence[Result]) -> Added:
+    """Only what is complete counts: of a partition all up to the first reading that broke off; and a
+    generation that did so anywhere not at all, as long as there is one before it."""
+    topics, positions = dict(todo.topics), {key: list(at) for key, at in todo.positions.items()}
+    for result in results:  # each partition's in the order of offsets
+        topic, instance, partition = result.reading.place
+        if positions[topic, instance][partition] == result.reading.start:
+            positions[topic, instance][partition] = result.reached
+    before = {topic.name: topic for topic in todo.parent.topics} if todo.parent else {}
+    for place in (result.reading.place for result in results if result.left_out):
+        former = before.get(place.topic)
+        if todo.parent and place[:2] not in todo.parent.positions and place.topic in before:
+            former = topics[place.topic] = before[place.topic]
+            positions.pop(place[:2], None)
+            of_topic = {(place.topic, each.number) for each in former.instances}
+            positions |= {key: list(todo.parent.positions[key]) for key in of_topic}
+    kept = {key: tuple(at) for key, at in positions.items()}
+    pieces = [(result.segments, result.gaps) for result in results]
+    segments = (each for found, _ in pieces for each in found)
+    gaps = (*todo.gaps, *(each for _, found in pieces for each in found))
+    return Added(
+        tuple(topics.values()),
+        kept,
+        tuple(each for each in segments if _covered(each, kept)),
+        tuple(each for each in gaps if _covered(each, kept)),
+    )
+
+
+def _covered(piece: Segment | Gap, positions: Positions) -> bool:
+    at = positions.get((piece.topic, piece.instance))
+    return at is not None and piece.stop <= at[piece.partition]
+
+
+def active_instance(topic: Topic) -> Instance:
+    return next(each for each in topic.instances if each.state is State.ACTIVATE)
+
+
+def _topic(former: Topic | None, source: Source, now: int, generation_milliseconds: int) -> Topic:
+    """With a new instance where it is another topic by the same name, or a generation is due."""
+    instances: tuple[Instance, ...] = ()
+    if former:
+        active = active_instance(former)
+        due = source.compacted and now - active.started >= generation_milliseconds
+        if active.topic_id == source.topic_id and former.compacted == source.compacted and not due:
+            instances = former.instances
+        else:
+            # A generation before the last is a copy of what the next one holds; a topic that is gone is not.
+            kept = (each for each in former.instances if each == active or each.topic_id != source.topic_id)
+            instances = tuple(each._replace(state=State.PASSIVATE) for each in kept)
+    if not any(each.state is State.ACTIVATE for each in instances):
+        number = max((each.number for each in former.instances), default=0) + 1 if former else 1
+        instances += (Instance(number, source.topic_id, State.ACTIVATE, now),)
+    return Topic(
+        name=source.name,
+        topic_id=source.topic_id,
+        partitions=source.partitions,
+        compacted=source.compacted,
+        settings=source.settings,
+        instances=instances,
+    )

@@ -1,0 +1,72 @@
+"""Which topics and groups are backed up."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aqueduct.errors import Refused
+from aqueduct.wording import some
+
+GROUPS_TOPIC = "__consumer_offsets"  # asked for by name, it means the groups, which are always there
+POSITION_GROUP = "aqueduct-backup-"  # with the store's id: how far it has come
+OWN_GROUPS = (POSITION_GROUP, "aqueduct-restore-")
+
+Pattern = re.Pattern[str]
+
+
+def compiled(pattern: str | None, of: str) -> Pattern | None:
+    """Refused where it does not compile; `of` is the option that it was given by."""
+    try:
+        return None if pattern is None else re.compile(pattern)
+    except re.error as error:
+        raise Refused(f"{of} {pattern} does not compile: {error}.") from None
+
+
+@dataclass(frozen=True)
+class Topics:
+    """By name, exactly; or by patterns that match whole names, and no internal topic."""
+
+    names: tuple[str, ...] = ()
+    pattern: Pattern | None = None
+    exclude: Pattern | None = None
+
+    def choose(self, there: Iterable[str]) -> list[str]:
+        """Refused where a name is not there, or nothing is chosen."""
+        known = set(there)
+        absent = sorted(set(self.names) - known - {GROUPS_TOPIC})
+        if absent:
+            raise Refused(f"There is no topic {some(absent)} that this client may describe; see --topics.")
+        if self.pattern is None:
+            chosen = sorted(set(self.names) - {GROUPS_TOPIC})
+        else:
+            match = self.pattern.fullmatch
+            chosen = sorted(name for name in known if match(name) and not name.startswith("__"))
+            if not chosen:
+                raise Refused(f"There is no topic whose whole name matches {self.pattern.pattern}.")
+        left = [name for name in chosen if not (self.exclude and self.exclude.fullmatch(name))]
+        if chosen and not left:
+            raise Refused(
+                f"--exclude-topics-pattern {self.exclude.pattern if self.exclude else ''} leaves no topic."
+            )
+        return left
+
+
+@dataclass(frozen=True)
+class Groups:
+    """All but our own, or those whose whole name matches."""
+
+    pattern: Pattern | None = None
+    exclude: tuple[str, ...] = ()
+
+    def choose(self, there: Iterable[str]) -> list[str]:
+        """Refused if groups were asked for and none is there."""
+        chosen = [
+            name
+            for name in sorted(there)
+            if not name.startswith(OWN_GROUPS)
+            and name not in self.exclude
+            and (self.pattern is None or self.pattern.fullmatch(name))
+        ]
+        if self.pattern is not None and not chosen:
+            raise Refused(f"There is no group whose whole name matches {self.pattern.pattern}.")
+        return chosen

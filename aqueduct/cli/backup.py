@@ -1,0 +1,99 @@
+"""Back up topics, their settings, ACLs, quotas and consumer groups to an object store.
+
+Reads what is new since the store's last snapshot, up to the last stable offset, and commits it as the next
+one: until then, nothing of it counts. What no snapshot names, because a run ended in the middle, is harmless.
+The position is also committed as the group aqueduct-backup-<store id>, so that Kafka's tools show its lag.
+
+Exit code: 0 done, 3 done but for what it names (records deleted before they were read, partitions that broke
+off), 1 nothing was committed, 2 the arguments can't be right.
+"""
+
+import argparse
+import sys
+import time
+from datetime import UTC, datetime
+
+from aqueduct import client_config
+from aqueduct.cli import duration, report, selection
+from aqueduct.client_config import End
+from aqueduct.errors import Failed, Refused
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--bootstrap-servers", metavar="HOST:PORT,...", type=selection.servers, required=True)
+    add("--client-config", metavar="FILE", help="Kafka client properties")
+    add("--store", metavar="URL", required=True, help="s3://bucket/prefix, gs://, az:// or file:///directory")
+    topics = parser.add_mutually_exclusive_group(required=True)
+    topics.add_argument("--topics", metavar="A,B", type=selection.names, help="by name, exactly")
+    topics.add_argument("--topics-pattern", metavar="REGEX", help="by whole name, without __...")
+    add("--exclude-topics-pattern", metavar="REGEX", help="but not these, by whole name")
+    add("--groups-pattern", metavar="REGEX", help="only groups of these names; default: all")
+    add("--exclude-groups", metavar="G1,G2", type=selection.names, default=(), help="but not these")
+    add(
+        "--compacted-generation-hours",
+        metavar="H",
+        type=float,
+        default=24,
+        help="after which a compacted topic is read anew from its beginning; default 24",
+    )
+    add("--every", metavar="DURATION", type=duration.parse, help="run again and again, so often; such as 5m")
+    add("--segment-bytes", metavar="N", type=selection.positive, default=64 << 20, help="default 64 MiB")
+    add("--segment-records", metavar="N", type=selection.positive, default=10_000_000)
+    add("--rate-limit-bytes", metavar="N", type=selection.positive, help="per second, for the whole run")
+    add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to read")
+    report.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        # Here, so that a host without them can run the other verbs and show this one's help.
+        from aqueduct.backup import findings
+        from aqueduct.backup.selection import Groups, Topics, compiled
+        from aqueduct.io.segments import Limits
+        from spark_apps import backup
+        from spark_apps.runner import Workers
+    except ModuleNotFoundError as error:
+        raise Refused(f"This host has no Python package {error.name}: install aqueduct[spark].") from None
+
+    options = {
+        name: getattr(args, name)
+        for name in ("topics", "topics_pattern", "exclude_topics_pattern", "groups_pattern", "exclude_groups")
+        if getattr(args, name)
+    }
+    order = backup.Order(
+        end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
+        store=args.store,
+        topics=Topics(
+            args.topics or (),
+            compiled(args.topics_pattern, "--topics-pattern"),
+            compiled(args.exclude_topics_pattern, "--exclude-topics-pattern"),
+        ),
+        groups=Groups(compiled(args.groups_pattern, "--groups-pattern"), args.exclude_groups),
+        generation_hours=args.compacted_generation_hours,
+        limits=Limits(args.segment_bytes, args.segment_records),
+        bytes_per_second=args.rate_limit_bytes,
+        options=options,
+    )
+    with Workers("aqueduct backup", args.master) as workers:
+        while True:
+            started = datetime.now(UTC)
+            began = time.monotonic()
+            try:
+                outcome = backup.main(order, workers)
+            except Failed as error:
+                if args.every is None:
+                    raise
+                print(f"aqueduct: {error}", file=sys.stderr, flush=True)  # the next run goes on from there
+            else:
+                code = findings.exit_code(outcome.manifest, outcome.left_out)
+                page = findings.text(
+                    outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds
+                )
+                print(page, flush=True)
+                if args.report:
+                    content = findings.report(outcome.manifest, outcome.left_out)
+                    report.write(args.report, "backup", code, started, content)
+                if args.every is None:
+                    return code
+            time.sleep(max(0.0, began + args.every - time.monotonic()))

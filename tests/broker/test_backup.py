@@ -1,0 +1,327 @@
+"""`aqueduct backup` of a real cluster into a directory, read again by Kafka's tools and by aiokafka."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import zstandard
+from aiokafka.record import MemoryRecords
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from kafka_broker import Broker
+
+from aqueduct.cli import main
+from aqueduct.io.object_store import open_store
+from aqueduct.store.catalog import Catalog
+from aqueduct.store.manifest import State
+from aqueduct.store.snapshots import Snapshot
+
+Record = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A broker and a store to back it up to."""
+
+    servers: str
+    directory: Path
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.directory}"
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.servers})
+
+    def command(self, *arguments: str) -> list[str]:
+        return ["backup", "--bootstrap-servers", self.servers, "--store", self.url, *arguments]
+
+    def back_up(self, *arguments: str) -> int:
+        return main(self.command(*arguments))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "aqueduct.cli", *self.command(*arguments)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def snapshot(self, number: int | None = None) -> Snapshot:
+        return Catalog.open(open_store(self.url)).snapshot(number)
+
+    def stored(self, topic: str, partition: int = 0, instance: int = 1) -> list[Record]:
+        """What the objects hold of a partition, by a decoder that is not ours."""
+        found = []
+        for segment in self.snapshot().segments.get((topic, instance, partition), ()):  # type: ignore[call-overload]
+            if segment.records:
+                data = (self.directory / segment.path).read_bytes()
+                unpacked = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+                found += decoded(unpacked if segment.compressed else data)
+        return found
+
+
+@pytest.fixture
+def site(brokers: list[Broker], tmp_path: Path) -> Site:
+    return Site(brokers[0].plaintext, tmp_path / "store")
+
+
+@pytest.fixture
+def make_topic(site: Site) -> Callable[..., str]:
+    def make(partitions: int = 1, **config: str) -> str:
+        name = f"backup.{uuid4().hex[:8]}"
+        create(site, name, partitions, **config)
+        return name
+
+    return make
+
+
+def create(site: Site, name: str, partitions: int = 1, **config: str) -> None:
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    site.admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result()
+
+
+def decoded(data: bytes) -> list[Record]:
+    batches, found = MemoryRecords(data), []
+    while batch := batches.next_batch():
+        found += [(each.offset, each.timestamp, each.key, each.value, list(each.headers)) for each in batch]
+    return found
+
+
+def produce(site: Site, topic: str, values: Iterable[bytes], partition: int = 0, **settings: str) -> None:
+    producer = Producer({"bootstrap.servers": site.servers, **settings})
+    for value in values:
+        producer.produce(topic, value, key=value, partition=partition)  # compaction demands a key
+    producer.flush()
+
+
+def values(records: Iterable[Record]) -> list[bytes | None]:
+    return [value for _, _, _, value, _ in records]
+
+
+def numbers(start: int, stop: int) -> list[bytes]:
+    return [b"%d" % each for each in range(start, stop)]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_are_stored_as_they_are(site: Site, make_topic: Callable[..., str], codec: str) -> None:
+    topic = make_topic()
+    kinds: list[Record] = [
+        (0, 5_000, b"key", b"value", [("a", b"1"), ("a", b"2"), ("b", None), ("c", b"")]),
+        (1, 1_000, None, b"", []),
+        (2, 9_000, b"", None, []),
+        (3, 9_000, None, None, [("", b"x")]),
+    ]
+    producer = Producer({"bootstrap.servers": site.servers, "compression.type": codec})
+    for _, timestamp, key, value, headers in kinds:
+        producer.produce(topic, value, key, partition=0, timestamp=timestamp, headers=headers)
+    producer.flush()
+    assert site.back_up("--topics", topic) == 0
+    assert site.stored(topic) == kinds
+    (segment,) = site.snapshot().segments[topic, 1, 0]  # type: ignore[index]
+    assert (segment.start, segment.stop, segment.records, segment.max_time) == (0, 4, 4, 9_000)
+
+
+def test_a_segment_unpacked_is_one_of_kafka_s(
+    site: Site, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = make_topic()
+    produce(site, topic, numbers(0, 1_000))
+    assert site.back_up("--topics", topic) == 0
+    (segment,) = site.snapshot().segments[topic, 1, 0]  # type: ignore[index]
+    log = tmp_path / "00000000000000000000.log"
+    log.write_bytes(
+        zstandard.ZstdDecompressor().decompressobj().decompress((site.directory / segment.path).read_bytes())
+    )
+    tool = ["org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", log]
+    jars = os.environ["AQUEDUCT_KAFKA_JARS"]
+    dumped = subprocess.run(
+        ["java", "-cp", f"{jars}/*", *tool], capture_output=True, text=True, check=True
+    ).stdout
+    assert dumped.count("| offset: ") == 1_000
+    assert "isvalid: false" not in dumped
+
+
+def test_only_what_was_committed_and_never_waiting(
+    site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = make_topic()
+    producers = []
+    for end in ("commit", "abort", "open"):
+        producer = Producer({"bootstrap.servers": site.servers, "transactional.id": f"{topic}-{end}"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(topic, end.encode(), partition=0)
+        producer.flush()
+        producers.append(producer)
+        if end == "commit":
+            producer.commit_transaction()
+        elif end == "abort":
+            producer.abort_transaction()
+    produce(site, topic, [b"behind the open one"])
+    assert site.back_up("--topics", topic) == 0
+    assert values(site.stored(topic)) == [b"commit"]
+    assert "a transaction is open, so it is backed up to 4 of 6" in capsys.readouterr().out
+    producers[-1].commit_transaction()
+    end = TopicPartition(topic, 0)
+    consumer = Consumer({"bootstrap.servers": site.servers, "group.id": "x"})
+    while consumer.get_watermark_offsets(end)[1] < 7:
+        time.sleep(0.05)
+    consumer.close()
+    assert site.back_up("--topics", topic) == 0
+    assert values(site.stored(topic)) == [b"commit", b"open", b"behind the open one"]
+
+
+def test_a_run_reads_what_came_since_and_notices_what_went(
+    site: Site, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = make_topic(2)
+    produce(site, topic, numbers(0, 10))
+    assert site.back_up("--topics", topic) == 0
+    site.admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
+    produce(site, topic, numbers(10, 20))
+    while len(site.admin.list_topics(topic).topics[topic].partitions) < 3:
+        time.sleep(0.05)
+    produce(site, topic, [b"new"], partition=2)
+    (deleted,) = site.admin.delete_records([TopicPartition(topic, 0, 15)]).values()
+    deleted.result()
+    report = tmp_path / "report.json"
+    assert site.back_up("--topics", topic, "--report", str(report)) == 3
+    assert json.loads(report.read_text())["gaps"] == [{"topic": topic, "partition": 0, "from": 10, "to": 15}]
+    assert values(site.stored(topic)) == numbers(0, 10) + numbers(15, 20)
+    assert (site.stored(topic, 1), values(site.stored(topic, 2))) == ([], [b"new"])
+    assert site.snapshot(1).manifest.positions == {(topic, 1): (10, 0)}
+    assert site.back_up("--topics", topic) == 0  # a gap is told once
+
+
+def test_a_topic_that_was_made_again_is_another(site: Site, make_topic: Callable[..., str]) -> None:
+    topic = make_topic()
+    produce(site, topic, [b"old"])
+    assert site.back_up("--topics", topic) == 0
+    site.admin.delete_topics([topic])[topic].result()
+    while topic in site.admin.list_topics().topics:
+        time.sleep(0.05)
+    create(site, topic)
+    produce(site, topic, [b"new"])
+    assert site.back_up("--topics", topic) == 0
+    assert (values(site.stored(topic, instance=1)), values(site.stored(topic, instance=2))) == (
+        [b"old"],
+        [b"new"],
+    )
+
+
+def test_generations_of_a_compacted_topic(site: Site, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(cleanup_policy="compact")
+    produce(site, topic, [b"1"])
+    assert site.back_up("--topics", topic) == 0
+    produce(site, topic, [b"2"])
+    assert site.back_up("--topics", topic) == 0
+    assert values(site.stored(topic)) == [b"1", b"2"]
+    for due in (2, 3):  # nothing is written meanwhile
+        assert site.back_up("--topics", topic, "--compacted-generation-hours", "0") == 0
+        instances = site.snapshot().topics[topic].instances
+        assert [(each.number, each.state) for each in instances] == [
+            (due - 1, State.PASSIVATE),
+            (due, State.ACTIVATE),
+        ]
+        assert values(site.stored(topic, instance=due)) == [b"1", b"2"]
+        assert (site.directory / "topics" / topic / f"g{due}").is_dir()
+
+
+def test_groups_settings_and_the_position_that_kafka_s_tools_show(
+    site: Site, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(retention_ms="123456789")
+    produce(site, topic, numbers(0, 10))
+    group = f"{topic}-readers"
+    consumer = Consumer({"bootstrap.servers": site.servers, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 7, metadata="here")], asynchronous=False)
+    consumer.close()
+    assert site.back_up("--topics", topic, "--groups-pattern", f"{topic}.*") == 0
+    snapshot = site.snapshot()
+    assert snapshot.topics[topic].settings == {"retention.ms": "123456789"}
+    (saved,) = snapshot.manifest.groups
+    assert (saved.group, [tuple(each) for each in saved.offsets]) == (
+        group,
+        [(topic, 0, 7, "here\0")],  # librdkafka sends the zero that ends a string in C
+    )
+    store = Catalog.open(open_store(site.url)).id
+    shown = Consumer({"bootstrap.servers": site.servers, "group.id": f"aqueduct-backup-{store}"})
+    (position,) = shown.committed([TopicPartition(topic, 0)])
+    shown.close()
+    assert position.offset == 10
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_run_that_is_killed_leaves_nothing_that_counts(
+    site: Site, make_topic: Callable[..., str], seed: int
+) -> None:
+    topic = make_topic(6)
+    expected = {number: numbers(0, 3_000) for number in range(6)}
+    for number, batch in expected.items():
+        produce(site, topic, batch, number)
+    pause = random.Random(seed).uniform(1.0, 3.0)  # noqa: S311
+    print(f"seed {seed}: kill -9 after {pause:.2f} s")
+    killed = site.start("--topics", topic, "--rate-limit-bytes", "80000")
+    time.sleep(pause)
+    assert killed.poll() is None, killed.communicate()
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert not list(site.directory.glob("snapshots/*"))
+    assert site.back_up("--topics", topic) == 0
+    assert {number: values(site.stored(topic, number)) for number in range(6)} == expected
+
+
+def test_of_two_runs_at_once_one_wins(site: Site, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(6)
+    for number in range(6):
+        produce(site, topic, numbers(0, 3_000), number)
+    slow = site.start("--topics", topic, "--rate-limit-bytes", "80000")
+    while not list(site.directory.glob(f"topics/{topic}/*/*")):
+        time.sleep(0.05)
+    assert site.back_up("--topics", topic) == 0
+    _, said = slow.communicate(timeout=60)
+    assert (slow.returncode, "Another run committed snapshot 1" in said) == (1, True), said
+    assert sum(len(site.stored(topic, number)) for number in range(6)) == 18_000
+    assert site.back_up("--topics", topic) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["--topics", "nope"], 2, "There is no topic nope that this client may describe; see --topics."),
+        (["--topics-pattern", "nope.*"], 2, "There is no topic whose whole name matches nope.*."),
+        (["--topics-pattern", "("], 2, "--topics-pattern ( does not compile"),
+        (["--topics-pattern", ".*", "--groups-pattern", "nope"], 2, "There is no group whose whole name"),
+        (["--topics", "a", "--topics-pattern", "a"], 2, "not allowed with argument"),
+        (["--topics", "a", "--segment-bytes", "0"], 2, "'0' is no whole number from 1 on"),
+    ],
+)
+def test_bad_input_gets_a_sentence(
+    site: Site, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, sentence: str
+) -> None:
+    assert site.back_up(*arguments) == code
+    assert sentence in capsys.readouterr().err
+    assert not list(site.directory.glob("snapshots/*"))
+
+
+def test_a_store_that_is_no_use_gets_a_sentence(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.directory.write_text("a file")
+    assert site.back_up("--topics-pattern", ".*") == 1
+    assert f"the store {site.url} can't be" in capsys.readouterr().err
+
+
+def test_a_store_of_a_newer_version_is_refused(
+    site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.directory.mkdir()
+    (site.directory / "store.json").write_text('{"format":2,"id":"x"}')
+    assert site.back_up("--topics", make_topic()) == 2
+    assert "has format 2, this program knows up to 1: update Aqueduct" in capsys.readouterr().err

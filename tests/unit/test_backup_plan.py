@@ -1,0 +1,161 @@
+"""Which offsets a run reads, what it makes of recreated topics and due generations, and what then counts."""
+
+from dataclasses import replace
+
+from aqueduct.backup.plan import Plan, Reading, Result, Source, active_instance, plan, settle
+from aqueduct.store.manifest import Gap, Instance, Manifest, Place, Positions, Segment, State, Topic
+from aqueduct.store.snapshots import follow
+
+HOUR = 3_600_000
+
+
+def source(*ends: int, starts: tuple[int, ...] | None = None, **other: object) -> Source:
+    known = {"name": "a", "topic_id": "id1", "compacted": False, "settings": {}, **other}
+    return Source(starts=starts or (0,) * len(ends), ends=ends, **known)  # type: ignore[arg-type]
+
+
+def manifest(topics: tuple[Topic, ...], positions: Positions) -> Manifest:
+    nothing: tuple[()] = ()
+    return Manifest(
+        *(follow(None, 0), "run", 0, 0, 0, "cluster", "0", {}, positions, topics),
+        *(nothing, nothing, nothing, nothing, nothing, nothing, nothing),
+    )
+
+
+def decide(parent: Manifest | None, *sources: Source, now: int = HOUR) -> Plan:
+    return plan(parent, sources, now=now, generation_milliseconds=HOUR)
+
+
+def after(todo: Plan) -> Manifest:
+    """The manifest of a run that read everything of a plan."""
+    added = settle(todo, [read(each) for each in todo.readings])
+    return manifest(added.topics, added.positions)
+
+
+def read(reading: Reading, reached: int | None = None, why: str = "") -> Result:
+    stop = reading.stop if reached is None else reached
+    segment = Segment(
+        *(
+            *reading.place,
+            reading.start,
+            stop,
+            reading.start,
+            stop - 1,
+            stop - reading.start,
+            1,
+            1,
+            "",
+            1,
+            "",
+        ),
+        *(None, None, "run", True, reading.generation),
+    )
+    segments = (segment,) if stop > reading.start else ()
+    return Result(reading, stop, segments, (), (("a-0", why),) if why else ())
+
+
+def ranges(todo: Plan) -> list[tuple[Place, int, int]]:
+    return [(each.place, each.start, each.stop) for each in todo.readings]
+
+
+def test_the_first_run_reads_from_the_log_s_start_and_the_next_one_what_came_since() -> None:
+    first = decide(None, source(10, 0, 7, starts=(4, 0, 7)))
+    assert ranges(first) == [(Place("a", 1, 0), 4, 10)]
+    assert (first.gaps, first.positions) == ((), {("a", 1): (4, 0, 7)})
+    second = decide(after(first), source(12, 3, 7, starts=(4, 0, 7)))
+    assert ranges(second) == [(Place("a", 1, 0), 10, 12), (Place("a", 1, 1), 0, 3)]
+    assert after(second).positions == {("a", 1): (12, 3, 7)}
+
+
+def test_what_was_deleted_since_the_last_run_is_a_gap() -> None:
+    parent = after(decide(None, source(10)))
+    todo = decide(parent, source(20, starts=(15,)))
+    assert (ranges(todo), todo.gaps) == ([(Place("a", 1, 0), 15, 20)], (Gap("a", 1, 0, 10, 15),))
+    all_gone = decide(parent, source(20, starts=(20,)))
+    assert (ranges(all_gone), all_gone.gaps) == ([], (Gap("a", 1, 0, 10, 20),))
+    assert after(all_gone).positions == {("a", 1): (20,)}
+
+
+def test_a_partition_that_was_added_is_read_from_its_first_offset() -> None:
+    parent = after(decide(None, source(10)))
+    todo = decide(parent, source(10, 8, starts=(0, 3)))
+    assert ranges(todo) == [(Place("a", 1, 1), 3, 8)]
+    assert todo.gaps == (Gap("a", 1, 1, 0, 3),)
+
+
+def test_a_log_that_was_cut_is_named_and_left() -> None:
+    todo = decide(after(decide(None, source(10))), source(6))
+    assert (ranges(todo), todo.positions) == ([], {("a", 1): (10,)})
+    assert todo.left_out[0][0] == "a-0"
+
+
+def test_a_topic_that_was_made_again_starts_anew_and_the_old_one_stays() -> None:
+    first = after(decide(None, source(10)))
+    todo = decide(first, source(3, topic_id="id2"))
+    assert ranges(todo) == [(Place("a", 2, 0), 0, 3)]
+    assert todo.topics["a"].instances == (
+        Instance(1, "id1", State.PASSIVATE, HOUR),
+        Instance(2, "id2", State.ACTIVATE, HOUR),
+    )
+    assert after(todo).positions == {("a", 1): (10,), ("a", 2): (3,)}
+    again = decide(after(todo), source(1, topic_id="id3"))
+    assert [each.number for each in again.topics["a"].instances] == [1, 2, 3]
+
+
+def test_a_generation_that_is_due_is_read_from_the_beginning_and_takes_the_place() -> None:
+    compacted = source(10, compacted=True)
+    first = after(decide(None, compacted, now=0))
+    assert ranges(decide(first, replace(compacted, ends=(12,)), now=HOUR - 1)) == [(Place("a", 1, 0), 10, 12)]
+    todo = decide(first, compacted, now=HOUR)
+    assert ranges(todo) == [(Place("a", 2, 0), 0, 10)]
+    assert todo.readings[0].generation
+    second = after(todo)
+    assert [(each.number, each.state) for each in second.topics[0].instances] == [
+        (1, State.PASSIVATE),
+        (2, State.ACTIVATE),
+    ]
+    third = after(decide(second, compacted, now=2 * HOUR))
+    assert [each.number for each in third.topics[0].instances] == [2, 3]
+    assert third.positions.keys() == {("a", 2), ("a", 3)}
+
+
+def test_it_also_switches_where_there_is_nothing_to_read() -> None:
+    empty = source(0, compacted=True)
+    first = after(decide(None, empty, now=0))
+    todo = decide(first, empty, now=HOUR)
+    assert (ranges(todo), active_instance(todo.topics["a"]).number) == ([], 2)
+
+
+def test_a_topic_that_is_not_chosen_any_more_stays_as_it_was() -> None:
+    first = after(decide(None, source(10), source(5, name="b")))
+    todo = decide(first, source(10))
+    assert todo.topics.keys() == {"a", "b"}
+    assert after(todo).positions == first.positions
+
+
+def test_behind_a_reading_that_broke_off_nothing_counts() -> None:
+    todo = decide(None, source(30, 5))
+    place = Place("a", 1, 0)
+    pieces = [Reading(place, at, at + 10, "id1", False) for at in (0, 10, 20)]
+    other = Reading(Place("a", 1, 1), 0, 5, "id1", False)
+    added = settle(todo, [read(pieces[0]), read(pieces[1], 14, "it died"), read(pieces[2]), read(other)])
+    assert added.positions == {("a", 1): (14, 5)}
+    assert [(each.partition, each.start, each.stop) for each in added.segments] == [
+        (0, 0, 10),
+        (0, 10, 14),
+        (1, 0, 5),
+    ]
+
+
+def test_a_generation_that_broke_off_does_not_take_the_place() -> None:
+    first = after(decide(None, source(10, 10, compacted=True), now=0))
+    todo = decide(first, source(12, 12, compacted=True), now=HOUR)
+    one, other = todo.readings
+    added = settle(todo, [read(one), read(other, 3, "it died")])
+    assert (added.topics, added.positions, added.segments) == (first.topics, first.positions, ())
+
+
+def test_a_first_generation_that_broke_off_is_kept_as_far_as_it_came() -> None:
+    todo = decide(None, source(10, compacted=True))
+    added = settle(todo, [read(todo.readings[0], 3, "it died")])
+    assert added.positions == {("a", 1): (3,)}

@@ -1,0 +1,54 @@
+import pytest
+
+from aqueduct.backup.selection import Groups, Topics, compiled
+from aqueduct.errors import Refused
+
+THERE = ["audit-events", "audit.events", "flights", "__consumer_offsets", "__other"]
+
+
+def pattern(text: str) -> Topics:
+    return Topics(pattern=compiled(text, "--topics-pattern"))
+
+
+def test_a_name_is_no_pattern_and_a_pattern_matches_whole_names() -> None:
+    assert Topics(("audit.events",)).choose(THERE) == ["audit.events"]
+    assert pattern("audit.events").choose(THERE) == ["audit-events", "audit.events"]
+    assert pattern("fl").choose([*THERE, "fl"]) == ["fl"]
+
+
+def test_internal_topics_come_by_name_only_and_the_groups_topic_means_the_groups() -> None:
+    assert pattern(".*").choose(THERE) == ["audit-events", "audit.events", "flights"]
+    assert Topics(("__other", "__consumer_offsets")).choose(THERE) == ["__other"]
+    assert Topics(("__consumer_offsets",)).choose([]) == []
+
+
+def test_excluded_ones_are_left() -> None:
+    chosen = Topics(pattern=compiled(".*", ""), exclude=compiled("audit.*", "")).choose(THERE)
+    assert chosen == ["flights"]
+
+
+@pytest.mark.parametrize(
+    ("topics", "sentence"),
+    [
+        (Topics(("nope", "flights")), "There is no topic nope that"),
+        (pattern("nope"), "There is no topic whose whole name matches nope"),
+        (Topics(("flights",), exclude=compiled("f.*", "")), "leaves no topic"),
+    ],
+)
+def test_nothing_to_back_up_is_refused(topics: Topics, sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        topics.choose(THERE)
+
+
+def test_groups_are_all_but_ours_and_the_excluded() -> None:
+    there = ["b", "a", "aqueduct-backup-1", "aqueduct-restore-2", "ab"]
+    assert Groups().choose(there) == ["a", "ab", "b"]
+    assert Groups(compiled("a.*", ""), ("ab",)).choose(there) == ["a"]
+    assert Groups().choose([]) == []
+    with pytest.raises(Refused, match="no group whose whole name matches z"):
+        Groups(compiled("z", "")).choose(there)
+
+
+def test_a_pattern_that_does_not_compile_is_refused() -> None:
+    with pytest.raises(Refused, match=r"--topics-pattern \( does not compile"):
+        compiled("(", "--topics-pattern")
