@@ -80,16 +80,16 @@ def _lines(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> Itera
         yield f"DAMAGED: {segment.place}, offsets {segment.start} to {segment.stop - 1}: {fault.why}"
     objects = [segment for segments in of_topic.values() for segment in segments if segment.records]
     records, unpacked, stored = _sums(objects)
-    speed = stored / 1e6 / max(seconds, 1e-9)
     yield (
         f"Snapshot {snapshot.manifest.number}: {count(len(objects), 'segment')}, {count(records, 'record')}, "
-        f"{unpacked / 1e6:,.1f} MB ({stored / 1e6:,.1f} MB stored); {seconds:.1f} s, {speed:,.0f} MB/s stored."
+        f"{unpacked / 1e6:,.1f} MB ({stored / 1e6:,.1f} MB stored); {seconds:.1f} s, "
+        f"{unpacked / 1e6 / max(seconds, 1e-9):,.0f} MB/s."
     )
     if faults:
         damaged = len({fault.segment for fault in faults})
         yield (
-            f"Damaged: {count(damaged, 'segment')}. Bring the objects back from a copy of the store; until then "
-            "restore refuses what needs them. An older snapshot or another instance may do without."
+            f"Damaged: {count(damaged, 'segment')}. Bring the objects back from a copy of the store; until "
+            "then restore refuses what needs them. An older snapshot or another instance may do without."
         )
     else:
         yield "Every object is what was written."

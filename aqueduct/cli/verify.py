@@ -1,0 +1,48 @@
+"""Read every object of a snapshot and check it against the manifest.
+
+Sizes and SHA-256 of segments and their indexes; the CRC of every batch; offsets, counts and times that
+manifest, index and batches tell; and that the segments of each partition follow each other without a hole.
+All that is damaged or missing is named. Nothing is written.
+
+Exit code: 0 everything is what was written (records that Kafka had deleted before they were read are named,
+but are no damage), 1 damage was found or the store can't be read, 2 the arguments can't be right.
+"""
+
+import argparse
+from datetime import UTC, datetime
+
+from aqueduct.cli import report, selection
+from aqueduct.errors import Refused
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--store", metavar="URL", required=True, help="s3://bucket/prefix, gs://, az:// or file:///directory")
+    add(
+        "--snapshot",
+        metavar="ID",
+        type=selection.positive,
+        help="default: the newest; see `aqueduct snapshots`",
+    )
+    add("--rate-limit-bytes", metavar="N", type=selection.positive, help="per second, for the whole run")
+    add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to read")
+    report.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    started = datetime.now(UTC)
+    try:
+        # Here, so that a host without them can run the other verbs and show this one's help.
+        from aqueduct.store import faults
+        from spark_apps import verify
+        from spark_apps.runner import Workers
+    except ModuleNotFoundError as error:
+        raise Refused(f"This host has no Python package {error.name}: install aqueduct[spark].") from None
+
+    with Workers("aqueduct verify", args.master) as workers:
+        outcome = verify.main(args.store, args.snapshot, workers, bytes_per_second=args.rate_limit_bytes)
+    code = faults.exit_code(outcome.faults)
+    print(faults.text(outcome.snapshot, outcome.faults, outcome.seconds))
+    if args.report:
+        report.write(args.report, "verify", code, started, faults.report(outcome.snapshot, outcome.faults))
+    return code

@@ -1,0 +1,235 @@
+"""A store is broken in every way, and verify names what was broken, and nothing else."""
+
+import json
+import pickle
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import made_store
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_store import batch
+from s3_gateway import Gateway
+
+from aqueduct import cli
+from aqueduct.batches.batch import Batch
+from aqueduct.errors import Failed
+from aqueduct.io.object_store import open_store
+from aqueduct.store import names
+from aqueduct.store.catalog import Catalog
+from aqueduct.store.faults import Fault
+from aqueduct.store.manifest import Place, Segment, pack
+from spark_apps import verify
+from spark_apps.runner import Workers
+
+FORMAT_1 = Path(__file__).parent / "format_1"
+LIVE = sorted(path.relative_to(FORMAT_1) for path in (FORMAT_1 / "topics").rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return shutil.copytree(FORMAT_1, tmp_path / "store")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For tests that leave it as they found it."""
+    return shutil.copytree(FORMAT_1, tmp_path_factory.mktemp("shared") / "store")
+
+
+def damaged(store: Path | str, *, whole: bool = True, master: str | None = None) -> list[str]:
+    """Paths of what is."""
+    url = store if isinstance(store, str) else store.as_uri()
+    snapshot = Catalog.open(open_store(url)).snapshot()
+    every = [segment for of_place in snapshot.segments.values() for segment in of_place]
+    with Workers("test", master) as workers:
+        return [fault.path for fault in verify.verify(url, every, workers, whole=whole)]
+
+
+@given(path=st.sampled_from(LIVE), at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_one_flipped_bit_is_found(shared: Path, path: Path, at: float, bit: int) -> None:
+    good = (shared / path).read_bytes()
+    bad = bytearray(good)
+    bad[int(at * len(bad))] ^= 1 << bit
+    (shared / path).write_bytes(bad)
+    try:
+        assert damaged(shared, whole=False) == damaged(shared) == [str(path)]
+    finally:
+        (shared / path).write_bytes(good)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda path: path.unlink(), "has lost {path}, which a snapshot names."),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "/{path} is damaged: it has "),
+        (lambda path: path.write_bytes(b""), "/{path} is damaged: it has 0 bytes, and should have "),
+        (lambda path: path.write_bytes(path.read_bytes() + b"a"), "/{path} is damaged: it has "),
+        (lambda path: path.write_bytes(path.read_bytes()[::-1]), "/{path} is damaged: its SHA-256 is not "),
+        (lambda path: (path.unlink(), path.mkdir()), "{path} of the store {url} can't be read: Is a dir"),
+    ],
+    ids=["missing", "cut", "empty", "longer", "other", "unreadable"],
+)
+@pytest.mark.parametrize("number", [0, 1, 2, len(LIVE) - 1])
+def test_every_damage_is_named(store: Path, change: object, why: str, number: int) -> None:
+    path = LIVE[number]
+    change(store / path)  # type: ignore[operator]
+    with Workers("test", None) as workers:
+        (fault,) = verify.main(store.as_uri(), None, workers).faults
+    assert fault.path == str(path)
+    assert why.format(path=path, url=store.as_uri()) in fault.why
+
+
+def test_all_that_is_damaged_is_named(store: Path) -> None:
+    for path in LIVE:
+        (store / path).unlink()
+    assert sorted(damaged(store)) == sorted(damaged(store, whole=False)) == list(map(str, LIVE))
+
+
+def test_a_store_that_is_gone_is_no_damaged_object(store: Path) -> None:
+    snapshot = Catalog.open(open_store(store.as_uri())).snapshot()
+    shutil.rmtree(store)
+    with Workers("test", None) as workers, pytest.raises(Failed, match=r"is no store any more: store\.json"):
+        verify.verify(store.as_uri(), snapshot.segments[Place("flights", 1, 0)], workers, whole=False)
+
+
+def test_spark_finds_the_same(store: Path) -> None:
+    (store / LIVE[0]).unlink()
+    (store / LIVE[-1]).write_bytes(b"")
+    assert damaged(store, master="local[2]") == damaged(store)
+
+
+def test_s3(s3: Gateway) -> None:
+    made_store.make("s3://store/verified")
+    assert damaged("s3://store/verified") == []
+    (s3.bucket("store") / "verified" / LIVE[3]).unlink()
+    assert damaged("s3://store/verified") == [str(LIVE[3])]
+
+
+class TestWrittenWrongly:
+    """Objects that are as they were written, so that hashes say nothing."""
+
+    @staticmethod
+    def faults(directory: Path, *batches: Batch, stop: int = 9, **claims: object) -> list[Fault]:
+        url = directory.as_uri()
+        objects = open_store(url)
+        made_store.make(url)
+        segment = made_store.segment(objects, Place("written", 1, 0), 0, stop, *batches)
+        claimed: Segment = segment._replace(**claims)  # type: ignore[arg-type]
+        with Workers("test", None) as workers:
+            assert verify.verify(url, [claimed], workers, whole=False) == []
+            return verify.verify(url, [claimed], workers, whole=True)
+
+    def test_nothing(self, tmp_path: Path) -> None:
+        assert self.faults(tmp_path, batch([0, 1]), batch([2, 8])) == []
+
+    @pytest.mark.parametrize("codec", ["none", "lz4"])
+    def test_a_crc(self, tmp_path: Path, codec: str) -> None:
+        good = batch([2, 3], codec)
+        data = bytearray(good.data)
+        data[-1] ^= 1
+        bad = Batch(memoryview(data), *good[1:])
+        (fault,) = self.faults(tmp_path, batch([0, 1], codec), bad)
+        assert fault.why == (
+            f"{tmp_path.as_uri()}/{fault.path} was written wrongly: "
+            "The batch at offset 2 is damaged: it does not have the CRC that it tells."
+        )
+
+    def test_a_cut_batch(self, tmp_path: Path) -> None:
+        for codec in ("none", "lz4"):
+            good = batch([0, 1], codec)
+            bad = Batch(good.data[:-1], *good[1:])
+            (fault,) = self.faults(tmp_path / codec, bad)
+            assert "was written wrongly" in fault.why
+
+    @pytest.mark.parametrize(
+        ("claim", "why"),
+        [
+            ({"first_offset": 1}, "first_offset: 0 in it, 1 in the manifest"),
+            ({"last_offset": 7}, "last_offset: 8 in it, 7 in the manifest"),
+            ({"records": 5}, "records: 4 in it, 5 in the manifest"),
+            ({"unpacked_bytes": 1}, "in it, 1 in the manifest"),
+            ({"max_time": 0}, "max_time: 1388534408000 in it, 0 in the manifest"),
+            ({"stop": 8}, "it has offsets outside 0 to 7, which it covers"),
+        ],
+    )
+    def test_claims(self, tmp_path: Path, claim: dict[str, object], why: str) -> None:
+        (fault,) = self.faults(tmp_path, batch([0, 1]), batch([2, 8]), **claim)
+        assert fault.why.endswith(f"{why}.")
+
+    def test_order(self, tmp_path: Path) -> None:
+        (fault,) = self.faults(tmp_path, batch([0, 4]), batch([3, 5]))
+        assert fault.why.endswith("its offsets do not ascend from batch to batch.")
+
+
+def test_what_goes_to_a_task_and_back_can_be_sent() -> None:
+    snapshot = Catalog.open(open_store(FORMAT_1.as_uri())).snapshot()
+    (segment, *_) = snapshot.segments[Place("flights", 1, 0)]
+    for each in (verify.Share("file:///a", (segment,), True), Fault(segment, "path", "why")):
+        assert pickle.loads(pickle.dumps(each)) == each  # noqa: S301
+
+
+class TestCommandLine:
+    def test_intact(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert cli.main(["verify", "--store", FORMAT_1.as_uri()]) == 0
+        out, err = capsys.readouterr()
+        assert err.startswith("Reading 11 segments")
+        assert "flights-1 (g1): offsets 3 to 6 are not in the backup" in out
+        assert out.endswith("Every object is what was written.\n")
+
+    def test_damaged(self, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = "topics/flights/0/00000000000000000008.0a.log"
+        (store / path).unlink()
+        report = tmp_path / "report.json"
+        assert cli.main(["verify", "--store", store.as_uri(), "--report", str(report)]) == 1
+        out, _ = capsys.readouterr()
+        assert f"DAMAGED: flights-0 (g1), offsets 8 to 15: {store.as_uri()} has lost {path}" in out
+        assert "Damaged: 1 segment. " in out
+        content = json.loads(report.read_text())
+        assert (content["verb"], content["exit_code"], content["snapshot"]) == ("verify", 1, 3)
+        place = {"topic": "flights", "instance": 1, "partition": 0}
+        (whole,) = (each for each in content["partitions"] if place.items() <= each.items())
+        assert whole.items() >= {"from": 0, "to": 45, "records": 45}.items()
+        assert content["gaps"] == [{**place, "partition": 1, "from": 3, "to": 7}]
+        (fault,) = content["damaged"]
+        assert {**place, "from": 8, "to": 16, "object": path}.items() <= fault.items()
+
+    def test_an_older_snapshot_does_without_later_objects(self, store: Path) -> None:
+        (store / "topics/flights/0/00000000000000000040.0b.log").unlink()
+        assert cli.main(["verify", "--store", store.as_uri(), "--snapshot", "1"]) == 0
+        assert cli.main(["verify", "--store", store.as_uri(), "--snapshot", "2"]) == 1
+
+    def test_a_damaged_manifest(self, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = store / "snapshots/0000000002.json.zst"
+        path.write_bytes(path.read_bytes()[:-9])
+        assert cli.main(["verify", "--store", store.as_uri()]) == 1
+        assert f"{path.as_uri()} is damaged" in capsys.readouterr().err
+
+    def test_a_hole_between_segments(self, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        catalog = Catalog.open(open_store(store.as_uri()))
+        newest = catalog.parent()
+        assert newest.manifest
+        holed = replace(newest.manifest, chain=newest.follow(), segments=(), gaps=())
+        positions = {**holed.positions, ("flights", 1): (46, 9, 0)}
+        (store / names.snapshot(4)).write_bytes(pack(replace(holed, positions=positions)))
+        assert cli.main(["verify", "--store", store.as_uri()]) == 1
+        assert "flights-0 (g1) ends at 45, not at its position 46." in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            ([], "the following arguments are required: --store"),
+            (["--store", "file:///none/at/all"], "There is no backup in file:///none/at/all"),
+            (["--store", FORMAT_1.as_uri(), "--snapshot", "4"], "There is no snapshot 4 in file:///"),
+            (["--store", FORMAT_1.as_uri(), "--snapshot", "new"], "'new' is no whole number from 1 on"),
+            (["--store", "ftp://a"], "must begin with s3://"),
+        ],
+    )
+    def test_refusals(self, arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert cli.main(["verify", *arguments]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert sentence in err
+        assert err.count("\n") == 1

@@ -1,0 +1,71 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from aqueduct import cli
+
+STORE = Path(__file__).parents[1] / "store" / "format_1"
+
+
+def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["snapshots", "--store", STORE.as_uri()]) == 0
+    header, *rows, generations = capsys.readouterr().out.splitlines()
+    assert header.split() == ["id", "created", "topics", "records", "bytes", "stored", "bytes", "gaps"]
+    assert [row.split()[:5] for row in rows] == [
+        ["1", "2014-01-01T00:00:03.000Z", "3", "49", "1,341"],
+        ["2", "2014-01-01T02:00:00.000Z", "3", "54", "1,494"],
+        ["3", "2014-01-02T00:00:00.000Z", "3", "53", "1,494"],
+    ]
+    assert generations == "planes: g1 PASSIVATE, g2 ACTIVATE"
+
+
+def test_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["snapshots", "--store", STORE.as_uri(), "--json"]) == 0
+    *_, newest = found = json.loads(capsys.readouterr().out)
+    assert [each["id"] for each in found] == [1, 2, 3]
+    assert newest == {
+        "id": 3,
+        "created": "2014-01-02T00:00:00.000Z",
+        "topics": 3,
+        "records": 53,
+        "bytes": 1494,
+        "gaps": 1,
+        "generations": [
+            {"topic": "planes", "instance": "g1", "state": "PASSIVATE"},
+            {"topic": "planes", "instance": "g2", "state": "ACTIVATE"},
+        ],
+    }
+
+
+def test_a_store_without_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(STORE / "store.json", tmp_path)
+    assert cli.main(["snapshots", "--store", tmp_path.as_uri(), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert cli.main(["snapshots", "--store", tmp_path.as_uri()]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_what_can_be_read_is_told_before_what_cannot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = shutil.copytree(STORE, tmp_path / "store")
+    (store / "snapshots/0000000002.json.zst").write_bytes(b"no manifest")
+    assert cli.main(["snapshots", "--store", store.as_uri()]) == 1
+    out, err = capsys.readouterr()
+    assert [row.split()[0] for row in out.splitlines()] == ["id", "1"]
+    assert "0000000002.json.zst is damaged" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "the following arguments are required: --store"),
+        (["--store", "file:///none/at/all"], "There is no backup in file:///none/at/all"),
+        (["--store", "/tmp"], "The store /tmp must begin with s3://, gs://, az:// or file:///."),  # noqa: S108
+    ],
+)
+def test_refusals(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["snapshots", *arguments]) == 2
+    assert sentence in capsys.readouterr().err
