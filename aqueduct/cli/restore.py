@@ -1,0 +1,116 @@
+"""Restore a snapshot: topics, their settings and records, and consumer groups, each at its very next record.
+
+Everything is checked first: the objects' digests, the target's partitions, and that it has no records yet.
+The restore has an id, which is printed first; the same command after a crash goes on and writes nothing
+twice, and after the end it says that it was done. While a topic is restored its retention is off; where
+retention would delete at once what was restored it stays off, until the same command is run with
+--release-retention.
+
+Exit code: 0 done, 3 done but for what it names (groups with members), 1 failed or damage found, 2 refused
+before anything was written.
+"""
+
+import argparse
+from datetime import UTC, datetime
+
+from aqueduct import client_config
+from aqueduct.cli import moment, report, selection
+from aqueduct.client_config import End
+from aqueduct.errors import Refused
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--bootstrap-servers", metavar="HOST:PORT,...", type=selection.servers, required=True)
+    add("--client-config", metavar="FILE", help="Kafka client properties")
+    add("--store", metavar="URL", required=True, help="s3://bucket/prefix, gs://, az:// or file:///directory")
+    add("--snapshot", metavar="ID", type=selection.positive, help="default: the newest")
+    add("--topics", metavar="A,B:C", help="by name; B:C is B restored as C; default: all")
+    add("--from-time", metavar="TIME", type=moment.parse, help="only records of that time or later")
+    add("--to-time", metavar="TIME", type=moment.parse, help="only records of that time or earlier")
+    add("--instance", metavar="NAME", default="activate", help="activate (default), passivate or g<number>")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--groups-pattern", metavar="REGEX", help="only groups of these names; default: all")
+    which.add_argument("--no-groups", action="store_true", help="no consumer groups")
+    add(
+        "--settings",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="give topics the settings that were backed up (default)",
+    )
+    add("--acls", action="store_true", help="ACLs and quotas as well")
+    add("--append", action="store_true", help="also to topics that have records")
+    add("--dry-run", action="store_true", help="check and tell, write nothing")
+    add("--restore-id", metavar="ID", help="default: by store, snapshot, target, topics and times")
+    add("--skip-verify", action="store_true", help="don't read the objects' digests before the first write")
+    add("--release-retention", action="store_true", help="let retention delete what is too old")
+    add(
+        "--mirror",
+        metavar="NAME=HOST:PORT,...",
+        type=_mirror,
+        action="append",
+        default=[],
+        help="a MirrorMaker flow that reads the target and stands still, and where it arrives: move it, too",
+    )
+    add(
+        "--mirror-config",
+        metavar="FILE",
+        help="client properties for where mirrors arrive; default: the same",
+    )
+    add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to write")
+    report.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        # Here, so that a host without them can run the other verbs and show this one's help.
+        from aqueduct.backup.selection import Groups, compiled
+        from aqueduct.batches.cut import Window
+        from aqueduct.io.restore.mirrors import Mirror
+        from aqueduct.restore import findings
+        from aqueduct.restore.request import Request, parse_id, parse_instance, parse_names
+        from spark_apps import restore
+        from spark_apps.runner import Workers
+    except ModuleNotFoundError as error:
+        raise Refused(f"This host has no Python package {error.name}: install aqueduct[spark].") from None
+
+    started = datetime.now(UTC)
+    window = {name: value for name in ("from_time", "to_time") if (value := getattr(args, name)) is not None}
+    if len(window) == 2 and args.from_time > args.to_time:
+        raise Refused("--from-time is later than --to-time: nothing is between them.")
+    order = restore.Order(
+        end=End("target", args.bootstrap_servers, client_config.load(args.client_config)),
+        store=args.store,
+        request=Request(
+            names=parse_names(args.topics) if args.topics is not None else (),
+            instance=parse_instance(args.instance),
+            window=Window(**window),
+        ),
+        snapshot=args.snapshot,
+        restore_id=parse_id(args.restore_id) if args.restore_id is not None else None,
+        groups=None if args.no_groups else Groups(compiled(args.groups_pattern, "--groups-pattern")),
+        settings=args.settings,
+        acls=args.acls,
+        append=args.append,
+        dry_run=args.dry_run,
+        skip_verify=args.skip_verify,
+        release_retention=args.release_retention,
+        mirrors=tuple(
+            Mirror(name, End("lake", servers, client_config.load(args.mirror_config or args.client_config)))
+            for name, servers in args.mirror
+        ),
+    )
+    with Workers("aqueduct restore", args.master) as workers:
+        outcome = restore.main(order, workers)
+    code = findings.exit_code(outcome)
+    print(findings.text(outcome))
+    if args.report:
+        report.write(args.report, "restore", code, started, findings.report(outcome))
+    return code
+
+
+def _mirror(text: str) -> tuple[str, str]:
+    name, equals, servers = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is no mirror; write NAME=HOST:PORT,HOST:PORT")
+    return name, selection.servers(servers)

@@ -1,0 +1,1 @@
+"""What a restore asks of a store and a cluster, and does there."""

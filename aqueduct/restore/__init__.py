@@ -1,0 +1,1 @@
+"""What a restore is, apart from doing it: which records go where, and with which settings."""

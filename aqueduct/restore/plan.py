@@ -1,0 +1,106 @@
+"""Which stored records go to which partition, and how the work is shared out."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
+
+from aqueduct.batches.cut import Window
+from aqueduct.restore.request import Request
+from aqueduct.store.manifest import Gap, Instance, Place, Segment, Topic
+from aqueduct.store.snapshots import Snapshot
+
+# Small partitions go together into one task and its transactions.
+SHARE_BYTES = 64 << 20
+SHARE_LANES = 500
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The records of one partition, from the store to the target."""
+
+    place: Place  # in the store
+    topic: str  # at the target
+    stop: int  # the snapshot's offsets end here
+    segments: tuple[Segment, ...]  # in order, those that may have records of the window
+    skipped: tuple[Segment, ...]  # those that have others only
+
+    @property
+    def target(self) -> tuple[str, int]:
+        return self.topic, self.place.partition
+
+    @property
+    def records(self) -> int:
+        """At most so many; a window may leave fewer."""
+        return sum(segment.records for segment in self.segments)
+
+    @property
+    def unpacked_bytes(self) -> int:
+        return sum(segment.unpacked_bytes for segment in self.segments)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.place.partition}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    snapshot: int
+    window: Window
+    topics: Mapping[str, tuple[Topic, Instance]]  # by the name at the target
+    lanes: tuple[Lane, ...]
+    gaps: tuple[Gap, ...]
+    skipped: tuple[str, ...]  # topics of the snapshot that have no such instance
+
+    def partitions(self, target: str) -> tuple[Lane, ...]:
+        return self._by_topic[target]
+
+    @cached_property
+    def _by_topic(self) -> dict[str, tuple[Lane, ...]]:
+        lanes = groupby(self.lanes, attrgetter("topic"))
+        return {target: tuple(of_topic) for target, of_topic in lanes}
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Name at the target by name in the snapshot."""
+        return {topic.name: target for target, (topic, _) in self.topics.items()}
+
+
+def plan(snapshot: Snapshot, request: Request) -> Plan:
+    """Refused where a topic or an instance is not there."""
+    topics = request.choose(snapshot.topics)
+    lanes: list[Lane] = []
+    gaps: list[Gap] = []
+    for target, (topic, instance) in topics.items():
+        positions = snapshot.manifest.positions[topic.name, instance.number]
+        for place in snapshot.places(topic.name, instance.number):
+            stop = positions[place.partition]
+            found: tuple[list[Segment], list[Segment]] = [], []
+            for segment in snapshot.segments.get(place, ()):
+                if segment.records:
+                    found[_outside(segment, request.window)].append(segment)
+            lanes.append(Lane(place, target, max(stop, 0), *map(tuple, found)))
+            gaps += snapshot.gaps.get(place, ())
+    asked = {old for old, _ in request.names} or snapshot.topics.keys()
+    skipped = sorted(asked - {topic.name for topic, _ in topics.values()})
+    return Plan(snapshot.manifest.number, request.window, topics, tuple(lanes), tuple(gaps), tuple(skipped))
+
+
+def _outside(segment: Segment, window: Window) -> bool:
+    newest, oldest = segment.max_time, segment.min_time
+    before = newest is not None and newest < window.from_time
+    return before or (oldest is not None and oldest > window.to_time)
+
+
+def shares(lanes: Iterable[Lane]) -> Iterator[tuple[Lane, ...]]:
+    """The same for the same plan: a share has a producer of its own, whose id goes by the share's number."""
+    share: list[Lane] = []
+    size = 0
+    for lane in lanes:
+        if share and (size + lane.unpacked_bytes > SHARE_BYTES or len(share) == SHARE_LANES):
+            yield tuple(share)
+            share, size = [], 0
+        share.append(lane)
+        size += lane.unpacked_bytes
+    if share:
+        yield tuple(share)

@@ -1,0 +1,87 @@
+"""How far a restore has come, as Kafka keeps it: offsets of two groups, with JSON as their metadata.
+
+`aqueduct-restore-<id>` has of each partition of the target the next offset of the store to be restored,
+committed in the transactions that write the records. `aqueduct-restore-<id>.plan` has of each topic, at its
+partition 0, what a run that goes on must know. Kafka forgets both when a topic is deleted, so that it can be
+restored again, and offsets.retention.minutes (7 days) after the last commit.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from aqueduct.errors import Refused
+from aqueduct.store import strict_json
+
+GROUP = "aqueduct-restore-"
+PLAN = ".plan"
+METADATA_BYTES = 4096  # Kafka's default of offset.metadata.max.bytes
+
+State = TypeVar("State")
+
+
+def group(restore_id: str) -> str:
+    return GROUP + restore_id
+
+
+def plan_group(restore_id: str) -> str:
+    return GROUP + restore_id + PLAN
+
+
+def waiting_group(restore_id: str, name: str) -> str:
+    """Has the new offsets of a group that had members, until it has none."""
+    return f"{GROUP}{restore_id}.group.{name}"
+
+
+def id_of_plan_group(name: str) -> str | None:
+    """None: it is none."""
+    return name[len(GROUP) : -len(PLAN)] if name.startswith(GROUP) and name.endswith(PLAN) else None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What of one partition is restored."""
+
+    topic_id: str  # the target's: another topic by that name has none of it
+    start: int  # where the target's log ended before
+    records: int  # written so far
+    bytes: int
+    producers: tuple[int, ...]  # the ids that they have in their batches
+    oldest: int | None = None  # the least of what the batches tell as their records' greatest time
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """What must not be forgotten while a topic is being restored."""
+
+    topic_id: str
+    snapshot: int
+    request: str  # its digest
+    back: Mapping[str, str | None]  # settings as they shall be; None: the cluster's
+    holds: Mapping[str, str]  # the values that then hold of those that retention depends on
+    groups: bool = False  # are set
+    settings: bool = False  # are set back
+    held: Mapping[str, str | None] = field(default_factory=dict)  # of `back`, not set back
+
+    @property
+    def done(self) -> bool:
+        return self.groups and self.settings
+
+
+def dumps(state: Progress | TopicState, what: str) -> str:
+    """Refused where Kafka would not keep that much."""
+    text = strict_json.dumps(state).decode()
+    if len(text.encode()) > METADATA_BYTES:
+        raise Refused(
+            f"{what}: its settings take {len(text)} bytes to remember, and Kafka keeps {METADATA_BYTES}; "
+            "restore it with --no-settings."
+        )
+    return text
+
+
+def loads(kind: type[State], metadata: str) -> State | None:
+    """None: it is none, or one of another version."""
+    try:
+        return strict_json.loads(kind, metadata.encode())
+    except strict_json.Unreadable:
+        return None

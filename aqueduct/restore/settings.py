@@ -1,0 +1,63 @@
+"""A topic's settings while it is restored, and after."""
+
+from collections.abc import Iterable, Mapping
+
+from aqueduct.topics import Overrides
+
+UNLIMITED = str((1 << 63) - 1)  # milliseconds
+RETENTION = "retention.ms", "retention.bytes"
+MIN_IN_SYNC = "min.insync.replicas"
+POLICY = "cleanup.policy"
+
+# Those of a cluster's brokers, not of the topic: the throttle of a reassignment names brokers.
+_NOT_OF_THE_TOPIC = {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
+
+# Keeps what was written, as it was written, however old or new it is. LogAppendTime would replace the times.
+_WHILE_RESTORING = {
+    POLICY: "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "compression.type": "producer",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": UNLIMITED,
+    "message.timestamp.after.max.ms": UNLIMITED,
+    "message.timestamp.difference.max.ms": UNLIMITED,  # before 4.0
+}
+
+
+def of_backup(settings: Mapping[str, str], replication_factor: int) -> dict[str, str]:
+    """What a topic gets of the settings that were backed up."""
+    kept = {key: value for key, value in settings.items() if key not in _NOT_OF_THE_TOPIC}
+    if MIN_IN_SYNC in kept:
+        kept[MIN_IN_SYNC] = str(min(int(kept[MIN_IN_SYNC]), replication_factor))
+    return kept
+
+
+def while_restoring(holding: Mapping[str, str], replication_factor: int) -> dict[str, str]:
+    """What is set meanwhile; `holding`: all that hold of the topic, as the broker knows them."""
+    found = [key for key, value in _WHILE_RESTORING.items() if holding.get(key, value) != value]
+    if int(holding[MIN_IN_SYNC]) > replication_factor:
+        found.append(MIN_IN_SYNC)
+    return meanwhile(found, replication_factor)
+
+
+def meanwhile(back: Iterable[str], replication_factor: int) -> dict[str, str]:
+    """The values of those settings that are to be set back."""
+    values = {**_WHILE_RESTORING, MIN_IN_SYNC: str(replication_factor)}
+    return {key: values[key] for key in back}
+
+
+def to_hold(
+    back: Overrides, holds: Mapping[str, str], *, oldest: int | None, size: int, now: int
+) -> set[str]:
+    """Of the settings to be set back those by which records would be deleted at once.
+
+    `holds`: the values that will then hold. `oldest`: the time of the oldest records, milliseconds; `size`:
+    the bytes of the largest partition.
+    """
+    if "delete" not in holds[POLICY].split(","):
+        return set()
+    milliseconds, most = (int(holds[key]) for key in RETENTION)
+    old = oldest is not None and 0 <= milliseconds < now - oldest
+    large = 0 <= most < size
+    return {key for key, held in zip(RETENTION, (old, large), strict=True) if held and key in back}
