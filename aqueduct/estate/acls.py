@@ -1,10 +1,11 @@
-"""What flows need at their two ends, as entries of `kafka_acls`. Everything else is denied.
+"""What flows and backups need, as entries of `kafka_acls`. Everything else is denied.
 
 Derived from Kafka 4.3.1: names from connect-mirror and connect-runtime, transactions from KIP-618,
 synchronised groups from KIP-545, and what brokers ask for each request: CreateTopics create, CreatePartitions
 alter, IncrementalAlterConfigs alter_configs of the topic; ListGroups shows the groups that one may describe,
 OffsetFetch describe, OffsetCommit read of the group and of the topic; FindCoordinator describe and
-InitProducerId write of the transactional id. Nothing needs the cluster itself.
+InitProducerId write of the transactional id; DescribeAcls describe and DescribeClientQuotas describe_configs
+of the cluster, which nothing else needs.
 """
 
 import re
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from aqueduct.backup.selection import POSITION_GROUP
 from aqueduct.estate.model import Flow, principal
 from aqueduct.estate.patterns import LEGAL_NAME
 
@@ -21,7 +23,7 @@ class Acl:
     """One allowance; fields and values are those of `kafka_acls`."""
 
     principal: str
-    resource: str  # topic, group, transactional_id
+    resource: str  # topic, group, transactional_id, cluster
     name: str  # `*` with literal: every one
     pattern: str  # literal, prefixed
     operations: tuple[str, ...]
@@ -48,6 +50,18 @@ def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[Acl, ...]:
             key = (acl.principal, acl.resource, acl.name, acl.pattern)
             needed.setdefault(key, set()).update(acl.operations)
     return tuple(Acl(*key, tuple(sorted(operations))) for key, operations in sorted(needed.items()))
+
+
+def backup_acls(site: str) -> tuple[Acl, ...]:
+    """What the backup of a site's cluster needs: to read all of it, and to commit offsets of its own group,
+    by which Kafka's tools tell how far it has come."""
+    backup = principal("backup", site)
+    return (
+        *_allow(backup, "cluster", [Resource("kafka-cluster", "literal")], "describe describe_configs"),
+        *_allow(backup, "group", [EVERY], "describe"),
+        *_allow(backup, "group", [Resource(POSITION_GROUP, "prefixed")], "read"),
+        *_allow(backup, "topic", [EVERY], "describe describe_configs read"),
+    )
 
 
 def source_acls(flow: Flow) -> list[Acl]:

@@ -85,6 +85,15 @@ class Flow:
 
 
 @dataclass(frozen=True)
+class Mirror:
+    """A flow's MirrorMaker (mirror_maker@<flow>) on one host of the site where its records arrive."""
+
+    host: str
+    flow: str
+    target: str
+
+
+@dataclass(frozen=True)
 class Site:
     name: str
     hosts: tuple[str, ...]
@@ -114,8 +123,10 @@ def site_names(groups: Groups) -> list[str]:
 
 
 def principal(service: str, site: str) -> str:
-    """The CN of a service's certificate, and so its principal: a service of a site, never a host."""
-    return "kafka" if service == "kafka" else f"{service.removesuffix('_maker')}-{site}"
+    """The CN of a service's certificate, and so its principal: a service (of a site), never a host."""
+    if service in ("kafka", "object_store"):
+        return service.replace("_", "-")
+    return f"{service.removesuffix('_maker')}-{site}"
 
 
 def members(groups: Groups, site: str, service: str) -> list[str]:
@@ -161,3 +172,13 @@ def read_flows(groups: Groups, hostvars: HostVars, site: str) -> tuple[Flow, ...
 
 def read_all_flows(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
     return tuple(flow for site in site_names(groups) for flow in read_flows(groups, hostvars, site))
+
+
+def read_mirrors(groups: Groups, hostvars: HostVars, source: str) -> tuple[Mirror, ...]:
+    """The mirrors that read a site."""
+    return tuple(
+        Mirror(host, flow.name, flow.target)
+        for flow in read_all_flows(groups, hostvars)
+        if flow.source == source
+        for host in members(groups, flow.target, "mirror_maker")
+    )

@@ -51,10 +51,24 @@ def flows(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Jso
 
 def flow_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
     """`groups | flow_acls(hostvars, site)`: what flows need at a site, as entries of `kafka_acls`."""
-    return [
-        {**asdict(acl), "operations": list(acl.operations)}
-        for acl in acls.flow_acls(site, model.read_all_flows(groups, hostvars))
-    ]
+    return [_acl(acl) for acl in acls.flow_acls(site, model.read_all_flows(groups, hostvars))]
+
+
+def backup_acls(groups: model.Groups, site: str) -> list[Json]:
+    """`groups | backup_acls(site)`: the same for the backup of a site, if it has one."""
+    return [_acl(acl) for acl in acls.backup_acls(site)] if model.members(groups, site, "backup") else []
+
+
+def readers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | readers(hostvars, site)`: who mirrors a site, as `aqueduct.estate.model.Mirror`."""
+    return [asdict(mirror) for mirror in model.read_mirrors(groups, hostvars, site)]
+
+
+def mirror_options(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[str]:
+    """`groups | mirror_options(hostvars, site)`: what `aqueduct restore` is told of who mirrors a site."""
+    mirrors = model.read_mirrors(groups, hostvars, site)
+    flows = sorted({(mirror.flow, mirror.target) for mirror in mirrors})
+    return [f"--mirror={flow}={bootstrap_servers(groups, hostvars, target)}" for flow, target in flows]
 
 
 def _site(groups: model.Groups, hostvars: model.HostVars, site: str) -> model.Site:
@@ -63,6 +77,10 @@ def _site(groups: model.Groups, hostvars: model.HostVars, site: str) -> model.Si
 
 def _node(node: model.Node) -> Json:
     return {**asdict(node), "address": node.address, "controller_address": node.controller_address}
+
+
+def _acl(acl: acls.Acl) -> Json:
+    return {**asdict(acl), "operations": list(acl.operations)}
 
 
 def _flow(flow: model.Flow) -> Json:
@@ -83,5 +101,6 @@ def _in_ansible(function: Callable[..., Any]) -> Callable[..., Any]:
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        every = (site_name, brokers, controllers, bootstrap_servers, flows, flow_acls)
+        every = (site_name, brokers, controllers, bootstrap_servers, flows, flow_acls, backup_acls, readers)
+        every += (mirror_options,)
         return {function.__name__: _in_ansible(function) for function in every}

@@ -1,7 +1,8 @@
 """The documentation is true: generated pages are new, links lead somewhere, examples do what they show.
 
 ```console blocks are run, all of a page in one copy of the repository, and print what they show. Three
-dots in a line are any number of lines. One that needs more is marked: `<!-- in the lab -->` stands before it.
+dots in a line are any number of lines, and within a line any text. One that needs more is marked:
+`<!-- in the lab -->` stands before it, or `<!-- with a broker -->`, which has a topic of flights.
 """
 
 import os
@@ -10,10 +11,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_broker import Broker
 
+from demo.flights import flights
 from docs.generate import pages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,23 +61,25 @@ def test_a_dead_link_is_found(text: str, expected: list[str]) -> None:
 
 
 EXAMPLE = re.compile(
-    r"^(?P<lab><!-- in the lab -->\n)?```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
+    r"^(?:<!-- (?P<needs>in the lab|with a broker) -->\n)?```console\n(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
 )
 
 
-def examples(text: str) -> Iterator[tuple[str, str]]:
-    """Each command of the examples that need no lab, and its output."""
+def examples(text: str, needs: str | None = None) -> Iterator[tuple[str, str]]:
+    """Each command of the examples that need that, and its output."""
     for example in EXAMPLE.finditer(text):
         for part in re.split(r"^\$ ", example["text"], flags=re.MULTILINE)[1:]:
             lines = re.match(r"(?:.*\\\n)*.*\n", part)
             assert lines
-            if not example["lab"]:
+            if example["needs"] == needs:
                 yield lines[0], part[lines.end() :]
 
 
 def as_shown(shown: str, printed: str) -> bool:
     lines = (
-        r"(.*\n)*" if line.strip() == "..." else re.escape(line) for line in shown.splitlines(keepends=True)
+        r"(.*\n)*" if line.strip() == "..." else re.escape(line).replace(r"\.\.\.", ".*")
+        for line in shown.splitlines(keepends=True)
     )
     return re.fullmatch("".join(lines), printed) is not None
 
@@ -108,6 +116,41 @@ def test_examples_do_what_they_show(page: Path, tree: Path) -> None:
         assert as_shown(shown, printed), f"$ {command}{printed}"
 
 
+STORE = "/tmp/backups"  # noqa: S108 (of the examples; the test has another)
+
+
+def test_examples_with_a_broker_do_what_they_show(brokers: list[Broker], tree: Path, tmp_path: Path) -> None:
+    here = {"localhost:9092": brokers[1].plaintext, STORE: str(tmp_path / "backups")}
+    fill(brokers[1].plaintext)
+    found = list(examples((ROOT / "README.md").read_text(), "with a broker"))
+    assert len(found) > 4
+    for command, shown in found:
+        for name, real in here.items():
+            command = command.replace(name, real)
+        printed = run(command, tree)
+        for name, real in here.items():
+            printed = printed.replace(real, name)
+        assert as_shown(shown, printed), f"$ {command}{printed}"
+
+
+def fill(servers: str) -> None:
+    """1,000 flights, and a group that has read some of them."""
+    admin = AdminClient({"bootstrap.servers": servers})  # one that is collected drops its requests
+    admin.create_topics([NewTopic("flights", 2, 1)])["flights"].result()
+    producer = Producer({"bootstrap.servers": servers})
+    for number, flight in enumerate(islice(flights("EWR"), 1_000)):
+        producer.produce(
+            *("flights", flight.value, flight.key, number % 2),
+            timestamp=flight.timestamp,
+            headers=list(flight.headers),
+        )
+    assert producer.flush(30) == 0
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "readers"})
+    positions = [TopicPartition("flights", 0, 300), TopicPartition("flights", 1, 500)]
+    consumer.commit(offsets=positions, asynchronous=False)
+    consumer.close()
+
+
 def test_the_readme_has_examples_that_are_run() -> None:
     assert len(list(examples((ROOT / "README.md").read_text()))) > 2
 
@@ -121,6 +164,8 @@ def test_the_readme_has_examples_that_are_run() -> None:
         ("one\ntwo\n", False),
         ("one\n...\nfour\n...\n", False),
         ("o.e\n...\n", False),
+        ("o...\nt...o\nthree\n", True),
+        ("o...\nt...x\nthree\n", False),
     ],
 )
 def test_an_example_that_shows_something_else_is_found(shown: str, is_right: bool) -> None:
@@ -132,6 +177,7 @@ def test_only_examples_that_say_so_are_left_out() -> None:
         "```console\n$ ls \\\n  -1\none\n$ true\n```\n\n<!-- in the lab -->\n```console\n$ docker ps\n```\n"
     )
     assert list(examples(text)) == [("ls \\\n  -1\n", "one\n"), ("true\n", "")]
+    assert list(examples(text, "in the lab")) == [("docker ps\n", "")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.estate.acls import Acl, flow_acls, resource
+from aqueduct.estate.acls import Acl, backup_acls, flow_acls, resource
 from aqueduct.estate.model import Flow
 
 FLIGHTS = Flow(source="pro1", target="lake", topics=("flights",))
@@ -108,6 +108,21 @@ def test_reconcile_reads_both_ends_and_nothing_else() -> None:
             ("topic", topic, "literal", "read"),
             ("topic", topic, "literal", "describe"),
         }
+
+
+def test_a_backup_reads_everything_and_may_change_nothing() -> None:
+    acls = backup_acls("pro1")
+    assert {acl.principal for acl in acls} == {"backup-pro1"}
+    assert rights(acls, "backup-pro1") == {
+        ("topic", "*", "literal", "read"),
+        ("topic", "*", "literal", "describe"),
+        ("topic", "*", "literal", "describe_configs"),
+        ("group", "*", "literal", "describe"),
+        # Kafka asks for read where offsets are committed: only those that tell its progress.
+        ("group", "aqueduct-backup-", "prefixed", "read"),
+        ("cluster", "kafka-cluster", "literal", "describe"),
+        ("cluster", "kafka-cluster", "literal", "describe_configs"),
+    }
 
 
 def test_a_site_that_is_neither_end_gives_nothing() -> None:

@@ -34,8 +34,7 @@ def test_a_file_of_variables_without_a_group_is_named() -> None:
     files = {"all": "group_vars/all", "site_pro1": "group_vars/site_pro1.yml", "site_pro11": "b.yml"}
     found = check_group_files(replace(inventory({"h": {}}, site_pro1=["h"]), group_files=files))
     assert [str(finding) for finding in found] == [
-        "b.yml: site_pro11: there is no group site_pro11, so nothing reads this file; "
-        "did you mean site_pro1?"
+        "b.yml: site_pro11: there is no group site_pro11, so nothing reads this file; did you mean site_pro1?"
     ]
 
 

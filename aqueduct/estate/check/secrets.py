@@ -6,7 +6,7 @@ from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.model import principal
 
-WITH_CERTIFICATE = ("kafka", "mirror_maker", "object_store", "reconcile")
+WITH_CERTIFICATE = ("backup", "kafka", "mirror_maker", "object_store", "reconcile")
 
 
 def check_certificates(

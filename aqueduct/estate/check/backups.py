@@ -1,0 +1,76 @@
+"""A site's backup: has it something to read, and a place where it may write?"""
+
+import re
+from collections.abc import Iterator
+
+from aqueduct.errors import Refused
+from aqueduct.estate.check.inventory import Finding, Inventory, some
+from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.model import principal
+from aqueduct.store import url
+
+PATTERNS = ("backup_topics_pattern", "backup_exclude_topics_pattern", "backup_groups_pattern")
+
+
+def check_backup(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    hosts = inventory.members(site, "backup")
+    if not hosts:
+        return
+    if len(hosts) > 1:
+        sentence = f"{some(hosts)} would back up site {site} at once, and one of them in vain; leave one."
+        yield Finding(inventory.declared(hosts[1]), "backup", sentence)
+    if not inventory.members(site, "kafka"):
+        sentence = f"site {site} has no Kafka that could be backed up; take {some(hosts)} out of backup."
+        yield Finding(inventory.declared(hosts[0]), "backup", sentence)
+    host = hosts[0]
+    if sound.value(host, "backup_topics") and sound.value(host, "backup_topics_pattern"):
+        sentence = "topics are named and told by a pattern; take one of the two out."
+        yield inventory.finding(host, "backup_topics_pattern", sentence)
+    for variable in PATTERNS:
+        try:
+            re.compile(sound.value(host, variable) or "")
+        except re.error as error:
+            sentence = f"{sound.value(host, variable)} does not compile: {error}; mend it."
+            yield inventory.finding(host, variable, sentence)
+    yield from _check_store(inventory, sound, site, host)
+
+
+def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
+    """Two clusters in one store would take turns to be the one whose topics were made anew."""
+    first_at: dict[str, str] = {}
+    for site in inventory.sites:
+        for host in inventory.members(site, "backup"):
+            given = sound.value(host, "backup_store_url")
+            first = first_at.setdefault(given, site) if given else site
+            if first != site:
+                sentence = f"site {first} has its backups in {given}; give site {site} another prefix."
+                yield inventory.finding(host, "backup_store_url", sentence)
+
+
+def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:
+    stores = inventory.groups.get("object_store", ())
+    own = sound.value(host, "backup_object_store")
+    server = next(iter(stores), "") if own is None else own
+    given = sound.value(host, "backup_store_url")
+    try:
+        location = url.parse(given or f"s3://backup/{site}")
+    except Refused as error:
+        yield inventory.finding(host, "backup_store_url", str(error))
+        return
+    if server and server not in stores:
+        sentence = f"{server} is not in the group object_store; name one of its hosts."
+        yield inventory.finding(host, "backup_object_store", sentence)
+    elif not server and given is None:
+        sentence = (
+            f"site {site} has no place to back up to; set it, or put a host into the group object_store."
+        )
+        yield Finding(inventory.declared(host), "backup_store_url", sentence)
+    elif server and location.scheme == "s3":
+        user, buckets = principal("backup", site), sound.value(server, "object_store_buckets") or ()
+        writers = {bucket["name"]: bucket.get("write", ()) for bucket in buckets}
+        if user not in writers.get(location.bucket, ()):
+            sentence = (
+                f"{user} may not write bucket {location.bucket} of {server}; name it there under write, "
+                'or set backup_object_store to "" if the backup goes elsewhere.'
+            )
+            yield inventory.finding(server, "object_store_buckets", sentence)

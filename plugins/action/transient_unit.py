@@ -1,0 +1,101 @@
+"""Runs a command on a host as a transient systemd unit, and shows what it says while it runs.
+
+Arguments: `name` of the unit; `argv`; `properties` of it, as a unit file has them; `poll_seconds`.
+Fails where the unit runs already, and where the command ends with another exit code than 0 or 3.
+Returns `rc` and `lines`.
+
+The command is systemd's child: a connection that breaks ends nobody's work. What it said is in the host's
+journal.
+"""
+
+import time
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from aqueduct.errors import ExitCode
+
+LAST_LINES = 10
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        _, given = self.validate_argument_spec(
+            {
+                "name": {"type": "str", "required": True},
+                "argv": {"type": "list", "elements": "str", "required": True},
+                "properties": {"type": "dict", "default": {}},
+                "poll_seconds": {"type": "int", "default": 2},
+            }
+        )
+        if self._task.check_mode:
+            return {"changed": True, "skipped": True, "msg": "it is not run in check mode"}
+        self._variables, self._unit = task_vars or {}, f"{given['name']}.service"
+        state = self._state()
+        if state["ActiveState"] not in ("inactive", "failed"):
+            raise AnsibleActionFail(
+                f"{given['name']} runs on this host already: wait for it "
+                f"(journalctl --follow --unit {given['name']}) or end it (systemctl stop {given['name']})."
+            )
+        if state["ActiveState"] == "failed":
+            self._command("systemctl", "reset-failed", self._unit)
+        cursor = self._journal("--lines=1")[1]  # of a former run
+        properties = [f"--property={name}={value}" for name, value in given["properties"].items()]
+        argv = [argument.replace("$", "$$") for argument in given["argv"]]  # systemd would put variables in
+        self._command("systemd-run", "--quiet", f"--unit={self._unit}", *properties, "--", *argv)
+        lines: list[str] = []
+        running = True
+        while running:
+            time.sleep(given["poll_seconds"])
+            state = self._state()
+            running = state["ActiveState"] not in ("inactive", "failed")
+            if not running:
+                self._command("journalctl", "--sync")
+            after = [f"--after-cursor={cursor}"] if cursor else []
+            said, cursor = self._journal(*after, cursor=cursor)
+            for line in said:
+                Display().display(f"{self._variables['inventory_hostname']}: {line}")
+            lines += said
+        # One that failed stays known until it is started again; one that succeeded is gone.
+        code = int(state["ExecMainStatus"]) if state["ActiveState"] == "failed" else 0
+        result = {"changed": True, "rc": code, "lines": lines, "result": state["Result"]}
+        if state["Result"] not in ("success", "exit-code"):
+            result |= {"failed": True, "msg": f"{given['name']} did not end by itself: {state['Result']}."}
+        elif code not in (ExitCode.DONE, ExitCode.INCOMPLETE):
+            result |= {"failed": True, "msg": _reason(lines)}
+        return result
+
+    def _state(self) -> dict[str, str]:
+        wanted = "--property=ActiveState,ExecMainStatus,Result"
+        return dict(
+            line.split("=", 1) for line in self._command("systemctl", "show", wanted, self._unit).splitlines()
+        )
+
+    def _journal(self, *options: str, cursor: str = "") -> tuple[list[str], str]:
+        """What the command said, and the cursor after it; the one that was, where it said nothing.
+
+        A cursor is always one of the unit's own lines: after another, systemd 252 leaves out the first.
+        """
+        show = ("journalctl", "--quiet", "--no-pager", "--output=cat", "--show-cursor")
+        printed = self._command(*show, *options, f"_SYSTEMD_UNIT={self._unit}", codes=(0, 1))  # 1: no line
+        lines = printed.splitlines()
+        return (lines[:-1], lines[-1].removeprefix("-- cursor: ")) if lines else ([], cursor)
+
+    def _command(self, *argv: str, codes: Collection[int] = (0,)) -> str:
+        done = self._execute_module(
+            module_name="ansible.builtin.command",
+            module_args={"argv": list(argv)},
+            task_vars=self._variables,
+        )
+        if done.get("rc") not in codes:
+            raise AnsibleActionFail(str(done.get("stderr") or done.get("msg")))
+        return str(done["stdout"])
+
+
+def _reason(lines: Sequence[str]) -> str | list[str]:
+    """The sentence that the command ends with, or else the last that it said."""
+    sentences = [line.removeprefix("aqueduct: ") for line in lines if line.startswith("aqueduct: ")]
+    return sentences[-1] if sentences else list(lines[-LAST_LINES:]) or "it failed without a word."
