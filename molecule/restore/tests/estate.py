@@ -1,0 +1,203 @@
+"""The scenario's site: what is written to it, and our command line against it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+from lab import Lab, Record, wait_until
+
+from demo.flights import flights
+
+SITE, LAKE, STORE = "pro1-kafka-1", "lake-kafka-1", "lake-store-1"
+FLIGHTS = 20_000
+LONGEST = "n" * 249  # characters, which is Kafka's limit
+
+EDGE, COMPACTED, TRANSACTIONS, OPEN, BY_BROKER = (
+    "edge.cases_of-all",
+    "compacted",
+    "transactions",
+    "open",
+    "by-broker",
+)
+
+
+@dataclass(frozen=True)
+class Estate:
+    lab: Lab
+
+    # Writing
+
+    def make(self, topic: str, partitions: int = 1, **config: str) -> None:
+        settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
+        admin = self.lab.admin(SITE)
+        admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result()
+        wait_until(f"topic {topic}", lambda: topic in admin.list_topics().topics, 30)
+
+    def write(self, topic: str, records: Iterable[Record], partition: int = -1) -> None:
+        producer = self.lab.producer(SITE, "admin")
+        failures: list[str] = []
+        for record in records:
+            producer.produce(
+                topic,
+                record.value,
+                record.key,
+                partition,
+                timestamp=record.timestamp,
+                headers=list(record.headers),
+                on_delivery=lambda error, _: failures.append(str(error)) if error else None,
+            )
+            producer.poll(0)
+        assert producer.flush(120) == 0
+        assert failures == []
+
+    def write_numbers(self, topic: str, count: int, partitions: int = 1) -> None:
+        for partition in range(partitions):
+            self.write(topic, (number(each) for each in range(count)), partition)
+
+    def fill(self) -> Producer:
+        """Every kind of record, topic and transaction; the producer has a transaction open."""
+        origin = (Record(each.key, each.value, each.headers, each.timestamp) for each in flights("EWR"))
+        self.write("flights", islice(origin, FLIGHTS))
+        self.make(EDGE, 2)
+        self.write(EDGE, KINDS, partition=0)
+        self.make(LONGEST, 3)
+        self.write(LONGEST, KINDS, partition=1)
+        self.make(BY_BROKER, message_timestamp_type="LogAppendTime", retention_ms="86400000")
+        self.write(BY_BROKER, KINDS, partition=0)
+        self._fill_compacted()
+        self.make(TRANSACTIONS)
+        self.make(OPEN)
+        for number_, end in enumerate(("commit", "abort") * 5):
+            self._transaction(TRANSACTIONS, end, number_)
+        self.write_numbers(OPEN, 10)
+        return self._transaction(OPEN, "open", 0)
+
+    def _transaction(self, topic: str, end: str, number_: int) -> Producer:
+        settings = self.lab.client(SITE) | {
+            "transactional.id": f"{topic}-{number_}",
+            "transaction.timeout.ms": 600_000,
+        }
+        producer = Producer(settings)
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for each in range(7):
+            producer.produce(
+                topic, b"%s %d.%d" % (end.encode(), number_, each), partition=0, timestamp=1_000 + each
+            )
+        producer.flush(30)
+        if end == "commit":
+            producer.commit_transaction(30)
+        elif end == "abort":
+            producer.abort_transaction(30)
+        return producer
+
+    def _fill_compacted(self) -> None:
+        """Of many records few keys stay: the cleaner leaves holes inside batches."""
+        self.make(
+            COMPACTED,
+            cleanup_policy="compact",
+            segment_ms="100",
+            min_cleanable_dirty_ratio="0.001",
+            delete_retention_ms="600000",
+        )
+        self.write(
+            COMPACTED, (keyed(each, b"k%d" % (each if each % 5 == 0 else each % 3)) for each in range(500)), 0
+        )
+
+        def compacted() -> bool:
+            self.write(COMPACTED, [keyed(0, b"roll")], 0)  # only a closed segment is cleaned
+            return len(self.lab.read(SITE, COMPACTED)[0]) < 400
+
+        wait_until("holes in the compacted topic", compacted, 90)
+
+    # Groups
+
+    def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
+        consumer = Consumer(self.lab.client(SITE) | {"group.id": group, "enable.auto.commit": False})
+        consumer.commit(
+            offsets=[TopicPartition(topic, partition, offset, metadata=metadata)], asynchronous=False
+        )
+        consumer.close()
+
+    def committed(self, group: str, topic: str, partition: int = 0) -> TopicPartition:
+        consumer = Consumer(self.lab.client(SITE) | {"group.id": group, "enable.auto.commit": False})
+        try:
+            [found] = consumer.committed([TopicPartition(topic, partition)], timeout=30)
+            return found
+        finally:
+            consumer.close()
+
+    def next_record(self, group: str, topic: str, partition: int = 0) -> Record | None:
+        """The first record that a reader of the group gets; None at the log's end."""
+        offset = self.committed(group, topic, partition).offset
+        assert offset >= 0, f"{group} has no position in {topic}-{partition}"
+        records = self.lab.read_offsets(SITE, topic)[partition]
+        return next((record for at, record in records if at >= offset), None)
+
+    # Our command line, from this machine
+
+    def environment(self, user: str = "scenario") -> dict[str, str]:
+        secret = (self.lab.pki / "passwords" / f"object-store.{user}").read_text().strip()
+        return {
+            **{name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")},
+            "AWS_ACCESS_KEY_ID": user,
+            "AWS_SECRET_ACCESS_KEY": secret,
+            "AWS_ENDPOINT_URL": f"https://{self.lab.address(STORE)}",
+            "AWS_REGION": "us-east-1",
+            "AWS_CA_BUNDLE": str(self.lab.pki / "ca/ca.pem"),
+        }
+
+    def start(self, verb: str, *arguments: str) -> subprocess.Popen[str]:
+        cluster: tuple[str, ...] = ()
+        if verb in ("backup", "restore"):
+            properties = str(self.lab.pki / "clients/admin.properties")
+            cluster = ("--bootstrap-servers", self.lab.address(SITE), "--client-config", properties)
+        return subprocess.Popen(
+            [sys.executable, "-m", "aqueduct.cli", verb, *cluster, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.environment(),
+            cwd=Path(self.lab.inventory).parents[2],
+        )
+
+    def aqueduct(self, verb: str, *arguments: str, seconds: int = 240) -> tuple[int, str]:
+        """Its exit code, and what it said."""
+        process = self.start(verb, *arguments)
+        said, _ = process.communicate(timeout=seconds)
+        return process.returncode, said
+
+    def objects(self, prefix: str) -> list[Path]:
+        """The files of the S3 server that hold a store's segments, as paths of its host."""
+        directory = self.lab.variables[STORE].get("object_store_data_directory", "/var/lib/object_store")
+        found = self.lab.run(
+            STORE, "find", directory, "-path", f"*{prefix}/topics/*", "-name", "*.log*", "-type", "f"
+        )
+        return [Path(line) for line in sorted(found.stdout.splitlines())]
+
+
+def number(value: int) -> Record:
+    return Record(b"%d" % value, b"value %d" % value + b"." * 200, (), 1_000 + value)
+
+
+def keyed(value: int, key: bytes) -> Record:
+    return Record(key, b"%d" % value, (), 1_000 + value)
+
+
+# What others lose or change: see each kind's headers, nulls, empties, order and times.
+KINDS = [
+    Record(b"key", b"value", (("a", b"1"), ("a", b"2"), ("b", None), ("c", b"")), 5_000),
+    Record(None, b"no key", (), 1_000),
+    Record(b"", b"empty key", (), 9_000),
+    Record(b"tombstone", None, (("why", b"gone"),), 2_000),
+    Record(b"empty value", b"", (), 2_000),
+    Record(None, None, (), 3_000),
+    Record(b"\x00\xff", bytes(range(256)), (("", b"no name"), ("a", b"1")), 1_357_000_000_000),
+    Record(b"large", b"x" * 200_000, (), 4_000),
+]

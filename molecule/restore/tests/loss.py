@@ -1,0 +1,141 @@
+"""The site is lost, data and all, and comes back from the object store alone."""
+
+import subprocess
+from dataclasses import dataclass, field
+
+from estate import COMPACTED, EDGE, LAKE, LONGEST, SITE, TRANSACTIONS, Estate
+from lab import Record, wait_until
+
+Topic = dict[int, list[Record]]
+
+# group: topic, partition
+GROUPS = {
+    "at-the-beginning": (EDGE, 0),
+    "inside": (EDGE, 0),
+    "at-the-end": (EDGE, 0),
+    "of-an-empty-partition": (EDGE, 1),
+    "in-a-hole": (COMPACTED, 0),
+    "at-an-aborted-record": (TRANSACTIONS, 0),
+    "at-the-end-of-transactions": (TRANSACTIONS, 0),
+    "far-in-flights": ("flights", 2),
+    "of-the-longest-name": (LONGEST, 1),
+}
+
+
+@dataclass
+class Outcome:
+    """What was there before the loss, and after the restore."""
+
+    before: dict[str, Topic] = field(default_factory=dict)
+    after: dict[str, Topic] = field(default_factory=dict)
+    next_before: dict[str, Record | None] = field(default_factory=dict)
+    next_after: dict[str, Record | None] = field(default_factory=dict)
+    settings: dict[str, tuple[dict[str, str], dict[str, str]]] = field(default_factory=dict)
+    backup_said: str = ""
+    restore_said: str = ""
+
+
+def lose_and_restore(estate: Estate) -> Outcome:
+    lab, outcome = estate.lab, Outcome()
+    with_open_transaction = estate.fill()
+    commit_groups(estate)
+    in_step(estate)
+    grant(estate)
+    done = lab.play("backup")
+    assert done.returncode == 0, done.stdout
+    outcome.backup_said = done.stdout
+    topics = [name for name in lab.admin(SITE).list_topics().topics if not name.startswith("__")]
+    outcome.before = {topic: lab.read(SITE, topic) for topic in topics}
+    outcome.next_before = {group: estate.next_record(group, *place) for group, place in GROUPS.items()}
+    before = {topic: settings(estate, topic) for topic in topics}
+    del with_open_transaction
+
+    subprocess.run(
+        ["docker", "rm", "--force", "--volumes", lab.container(SITE)], check=True, capture_output=True
+    )
+    for playbook in ("lab_up", "site"):
+        made = lab.play(playbook)
+        assert made.returncode == 0, made.stdout
+    assert sum(map(len, lab.read(SITE, "flights").values())) == 0, "the lost site came back with its data"
+    done = lab.play("restore", site="pro1", acls=True)
+    assert done.returncode == 0, done.stdout
+    outcome.restore_said = done.stdout
+    outcome.after = {topic: lab.read(SITE, topic) for topic in topics}
+    outcome.next_after = {group: estate.next_record(group, *place) for group, place in GROUPS.items()}
+    outcome.settings = {topic: (before[topic], settings(estate, topic)) for topic in topics}
+    return outcome
+
+
+def commit_groups(estate: Estate) -> None:
+    lab = estate.lab
+    end = {topic: lab.admin(SITE) and last(estate, topic) for topic in (EDGE, TRANSACTIONS)}
+    compacted = [offset for offset, _ in lab.read_offsets(SITE, COMPACTED)[0]]
+    hole = next(at for at in range(compacted[0], compacted[-1]) if at not in compacted)
+    offsets = {
+        "at-the-beginning": 0,
+        "inside": 3,
+        "at-the-end": end[EDGE],
+        "of-an-empty-partition": 0,
+        "in-a-hole": hole,
+        "at-an-aborted-record": 9,  # seven committed, their marker, and one of the aborted
+        "at-the-end-of-transactions": end[TRANSACTIONS],
+        "far-in-flights": len(lab.read(SITE, "flights")[2]) - 10,
+        "of-the-longest-name": 5,
+    }
+    for group, (topic, partition) in GROUPS.items():
+        estate.commit(group, topic, offsets[group], partition, metadata=f"of {group}")
+
+
+def last(estate: Estate, topic: str) -> int:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(estate.lab.client(SITE) | {"group.id": "watermarks"})
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
+    finally:
+        consumer.close()
+
+
+def in_step(estate: Estate) -> None:
+    """The lake has what the site has."""
+    flights = estate.lab.read(SITE, "flights")
+    wait_until("flights in the lake", lambda: estate.lab.read(LAKE, "flights") == flights)
+
+
+def settings(estate: Estate, topic: str) -> dict[str, str]:
+    """What is set on the topic itself."""
+    from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
+
+    admin = estate.lab.admin(SITE)
+    [future] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return {name: entry.value for name, entry in future.result().items() if entry.source == own}
+
+
+def grant(estate: Estate) -> None:
+    """An ACL and a quota that no inventory knows."""
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    acl = AclBinding(
+        *(ResourceType.TOPIC, EDGE, ResourcePatternType.LITERAL, "User:app", "*"),
+        *(AclOperation.READ, AclPermissionType.ALLOW),
+    )
+    admin = estate.lab.admin(SITE)
+    [future] = admin.create_acls([acl]).values()
+    future.result()
+    quota(estate, "--alter", "--add-config", "producer_byte_rate=1234567")
+
+
+def quota(estate: Estate, *arguments: str) -> str:
+    """What Kafka's own tool says of a user's quota."""
+    properties = "/etc/aqueduct/kafka/tls/client.properties"
+    command = ["java", "-cp", "/opt/aqueduct/kafka-4.3.1/libs/*", "kafka.admin.ConfigCommand"]
+    cluster = ["--bootstrap-server", f"{SITE}:9092", "--command-config", properties]
+    entity = ["--entity-type", "users", "--entity-name", "app"]
+    return estate.lab.run(SITE, *command, *cluster, *entity, *arguments).stdout

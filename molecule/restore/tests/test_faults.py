@@ -1,0 +1,248 @@
+"""Backup and restore are killed, starved, lied to and doubled; what they say is true each time."""
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from estate import SITE, STORE, Estate
+from lab import wait_until
+
+pytestmark = pytest.mark.usefixtures("outcome")
+
+# One seed of each class of fault in CI; `script/scenario restore --all` runs them all.
+SEEDS = range(1, 6) if os.environ.get("AQUEDUCT_ALL_SEEDS") else range(1, 2)
+PARTITIONS, RECORDS = 6, 4_000
+KILLS = 3
+
+
+@pytest.fixture(scope="module")
+def topic(estate: Estate) -> str:
+    estate.make("numbers", PARTITIONS)
+    estate.write_numbers("numbers", RECORDS, PARTITIONS)
+    return "numbers"
+
+
+def url(name: str) -> str:
+    return f"s3://scratch/{name}"
+
+
+def backed_up(estate: Estate, topic: str, name: str) -> str:
+    code, said = estate.aqueduct("backup", "--store", url(name), "--topics", topic)
+    assert code == 0, said
+    return url(name)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_backup_that_is_killed_again_and_again(estate: Estate, topic: str, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    store = url(f"killed-{seed}")
+    for _ in range(KILLS):
+        pause = chance.uniform(0.5, 4)
+        process = estate.start("backup", "--store", store, "--topics", topic, "--rate-limit-bytes", "100000")
+        time.sleep(pause)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        print(f"seed {seed}: kill -9 of backup after {pause:.2f} s")
+    backed_up(estate, topic, f"killed-{seed}")
+    assert estate.aqueduct("verify", "--store", store)[0] == 0
+    target = f"killed-backup-{seed}"
+    code, said = estate.aqueduct("restore", "--store", store, "--topics", f"{topic}:{target}")
+    assert code == 0, said
+    assert estate.lab.read(SITE, target) == estate.lab.read(SITE, topic)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_restore_that_is_killed_again_and_again(estate: Estate, topic: str, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    store = backed_up(estate, topic, "for-killed-restores")
+    target = f"killed-restore-{seed}"
+    arguments = ("--store", store, "--topics", f"{topic}:{target}")
+    for _ in range(KILLS):
+        pause = chance.uniform(0.3, 2.5)
+        process = estate.start("restore", *arguments)
+        time.sleep(pause)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        print(f"seed {seed}: kill -9 of restore after {pause:.2f} s")
+    code, said = estate.aqueduct("restore", *arguments)
+    assert code == 0, said
+    assert estate.lab.read(SITE, target) == estate.lab.read(SITE, topic)
+    code, said = estate.aqueduct("restore", *arguments)  # it is done, and says so
+    assert code == 0, said
+    assert estate.lab.read(SITE, target) == estate.lab.read(SITE, topic)
+
+
+DAMAGES: dict[str, Callable[[Estate, Path], object]] = {
+    "flipped": lambda estate, path: estate.lab.run(
+        *(STORE, "python3", "-c"),
+        f"f = open({str(path)!r}, 'r+b'); f.seek(9); b = f.read(1); f.seek(9); f.write(bytes([b[0] ^ 1]))",
+    ),
+    "truncated": lambda estate, path: estate.lab.run(STORE, "truncate", "--size=-1", str(path)),
+    "missing": lambda estate, path: estate.lab.run(STORE, "rm", str(path)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_found_before_anything_is_written(estate: Estate, topic: str, damage: str) -> None:
+    store = backed_up(estate, topic, damage)
+    assert estate.aqueduct("verify", "--store", store)[0] == 0
+    path = estate.objects(damage)[random.Random(1).randrange(PARTITIONS)]  # noqa: S311
+    DAMAGES[damage](estate, path)
+    code, said = estate.aqueduct("verify", "--store", store)
+    assert (code, path.name in said) == (1, True), said
+    code, said = estate.aqueduct("restore", "--store", store, "--topics", f"{topic}:{damage}")
+    assert (code, path.name in said) == (1, True), said
+    assert damage not in estate.lab.admin(SITE).list_topics().topics
+
+
+def test_retention_that_outruns_the_reader_is_a_gap(estate: Estate, tmp_path: Path) -> None:
+    estate.make("outrun")
+    estate.write_numbers("outrun", 100)
+    store = backed_up(estate, "outrun", "outrun")
+    estate.write_numbers("outrun", 100)
+    [deleted] = estate.lab.admin(SITE).delete_records([TopicPartition("outrun", 0, 150)]).values()
+    deleted.result()
+    report = tmp_path / "report.json"
+    code, said = estate.aqueduct("backup", "--store", store, "--topics", "outrun", "--report", str(report))
+    assert code == 3, said
+    assert json.loads(report.read_text())["gaps"] == [
+        {"topic": "outrun", "partition": 0, "from": 100, "to": 150}
+    ]
+
+
+def test_the_object_store_dies_and_comes_back(estate: Estate, topic: str) -> None:
+    process = estate.start(
+        "backup", "--store", url("outage"), "--topics", topic, "--rate-limit-bytes", "300000"
+    )
+    wait_until("the first segment", lambda: estate.objects("outage"), 60)
+    estate.lab.kill(STORE, "object_store")
+    said, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, said
+    assert estate.aqueduct("verify", "--store", url("outage"))[0] == 0
+
+
+def test_of_two_backups_at_once_one_wins(estate: Estate, topic: str) -> None:
+    slow = estate.start("backup", "--store", url("two"), "--topics", topic, "--rate-limit-bytes", "300000")
+    wait_until("the first segment", lambda: estate.objects("two"), 60)
+    backed_up(estate, topic, "two")
+    said, _ = slow.communicate(timeout=120)
+    assert (slow.returncode, "Another run committed snapshot 1" in said) == (1, True), said
+    assert estate.aqueduct("verify", "--store", url("two"))[0] == 0
+
+
+def test_a_full_disk_is_a_sentence_and_breaks_nothing(estate: Estate, topic: str, tmp_path: Path) -> None:
+    full = "/dev/full-disk"
+    estate.lab.run(SITE, "sh", "-c", f"mkdir -p {full} && mount -t tmpfs -o size=512k tmpfs {full}")
+    command = [
+        "/opt/aqueduct/spark/bin/aqueduct",
+        "backup",
+        "--store",
+        f"file://{full}/store",
+        "--topics",
+        topic,
+    ]
+    cluster = [
+        "--bootstrap-servers",
+        f"{SITE}:9092",
+        "--client-config",
+        "/etc/aqueduct/kafka/tls/client.properties",
+    ]
+    done = estate.lab.run(SITE, *command, *cluster, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "No space left on device; make room." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (
+        estate.lab.run(SITE, "sh", "-c", f"ls {full}/store/snapshots 2>/dev/null", check=False).stdout == ""
+    )
+
+
+def test_a_point_in_time(estate: Estate, topic: str) -> None:
+    store = backed_up(estate, topic, "point")
+    window = ("--from-time", "1500", "--to-time", "1970-01-01T00:00:03Z")  # of times from 1,000 ms on
+    code, said = estate.aqueduct("restore", "--store", store, "--topics", f"{topic}:point", *window)
+    assert code == 0, said
+    whole = estate.lab.read(SITE, topic)
+    assert estate.lab.read(SITE, "point") == {
+        partition: [record for record in records if 1_500 <= record.timestamp <= 3_000]
+        for partition, records in whole.items()
+    }
+
+
+def test_one_complete_generation_exists_at_every_moment(estate: Estate) -> None:
+    estate.make("generations", cleanup_policy="compact")
+    estate.write_numbers("generations", 500)
+    store = url("generations")
+    arguments = (
+        "--store",
+        store,
+        "--topics",
+        "generations",
+        "--compacted-generation-hours",
+        "0",
+        "--every",
+        "1s",
+    )
+    process = estate.start("backup", *arguments)
+    try:
+        wait_until("a first snapshot", lambda: estate.aqueduct("snapshots", "--store", store)[0] == 0, 60)
+        seen: set[int] = set()
+        deadline = time.monotonic() + 60
+        while len(seen) < 4:
+            assert time.monotonic() < deadline, f"only generations {seen} were seen"
+            estate.write_numbers("generations", 50)
+            code, said = estate.aqueduct("snapshots", "--store", store, "--json")
+            assert code == 0, said
+            newest = json.loads(said)[-1]
+            [active] = [each["instance"] for each in newest["generations"] if each["state"] == "ACTIVATE"]
+            seen.add(active)
+            assert newest["records"] >= 500
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    code, said = estate.aqueduct("restore", "--store", store, "--topics", "generations:generations-again")
+    assert code == 0, said
+    whole = estate.lab.read(SITE, "generations")[0]
+    restored = estate.lab.read(SITE, "generations-again")[0]
+    assert restored == whole[: len(restored)]
+    assert len(restored) >= 500
+
+
+def test_a_live_group_is_named_and_the_rest_is_done(estate: Estate, topic: str) -> None:
+    from confluent_kafka import Consumer
+
+    estate.commit("live", topic, 100)
+    store = backed_up(estate, topic, "live")
+    consumer = Consumer(estate.lab.client(SITE) | {"group.id": "live", "auto.offset.reset": "latest"})
+    consumer.subscribe(["live-again", topic])
+    try:
+        wait_until("a member of the group", lambda: consumer.poll(1) is None and consumer.assignment(), 60)
+        code, said = estate.aqueduct("restore", "--store", store, "--topics", f"{topic}:live-again")
+        assert (code, "live" in said) == (3, True), said
+    finally:
+        consumer.close()
+    assert estate.lab.read(SITE, "live-again") == estate.lab.read(SITE, topic)
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "code", "sentence"),
+    [
+        ("backup", ["--store", "s3://scrach/x", "--topics", "numbers"], 2, "scrach"),
+        ("backup", ["--store", url("x"), "--topics", "nope"], 2, "nope"),
+        ("verify", ["--store", url("nowhere")], 2, "There is no backup in"),
+        ("restore", ["--store", url("point"), "--topics", "numbers:flights"], 2, "partitions"),
+        ("restore", ["--store", url("point"), "--topics", "numbers:killed-restore-1"], 2, "--append"),
+        ("restore", ["--store", url("point"), "--from-time", "yesterday"], 2, "yesterday"),
+        ("restore", ["--store", url("point"), "--snapshot", "99"], 2, "99"),
+    ],
+)
+def test_bad_input_is_refused(
+    estate: Estate, verb: str, arguments: list[str], code: int, sentence: str
+) -> None:
+    found, said = estate.aqueduct(verb, *arguments)
+    assert (found, sentence in said, "Traceback" in said) == (code, True, False), said

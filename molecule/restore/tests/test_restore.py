@@ -1,0 +1,89 @@
+"""Promise `restore`: from the store alone to a cluster where every consumer goes on."""
+
+import pytest
+from estate import BY_BROKER, COMPACTED, EDGE, KINDS, LAKE, LONGEST, OPEN, SITE, TRANSACTIONS, Estate, number
+from lab import wait_until
+from loss import GROUPS, Outcome, quota
+
+TOPICS = ["flights", EDGE, LONGEST, BY_BROKER, COMPACTED, TRANSACTIONS, OPEN]
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda name: name[:20])
+def test_every_record_is_there_as_it_was(outcome: Outcome, topic: str) -> None:
+    assert sum(map(len, outcome.before[topic].values())) > 0
+    assert outcome.after[topic] == outcome.before[topic]
+
+
+def test_the_comparison_looks_at_all_kinds_of_records(outcome: Outcome) -> None:
+    assert outcome.before[EDGE][0] == KINDS
+    assert [
+        record.value for record in outcome.before[TRANSACTIONS][0] if b"abort" in (record.value or b"")
+    ] == []
+    assert len(outcome.before[TRANSACTIONS][0]) == 35
+    assert len(outcome.before[OPEN][0]) == 10
+    assert len(outcome.before[COMPACTED][0]) < 400
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_goes_on_at_its_very_next_record(outcome: Outcome, group: str) -> None:
+    assert outcome.next_after[group] == outcome.next_before[group]
+
+
+def test_a_group_keeps_its_metadata(estate: Estate, outcome: Outcome) -> None:
+    assert outcome.next_after
+    assert estate.committed("inside", EDGE).metadata.rstrip("\0") == "of inside"
+
+
+def test_a_group_at_the_log_s_end_has_no_lag_and_gets_what_comes_next(
+    estate: Estate, outcome: Outcome
+) -> None:
+    for group in ("at-the-end", "at-the-end-of-transactions"):
+        assert outcome.next_after[group] is None
+        topic, partition = GROUPS[group]
+        estate.write(topic, [number(1)], partition)
+        assert estate.next_record(group, topic, partition) == number(1)
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda name: name[:20])
+def test_settings_are_as_they_were(outcome: Outcome, topic: str) -> None:
+    before, after = outcome.settings[topic]
+    # Its records are older than its retention, so it is held until it is released.
+    held = {"retention.ms": "-1"} if topic == BY_BROKER and after.get("retention.ms") == "-1" else {}
+    assert after == before | held
+
+
+def test_acls_and_quotas_are_as_they_were(estate: Estate, outcome: Outcome) -> None:
+    from confluent_kafka.admin import (
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    assert outcome.restore_said
+    wanted = AclBindingFilter(
+        *(ResourceType.ANY, None, ResourcePatternType.ANY, "User:app", None),
+        *(AclOperation.ANY, AclPermissionType.ANY),
+    )
+    admin = estate.lab.admin(SITE)
+    assert [acl.name for acl in admin.describe_acls(wanted).result()] == [EDGE]
+    assert "producer_byte_rate=1234567" in quota(estate, "--describe")
+
+
+def test_the_lake_neither_skips_nor_doubles(estate: Estate, outcome: Outcome) -> None:
+    assert outcome.after["flights"]
+    estate.write("flights", [number(each) for each in range(1_000)])
+    here = estate.lab.read(SITE, "flights")
+    assert sum(map(len, here.values())) == sum(map(len, outcome.before["flights"].values())) + 1_000
+    wait_until(
+        "what came after the restore in the lake", lambda: estate.lab.read(LAKE, "flights") == here, 120
+    )
+    done = estate.lab.play("reconcile")
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_open_transaction_was_told(outcome: Outcome) -> None:
+    assert "open-0: a transaction is open, so it is backed up to 10 of 17" in " ".join(
+        outcome.backup_said.split()
+    )
