@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = sorted(path.name for path in (ROOT / "script").iterdir() if not path.name.startswith("_"))
+SCRIPTS = sorted(
+    path.relative_to(ROOT)
+    for folder in ("script", "bench")
+    for path in (ROOT / folder).iterdir()
+    if path.is_file() and not path.suffix and not path.name.startswith("_")
+)
 # What a script may call to print its help. Nothing else is there to be called.
 COMMANDS = ("bash", "env", "dirname", "basename", "sed", "cut")
 
@@ -18,12 +23,13 @@ def faults(script: Path, folder: Path) -> Iterator[str]:
     """What is wrong with a script's --help. A copy runs, in a folder with nothing that it could harm."""
     commands = folder / "bin"
     commands.mkdir(parents=True)
-    shutil.copytree(script.parent, folder / "tree/script")
+    for parent in {script.parent, script.parents[1] / "script"}:
+        shutil.copytree(parent, folder / "tree" / parent.name)
     for command in COMMANDS:
         (commands / command).symlink_to(str(shutil.which(command)))
     before = files(folder)
     run = subprocess.run(
-        [folder / "tree/script" / script.name, "--help"],
+        [folder / "tree" / script.parent.name / script.name, "--help"],
         env={"PATH": str(commands), "HOME": str(folder / "home"), "TMPDIR": str(folder / "tmp")},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -44,9 +50,9 @@ def files(folder: Path) -> dict[Path, float]:
     return {path: path.lstat().st_mtime for path in folder.rglob("*")}
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_tells_what_it_does_and_does_nothing(name: str, tmp_path: Path) -> None:
-    assert list(faults(ROOT / "script" / name, tmp_path)) == []
+@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+def test_a_script_tells_what_it_does_and_does_nothing(script: Path, tmp_path: Path) -> None:
+    assert list(faults(ROOT / script, tmp_path)) == []
 
 
 @pytest.mark.parametrize(
@@ -71,4 +77,4 @@ def test_a_faulty_help_is_found(body: str, expected: list[str], tmp_path: Path) 
 
 def test_every_script_can_be_run() -> None:
     assert len(SCRIPTS) > 5
-    assert [name for name in SCRIPTS if not os.access(ROOT / "script" / name, os.X_OK)] == []
+    assert [name for name in SCRIPTS if not os.access(ROOT / name, os.X_OK)] == []

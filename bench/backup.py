@@ -1,0 +1,25 @@
+"""`aqueduct backup` into a new store each time."""
+
+import sys
+from functools import partial
+from itertools import count
+
+from bench.measured import Usage
+from bench.rounds import MODES, Commands, Estate, Kind, benchmark
+
+numbers = count()
+
+
+def back_up(where: Estate, topic: str, store: str, mode: str) -> Usage:
+    name = f"store-{next(numbers)}"
+    usage = where.back_up(topic, where.url(store, name), *MODES[mode])
+    where.remove(name)
+    return usage
+
+
+def commands(where: Estate, topic: str, kinds: list[Kind]) -> Commands:
+    return {("backup", *kind): partial(back_up, where, topic, *kind) for kind in kinds}
+
+
+if __name__ == "__main__":
+    sys.exit(benchmark(commands))

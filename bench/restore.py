@@ -1,0 +1,41 @@
+"""`aqueduct restore` into a new topic each time, and `aqueduct verify`.
+
+What verification before the first write takes is the difference of `restore` and `restore --skip-verify`.
+"""
+
+import sys
+from functools import partial
+from itertools import count
+
+from bench.data import delete
+from bench.measured import Usage
+from bench.rounds import MODES, Commands, Estate, Kind, benchmark
+
+numbers = count()
+
+
+def restore(where: Estate, topic: str, url: str, *options: str) -> Usage:
+    name = f"restored-{next(numbers)}"
+    usage = where.aqueduct(
+        *("restore", "--bootstrap-servers", where.servers, "--store", url, "--topics", f"{topic}:{name}"),
+        *("--no-groups", *options),
+    )
+    delete(where.servers, name)
+    return usage
+
+
+def commands(where: Estate, topic: str, kinds: list[Kind]) -> Commands:
+    made: Commands = {}
+    for store, mode in kinds:
+        url = where.url(store, f"store-of-{topic}")
+        if not any(store == other for _, other, _ in made):
+            where.back_up(topic, url)
+        run = partial(restore, where, topic, url, *MODES[mode])
+        made["restore", store, mode] = run
+        made["restore --skip-verify", store, mode] = partial(run, "--skip-verify")
+        made["verify", store, mode] = partial(where.aqueduct, "verify", "--store", url, *MODES[mode])
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(benchmark(commands))

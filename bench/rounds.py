@@ -1,0 +1,204 @@
+"""What both benchmarks share: arguments, servers, rounds of runs, and the table."""
+
+import argparse
+import math
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from bench import servers
+from bench.data import DATA, EMPTY, Data, create, delete, fill
+from bench.measured import CommandFailed, Usage, measured
+from spark_apps.runner import SPARK_OFFSETS
+
+NOISE_SECONDS = 0.1
+STORES = ("local", "s3")
+Kind = tuple[str, str]  # store, mode
+Name = tuple[str, str, str]  # what is done; and its kind
+Commands = dict[Name, Callable[[], Usage]]
+CONSUMER = "consumer", "", ""
+# How a command runs, and its options: little work is done in one process unless Spark's master is named.
+ONE_PROCESS = "one process"
+MODES = {ONE_PROCESS: (), "Spark": ("--master", "local[*]")}
+
+
+@dataclass(frozen=True)
+class Plan:
+    data: tuple[Data, ...]
+    stores: tuple[str, ...]
+    runs: int
+
+    def kinds(self, data: Data | None = None) -> list[Kind]:
+        """Stores and modes; without one process where that would be Spark by itself."""
+        much = data is not None and data.records > SPARK_OFFSETS
+        return [
+            (store, mode) for store in self.stores for mode in MODES if not (much and mode == ONE_PROCESS)
+        ]
+
+    @classmethod
+    def of(cls, argv: Sequence[str] | None = None) -> "Plan":
+        parser = argparse.ArgumentParser(prog="bench")
+        parser.add_argument("--data", action="append", choices=DATA)
+        parser.add_argument("--store", action="append", choices=STORES)
+        parser.add_argument("--scale", type=float, default=1)
+        parser.add_argument("--runs", type=int, default=3)
+        args = parser.parse_args(argv)
+        chosen = [DATA[name] for name in args.data or DATA]
+        scaled = tuple(replace(each, records=int(each.records * args.scale)) for each in chosen)
+        return cls(scaled, tuple(args.store or STORES), args.runs)
+
+
+@dataclass(frozen=True)
+class Estate:
+    """Where everything runs."""
+
+    servers: str
+    directory: Path
+    environment: dict[str, str]  # of who uses the S3 server
+
+    def url(self, kind: str, name: str) -> str:
+        """Of a store in the directory, which is new if the name is."""
+        return (self.directory / name).as_uri() if kind == "local" else f"s3://bench/{name}"
+
+    def remove(self, name: str) -> None:
+        for root in (self.directory, self.directory / "s3/data/bench"):
+            shutil.rmtree(root / name, ignore_errors=True)
+
+    def aqueduct(self, *arguments: str) -> Usage:
+        return self.python("-m", "aqueduct.cli", *arguments)
+
+    def back_up(self, topic: str, url: str, *options: str) -> Usage:
+        return self.aqueduct(
+            *("backup", "--bootstrap-servers", self.servers, "--topics", topic, "--store", url, *options)
+        )
+
+    def consume(self, topic: str) -> Usage:
+        return self.python("-m", "bench.consumer", self.servers, topic)
+
+    def python(self, *arguments: str) -> Usage:
+        os.sync()  # what was written before is not this run's to write
+        return measured([sys.executable, *arguments], self.environment)
+
+    @contextmanager
+    def topic(self, data: Data) -> Iterator[None]:
+        say(f"Writing {data.bytes / 1e6:,.0f} MB of {data.name}")
+        fill(self.servers, data)
+        self.consume(data.name)  # nobody's first: the broker's compiler has done its work
+        yield
+        delete(self.servers, data.name)
+
+
+@contextmanager
+def estate() -> Iterator[Estate]:
+    with tempfile.TemporaryDirectory(prefix="aqueduct-bench-") as name:
+        directory = Path(name)
+        say("Starting a broker and an object store")
+        with (
+            servers.broker(directory / "kafka") as bootstrap,
+            servers.object_store(directory / "s3") as environment,
+        ):
+            create(bootstrap, EMPTY)
+            yield Estate(bootstrap, directory, environment)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a command used, and the same with nothing to do: its start-up."""
+
+    data: Data
+    name: Name
+    usage: Usage
+    start: Usage
+
+    @property
+    def speed(self) -> float:
+        """MB/s beyond start-up; not a number if that is lost in the noise."""
+        seconds = self.usage.seconds - self.start.seconds
+        return self.data.bytes / 1e6 / seconds if seconds > NOISE_SECONDS else math.nan
+
+
+HEAD = (
+    "data | MB | what | store | run by | s | start-up s | MB/s | of the consumer's | CPU s/GB "
+    "| start-up CPU s | Python MB | JVM MB"
+)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Markdown. MB/s and CPU s/GB are beyond start-up, of the records' values."""
+    limits = {row.data.name: row.speed for row in rows if row.name == CONSUMER}
+    lines = [f"| {HEAD} |", "|---|---:|---|---|---|" + "---:|" * (HEAD.count("|") - 4)]
+    for row in rows:
+        data, usage, start = row.data, row.usage, row.start
+        cells = (
+            data.name,
+            f"{data.bytes / 1e6:,.0f}",
+            *row.name,
+            f"{usage.seconds:.1f}",
+            f"{start.seconds:.1f}",
+            f"{row.speed:,.0f}",
+            f"{row.speed / limits[data.name]:.2f}",
+            f"{(usage.cpu_seconds - start.cpu_seconds) / data.bytes * 1e9:.1f}",
+            f"{start.cpu_seconds:.1f}",
+            f"{usage.python_bytes / 1e6:.0f}",
+            f"{usage.java_bytes / 1e6:.0f}" if usage.java_bytes else "",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    """One line: what the figures were taken on."""
+    models = {
+        line.split(":", 1)[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    }
+    return f"{os.cpu_count()} cores of {', '.join(sorted(models))}; Python {platform.python_version()}."
+
+
+def say(progress: str) -> None:
+    print(progress, file=sys.stderr, flush=True)
+
+
+def benchmark(commands: Callable[[Estate, str, list[Kind]], Commands]) -> int:
+    """Measures what `commands` gives for a topic, beside a consumer, and prints the table."""
+    plan = Plan.of()
+    try:
+        with estate() as where:
+            rows = list(_rows(plan, where, commands))
+    except CommandFailed as error:
+        say(f"This failed: {error}")
+        return 1
+    print(f"{machine()} Median of {plan.runs}.\n\n{table(rows)}")
+    return 0
+
+
+def _rows(
+    plan: Plan, where: Estate, commands: Callable[[Estate, str, list[Kind]], Commands]
+) -> Iterator[Row]:
+    def measure(topic: str, kinds: list[Kind]) -> Mapping[Name, Usage]:
+        every: Commands = {CONSUMER: partial(where.consume, topic), **commands(where, topic, kinds)}
+        return dict(zip(every, rounds(plan.runs, every.values()), strict=True))
+
+    say("Measuring start-up")
+    starts = measure(EMPTY, plan.kinds())
+    for data in plan.data:
+        with where.topic(data):
+            say(f"Measuring {data.name}")
+            for name, usage in measure(data.name, plan.kinds(data)).items():
+                yield Row(data, name, usage, starts[name])
+
+
+def rounds(runs: int, commands: Collection[Callable[[], Usage]]) -> Iterator[Usage]:
+    """Each figure's median. They run in turn, so that what else the machine does hits all of them."""
+    found = [[command() for command in commands] for _ in range(runs)]
+    for usages in zip(*found, strict=True):
+        yield Usage(*(median(column) for column in zip(*map(astuple, usages), strict=True)))

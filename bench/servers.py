@@ -1,0 +1,112 @@
+"""A broker and an S3 server on this machine, each a process of its own, as in production but on one disk.
+
+The broker's JVM has both compilers: without C2 it is several times slower.
+"""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+START_SECONDS = 90
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+KEYS = {"AWS_ACCESS_KEY_ID": "bench-access-key", "AWS_SECRET_ACCESS_KEY": "bench-secret-key"}
+
+PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+log.dirs={directory}/data
+log.retention.ms=-1
+log.segment.delete.delay.ms=100
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+@contextmanager
+def broker(directory: Path) -> Iterator[str]:
+    """A broker of one node without TLS; its bootstrap servers."""
+    directory.mkdir()
+    java = ["java", "-Xmx1g", "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
+    port, controller = _free_ports(2)
+    properties = directory / "server.properties"
+    properties.write_text(PROPERTIES.format(port=port, controller=controller, directory=directory))
+    log = directory / "broker.log"
+    tool = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
+    with log.open("w") as stdout:
+        subprocess.run([*java, *tool], stdout=stdout, stderr=stdout, check=True)  # noqa: S603
+    servers = f"127.0.0.1:{port}"
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+
+    def ready() -> bool:
+        try:
+            admin.list_topics(timeout=1)
+        except KafkaException:
+            return False
+        return True
+
+    with _running([*java, "kafka.Kafka", str(properties)], log, ready):
+        yield servers
+
+
+@contextmanager
+def object_store(directory: Path) -> Iterator[dict[str, str]]:
+    """versitygw with the bucket `bench`, without TLS; the environment of who uses it."""
+    (directory / "data/bench").mkdir(parents=True)
+    (directory / "iam").mkdir()
+    (port,) = _free_ports(1)
+    command = [os.environ["AQUEDUCT_VERSITYGW"], "--port", f"127.0.0.1:{port}", "--quiet"]
+    command += ["--iam-dir", str(directory / "iam"), "posix", str(directory / "data")]
+    keys = {"ROOT_ACCESS_KEY": KEYS["AWS_ACCESS_KEY_ID"], "ROOT_SECRET_KEY": KEYS["AWS_SECRET_ACCESS_KEY"]}
+
+    def ready() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    with _running(command, directory / "gateway.log", ready, {"PATH": os.environ["PATH"], **keys}):
+        yield {
+            **KEYS,
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_REGION": "us-east-1",
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+
+@contextmanager
+def _running(
+    command: list[str], log: Path, ready: Callable[[], bool], environment: dict[str, str] | None = None
+) -> Iterator[None]:
+    with ExitStack() as stack:
+        stdout = stack.enter_context(log.open("a"))
+        process = stack.enter_context(
+            subprocess.Popen(command, stdout=stdout, stderr=stdout, env=environment)  # noqa: S603
+        )
+        stack.callback(process.kill)
+        deadline = time.monotonic() + START_SECONDS
+        while not ready():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"{command[0]} did not start; it said:\n{log.read_text()[-2000:]}")
+            time.sleep(0.1)
+        yield
+
+
+def _free_ports(number: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
