@@ -18,7 +18,7 @@ from aqueduct.acls import Acl
 from aqueduct.backup.plan import Reading, Result, Source, active_instance, plan, settle
 from aqueduct.backup.selection import POSITION_GROUP, Groups, Topics
 from aqueduct.client_config import End
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Refused
 from aqueduct.io import kafka_admin, segments
 from aqueduct.io.kafka import client as kafka
 from aqueduct.io.kafka import fetch, groups, offsets
@@ -60,6 +60,7 @@ class Order:
     limits: Limits = field(default_factory=Limits)
     bytes_per_second: int | None = None  # of the whole run, as Kafka has them
     options: Mapping[str, object] = field(default_factory=dict)  # as they were given, for the manifest
+    other_cluster: bool = False  # what is backed up may be another cluster than before
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,17 @@ class Outcome:
 
 
 def main(order: Order, workers: Workers) -> Outcome:
-    """One run; Failed if nothing was committed."""
+    """One run; Failed if nothing was committed, Refused if it would be another cluster's."""
     began = time.monotonic()
     catalog = Catalog.open_or_make(open_store(order.store))
     parent = catalog.parent()
     found = look(order)
+    if parent.manifest and parent.manifest.cluster != found.cluster and not order.other_cluster:
+        raise Refused(
+            f"{order.store} has backups of the cluster {parent.manifest.cluster}, and this one is "
+            f"{found.cluster}. If it was made anew, restore it before; if it shall follow the other in this "
+            "store, back it up once with --other-cluster."
+        )
     started = _now()
     milliseconds = int(order.generation_hours * 3_600_000)
     todo = plan(parent.manifest, found.sources, now=started, generation_milliseconds=milliseconds)

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -43,6 +43,7 @@ from spark_apps.runner import D, R, Runner, Workers
 CLIENT = "aqueduct-restore"
 RECORD_BYTES = 2_500  # that take as long to write as one record takes to read
 THREADS = 2  # of this process, where that is enough: one waits for the target while the other unpacks
+PROGRESS_SECONDS = 10.0
 LANES = 200  # whose groups' offsets one task finds
 LIVE = "it has members: stop them, then run this again"
 
@@ -177,12 +178,11 @@ def _remembered(client: Client, names: Iterable[str]) -> list[TopicState]:
 def check(job: Job) -> None:
     """Refused where the target has what is in the way."""
     topics.check_partitions(job.plan, job.there)
-    ids = {name: topic.id for name, topic in job.there.items()}
-    places = [lane.target for lane in job.plan.lanes if lane.topic in job.there]
-    if not job.order.append:
+    # What a topic has that this restore has begun was found before, or is its own.
+    places = [lane.target for lane in job.plan.lanes if lane.topic in job.there.keys() - job.known.keys()]
+    if places and not job.order.append:
         with kafka.connect(job.order.end, CLIENT) as client:
-            begun = records.positions(client, job.id, places, ids)
-            topics.check_empty(client, [place for place in places if place not in begun])
+            topics.check_empty(client, places)
 
 
 def check_objects(job: Job, workers: Workers) -> None:
@@ -409,8 +409,16 @@ def _runner(workers: Workers, offsets: int) -> Runner:
 
 
 def _threads(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(function, descriptions))
+    pool = ThreadPoolExecutor(THREADS)
+    try:
+        results = [pool.submit(function, each) for each in descriptions]
+        while (state := wait(results, PROGRESS_SECONDS, FIRST_EXCEPTION)).not_done:
+            if any(each.exception() for each in state.done):
+                break
+            _say(f"{len(state.done)} of {count(len(results), 'task')} done")
+        return [each.result() for each in results if each.done()]
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager

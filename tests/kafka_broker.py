@@ -3,6 +3,7 @@
 Who comes by plaintext is a super user; who comes by TLS may do what ACLs allow.
 """
 
+import base64
 import os
 import socket
 import subprocess
@@ -17,8 +18,6 @@ from confluent_kafka.admin import AdminClient
 from pki import Authority
 
 START_SECONDS = 90
-CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
-
 PROPERTIES = """
 process.roles=broker,controller
 node.id=1
@@ -91,7 +90,14 @@ def running(directory: Path) -> Iterator[Broker]:
         )
     )
     log = directory / "broker.log"
-    storage_tool = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", properties]
+    storage_tool = [
+        "kafka.tools.StorageTool",
+        "format",
+        "--cluster-id",
+        _cluster_id(),
+        "--config",
+        properties,
+    ]
     with log.open("w") as stdout:
         formatted = subprocess.run([*java, *storage_tool], stdout=stdout, stderr=stdout)
         assert formatted.returncode == 0, log.read_text()
@@ -121,3 +127,8 @@ def _free_ports(number: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [each.getsockname()[1] for each in sockets]
+
+
+def _cluster_id() -> str:
+    """A UUID as Kafka writes it: 22 characters of base64 for 16 bytes, and no option."""
+    return "M" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:21] + "A"

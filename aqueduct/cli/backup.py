@@ -41,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--segment-bytes", metavar="N", type=selection.positive, default=64 << 20, help="default 64 MiB")
     add("--segment-records", metavar="N", type=selection.positive, default=10_000_000)
     add("--rate-limit-bytes", metavar="N", type=selection.positive, help="per second, for the whole run")
+    add(
+        "--other-cluster",
+        action="store_true",
+        help="the store has backups of another cluster, which this one follows: one that was restored",
+    )
     add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to read")
     report.add_arguments(parser)
 
@@ -74,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
         limits=Limits(args.segment_bytes, args.segment_records),
         bytes_per_second=args.rate_limit_bytes,
         options=options,
+        other_cluster=args.other_cluster,
     )
     with Workers("aqueduct backup", args.master) as workers:
         while True:

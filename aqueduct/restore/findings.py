@@ -8,6 +8,8 @@ from aqueduct.errors import ExitCode
 from aqueduct.restore.outcome import Outcome
 from aqueduct.wording import count, some
 
+LINES = 20  # about one kind of thing
+
 
 def exit_code(outcome: Outcome) -> ExitCode:
     return ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
@@ -41,15 +43,15 @@ def _lines(outcome: Outcome) -> Iterator[str]:
         yield f"{gap.topic}-{gap.partition}: {what}."
     if plan.skipped:
         yield f"{count(len(plan.skipped), 'topic')} without that instance: {some(plan.skipped)}."
-    by_group: defaultdict[str, int] = defaultdict(int)
-    for move in outcome.moves:
-        by_group[move.group] += 1
-    for name, number in sorted(by_group.items()):
-        yield f"group {name}: {count(number, 'offset')} set."
-    for move in outcome.moves:
-        if move.note:
-            what = f"{move.topic}-{move.partition}, {move.old} became {move.new}"
-            yield f"group {move.group}: {what}: {move.note}."
+    if outcome.moves:
+        number = len({move.group for move in outcome.moves})
+        yield f"{count(number, 'group')}: {count(len(outcome.moves), 'offset')} set."
+    noted = [move for move in outcome.moves if move.note]
+    for move in noted[:LINES]:
+        what = f"{move.topic}-{move.partition}, {move.old} became {move.new}"
+        yield f"group {move.group}: {what}: {move.note}."
+    if len(noted) > LINES:
+        yield f"... and {len(noted) - LINES} more of that kind; --report has all."
     for warning in outcome.warnings:
         yield f"Warning: {warning}"
     if outcome.held:

@@ -293,6 +293,23 @@ def test_of_two_runs_at_once_one_wins(site: Site, make_topic: Callable[..., str]
     assert site.back_up("--topics", topic) == 0
 
 
+def test_a_cluster_that_was_made_anew_is_not_taken_for_the_old_one(
+    site: Site, brokers: list[Broker], make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else its empty topics would be the newest snapshot, and what is to be restored the one before."""
+    topic = make_topic()
+    produce(site, topic, numbers(0, 10))
+    assert site.back_up("--topics", topic) == 0
+    other = Site(brokers[1].plaintext, site.directory)
+    create(other, topic)
+    assert other.back_up("--topics", topic) == 2
+    assert "restore it before" in capsys.readouterr().err
+    assert site.snapshot().manifest.number == 1
+    assert other.back_up("--topics", topic, "--other-cluster") == 0
+    assert other.back_up("--topics", topic) == 0
+    assert values(site.stored(topic)) == numbers(0, 10)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [

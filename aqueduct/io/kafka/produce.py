@@ -4,7 +4,7 @@ The protocol is that of transactions before KIP-890's second part, which brokers
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
@@ -119,15 +119,19 @@ class TransactionalProducer:
             self._sequences.clear()
             self._valid = True
 
+    def enlist(self, places: Iterable[Place]) -> None:
+        """Tell at once what the transaction will write to; `send` does it for one partition at a time."""
+        if new := [place for place in places if place not in self._partitions]:
+            self._ask(lambda: self._add_partitions(new))
+            self._partitions.update(new)
+
     def send(self, topic: str, partition: int, ready: Ready) -> None:
         """Write a batch, after those of the partition that were sent before; `ready` is used up.
 
         Its acknowledgement is waited for when too many are missing, and by `commit`.
         """
         place = topic, partition
-        if place not in self._partitions:
-            self._ask(lambda: self._add_partition(place))
-            self._partitions.add(place)
+        self.enlist([place])
         self._await_room(place, len(ready.data))
         sequence = self._sequences.get(place, 0)
         stamp(
@@ -235,20 +239,22 @@ class TransactionalProducer:
             ) from error
         return response.producer_id, response.producer_epoch
 
-    def _add_partition(self, place: Place) -> None:
-        topic, partition = place
+    def _add_partitions(self, places: Sequence[Place]) -> None:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in places:
+            topics.setdefault(topic, []).append(partition)
         kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self._id,
             v3_and_below_producer_id=self._producer_id,
             v3_and_below_producer_epoch=self._epoch,
-            v3_and_below_topics=[kind(name=topic, partitions=[partition])],
+            v3_and_below_topics=[kind(name=topic, partitions=each) for topic, each in topics.items()],
             max_version=_ADD_PARTITIONS_UNTIL,
         )
         response = self._client.send(request, self._coordinator())
         for result in response.results_by_topic_v3_and_below:
             for each in result.results_by_partition:
-                self._check(each.partition_error_code, f"{topic}-{partition}")
+                self._check(each.partition_error_code, f"{result.name}-{each.partition_index}")
 
     def _add_group(self, group: str) -> None:
         request = AddOffsetsToTxnRequest(

@@ -123,6 +123,7 @@ class _Task:
             for segment in lane.segments
             if segment.stop > self.positions[lane.target][0]
         )
+        self._producer.enlist(lane.target for lane in behind if lane.segments)
         for lane, found in groupby(_read_ahead(self._objects, wanted), key=itemgetter(0)):
             self._write(lane, ((segment, stored) for _, segment, stored in found))
         for lane in behind:

@@ -1,0 +1,27 @@
+import argparse
+
+import pytest
+
+from aqueduct.cli import moment
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("1700000000123", 1_700_000_000_123),
+        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
+        ("2023-11-14t22:13:20.123z", 1_700_000_000_123),
+        ("2023-11-15T00:13:20.123999+02:00", 1_700_000_000_123),
+        ("1969-12-31T23:59:59.999Z", -1),
+    ],
+)
+def test_times_are_milliseconds(text: str, milliseconds: int) -> None:
+    assert moment.parse(text) == milliseconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "now", "2023", "2023-11-14", "2023-11-14T22:13:20", "2023-13-14T22:13:20Z", "-5", "1e9"]
+)
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is no time"):
+        moment.parse(text)

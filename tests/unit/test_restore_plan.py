@@ -1,0 +1,63 @@
+from dataclasses import replace
+from typing import Any
+
+from aqueduct.batches.cut import Window
+from aqueduct.restore.plan import SHARE_BYTES, SHARE_LANES, Lane, plan, shares
+from aqueduct.restore.request import Request
+from aqueduct.store.manifest import (
+    NOT_READ,
+    Chain,
+    Gap,
+    Instance,
+    Manifest,
+    Place,
+    Segment,
+    State,
+    Topic,
+)
+from aqueduct.store.snapshots import Snapshot
+
+TOPIC = Topic("t", "id", 3, compacted=False, settings={}, instances=(Instance(1, "id", State.ACTIVATE, 0),))
+MANIFEST = Manifest(
+    Chain(7, None, 7, 0, 0), "r", 0, 0, 0, "c", "v", {}, {("t", 1): (30, 0, NOT_READ)}, (TOPIC,), *[()] * 7
+)
+
+
+def segment(start: int, stop: int, **given: Any) -> Segment:
+    made = Segment(
+        *("t", 1, 0, start, stop, start, stop - 1, stop - start, 100, 10, "", 1, ""),
+        *(None, stop * 10, "r", True, False),
+    )
+    return made._replace(**given)
+
+
+SNAPSHOT = Snapshot(
+    MANIFEST,
+    {"t": TOPIC},
+    {Place("t", 1, 0): (segment(5, 10), segment(10, 20), segment(20, 30, records=0, max_time=None))},
+    {Place("t", 1, 0): (Gap("t", 1, 0, 0, 5),)},
+)
+
+
+def test_every_partition_has_a_lane_and_segments_of_the_window() -> None:
+    wanted = plan(SNAPSHOT, Request((("t", "new"),)))
+    assert wanted.snapshot == 7
+    assert wanted.renamed == {"t": "new"}
+    assert [lane.target for lane in wanted.lanes] == [("new", 0), ("new", 1), ("new", 2)]
+    assert [lane.stop for lane in wanted.lanes] == [30, 0, 0]
+    assert [each.start for each in wanted.lanes[0].segments] == [5, 10]
+    assert wanted.lanes[0].records == 15
+    assert wanted.gaps == (Gap("t", 1, 0, 0, 5),)
+    late = plan(SNAPSHOT, Request(window=Window(from_time=101))).lanes[0]
+    assert [each.start for each in late.segments] == [10]
+    assert [each.start for each in late.skipped] == [5]
+
+
+def test_shares_are_of_one_large_lane_or_many_small_ones() -> None:
+    lane = Lane(Place("t", 1, 0), "t", 30, (segment(0, 30),), ())
+    large = replace(lane, segments=(segment(0, 30, unpacked_bytes=SHARE_BYTES + 1),))
+    lanes = [lane, large, lane, lane, large, large, *[lane] * (SHARE_LANES + 1)]
+    found = list(shares(lanes))
+    assert [each for share in found for each in share] == lanes
+    assert list(map(len, found)) == [1, 1, 2, 1, 1, SHARE_LANES, 1]
+    assert list(shares([])) == []

@@ -1,0 +1,32 @@
+import pytest
+
+from aqueduct.errors import Refused
+from aqueduct.restore import progress
+from aqueduct.restore.progress import Progress, TopicState
+
+STATE = TopicState("id", 3, "digest", {"retention.ms": None, "cleanup.policy": "compact"}, {"a": "b"})
+
+
+@pytest.mark.parametrize(
+    "state", [STATE, Progress("id", 7, 8, 9, (1, 2), None), Progress("id", 0, 0, 0, (), 5)]
+)
+def test_states_are_remembered_as_they_are(state: TopicState | Progress) -> None:
+    assert progress.loads(type(state), progress.dumps(state, "topic")) == state
+
+
+@pytest.mark.parametrize("metadata", ["", "{}", "null", '{"topic_id":1}', "text"])
+def test_other_metadata_is_no_state(metadata: str) -> None:
+    assert progress.loads(Progress, metadata) is None
+    assert progress.loads(TopicState, metadata) is None
+
+
+def test_what_kafka_would_not_keep_is_refused() -> None:
+    long = TopicState("id", 3, "digest", {"x": "y" * 4096}, {})
+    with pytest.raises(Refused, match="topic a: its settings take"):
+        progress.dumps(long, "topic a")
+
+
+def test_plans_are_found_by_their_groups_names() -> None:
+    assert progress.id_of_plan_group(progress.plan_group("a-1")) == "a-1"
+    for other in (progress.group("a-1"), progress.waiting_group("a-1", "g"), "group.plan"):
+        assert progress.id_of_plan_group(other) is None

@@ -1,0 +1,66 @@
+import pytest
+
+from aqueduct.batches.cut import Window
+from aqueduct.errors import Refused
+from aqueduct.restore.request import Request, parse_id, parse_instance, parse_names
+from aqueduct.store.manifest import Instance, State, Topic
+
+
+def topic(name: str, *instances: Instance) -> Topic:
+    return Topic(name, "id", 1, compacted=False, settings={}, instances=instances)
+
+
+ACTIVE = Instance(2, "id", State.ACTIVATE, 0)
+BEFORE = Instance(1, "id", State.PASSIVATE, 0)
+TOPICS = {"a": topic("a", BEFORE, ACTIVE), "b": topic("b", ACTIVE)}
+
+
+def test_names_are_taken_as_they_are_or_as_others() -> None:
+    assert parse_names("b:c.d,a") == (("a", "a"), ("b", "c.d"))
+
+
+@pytest.mark.parametrize("text", ["", ",", "a:", ":a", "a:b:c", "a b", "a,a", "a,b:a", "..", "x" * 250])
+def test_names_that_can_not_be_meant_are_refused(text: str) -> None:
+    with pytest.raises(Refused, match="--topics"):
+        parse_names(text)
+
+
+def test_instances_are_chosen_by_state_or_number() -> None:
+    assert Request().choose(TOPICS) == {"a": (TOPICS["a"], ACTIVE), "b": (TOPICS["b"], ACTIVE)}
+    assert Request((("a", "z"),), "passivate").choose(TOPICS) == {"z": (TOPICS["a"], BEFORE)}
+    assert Request((), "g1").choose(TOPICS) == {"a": (TOPICS["a"], BEFORE)}
+    for request in (Request((), "g9"), Request((("b", "b"),), "g1")):
+        with pytest.raises(Refused, match="--instance"):
+            request.choose(TOPICS)
+    with pytest.raises(Refused, match="no topic c"):
+        Request((("c", "c"),)).choose(TOPICS)
+
+
+@pytest.mark.parametrize("text", ["newest", "g", "1", "g-1"])
+def test_what_is_no_instance_is_refused(text: str) -> None:
+    with pytest.raises(Refused):
+        parse_instance(text)
+    assert parse_instance("ACTIVATE") == "activate"
+
+
+def test_a_restore_id_fits_into_groups_names() -> None:
+    assert parse_id("Drill_7-b") == "Drill_7-b"
+    for text in ("", "a.plan", "a b", "x" * 101):
+        with pytest.raises(Refused):
+            parse_id(text)
+
+
+def test_the_digest_tells_requests_apart_and_forgets_their_order() -> None:
+    pairs = (("a", "a"), ("b", "c"))
+    digests = {
+        Request(pairs).digest("store", "cluster"),
+        Request(pairs[:1]).digest("store", "cluster"),
+        Request().digest("store", "cluster"),
+        Request().digest("other", "cluster"),
+        Request().digest("store", "other"),
+        Request(instance="g1").digest("store", "cluster"),
+        Request(window=Window(from_time=1)).digest("store", "cluster"),
+        Request(window=Window(to_time=1)).digest("store", "cluster"),
+    }
+    assert len(digests) == 8
+    assert Request(pairs[::-1]).digest("store", "cluster") in digests

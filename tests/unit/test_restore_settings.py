@@ -1,0 +1,56 @@
+import pytest
+
+from aqueduct.restore import settings
+
+HOLDING = {
+    "cleanup.policy": "compact",
+    "retention.ms": "604800000",
+    "retention.bytes": "-1",
+    "compression.type": "producer",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.after.max.ms": "3600000",
+    "min.insync.replicas": "2",
+    "segment.bytes": "1000",
+}
+
+
+def test_only_what_stands_in_the_way_is_set_meanwhile() -> None:
+    meanwhile = settings.while_restoring(HOLDING, replication_factor=1)
+    assert meanwhile == {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "message.timestamp.after.max.ms": "9223372036854775807",
+        "min.insync.replicas": "1",
+    }
+    assert settings.while_restoring(HOLDING | meanwhile, replication_factor=1) == {}
+    assert settings.meanwhile(meanwhile, replication_factor=1) == meanwhile
+
+
+def test_what_is_of_brokers_is_not_taken_from_the_backup() -> None:
+    backed_up = {
+        "leader.replication.throttled.replicas": "0:1",
+        "min.insync.replicas": "3",
+        "retention.ms": "5",
+    }
+    assert settings.of_backup(backed_up, 2) == {"min.insync.replicas": "2", "retention.ms": "5"}
+    assert settings.of_backup(backed_up, 5)["min.insync.replicas"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("policy", "retention", "most", "held"),
+    [
+        ("delete", "100", "-1", {"retention.ms"}),
+        ("compact,delete", "100", "10", {"retention.ms", "retention.bytes"}),
+        ("compact", "100", "10", set()),
+        ("delete", "-1", "-1", set()),
+        ("delete", "200", "5000", set()),
+    ],
+)
+def test_retention_is_held_where_it_would_delete_at_once(
+    policy: str, retention: str, most: str, held: set[str]
+) -> None:
+    holds = {"cleanup.policy": policy, "retention.ms": retention, "retention.bytes": most}
+    back = {"retention.ms": retention, "retention.bytes": None}
+    assert settings.to_hold(back, holds, oldest=1_000, size=2_000, now=1_150) == held
+    assert settings.to_hold({}, holds, oldest=1_000, size=2_000, now=1_150) == set()
+    assert settings.to_hold(back, holds, oldest=None, size=0, now=1_150) == set()
