@@ -169,6 +169,8 @@ def look(order: Order) -> Found:
             Source(
                 name=name,
                 topic_id=str(topics[name].id),
+                # Of its partitions the least: more than that none can promise.
+                replication_factor=min(len(each.replicas) for each in topics[name].partitions),
                 compacted="compact" in policies[name].split(","),
                 settings=settings[name],
                 starts=tuple(starts[place] for place in mine),

@@ -22,6 +22,7 @@ class Source:
 
     name: str
     topic_id: str
+    replication_factor: int
     compacted: bool
     settings: Mapping[str, str]
     starts: tuple[int, ...]  # the first offset of each partition
@@ -179,6 +180,7 @@ def _topic(former: Topic | None, source: Source, now: int, generation_millisecon
         name=source.name,
         topic_id=source.topic_id,
         partitions=source.partitions,
+        replication_factor=source.replication_factor,
         compacted=source.compacted,
         settings=source.settings,
         instances=instances,

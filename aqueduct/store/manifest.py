@@ -55,6 +55,7 @@ class Topic:
     name: str
     topic_id: str
     partitions: int
+    replication_factor: int
     compacted: bool
     settings: Mapping[str, str]  # those set on the topic itself
     instances: tuple[Instance, ...]  # every one that is live, sorted by number

@@ -160,7 +160,9 @@ def _topic(
     name: str, partitions: int, *instances: Instance, settings: Mapping[str, str] | None = None
 ) -> Topic:
     settings = settings or {}
-    return Topic(name, instances[-1].topic_id, partitions, "cleanup.policy" in settings, settings, instances)
+    return Topic(
+        name, instances[-1].topic_id, partitions, 1, "cleanup.policy" in settings, settings, instances
+    )
 
 
 def _instance(number: int, topic_id: str = "YWZ0", state: State = NEW) -> Instance:

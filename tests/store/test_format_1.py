@@ -23,7 +23,7 @@ from spark_apps import verify
 from spark_apps.runner import Workers
 
 STORE = Path(__file__).parent / "format_1"
-SHA256 = "9a3aa4c6b02ff895d4c6829391227d17e3b48b4ed9d9ecb3079057ac22dc441b"
+SHA256 = "9fb8510dcc3890616b1b221c27601c4fc619ee1d7519293ee0445034ac3a2e52"
 
 
 def test_the_files_are_the_same() -> None:

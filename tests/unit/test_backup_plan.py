@@ -10,7 +10,14 @@ HOUR = 3_600_000
 
 
 def source(*ends: int, starts: tuple[int, ...] | None = None, **other: object) -> Source:
-    known = {"name": "a", "topic_id": "id1", "compacted": False, "settings": {}, **other}
+    known = {
+        "name": "a",
+        "topic_id": "id1",
+        "replication_factor": 1,
+        "compacted": False,
+        "settings": {},
+        **other,
+    }
     return Source(starts=starts or (0,) * len(ends), ends=ends, **known)  # type: ignore[arg-type]
 
 

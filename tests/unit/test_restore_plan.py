@@ -17,7 +17,9 @@ from aqueduct.store.manifest import (
 )
 from aqueduct.store.snapshots import Snapshot
 
-TOPIC = Topic("t", "id", 3, compacted=False, settings={}, instances=(Instance(1, "id", State.ACTIVATE, 0),))
+TOPIC = Topic(
+    "t", "id", 3, 1, compacted=False, settings={}, instances=(Instance(1, "id", State.ACTIVATE, 0),)
+)
 MANIFEST = Manifest(
     Chain(7, None, 7, 0, 0), "r", 0, 0, 0, "c", "v", {}, {("t", 1): (30, 0, NOT_READ)}, (TOPIC,), *[()] * 7
 )

@@ -7,7 +7,7 @@ from aqueduct.store.manifest import Instance, State, Topic
 
 
 def topic(name: str, *instances: Instance) -> Topic:
-    return Topic(name, "id", 1, compacted=False, settings={}, instances=instances)
+    return Topic(name, "id", 1, 1, compacted=False, settings={}, instances=instances)
 
 
 ACTIVE = Instance(2, "id", State.ACTIVATE, 0)

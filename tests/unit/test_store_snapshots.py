@@ -68,7 +68,7 @@ class Source:
             for key in [key for key in table if key[0] == name and key[1] not in live]:
                 del table[key]
         self.positions[name, number] = [0] * partitions
-        self.topics[name] = Topic(name, f"id{number}", partitions, number > 1, {}, instances)
+        self.topics[name] = Topic(name, f"id{number}", partitions, 1, number > 1, {}, instances)
         return self.topics[name]
 
     def read(self, name: str, partition: int, records: int, markers: int = 0) -> Segment:

@@ -89,11 +89,16 @@ def create(admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: boo
         return ()
     brokers = len(admin.cluster().brokers)
     default = admin.default_replication_factor()
-    factor = min(default, brokers)
     declared = []
+    fewer = []
     lowered = []
     for name in missing:
-        wanted = plan.topics[name][0].settings if with_settings else {}
+        topic = plan.topics[name][0]
+        asked = topic.replication_factor if with_settings else default
+        factor = min(asked, brokers)
+        if factor < asked:
+            fewer.append(name)
+        wanted = topic.settings if with_settings else {}
         config = settings.of_backup(wanted, factor)
         if config.get(settings.MIN_IN_SYNC) != wanted.get(settings.MIN_IN_SYNC):
             lowered.append(name)
@@ -101,14 +106,14 @@ def create(admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: boo
     admin.apply_topics(topics.Plan(tuple(declared), {}, {}, ()))
     admin.await_topics(declared)
     warnings = []
-    if factor < default:
+    if fewer:
         warnings.append(
-            f"{count(len(missing), 'topic')} with replication factor {factor}, not {default}: "
-            f"there are only {count(brokers, 'broker')}."
+            f"{some(fewer)}: the replication factor is {brokers}, and was more; "
+            f"the target has {count(brokers, 'broker')}."
         )
     if lowered:
         warnings.append(
-            f"{some(lowered)}: {settings.MIN_IN_SYNC} is {factor}, as there are no more replicas."
+            f"{some(lowered)}: {settings.MIN_IN_SYNC} is lower than it was, as there are fewer replicas."
         )
     return tuple(warnings)
 

@@ -41,13 +41,13 @@ def lose_and_restore(estate: Estate) -> Outcome:
     commit_groups(estate)
     in_step(estate)
     grant(estate)
-    done = lab.play("backup")
-    assert done.returncode == 0, done.stdout
-    outcome.backup_said = done.stdout
     topics = [name for name in lab.admin(SITE).list_topics().topics if not name.startswith("__")]
     outcome.before = {topic: lab.read(SITE, topic) for topic in topics}
     outcome.next_before = {group: estate.next_record(group, *place) for group, place in GROUPS.items()}
     before = {topic: settings(estate, topic) for topic in topics}
+    done = lab.play("backup")
+    assert done.returncode == 0, done.stdout
+    outcome.backup_said = done.stdout
     del with_open_transaction
 
     subprocess.run(
@@ -68,7 +68,7 @@ def lose_and_restore(estate: Estate) -> Outcome:
 
 def commit_groups(estate: Estate) -> None:
     lab = estate.lab
-    end = {topic: lab.admin(SITE) and last(estate, topic) for topic in (EDGE, TRANSACTIONS)}
+    end = {topic: last(estate, topic) for topic in (EDGE, TRANSACTIONS)}
     compacted = [offset for offset, _ in lab.read_offsets(SITE, COMPACTED)[0]]
     hole = next(at for at in range(compacted[0], compacted[-1]) if at not in compacted)
     offsets = {

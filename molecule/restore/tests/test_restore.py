@@ -1,17 +1,27 @@
 """Promise `restore`: from the store alone to a cluster where every consumer goes on."""
 
+import re
+
 import pytest
 from estate import BY_BROKER, COMPACTED, EDGE, KINDS, LAKE, LONGEST, OPEN, SITE, TRANSACTIONS, Estate, number
 from lab import wait_until
 from loss import GROUPS, Outcome, quota
 
-TOPICS = ["flights", EDGE, LONGEST, BY_BROKER, COMPACTED, TRANSACTIONS, OPEN]
+TOPICS = ["flights", EDGE, LONGEST, BY_BROKER, TRANSACTIONS, OPEN]
 
 
 @pytest.mark.parametrize("topic", TOPICS, ids=lambda name: name[:20])
 def test_every_record_is_there_as_it_was(outcome: Outcome, topic: str) -> None:
     assert sum(map(len, outcome.before[topic].values())) > 0
     assert outcome.after[topic] == outcome.before[topic]
+
+
+def test_a_compacted_topic_has_what_it_had(outcome: Outcome) -> None:
+    """Compaction goes on at both ends, so only what is the last of its key must be there."""
+    before, after = outcome.before[COMPACTED][0], outcome.after[COMPACTED][0]
+    remaining = iter(before)
+    assert all(record in remaining for record in after), "it has other records, or in another order"
+    assert {each.key: each for each in after} == {each.key: each for each in before}
 
 
 def test_the_comparison_looks_at_all_kinds_of_records(outcome: Outcome) -> None:
@@ -44,7 +54,7 @@ def test_a_group_at_the_log_s_end_has_no_lag_and_gets_what_comes_next(
         assert estate.next_record(group, topic, partition) == number(1)
 
 
-@pytest.mark.parametrize("topic", TOPICS, ids=lambda name: name[:20])
+@pytest.mark.parametrize("topic", [*TOPICS, COMPACTED], ids=lambda name: name[:20])
 def test_settings_are_as_they_were(outcome: Outcome, topic: str) -> None:
     before, after = outcome.settings[topic]
     # Its records are older than its retention, so it is held until it is released.
@@ -84,6 +94,4 @@ def test_the_lake_neither_skips_nor_doubles(estate: Estate, outcome: Outcome) ->
 
 
 def test_the_open_transaction_was_told(outcome: Outcome) -> None:
-    assert "open-0: a transaction is open, so it is backed up to 10 of 17" in " ".join(
-        outcome.backup_said.split()
-    )
+    assert re.search(r"open-0: a transaction is open, so it is backed up to \d+ of \d+", outcome.backup_said)
