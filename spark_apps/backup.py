@@ -244,7 +244,7 @@ def read_all(order: Order, readings: Sequence[Reading], run: str, workers: Worke
     cores = workers.many(total)
     least, most = TASK_OFFSETS
     at_most = min(most, max(least, total // (TASKS_PER_CORE * cores))) if cores else sys.maxsize
-    rate = order.bytes_per_second / max(1, cores) if order.bytes_per_second else None
+    rate = workers.share(order.bytes_per_second, total)
     shares = [
         Share(order.end, order.store, run, some, order.limits, rate) for some in _shares(readings, at_most)
     ]

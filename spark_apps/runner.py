@@ -52,3 +52,7 @@ class Workers:
         if self._master is None and offsets <= SPARK_OFFSETS:
             return 0
         return os.cpu_count() or 1
+
+    def share(self, per_second: int | None, offsets: int) -> float | None:
+        """What each task may do of a limit for the whole run."""
+        return per_second / max(1, self.many(offsets)) if per_second else None

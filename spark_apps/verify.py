@@ -68,7 +68,7 @@ def verify(
     stored = sum(_size(segment) for segment in there)
     print(f"Reading {count(len(there), 'segment')}, {stored / 1e6:,.1f} MB.", file=sys.stderr)
     work = stored // RECORD_BYTES
-    rate = bytes_per_second / max(1, workers.many(work)) if bytes_per_second else None
+    rate = workers.share(bytes_per_second, work)
     shares = [Share(store, some, whole, rate) for some in _shares(there)]
     return [fault for faults in workers.runner(work)(check, shares) for fault in faults]
 

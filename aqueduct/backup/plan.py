@@ -83,13 +83,11 @@ def plan(
     gaps: list[Gap] = []
     left_out: list[tuple[str, str]] = []
     for source in sources:
-        topic = _topic(topics.get(source.name), source, now, generation_milliseconds)
-        gone = topics.get(source.name)
-        topics[source.name] = topic
+        before = topics.get(source.name)
+        topic = topics[source.name] = _topic(before, source, now, generation_milliseconds)
         live = {each.number for each in topic.instances}
-        for instance in gone.instances if gone else ():
-            if instance.number not in live:
-                del positions[source.name, instance.number]
+        for number in {each.number for each in before.instances} - live if before else ():
+            del positions[source.name, number]
         active = active_instance(topic)
         key = source.name, active.number
         # A partition that was added is read from its very first offset; of a topic that is new to the
@@ -134,8 +132,7 @@ def settle(todo: Plan, results: Sequence[Result]) -> Added:
             positions[topic, instance][partition] = result.reached
     before = {topic.name: topic for topic in todo.parent.topics} if todo.parent else {}
     for place in (result.reading.place for result in results if result.left_out):
-        former = before.get(place.topic)
-        if todo.parent and place[:2] not in todo.parent.positions and place.topic in before:
+        if todo.parent and place.topic in before and place[:2] not in todo.parent.positions:
             former = topics[place.topic] = before[place.topic]
             positions.pop(place[:2], None)
             of_topic = {(place.topic, each.number) for each in former.instances}

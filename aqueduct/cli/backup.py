@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 
 from aqueduct import client_config
 from aqueduct.cli import duration, report, selection
+from aqueduct.cli.extra import spark_packages
 from aqueduct.client_config import End
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import Failed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,15 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        # Here, so that a host without them can run the other verbs and show this one's help.
+    with spark_packages():
         from aqueduct.backup import findings
         from aqueduct.backup.selection import Groups, Topics, compiled
         from aqueduct.io.segments import Limits
         from spark_apps import backup
         from spark_apps.runner import Workers
-    except ModuleNotFoundError as error:
-        raise Refused(f"This host has no Python package {error.name}: install aqueduct[spark].") from None
 
     options = {
         name: getattr(args, name)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from aqueduct import client_config
 from aqueduct.cli import report, selection
+from aqueduct.cli.extra import spark_packages
 from aqueduct.client_config import End
 from aqueduct.errors import ExitCode, Refused
 
@@ -52,13 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
-    try:
-        # Here, so that a host without them can run the other verbs and show this one's help.
+    with spark_packages():
         from aqueduct.reconcile import findings
         from aqueduct.reconcile.flow import Flow, Topics
         from spark_apps import reconcile
-    except ModuleNotFoundError as error:
-        raise Refused(f"This host has no Python package {error.name}: install aqueduct[spark].") from None
 
     sources = _ends("source", args.source, args.source_config or [args.client_config])
     (target,) = _ends("target", [args.target], [args.target_config or args.client_config])

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from aqueduct import client_config
 from aqueduct.cli import moment, report, selection
+from aqueduct.cli.extra import spark_packages
 from aqueduct.client_config import End
 from aqueduct.errors import Refused
 
@@ -62,8 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        # Here, so that a host without them can run the other verbs and show this one's help.
+    with spark_packages():
         from aqueduct.backup.selection import Groups, compiled
         from aqueduct.batches.cut import Window
         from aqueduct.io.restore.mirrors import Mirror
@@ -71,8 +71,6 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.restore.request import Request, parse_id, parse_instance, parse_names
         from spark_apps import restore
         from spark_apps.runner import Workers
-    except ModuleNotFoundError as error:
-        raise Refused(f"This host has no Python package {error.name}: install aqueduct[spark].") from None
 
     started = datetime.now(UTC)
     window = {name: value for name in ("from_time", "to_time") if (value := getattr(args, name)) is not None}

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from aqueduct.errors import ExitCode, Refused
+from aqueduct.cli.extra import spark_packages
+from aqueduct.errors import ExitCode
 
 if TYPE_CHECKING:
     from aqueduct.store.snapshots import Summary
@@ -27,12 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        # Here, so that a host without them can run the other verbs and show this one's help.
+    with spark_packages():
         from aqueduct.io.object_store import open_store
         from aqueduct.store.catalog import Catalog
-    except ModuleNotFoundError as error:
-        raise Refused(f"This host has no Python package {error.name}: install aqueduct[spark].") from None
 
     summaries = Catalog.open(open_store(args.store)).summaries()
     if args.json:

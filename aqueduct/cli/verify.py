@@ -12,7 +12,7 @@ import argparse
 from datetime import UTC, datetime
 
 from aqueduct.cli import report, selection
-from aqueduct.errors import Refused
+from aqueduct.cli.extra import spark_packages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,13 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
-    try:
-        # Here, so that a host without them can run the other verbs and show this one's help.
+    with spark_packages():
         from aqueduct.store import faults
         from spark_apps import verify
         from spark_apps.runner import Workers
-    except ModuleNotFoundError as error:
-        raise Refused(f"This host has no Python package {error.name}: install aqueduct[spark].") from None
 
     with Workers("aqueduct verify", args.master) as workers:
         outcome = verify.main(args.store, args.snapshot, workers, bytes_per_second=args.rate_limit_bytes)
