@@ -2,11 +2,13 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from aqueduct import cli
+from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Failed, Refused
 
 Verb = Callable[[Callable[[Namespace], Any]], int]
@@ -110,3 +112,9 @@ def test_a_verb_imports_no_other() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stderr == "[]\n"
+
+
+def test_a_host_without_spark_is_told_what_to_install() -> None:
+    sentence = r"^This host has no Python package nowhere: install aqueduct\[spark\]\.$"
+    with pytest.raises(Refused, match=sentence), spark_packages():
+        import_module("nowhere")
