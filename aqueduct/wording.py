@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable
 
+COLUMNS = 120  # of a page
+NAME_COLUMNS = 56  # of a topic in a table: it may have 249 letters
+DOTS = "..."
+
 
 def some(names: Iterable[object], limit: int = 5) -> str:
     """`a, b, c`; beyond `limit` names: `a, b, c, d, e and 7 more`."""
@@ -13,3 +17,11 @@ def some(names: Iterable[object], limit: int = 5) -> str:
 def count(number: int, noun: str) -> str:
     """`1 partition`, `3 partitions`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def shortened(name: str, columns: int = NAME_COLUMNS) -> str:
+    """The name, or as much of its beginning and end as there is room for."""
+    if len(name) <= columns:
+        return name
+    end = (columns - len(DOTS)) // 2
+    return name[: columns - len(DOTS) - end] + DOTS + name[-end:]

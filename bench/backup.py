@@ -1,11 +1,10 @@
 """`aqueduct backup` into a new store each time."""
 
-import sys
 from functools import partial
 from itertools import count
 
 from bench.measured import Usage
-from bench.rounds import MODES, Commands, Estate, Kind, benchmark
+from bench.rounds import MODES, Commands, Estate, Kind
 
 numbers = count()
 
@@ -19,7 +18,3 @@ def back_up(where: Estate, topic: str, store: str, mode: str) -> Usage:
 
 def commands(where: Estate, topic: str, kinds: list[Kind]) -> Commands:
     return {("backup", *kind): partial(back_up, where, topic, *kind) for kind in kinds}
-
-
-if __name__ == "__main__":
-    sys.exit(benchmark(commands))

@@ -34,6 +34,7 @@ class Usage:
     cpu_seconds: float
     python_bytes: int  # the largest sum at one moment; shared pages are shared out (PSS)
     java_bytes: int
+    servers_cpu_seconds: float = 0  # of those that were running before
 
 
 class CommandFailed(Exception):
@@ -71,12 +72,13 @@ class _Watch(threading.Thread):
         while not self.over.wait(SAMPLE_SECONDS):
             python = java = 0
             for process, parent in _descendants(os.getpid()):
-                if (name := _read(process, "comm").strip()) == "java":
-                    java += _memory(process)
-                else:
+                program = _program(process)
+                if program != "java":
                     python += _memory(process)
-                if name and _ignores_children(parent):
-                    self.unclaimed[process] = max(_cpu(process), self.unclaimed.get(process, 0))
+                elif _program(parent) != "java":  # else it is what a JVM is about to start, in its memory
+                    java += _memory(process)
+                if program and _ignores_children(parent):
+                    self.unclaimed[process] = max(cpu_seconds(process), self.unclaimed.get(process, 0))
             self.python, self.java = max(self.python, python), max(self.java, java)
 
 
@@ -92,12 +94,21 @@ def _descendants(parent: int) -> Iterator[tuple[int, int]]:
             yield from _descendants(child)
 
 
+def _program(process: int) -> str:
+    """Its name, whatever its threads are called; none if it has ended."""
+    try:
+        return Path(f"/proc/{process}/exe").readlink().name
+    except OSError:
+        return ""
+
+
 def _memory(process: int) -> int:
     found = re.search(r"^Pss: +(\d+) kB", _read(process, "smaps_rollup"), re.MULTILINE)
     return int(found[1]) * 1024 if found else 0
 
 
-def _cpu(process: int) -> float:
+def cpu_seconds(process: int) -> float:
+    """What it has used, all its threads; not those that it started."""
     fields = _read(process, "stat").rpartition(")")[2].split()  # from the third one on
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 

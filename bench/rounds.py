@@ -1,6 +1,5 @@
-"""What both benchmarks share: arguments, servers, rounds of runs, and the table."""
+"""What both benchmarks share: servers, rounds of runs, and the table."""
 
-import argparse
 import math
 import os
 import platform
@@ -15,8 +14,8 @@ from pathlib import Path
 from statistics import median
 
 from bench import servers
-from bench.data import DATA, EMPTY, Data, create, delete, fill
-from bench.measured import CommandFailed, Usage, measured
+from bench.data import EMPTY, Data, create, delete, fill
+from bench.measured import Usage, cpu_seconds, measured
 from spark_apps.runner import SPARK_OFFSETS
 
 NOISE_SECONDS = 0.1
@@ -24,10 +23,11 @@ STORES = ("local", "s3")
 Kind = tuple[str, str]  # store, mode
 Name = tuple[str, str, str]  # what is done; and its kind
 Commands = dict[Name, Callable[[], Usage]]
+Verb = Callable[["Estate", str, list[Kind]], Commands]  # what it runs for a topic
 CONSUMER = "consumer", "", ""
 # How a command runs, and its options: little work is done in one process unless Spark's master is named.
-ONE_PROCESS = "one process"
-MODES = {ONE_PROCESS: (), "Spark": ("--master", "local[*]")}
+ONE_PROCESS, SPARK = "one process", "Spark"
+MODES = {ONE_PROCESS: (), SPARK: ("--master", "local[*]")}
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,13 @@ class Plan:
     runs: int
 
     def kinds(self, data: Data | None = None) -> list[Kind]:
-        """Stores and modes; without one process where that would be Spark by itself."""
-        much = data is not None and data.records > SPARK_OFFSETS
-        return [
-            (store, mode) for store in self.stores for mode in MODES if not (much and mode == ONE_PROCESS)
-        ]
-
-    @classmethod
-    def of(cls, argv: Sequence[str] | None = None) -> "Plan":
-        parser = argparse.ArgumentParser(prog="bench")
-        parser.add_argument("--data", action="append", choices=DATA)
-        parser.add_argument("--store", action="append", choices=STORES)
-        parser.add_argument("--scale", type=float, default=1)
-        parser.add_argument("--runs", type=int, default=3)
-        args = parser.parse_args(argv)
-        chosen = [DATA[name] for name in args.data or DATA]
-        scaled = tuple(replace(each, records=int(each.records * args.scale)) for each in chosen)
-        return cls(scaled, tuple(args.store or STORES), args.runs)
+        """Stores and modes: as so much is done by itself; in one of the stores by Spark, too."""
+        if data is None:  # all that any has
+            return sorted({kind for each in self.data for kind in self.kinds(each)})
+        if data.records > SPARK_OFFSETS:
+            return [(store, SPARK) for store in self.stores]
+        alone = [(store, ONE_PROCESS) for store in self.stores]
+        return [*alone, (self.stores[0], SPARK)] if data.batch_bytes else alone
 
 
 @dataclass(frozen=True)
@@ -63,6 +53,7 @@ class Estate:
     servers: str
     directory: Path
     environment: dict[str, str]  # of who uses the S3 server
+    processes: tuple[int, int]  # broker and S3 server
 
     def url(self, kind: str, name: str) -> str:
         """Of a store in the directory, which is new if the name is."""
@@ -85,7 +76,12 @@ class Estate:
 
     def python(self, *arguments: str) -> Usage:
         os.sync()  # what was written before is not this run's to write
-        return measured([sys.executable, *arguments], self.environment)
+        before = self._servers_cpu()
+        usage = measured([sys.executable, *arguments], self.environment)
+        return replace(usage, servers_cpu_seconds=self._servers_cpu() - before)
+
+    def _servers_cpu(self) -> float:
+        return sum(map(cpu_seconds, self.processes))
 
     @contextmanager
     def topic(self, data: Data) -> Iterator[None]:
@@ -102,11 +98,11 @@ def estate() -> Iterator[Estate]:
         directory = Path(name)
         say("Starting a broker and an object store")
         with (
-            servers.broker(directory / "kafka") as bootstrap,
-            servers.object_store(directory / "s3") as environment,
+            servers.broker(directory / "kafka") as (bootstrap, broker),
+            servers.object_store(directory / "s3") as (environment, object_store),
         ):
             create(bootstrap, EMPTY)
-            yield Estate(bootstrap, directory, environment)
+            yield Estate(bootstrap, directory, environment, (broker, object_store))
 
 
 @dataclass(frozen=True)
@@ -127,7 +123,7 @@ class Row:
 
 HEAD = (
     "data | MB | what | store | run by | s | start-up s | MB/s | of the consumer's | CPU s/GB "
-    "| start-up CPU s | Python MB | JVM MB"
+    "| start-up CPU s | servers' CPU s/GB | Python MB | JVM MB"
 )
 
 
@@ -147,6 +143,7 @@ def table(rows: Sequence[Row]) -> str:
             f"{row.speed / limits[data.name]:.2f}",
             f"{(usage.cpu_seconds - start.cpu_seconds) / data.bytes * 1e9:.1f}",
             f"{start.cpu_seconds:.1f}",
+            f"{(usage.servers_cpu_seconds - start.servers_cpu_seconds) / data.bytes * 1e9:.1f}",
             f"{usage.python_bytes / 1e6:.0f}",
             f"{usage.java_bytes / 1e6:.0f}" if usage.java_bytes else "",
         )
@@ -168,33 +165,23 @@ def say(progress: str) -> None:
     print(progress, file=sys.stderr, flush=True)
 
 
-def benchmark(commands: Callable[[Estate, str, list[Kind]], Commands]) -> int:
-    """Measures what `commands` gives for a topic, beside a consumer, and prints the table."""
-    plan = Plan.of()
-    try:
-        with estate() as where:
-            rows = list(_rows(plan, where, commands))
-    except CommandFailed as error:
-        say(f"This failed: {error}")
-        return 1
-    print(f"{machine()} Median of {plan.runs}.\n\n{table(rows)}")
-    return 0
+def rows(plan: Plan, where: Estate, verbs: Sequence[Verb]) -> list[list[Row]]:
+    """Measures what each verb does, beside a consumer."""
 
-
-def _rows(
-    plan: Plan, where: Estate, commands: Callable[[Estate, str, list[Kind]], Commands]
-) -> Iterator[Row]:
-    def measure(topic: str, kinds: list[Kind]) -> Mapping[Name, Usage]:
-        every: Commands = {CONSUMER: partial(where.consume, topic), **commands(where, topic, kinds)}
+    def measure(verb: Verb, topic: str, kinds: list[Kind]) -> Mapping[Name, Usage]:
+        every: Commands = {CONSUMER: partial(where.consume, topic), **verb(where, topic, kinds)}
         return dict(zip(every, rounds(plan.runs, every.values()), strict=True))
 
+    found: list[list[Row]] = [[] for _ in verbs]
     say("Measuring start-up")
-    starts = measure(EMPTY, plan.kinds())
+    starts = [measure(verb, EMPTY, plan.kinds()) for verb in verbs]
     for data in plan.data:
         with where.topic(data):
-            say(f"Measuring {data.name}")
-            for name, usage in measure(data.name, plan.kinds(data)).items():
-                yield Row(data, name, usage, starts[name])
+            for verb, start, mine in zip(verbs, starts, found, strict=True):
+                say(f"Measuring {data.name}")
+                usages = measure(verb, data.name, plan.kinds(data)).items()
+                mine += [Row(data, name, usage, start[name]) for name, usage in usages]
+    return found
 
 
 def rounds(runs: int, commands: Collection[Callable[[], Usage]]) -> Iterator[Usage]:

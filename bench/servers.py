@@ -38,8 +38,8 @@ group.initial.rebalance.delay.ms=0
 
 
 @contextmanager
-def broker(directory: Path) -> Iterator[str]:
-    """A broker of one node without TLS; its bootstrap servers."""
+def broker(directory: Path) -> Iterator[tuple[str, int]]:
+    """A broker of one node without TLS; its bootstrap servers and its process."""
     directory.mkdir()
     java = ["java", "-Xmx1g", "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
     port, controller = _free_ports(2)
@@ -59,13 +59,13 @@ def broker(directory: Path) -> Iterator[str]:
             return False
         return True
 
-    with _running([*java, "kafka.Kafka", str(properties)], log, ready):
-        yield servers
+    with _running([*java, "kafka.Kafka", str(properties)], log, ready) as process:
+        yield servers, process
 
 
 @contextmanager
-def object_store(directory: Path) -> Iterator[dict[str, str]]:
-    """versitygw with the bucket `bench`, without TLS; the environment of who uses it."""
+def object_store(directory: Path) -> Iterator[tuple[dict[str, str], int]]:
+    """versitygw with the bucket `bench`, without TLS; the environment of who uses it, and its process."""
     (directory / "data/bench").mkdir(parents=True)
     (directory / "iam").mkdir()
     (port,) = _free_ports(1)
@@ -77,19 +77,16 @@ def object_store(directory: Path) -> Iterator[dict[str, str]]:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
-    with _running(command, directory / "gateway.log", ready, {"PATH": os.environ["PATH"], **keys}):
-        yield {
-            **KEYS,
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-            "AWS_REGION": "us-east-1",
-            "AWS_ALLOW_HTTP": "true",
-        }
+    with _running(command, directory / "gateway.log", ready, {"PATH": os.environ["PATH"], **keys}) as process:
+        endpoint = f"http://127.0.0.1:{port}"
+        region = {"AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
+        yield {**KEYS, **region, "AWS_ENDPOINT_URL": endpoint}, process
 
 
 @contextmanager
 def _running(
     command: list[str], log: Path, ready: Callable[[], bool], environment: dict[str, str] | None = None
-) -> Iterator[None]:
+) -> Iterator[int]:
     with ExitStack() as stack:
         stdout = stack.enter_context(log.open("a"))
         process = stack.enter_context(
@@ -101,7 +98,7 @@ def _running(
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(f"{command[0]} did not start; it said:\n{log.read_text()[-2000:]}")
             time.sleep(0.1)
-        yield
+        yield process.pid
 
 
 def _free_ports(number: int) -> list[int]:

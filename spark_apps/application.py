@@ -17,9 +17,11 @@ from pyspark.errors import PySparkException
 
 from aqueduct.errors import Failed
 from aqueduct.wording import count
+from spark_apps import daemon
 from spark_apps.runner import D, R, Runner
 
 PROGRESS_SECONDS = 10.0
+SHARED = ("aqueduct.", "spark_apps.", "boto3.", "botocore.")  # modules: what tasks need
 
 
 @contextmanager
@@ -80,6 +82,7 @@ def _start(name: str, master: str) -> SparkContext:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
+        "spark.python.daemon.module": daemon.__name__,
         # The JVM lives for seconds and moves no data: compile little, collect garbage in one thread.
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
     }
@@ -90,12 +93,16 @@ def _start(name: str, master: str) -> SparkContext:
     with tempfile.TemporaryFile("w+") as log:
         try:
             with _uninterrupted(), _stderr(log):
-                return SparkContext(conf=conf)
+                context = SparkContext(conf=conf)
         except (Py4JError, PySparkException) as error:
             log.seek(0)
             lines = log.read().splitlines() or [str(error)]
             reason = next((line for line in lines if "xception" in line or "rror" in line), lines[-1])
             raise Failed(f"Spark does not start: {reason}") from None
+    # Who distributes a function has loaded what it needs.
+    loaded = (name for name in sys.modules if name.startswith(SHARED) and not name.startswith("aqueduct.cli"))
+    context.environment[daemon.MODULES] = ",".join(loaded)
+    return context
 
 
 @contextmanager

@@ -1,13 +1,20 @@
 """Whatever runs a plain function over small descriptions."""
 
 import os
+import re
+import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from typing import Protocol, Self, TypeVar
+
+from aqueduct.wording import count
 
 D = TypeVar("D")
 R = TypeVar("R")
 
+THREADS = 2  # of this process, where that is enough
+PROGRESS_SECONDS = 10.0
 SPARK_OFFSETS = 2_000_000  # less is read in this process before Spark would have started
 
 
@@ -19,6 +26,20 @@ class Runner(Protocol):
 def here(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
     """A Runner in this process."""
     return [function(each) for each in descriptions]
+
+
+def threads(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
+    """A Runner in this process: one thread waits for a cluster or a store while another one packs."""
+    pool = ThreadPoolExecutor(THREADS)
+    try:
+        results = [pool.submit(function, each) for each in descriptions]
+        while (state := wait(results, PROGRESS_SECONDS, FIRST_EXCEPTION)).not_done:
+            if any(each.exception() for each in state.done):
+                break
+            print(f"{len(state.done)} of {count(len(results), 'task')} done", file=sys.stderr, flush=True)
+        return [each.result() for each in results if each.done()]
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 class Workers:
@@ -47,12 +68,19 @@ class Workers:
             self._spark = self._stack.enter_context(application(self._name, self._master or "local[*]"))
         return self._spark
 
+    def parallel(self, offsets: int) -> Runner:
+        """The same, for tasks that spend their time outside of Python: this process does two at once."""
+        return self.runner(offsets) if self.many(offsets) else threads
+
     def many(self, offsets: int) -> int:
         """How many tasks run at once; 0: none, but this process does the work."""
         if self._master is None and offsets <= SPARK_OFFSETS:
             return 0
+        local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", self._master or "local[*]")
+        if local and local[1] != "*":
+            return int(local[1] or 1)
         return os.cpu_count() or 1
 
     def share(self, per_second: int | None, offsets: int) -> float | None:
-        """What each task may do of a limit for the whole run."""
-        return per_second / max(1, self.many(offsets)) if per_second else None
+        """What each task of `parallel` may do of a limit for the whole run."""
+        return per_second / (self.many(offsets) or THREADS) if per_second else None

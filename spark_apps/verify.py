@@ -27,12 +27,12 @@ from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import count
 from spark_apps.runner import Workers
 
-SHARE_BYTES = 256 << 20  # of a task, as they are stored: a second or two of work
+SHARE_BYTES = 64 << 20  # of a task, as they are stored: half a second of work
 SHARE_SEGMENTS = 2_000
 SMALL_BYTES = 1 << 20  # of objects up to this size
 READERS = 8  # ... so many are read at once: to ask the store takes longer than to read them
 RECORD_BYTES = 500  # stored ones that take as long to check as one record to read
-BATCHES = 1_000  # whose bytes are in memory at once
+BATCHES = 200  # whose bytes are in memory at once
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def verify(
     work = stored // RECORD_BYTES
     rate = workers.share(bytes_per_second, work)
     shares = [Share(store, some, whole, rate) for some in _shares(there)]
-    return [fault for faults in workers.runner(work)(check, shares) for fault in faults]
+    return [fault for faults in workers.parallel(work)(check, shares) for fault in faults]
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,18 @@ import time
 from datetime import UTC, datetime
 
 from aqueduct import client_config
-from aqueduct.cli import duration, report, selection
+from aqueduct.cli import common, duration, report, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.client_config import End
 from aqueduct.errors import Failed
 
+SEGMENT_BYTES = selection.whole(most=(1 << 31) - 1)  # as of segment.bytes, because it is one of Kafka's own
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--bootstrap-servers", metavar="HOST:PORT,...", type=selection.servers, required=True)
-    add("--client-config", metavar="FILE", help="Kafka client properties")
-    add("--store", metavar="URL", required=True, help="s3://bucket/prefix, gs://, az:// or file:///directory")
+    common.add_cluster(parser)
+    common.add_store(parser)
     topics = parser.add_mutually_exclusive_group(required=True)
     topics.add_argument("--topics", metavar="A,B", type=selection.names, help="by name, exactly")
     topics.add_argument("--topics-pattern", metavar="REGEX", help="by whole name, without __...")
@@ -34,21 +35,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--compacted-generation-hours",
         metavar="H",
-        type=float,
+        type=duration.hours,
         default=24,
         help="after which a compacted topic is read anew from its beginning; default 24",
     )
-    add("--every", metavar="DURATION", type=duration.parse, help="run again and again, so often; such as 5m")
-    add("--segment-bytes", metavar="N", type=selection.positive, default=64 << 20, help="default 64 MiB")
+    add("--every", metavar="DURATION", type=duration.period, help="run again and again, so often; such as 5m")
+    add("--segment-bytes", metavar="N", type=SEGMENT_BYTES, default=64 << 20, help="default 64 MiB")
     add("--segment-records", metavar="N", type=selection.positive, default=10_000_000)
-    add("--rate-limit-bytes", metavar="N", type=selection.positive, help="per second, for the whole run")
+    common.add_rate_limit(parser)
     add(
         "--other-cluster",
         action="store_true",
         help="the store has backups of another cluster, which this one follows: one that was restored",
     )
-    add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to read")
-    report.add_arguments(parser)
+    add(
+        "--past-damage",
+        action="store_true",
+        help="the newest snapshot can't be built upon: go on after the newest that is whole, if there is one",
+    )
+    common.add_run(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
         bytes_per_second=args.rate_limit_bytes,
         options=options,
         other_cluster=args.other_cluster,
+        past_damage=args.past_damage,
     )
     with Workers("aqueduct backup", args.master) as workers:
         while True:

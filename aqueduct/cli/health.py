@@ -8,16 +8,17 @@ import signal
 from types import FrameType
 
 from aqueduct import client_config, cluster
+from aqueduct.cli import common, selection
 from aqueduct.errors import ExitCode, Failed
 from aqueduct.io import kafka_admin
 
 LIMIT_SECONDS = 10
+NODE_ID = selection.whole(0, (1 << 31) - 1)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", required=True)
-    parser.add_argument("--client-config", metavar="FILE", help="Kafka client properties")
-    parser.add_argument("--node-id", metavar="N", type=int, help="only what concerns this broker")
+    common.add_cluster(parser)
+    parser.add_argument("--node-id", metavar="N", type=NODE_ID, help="only what concerns this broker")
 
 
 def run(args: argparse.Namespace) -> int:

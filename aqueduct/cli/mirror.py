@@ -15,26 +15,24 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aqueduct import client_config, mirror_status
-from aqueduct.cli import duration, report
+from aqueduct.cli import duration, report, selection
 from aqueduct.errors import ExitCode, Failed
 from aqueduct.io import mirror
 from aqueduct.mirror_status import Progress, TopicPartition
-from aqueduct.wording import count
+from aqueduct.wording import count, shortened
 
 POLL_SECONDS = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    servers = "HOST:PORT,..."
-    parser.add_argument(
-        "--source", metavar="ALIAS", required=True, help="the flow's name; by default its source's"
-    )
-    parser.add_argument("--source-bootstrap-servers", metavar=servers, required=True)
-    parser.add_argument("--source-config", metavar="FILE", help="Kafka client properties")
-    parser.add_argument("--target-bootstrap-servers", metavar=servers, required=True)
-    parser.add_argument("--target-config", metavar="FILE", help="Kafka client properties")
-    parser.add_argument("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
-    parser.add_argument("--until-caught-up", action="store_true", help="all is well only if none is behind")
+    add = parser.add_argument
+    add("--source", metavar="ALIAS", required=True, help="the flow's name; by default its source's")
+    for end in ("source", "target"):
+        servers = f"--{end}-bootstrap-servers"
+        add(servers, metavar="HOST:PORT,...", type=selection.servers, required=True)
+        add(f"--{end}-config", metavar="FILE", help="Kafka client properties")
+    add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
+    add("--until-caught-up", action="store_true", help="all is well only if none is behind")
     report.add_arguments(parser)
 
 
@@ -89,9 +87,13 @@ def _table(progress: Iterable[Progress]) -> str:
     """The partitions that are behind, a line each, and a line for all."""
     every = sorted(progress, key=lambda p: p.partition)
     behind = [p for p in every if p.behind]
-    width = max(len("topic"), *(len(p.partition.topic) for p in behind)) if behind else 0
+    names = [shortened(p.partition.topic) for p in behind]
+    width = max(map(len, ("topic", *names)))
     lines = [f"{'topic':<{width}}  partition  records behind"] if behind else []
-    lines += [f"{p.partition.topic:<{width}}  {p.partition.partition:>9}  {p.behind:>14}" for p in behind]
+    lines += [
+        f"{name:<{width}}  {p.partition.partition:>9}  {p.behind:>14}"
+        for name, p in zip(names, behind, strict=True)
+    ]
     total = count(sum(p.behind for p in behind), "record")
     return "\n".join([*lines, f"{count(len(every), 'partition')}, {len(behind)} of them behind by {total}."])
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from aqueduct import client_config
-from aqueduct.cli import report, selection
+from aqueduct.cli import common, report, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.client_config import End
 from aqueduct.errors import ExitCode, Refused
@@ -47,8 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--target-prefix", metavar="PREFIX", default="", help="of the names at the target")
     add("--header", metavar="NAME=VALUE", type=_header, help="only records that carry it")
-    add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to read")
-    report.add_arguments(parser)
+    common.add_run(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from aqueduct.errors import Failed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--report", metavar="FILE", type=Path, help="write what was found as JSON")
+    parser.add_argument("--report", metavar="FILE", type=_file, help="write what was found as JSON")
 
 
 def write(path: Path, verb: str, exit_code: int, started: datetime, findings: Mapping[str, Any]) -> None:
@@ -23,9 +24,35 @@ def write(path: Path, verb: str, exit_code: int, started: datetime, findings: Ma
         "ended": datetime.now(started.tzinfo).isoformat(timespec="milliseconds"),
         **findings,
     }
-    unfinished = path.with_name(f".{path.name}.unfinished")
+    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     try:
-        unfinished.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        unfinished.replace(path)
+        with _unfinished(path) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
+            unfinished.replace(path)
     except OSError as error:
         raise Failed(f"The report {path} can't be written: {error.strerror}.") from None
+
+
+def _file(text: str) -> Path:
+    """For argparse's `type`: refused before the work is done, not when it is to be told of."""
+    path = Path(text)
+    try:
+        if path.exists() and not path.is_file():
+            raise argparse.ArgumentTypeError(f"{text!r} is no file")
+        with _unfinished(path) as unfinished:
+            unfinished.touch()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} can't be written: {error.strerror}; name a file in a folder that is there and writable"
+        ) from None
+    return path
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[Path]:
+    """A file beside it, which is gone afterwards."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        yield unfinished
+    finally:
+        unfinished.unlink(missing_ok=True)

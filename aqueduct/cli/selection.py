@@ -1,7 +1,11 @@
-"""Options that say which topics and groups are meant, and what they are reached by."""
+"""Values of options: topics and groups, what they are reached by, and numbers."""
 
 import argparse
 import re
+from collections.abc import Callable
+
+MOST = 2**63 - 1  # of Kafka's own numbers
+PORTS = range(1, 1 << 16)
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -13,14 +17,26 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def servers(text: str) -> str:
-    """`host:port,...`; for argparse's `type`."""
-    if not re.fullmatch(r"[^\s,/]+:\d+(,[^\s,/]+:\d+)*", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of brokers; write HOST:PORT,HOST:PORT")
+    """`host:port,...`, also `[IPv6]:port`; for argparse's `type`."""
+    for each in text.split(","):
+        found = re.fullmatch(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,9})", each)
+        if not found:
+            raise argparse.ArgumentTypeError(f"{text!r} is no list of brokers; write HOST:PORT,HOST:PORT")
+        if int(found[1]) not in PORTS:
+            raise argparse.ArgumentTypeError(f"{each!r} has no port from {PORTS[0]} to {PORTS[-1]}")
     return text
 
 
-def positive(text: str) -> int:
-    """A whole number from 1 on; for argparse's `type`."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
-    return int(text)
+def whole(least: int = 1, most: int = MOST) -> Callable[[str], int]:
+    """A whole number between these; for argparse's `type`."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,19}", text) or not least <= int(text) <= most:
+            bounds = f"from {least} on" if most == MOST else f"from {least} to {most}"
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number {bounds}")
+        return int(text)
+
+    return parse
+
+
+positive = whole()

@@ -11,22 +11,15 @@ but are no damage), 1 damage was found or the store can't be read, 2 the argumen
 import argparse
 from datetime import UTC, datetime
 
-from aqueduct.cli import report, selection
+from aqueduct.cli import common, report
 from aqueduct.cli.extra import spark_packages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--store", metavar="URL", required=True, help="s3://bucket/prefix, gs://, az:// or file:///directory")
-    add(
-        "--snapshot",
-        metavar="ID",
-        type=selection.positive,
-        help="default: the newest; see `aqueduct snapshots`",
-    )
-    add("--rate-limit-bytes", metavar="N", type=selection.positive, help="per second, for the whole run")
-    add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to read")
-    report.add_arguments(parser)
+    common.add_store(parser)
+    common.add_snapshot(parser)
+    common.add_rate_limit(parser)
+    common.add_run(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -20,6 +20,7 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -38,6 +39,7 @@ CONNECT_SECONDS = 5
 ANSWER_SECONDS = 20  # a server's silence; while it is sent an object, longer by its size at
 SLOWEST_BYTES = 256 * 1024  # ... so many a second
 CREDENTIALS_SECONDS = 600  # botocore renews those that end within 10 minutes
+RIGHTS = {"read": "read", "written": "create files in", "listed": "list"}  # of a directory
 CHUNK_BYTES = 8 << 20
 WRITING = ".writing"  # the folder of files that are not whole yet
 
@@ -195,15 +197,21 @@ def _connector(location: Location) -> Connect:
 
 
 def _s3(location: Location) -> Connect:
-    # Not at the top: it takes half a second, which who has a directory need not wait.
-    import boto3
+    # Not at the top: it takes half a second, which who has a directory need not wait. And a client of
+    # botocore's own, which would know the endpoint, too, takes 13 MB.
+    from botocore.configprovider import ConfiguredEndpointProvider
     from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
     from obstore.auth.boto3 import Boto3CredentialProvider
 
     try:
+        session = Session()
         # botocore itself knows AWS_DEFAULT_REGION only.
-        session = boto3.Session(region_name=os.environ.get("AWS_REGION"))
-        found = session.client("s3", region_name=session.region_name or "us-east-1").meta
+        region = os.environ.get("AWS_REGION") or session.get_config_variable("region") or "us-east-1"
+        endpoint = None
+        if not session.get_config_variable("ignore_configured_endpoint_urls"):
+            scoped = session.get_scoped_config()
+            endpoint = ConfiguredEndpointProvider(session.full_config, scoped, "s3").provide()
         if session.get_credentials() is None:
             raise Refused(
                 f"There are no credentials for {location}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
@@ -212,9 +220,9 @@ def _s3(location: Location) -> Connect:
         credentials = Boto3CredentialProvider(session, ttl=timedelta(seconds=CREDENTIALS_SECONDS))
     except (BotoCoreError, ValueError) as error:
         raise Refused(f"The settings for {location} are no use: {error}".rstrip(".") + ".") from None
-    config: S3Config = {"region": found.region_name}
-    if "amazonaws.com" not in found.endpoint_url:
-        config["endpoint"] = found.endpoint_url
+    config: S3Config = {"region": region}
+    if endpoint:
+        config["endpoint"] = _endpoint(endpoint)
 
     def connect(seconds: int) -> ObjectStore:
         return _made(
@@ -229,6 +237,17 @@ def _s3(location: Location) -> Connect:
         )
 
     return connect
+
+
+def _endpoint(url: str) -> str:
+    """Refused where obstore would end in a panic."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return url
+    except ValueError:  # of the port
+        pass
+    raise Refused("AWS_ENDPOINT_URL, or endpoint_url of the profile, is no http[s]://HOST:PORT.")
 
 
 def _made(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
@@ -331,12 +350,13 @@ class _Directory:
             self._fail(path, action, error)
 
     def _fail(self, path: str, action: str, error: OSError) -> NoReturn:
+        right = f"give user {os.geteuid()} the right to {RIGHTS[action]} {self._root} and below"
         remedy = {
             errno.ENOSPC: "make room",
             errno.EDQUOT: "make room",
             errno.EROFS: "mount it writable",
-            errno.EACCES: "give the user the right to it",
-            errno.EPERM: "give the user the right to it",
+            errno.EACCES: right,
+            errno.EPERM: right,
         }.get(error.errno or 0)
         reason = error.strerror + (f"; {remedy}" if remedy else "") if error.strerror else str(error)
         raise Failed(f"{path or '/'} of the store {self.url} can't be {action}: {reason}.") from None

@@ -7,9 +7,11 @@ from typing import Any
 from aqueduct.client_config import End
 from aqueduct.reconcile.flow import Flow
 from aqueduct.reconcile.verdict import Verdict
-from aqueduct.wording import count, some
+from aqueduct.wording import COLUMNS, count, shortened, some
 
 ROWS = 50  # a person is shown so many lanes, of more only unequal ones; the report has all
+END_COLUMNS = 22  # of addresses in the table
+NAMES_COLUMNS = COLUMNS - 50  # ... and of all names in it; the rest is for numbers
 
 
 def text(flow: Flow, verdicts: Sequence[Verdict]) -> str:
@@ -45,14 +47,19 @@ def _notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _table(flow: Flow, verdicts: Sequence[Verdict]) -> Iterator[str]:
-    sources, target = "+".join(map(_address, flow.sources)), _address(flow.target)
+    ends = "+".join(map(_address, flow.sources)), _address(flow.target)
+    sources, target = (shortened(each, END_COLUMNS) for each in ends)
+    room = NAMES_COLUMNS - len(sources) - len(target)
     rows: list[tuple[str, ...]] = [
         ("source", "target", "topic", "partition", "records in", "records out", "equal")
     ]
     for verdict in verdicts:
         numbers = verdict.lane.partition, _records_in(verdict), _records_out(verdict)
         rows.append(
-            (sources, target, verdict.lane.topic, *map(str, numbers), "yes" if verdict.equal else "NO")
+            (
+                *(sources, target, shortened(verdict.lane.topic, room)),
+                *(*map(str, numbers), "yes" if verdict.equal else "NO"),
+            )
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from aqueduct import renames
 from aqueduct.client_config import End
 from aqueduct.errors import Refused
 from aqueduct.ranges import Range
@@ -16,8 +17,6 @@ from aqueduct.reconcile.digest import Header
 from aqueduct.wording import some
 
 Place = tuple[str, int]  # topic, partition
-
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Topics:
             compiled = None if pattern is None else re.compile(pattern)
         except re.error as error:
             raise Refused(f"The topics' pattern {pattern} does not compile: {error}.") from None
-        return cls({} if names is None else _parse_names(names, prefix), compiled, prefix)
+        return cls({} if names is None else renames.parse(names, prefix), compiled, prefix)
 
     def choose(self, sources: Iterable[Iterable[str]]) -> dict[str, str]:
         """Names at the source and at the target; Refused where no source has such a topic."""
@@ -72,20 +71,6 @@ class Topics:
         if not chosen:
             raise Refused(f"No source has a topic whose whole name matches {self.pattern.pattern}.")
         return {name: self.prefix + name for name in chosen}
-
-
-def _parse_names(text: str, prefix: str) -> dict[str, str]:
-    names: dict[str, str] = {}
-    for each in text.split(","):
-        source, colon, target = each.partition(":")
-        target = target if colon else prefix + source
-        for name in (source, target):
-            if not _LEGAL_NAME.fullmatch(name):
-                raise Refused(f"{name!r} in --topics is no name of a topic; write a,b or source:target.")
-        if source in names or target in names.values():
-            raise Refused(f"--topics names {each} twice, or two topics for one target; say it once.")
-        names[source] = target
-    return names
 
 
 def places(names: Mapping[str, str], partitions: Sequence[Mapping[str, int]]) -> list[list[Place]]:

@@ -1,10 +1,12 @@
 """What becomes of a task's result and of its failure."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -28,6 +30,18 @@ def test_results_are_in_order(run: Runner) -> None:
     assert [result for result, _ in results] == [number * number for number in range(20)]
     assert os.getpid() not in {process for _, process in results}
     assert run(square, []) == []
+
+
+def test_workers_are_forked_with_what_tasks_need(run: Runner) -> None:
+    def daemon(_: int) -> str:
+        return Path(f"/proc/{os.getppid()}/cmdline").read_text().replace("\0", " ")
+
+    assert all("-m spark_apps.daemon pyspark.worker" in each for each in run(daemon, range(4)))
+
+    def loaded(_: int) -> bool:
+        return "aqueduct.errors" in sys.modules and gc.get_freeze_count() > 10_000
+
+    assert run(loaded, range(4)) == [True] * 4
 
 
 def test_a_tasks_sentence_arrives_whole(run: Runner) -> None:

@@ -33,6 +33,14 @@ def test_what_fails_leaves_the_old_report(tmp_path: Path) -> None:
     assert path.read_text() == "an old one"
 
 
+def test_what_breaks_off_leaves_nothing_half(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.mkdir()
+    with pytest.raises(Failed, match="can't be written: Is a directory"):
+        report.write(path, "test", 0, STARTED, {})
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_where_it_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(Failed, match=r"The report .*/none/report.json can't be written: No such file"):
         report.write(tmp_path / "none" / "report.json", "test", 0, STARTED, {})

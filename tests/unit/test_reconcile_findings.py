@@ -11,6 +11,7 @@ from aqueduct.reconcile.difference import Unmatched
 from aqueduct.reconcile.digest import Digest, Reading
 from aqueduct.reconcile.flow import Flow, Lane
 from aqueduct.reconcile.verdict import Difference, Verdict
+from aqueduct.wording import COLUMNS
 
 TARGET = End("target", "lake:9092")
 ONE_SOURCE = Flow(TARGET, (End("source", "pro1-a:9092,pro1-b:9092"),))
@@ -132,6 +133,17 @@ def test_text() -> None:
         "flights-1: the target has no such partition; 1 record is missing.",
         "2 partitions, 1 unequal; 12346 records in, 12345 records out.",
     ]
+
+
+def test_a_table_of_long_names_is_as_wide_as_a_page() -> None:
+    servers = ["a-broker-of-the-source.example.org:9092", "another.example.org:9092", "lake.example.org:9092"]
+    flow = Flow(End("target", servers[2]), tuple(End("source", each) for each in servers[:2]))
+    readings = [reading(10**9), reading(10**9), reading(0)]
+    verdicts = [verdict(*readings, topic=f"t{'o' * 246}-{n}", partition=99_999) for n in range(2)]
+    lines = findings.text(flow, verdicts).splitlines()[:3]
+    assert all(COLUMNS - 5 < len(line) <= COLUMNS for line in lines)
+    assert all(" to" in line and f"oo-{n} " in line for n, line in enumerate(lines[1:]))
+    assert findings.report(flow, verdicts)["partitions"][0]["topic"] == f"t{'o' * 246}-0"
 
 
 def test_of_many_lanes_the_unequal_ones_are_shown() -> None:

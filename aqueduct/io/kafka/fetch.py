@@ -44,7 +44,7 @@ class Recreated(Failed):
 
 
 def read(
-    client: Client, wanted: Range, *, max_bytes: int = 8 << 20, topic_id: UUID | None = None
+    client: Client, wanted: Range, *, max_bytes: int = 4 << 20, topic_id: UUID | None = None
 ) -> Iterator[Piece]:
     """The committed batches of a range in order, cut where they reach beyond it.
 

@@ -1,0 +1,130 @@
+"""Values that can't be meant are refused before anything is done, by a sentence that names the option."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from aqueduct import cli
+
+VERBS = {
+    "backup": ["--bootstrap-servers", "b:9092", "--store", "file:///s", "--topics", "a"],
+    "restore": ["--bootstrap-servers", "b:9092", "--store", "file:///s"],
+    "verify": ["--store", "file:///s"],
+    "reconcile": ["--source", "b:9092", "--target", "b:9092", "--topics", "a"],
+    "mirror": [
+        *("--source", "s", "--source-bootstrap-servers", "b:9092"),
+        *("--target-bootstrap-servers", "b:9092"),
+    ],
+    "health": ["--bootstrap-servers", "b:9092"],
+}
+NUMBERS = ["", "-1", "1.5", "1e3", "nan", "inf", "9" * 20, "9" * 5000, "\u0661"]
+DURATIONS = ["", "5", "-5s", "1.5h", "nan", "infh", "99999h", "9" * 5000 + "s"]
+HOURS = ["", "0", "-0.0", "-1", "nan", "inf", "-inf", "1e400", "1e99", "24h"]
+SERVERS = [
+    *("", "b", "b:", ":9092", "b:0", "b:65536", "b:99999", "b:-1", "b:9092,", ",b:9092", "b:9092,b:0"),
+    *("b:9092 ", "b:1:2", "SSL://b:9092", "::1:9092", "[::1]", "[]:9092", "b:" + "9" * 5000),
+]
+
+
+def refused(capsys: pytest.CaptureFixture[str], verb: str, option: str, value: str) -> str:
+    """The sentence."""
+    assert cli.main([verb, *VERBS[verb], f"{option}={value}"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"aqueduct: argument {option}: ")
+    assert err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "values"),
+    [
+        ("backup", "--segment-bytes", [*NUMBERS, "0", str(1 << 31)]),
+        ("backup", "--segment-records", [*NUMBERS, "0"]),
+        ("backup", "--rate-limit-bytes", [*NUMBERS, "0"]),
+        ("backup", "--every", [*DURATIONS, "0s"]),
+        ("backup", "--compacted-generation-hours", HOURS),
+        ("verify", "--rate-limit-bytes", [*NUMBERS, "0"]),
+        ("verify", "--snapshot", [*NUMBERS, "0"]),
+        ("restore", "--snapshot", [*NUMBERS, "0"]),
+        ("mirror", "--wait", DURATIONS),
+        ("health", "--node-id", [*NUMBERS, str(1 << 31)]),
+    ],
+)
+def test_numbers(capsys: pytest.CaptureFixture[str], verb: str, option: str, values: list[str]) -> None:
+    for value in values:
+        refused(capsys, verb, option, value)
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [
+        ("backup", "--bootstrap-servers"),
+        ("restore", "--bootstrap-servers"),
+        ("health", "--bootstrap-servers"),
+        ("mirror", "--source-bootstrap-servers"),
+        ("mirror", "--target-bootstrap-servers"),
+        ("reconcile", "--source"),
+        ("reconcile", "--target"),
+    ],
+)
+def test_servers(capsys: pytest.CaptureFixture[str], verb: str, option: str) -> None:
+    for value in SERVERS:
+        refused(capsys, verb, option, value)
+
+
+def test_servers_of_mirrors(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in ("", "pro1", "=b:9092", *(f"pro1={each}" for each in SERVERS)):
+        refused(capsys, "restore", "--mirror", value)
+
+
+def test_what_is_meant_is_taken() -> None:
+    options = [
+        *("--bootstrap-servers", "b:1,10.0.0.1:65535,[2001:db8::1]:9092"),
+        *("--compacted-generation-hours", ".5", "--segment-bytes", "1"),
+        *("--rate-limit-bytes", str((1 << 63) - 1), "--every", "87600h"),
+    ]
+    args = cli.build_parser(["backup"]).parse_args(["backup", *VERBS["backup"], *options])
+    assert args.bootstrap_servers.endswith("[2001:db8::1]:9092")
+    assert (args.compacted_generation_hours, args.segment_bytes) == (0.5, 1)
+    assert (args.rate_limit_bytes, args.every) == ((1 << 63) - 1, 87600 * 3600)
+
+
+@pytest.mark.parametrize("verb", ["backup", "restore", "verify", "reconcile", "mirror"])
+def test_reports_that_can_not_be_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, verb: str
+) -> None:
+    (tmp_path / "file").touch()
+    for value, why in (
+        ("", "is no file"),
+        (tmp_path, "is no file"),
+        ("/dev/null", "is no file"),
+        (tmp_path / "none" / "report.json", "No such file or directory"),
+        (tmp_path / "file" / "report.json", "Not a directory"),
+        (tmp_path / ("x" * 250), "File name too long"),
+    ):
+        assert why in refused(capsys, verb, "--report", str(value))
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_a_report_in_a_folder_that_is_read_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        before = os.geteuid()
+        if before == 0:
+            os.seteuid(65534)  # root may write everywhere
+        try:
+            assert "Permission denied" in refused(capsys, "verify", "--report", f"{folder}/report.json")
+        finally:
+            os.seteuid(before)
+
+
+def test_a_report_that_is_there_stays_until_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text("an old one")
+    arguments = ["verify", *VERBS["verify"], "--report", str(path)]
+    assert cli.build_parser(["verify"]).parse_args(arguments).report == path
+    assert path.read_text() == "an old one"
+    assert list(tmp_path.iterdir()) == [path]

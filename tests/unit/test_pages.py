@@ -1,0 +1,62 @@
+"""The tables for people stay readable where topics have the longest names that Kafka allows."""
+
+from aqueduct.backup import findings as backup
+from aqueduct.batches.cut import Window
+from aqueduct.cli import mirror
+from aqueduct.mirror_status import Log, Progress, TopicPartition
+from aqueduct.restore import findings as restore
+from aqueduct.restore.outcome import Outcome
+from aqueduct.restore.plan import Lane, Plan
+from aqueduct.store import faults
+from aqueduct.store.manifest import Chain, Instance, Manifest, Place, Segment, State, Topic
+from aqueduct.store.snapshots import Snapshot
+from aqueduct.wording import COLUMNS
+
+NAMES = ["a" * 245 + ".one", "a" * 245 + ".two"]
+INSTANCE = Instance(99, "id", State.PASSIVATE, 0)
+SEGMENTS = [
+    Segment(name, 99, 0, 0, 10**9, 0, 0, 10**9, 10**10, 10**10, "", 1, "", None, 0, "run", False, False)
+    for name in NAMES
+]
+TOPICS = [Topic(name, "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,)) for name in NAMES]
+MANIFEST = Manifest(
+    *(Chain(1, None, None, 1, 0, 0), "store", "run", 0, 0, 0, "cluster", "0.1.0", {}, {}, {}),
+    *(tuple(TOPICS), tuple(SEGMENTS), (), (), (), (), (), ()),
+)
+
+
+def check(page: str, *endings: str) -> None:
+    head, *rows = page.splitlines()[: 1 + len(endings)]
+    assert head.startswith("topic ")
+    assert all(len(line) <= COLUMNS for line in (head, *rows))
+    for row, ending in zip(rows, endings, strict=True):
+        assert row.startswith("aaaaaaaaaa")
+        assert f"{ending}  " in row
+
+
+def test_backup() -> None:
+    check(backup.text(MANIFEST, 0, (), 1), ".one", ".two")
+
+
+def test_verify() -> None:
+    segments = {Place(each.topic, 99, 0): [each] for each in SEGMENTS}
+    snapshot = Snapshot(MANIFEST, dict(zip(NAMES, TOPICS, strict=True)), segments, {})
+    check(faults.text(snapshot, (), 1), ".one", ".two")
+
+
+def test_restore() -> None:
+    for new in ("", ".new"):
+        names = [name[len(new) :] + new for name in NAMES]
+        topics = {name: (topic, INSTANCE) for name, topic in zip(names, TOPICS, strict=True)}
+        lanes = (
+            Lane(Place(NAMES[n], 99, 0), name, 10**9, (SEGMENTS[n],), ()) for n, name in enumerate(names)
+        )
+        plan = Plan(1, Window(), topics, tuple(lanes), (), ())
+        page = restore.text(Outcome("id", plan, dry_run=True))
+        check(page, *(name[-8:] for name in names))
+        assert ("aaa.one g99 (PASSIVATE)" in page) == bool(new)
+
+
+def test_mirror() -> None:
+    progress = [Progress(TopicPartition(name, 99_999), 0, Log(0, 10**12), False) for name in NAMES]
+    check(mirror._table(progress), ".one", ".two")
