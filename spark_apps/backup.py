@@ -40,8 +40,8 @@ from aqueduct.store.manifest import (
     Segment,
 )
 from aqueduct.store.objects import Exists, Objects
-from aqueduct.wording import count
-from spark_apps.runner import Workers
+from aqueduct.wording import count, some
+from spark_apps.runner import THREADS, Workers
 
 CLIENT = "aqueduct-backup"
 TASK_OFFSETS = 20_000, 5_000_000  # of a task, at least and at most
@@ -61,6 +61,7 @@ class Order:
     bytes_per_second: int | None = None  # of the whole run, as Kafka has them
     options: Mapping[str, object] = field(default_factory=dict)  # as they were given, for the manifest
     other_cluster: bool = False  # what is backed up may be another cluster than before
+    past_damage: bool = False  # goes on after the newest snapshot that is whole
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,10 @@ def main(order: Order, workers: Workers) -> Outcome:
     """One run; Failed if nothing was committed, Refused if it would be another cluster's."""
     began = time.monotonic()
     catalog = Catalog.open_or_make(open_store(order.store))
-    parent = catalog.parent()
+    parent = catalog.parent(past_damage=order.past_damage)
+    if order.past_damage:
+        before = parent.manifest
+        _say(f"Going on after {f'snapshot {before.number}' if before else 'none: no snapshot is whole'}.")
     found = look(order)
     if parent.manifest and parent.manifest.cluster != found.cluster and not order.other_cluster:
         raise Refused(
@@ -98,6 +102,7 @@ def main(order: Order, workers: Workers) -> Outcome:
     added = settle(todo, results)
     increment = Manifest(
         chain=parent.follow(),
+        store=catalog.id,
         run=run,
         created=_now(),
         started=started,
@@ -105,6 +110,7 @@ def main(order: Order, workers: Workers) -> Outcome:
         cluster=found.cluster,
         version=version("aqueduct"),
         options=order.options,
+        starts=added.starts,
         positions=added.positions,
         topics=added.topics,
         segments=added.segments,
@@ -157,6 +163,8 @@ def look(order: Order) -> Found:
         acls, quotas, left_out = _rights(admin)
         known = groups.list_groups(client)
         committed = groups.committed(client, order.groups.choose(known))
+        if absent := order.groups.absent(known):
+            _say(f"There is no group {some(absent)} to leave out; see --exclude-groups.")
         places = [(name, each.number) for name in chosen for each in topics[name].partitions]
         ends = offsets.ends(client, places, "read_uncommitted")
         stable = offsets.ends(client, places)
@@ -241,14 +249,14 @@ class Share:
 
 def read_all(order: Order, readings: Sequence[Reading], run: str, workers: Workers) -> list[Result]:
     total = sum(map(len, readings))
-    cores = workers.many(total)
+    at_once = workers.many(total) or THREADS
     least, most = TASK_OFFSETS
-    at_most = min(most, max(least, total // (TASKS_PER_CORE * cores))) if cores else sys.maxsize
+    at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
     rate = workers.share(order.bytes_per_second, total)
     shares = [
         Share(order.end, order.store, run, some, order.limits, rate) for some in _shares(readings, at_most)
     ]
-    return [result for results in workers.runner(total)(back_up, shares) for result in results]
+    return [result for results in workers.parallel(total)(back_up, shares) for result in results]
 
 
 def _shares(readings: Sequence[Reading], at_most: int) -> list[tuple[Reading, ...]]:

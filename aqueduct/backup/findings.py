@@ -6,7 +6,7 @@ from typing import Any
 
 from aqueduct.errors import ExitCode
 from aqueduct.store.manifest import Manifest, State
-from aqueduct.wording import count
+from aqueduct.wording import count, shortened
 
 LeftOut = Sequence[tuple[str, str]]  # what, why
 
@@ -27,11 +27,12 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
         sums[0] += segment.records
         sums[1] += segment.unpacked_bytes
         sums[2] += segment.stored_bytes
-    width = max((len(name) for name in by_topic), default=5)
+    shown = {name: shortened(name) for name in by_topic}
+    width = max(map(len, ("topic", *shown.values())))
     if by_topic:
         yield f"{'topic':<{width}}  {'records':>12}  {'bytes':>14}  {'stored bytes':>14}"
     for name, (records, unpacked, stored) in sorted(by_topic.items()):
-        yield f"{name:<{width}}  {records:>12,}  {unpacked:>14,}  {stored:>14,}"
+        yield f"{shown[name]:<{width}}  {records:>12,}  {unpacked:>14,}  {stored:>14,}"
     for topic in manifest.topics:
         new = [each for each in topic.instances if each.started == manifest.started]
         if topic.compacted and new:

@@ -67,6 +67,7 @@ class Result:
 class Plan:
     parent: Manifest | None
     topics: Mapping[str, Topic]  # all that the snapshot will have
+    starts: Positions
     positions: Positions  # before anything is read
     readings: tuple[Reading, ...]
     gaps: tuple[Gap, ...]  # deleted since the last run
@@ -78,6 +79,7 @@ def plan(
 ) -> Plan:
     """`now` and the age at which a compacted topic gets a new generation are milliseconds."""
     topics = {topic.name: topic for topic in parent.topics} if parent else {}
+    starts = dict(parent.starts) if parent else {}
     positions = dict(parent.positions) if parent else {}
     readings: list[Reading] = []
     gaps: list[Gap] = []
@@ -87,17 +89,19 @@ def plan(
         topic = topics[source.name] = _topic(before, source, now, generation_milliseconds)
         live = {each.number for each in topic.instances}
         for number in {each.number for each in before.instances} - live if before else ():
-            del positions[source.name, number]
+            del starts[source.name, number], positions[source.name, number]
         active = active_instance(topic)
         key = source.name, active.number
         # A partition that was added is read from its very first offset; of a topic that is new to the
         # store, what was deleted before belongs to no backup.
-        former = positions.get(key)
-        reached = [*former, *[0] * (source.partitions - len(former))] if former else [*source.starts]
+        begun, reached = [*source.starts], [*source.starts]
+        if former := positions.get(key):
+            added = [0] * (source.partitions - len(former))
+            begun, reached = [*starts[key], *added], [*former, *added]
         for number, (start, end) in enumerate(zip(source.starts, source.ends, strict=True)):
             place = Place(source.name, active.number, number)
             if reached[number] == NOT_READ:
-                reached[number] = start
+                begun[number] = reached[number] = start
             position = reached[number]
             if end < position:
                 why = f"its log ends at {end}, before {position}, up to which it was backed up: it was cut"
@@ -108,8 +112,8 @@ def plan(
                 reached[number] = position = start
             if end > position:
                 readings.append(Reading(place, position, end, source.topic_id, topic.compacted))
-        positions[key] = tuple(reached)
-    return Plan(parent, topics, positions, tuple(readings), tuple(gaps), tuple(left_out))
+        starts[key], positions[key] = tuple(begun), tuple(reached)
+    return Plan(parent, topics, starts, positions, tuple(readings), tuple(gaps), tuple(left_out))
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,7 @@ class Added:
     """What a snapshot has by the readings of its run."""
 
     topics: tuple[Topic, ...]
+    starts: Positions
     positions: Positions
     segments: tuple[Segment, ...]
     gaps: tuple[Gap, ...]
@@ -138,11 +143,13 @@ def settle(todo: Plan, results: Sequence[Result]) -> Added:
             of_topic = {(place.topic, each.number) for each in former.instances}
             positions |= {key: list(todo.parent.positions[key]) for key in of_topic}
     kept = {key: tuple(at) for key, at in positions.items()}
+    starts = {**(todo.parent.starts if todo.parent else {}), **todo.starts}
     pieces = [(result.segments, result.gaps) for result in results]
     segments = (each for found, _ in pieces for each in found)
     gaps = (*todo.gaps, *(each for _, found in pieces for each in found))
     return Added(
         tuple(topics.values()),
+        {key: starts[key] for key in kept},
         kept,
         tuple(each for each in segments if _covered(each, kept)),
         tuple(each for each in gaps if _covered(each, kept)),

@@ -11,6 +11,9 @@ GROUPS_TOPIC = "__consumer_offsets"  # asked for by name, it means the groups, w
 POSITION_GROUP = "aqueduct-backup-"  # with the store's id: how far it has come
 OWN_GROUPS = (POSITION_GROUP, "aqueduct-restore-")
 
+# Kafka's own, whose records mean nothing in another cluster.
+OWN_TOPICS = frozenset({"__transaction_state", "__share_group_state", "__cluster_metadata"})
+
 Pattern = re.Pattern[str]
 
 
@@ -31,7 +34,11 @@ class Topics:
     exclude: Pattern | None = None
 
     def choose(self, there: Iterable[str]) -> list[str]:
-        """Refused where a name is not there, or nothing is chosen."""
+        """Refused where a name is not there, or Kafka's own, or nothing is chosen."""
+        if own := sorted(OWN_TOPICS.intersection(self.names)):
+            raise Refused(
+                f"--topics: {some(own)} is Kafka's own, and means nothing in another cluster: leave it out."
+            )
         known = set(there)
         absent = sorted(set(self.names) - known - {GROUPS_TOPIC})
         if absent:
@@ -57,6 +64,10 @@ class Groups:
 
     pattern: Pattern | None = None
     exclude: tuple[str, ...] = ()
+
+    def absent(self, there: Iterable[str]) -> list[str]:
+        """Of those that are to be left out."""
+        return sorted(set(self.exclude) - set(there))
 
     def choose(self, there: Iterable[str]) -> list[str]:
         """Refused if groups were asked for and none is there."""

@@ -1,30 +1,34 @@
 """List the snapshots of a store, newest last.
 
 Records and bytes (as Kafka has them) are all that a restore of that snapshot brings; gaps are ranges of
-offsets that Kafka had deleted before they were read. Then come the generations of compacted topics, of the
-newest snapshot (with --json of each): restore takes the ACTIVATE one, PASSIVATE is the one before it.
+offsets that Kafka had deleted before they were read. A snapshot whose manifests are lost or damaged is named
+with the reason. Then come, of the newest snapshot (with --json of each), the instances of topics that have
+several: generations of compacted topics, and what a topic was before it was made anew. Restore takes the
+ACTIVATE one, unless its --instance says another.
 
-Exit code: 0 done, 1 the store can't be read or is damaged, 2 the arguments can't be right.
+Exit code: 0 done, 1 the store can't be read or a manifest is damaged, 2 the arguments can't be right.
 """
 
 import argparse
 import json
+import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from aqueduct.cli import common
 from aqueduct.cli.extra import spark_packages
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, Failed
+from aqueduct.wording import count, some
 
 if TYPE_CHECKING:
-    from aqueduct.store.snapshots import Summary
+    from aqueduct.store.snapshots import Broken, Summary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--store", metavar="URL", required=True, help="s3://bucket/prefix, gs://, az:// or file:///directory")
-    add("--json", action="store_true", help="a list for programs")
+    common.add_store(parser)
+    parser.add_argument("--json", action="store_true", help="a list for programs")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,13 +36,30 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.io.object_store import open_store
         from aqueduct.store.catalog import Catalog
 
-    summaries = Catalog.open(open_store(args.store)).summaries()
-    if args.json:
-        print(json.dumps([_json(each) for each in summaries], indent=2))
-    else:
-        for line in _lines(summaries):
-            print(line)  # at once: what was read stays told if the next manifest is damaged
+    found = Catalog.open(open_store(args.store)).summaries()
+    broken = _print_json(found) if args.json else _print_page(found)
+    if broken:
+        raise Failed(
+            f"{count(len(broken), 'snapshot')} of {args.store} can't be used: {some(broken)}. Bring back "
+            "what is lost or damaged from a copy of the store."
+        )
     return ExitCode.DONE
+
+
+Found = Iterable["Summary | Broken"]
+
+
+def _print_json(found: Found) -> list[int]:
+    """Returns the numbers of those that can't be used, of which there is no more to tell."""
+    whole, broken = [], []
+    for each in found:
+        if isinstance(each, Failed):
+            broken.append(each.number)
+            print(f"aqueduct: {each}", file=sys.stderr)
+        else:
+            whole.append(_json(each))
+    print(json.dumps(whole, indent=2))
+    return broken
 
 
 def _json(summary: "Summary") -> dict[str, Any]:
@@ -56,25 +77,34 @@ def _json(summary: "Summary") -> dict[str, Any]:
     }
 
 
-def _lines(summaries: "Iterator[Summary]") -> Iterator[str]:
+def _print_page(found: Found) -> list[int]:
+    """Line by line as it is read; returns the numbers of those that can't be used."""
     row = "{:>10}  {:<24}  {:>7}  {:>15}  {:>19}  {:>19}  {:>5}"
-    yield row.format("id", "created", "topics", "records", "bytes", "stored bytes", "gaps")
-    newest = None
-    for newest in summaries:
-        yield row.format(
-            newest.number,
-            _time(newest.created),
-            newest.topics,
-            f"{newest.records:,}",
-            f"{newest.unpacked_bytes:,}",
-            f"{newest.stored_bytes:,}",
-            newest.gaps,
+    print(row.format("id", "created", "topics", "records", "bytes", "stored bytes", "gaps"))
+    newest, broken = None, []
+    for each in found:
+        if isinstance(each, Failed):
+            broken.append(each.number)
+            print(f"{each.number:>10}  {each.why}")
+            continue
+        newest = each
+        print(
+            row.format(
+                each.number,
+                _time(each.created),
+                each.topics,
+                f"{each.records:,}",
+                f"{each.unpacked_bytes:,}",
+                f"{each.stored_bytes:,}",
+                each.gaps,
+            )
         )
     generations = defaultdict(list)
     for topic, number, state in newest.generations if newest else ():
         generations[topic].append(f"g{number} {state}")
     for topic, states in sorted(generations.items()):
-        yield f"{topic}: {', '.join(states)}"
+        print(f"{topic}: {', '.join(states)}")
+    return broken
 
 
 def _time(milliseconds: int) -> str:

@@ -1,7 +1,8 @@
 """The manifests of a store: reading them, and adding the next one."""
 
+import hashlib
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,21 +11,25 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.store import manifest, names, strict_json
 from aqueduct.store.manifest import Chain, Manifest
 from aqueduct.store.objects import Exists, Missing, Objects
-from aqueduct.store.snapshots import Fold, Snapshot, Summary, follow, full_due
+from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due
 
 READERS = 16  # manifests that are read at once
 
 
 @dataclass(frozen=True)
 class Parent:
-    """What the next snapshot follows: the newest manifest, and its object's size."""
+    """What the next snapshot follows, and the number that it gets."""
 
-    manifest: Manifest | None  # None: the store has none yet
-    stored_bytes: int
+    stored: Stored | None  # None: nothing
+    number: int
+
+    @property
+    def manifest(self) -> Manifest | None:
+        return self.stored.manifest if self.stored else None
 
     def follow(self) -> Chain:
         """Where the next manifest stands."""
-        return follow(self.manifest, self.stored_bytes)
+        return follow(self.stored, self.number)
 
 
 class Catalog:
@@ -36,27 +41,26 @@ class Catalog:
 
     @classmethod
     def open(cls, objects: Objects) -> "Catalog":
-        """Refused if there is no store, or one of a newer format."""
-        try:
-            return cls(objects, _identity(objects))
-        except Missing:
-            raise Refused(f"There is no backup in {objects.url}: {names.STORE} is missing.") from None
+        """Refused if there is no store, or one of a newer format; Failed if it is damaged."""
+        identity = _identity(objects)
+        if identity is None:
+            raise Refused(f"There is no backup in {objects.url}: {names.STORE} is missing.")
+        return cls(objects, identity)
 
     @classmethod
     def open_or_make(cls, objects: Objects) -> "Catalog":
-        """The store, made if nothing is there.
+        """The store, made if nothing is there. Failed if it is damaged.
 
         Refused where a conditional write overwrites (a server without If-None-Match): two backups at once
         would then destroy each other's snapshots. Found by writing store.json again in another form.
         """
-        try:
-            identity = _identity(objects)
-        except Missing:
+        identity = _identity(objects)
+        if identity is None:
             with suppress(Exists):  # another run was faster
                 objects.create(names.STORE, _store_json(secrets.token_hex(8)))
-            identity = _identity(objects)
+            identity = str(_identity(objects))
         try:
-            objects.create(names.STORE, _store_json(identity) + b"\n")
+            objects.create(names.STORE, bytes(objects.read(names.STORE)) + b"\n")
         except Exists:
             return cls(objects, identity)
         raise Refused(
@@ -65,79 +69,158 @@ class Catalog:
 
     def numbers(self) -> list[int]:
         """Of every snapshot, ascending."""
-        found = (names.snapshot_number(each.path) for each in self._objects.list(names.SNAPSHOTS))
-        return sorted(number for number in found if number is not None)
+        return list(_sizes(self._objects))
 
-    def parent(self) -> Parent:
-        """What the next snapshot follows; nothing else needs to be read for it."""
-        numbers = self.numbers()
-        return Parent(*self._read(numbers[-1])) if numbers else Parent(None, 0)
+    def parent(self, *, past_damage: bool = False) -> Parent:
+        """What the next snapshot follows: the newest, of which alone the manifest is read.
+
+        Failed where the listing shows that its chain is not whole. With `past_damage` the whole chain is
+        read, and what is followed is the newest snapshot that is whole, or nothing if none is.
+        """
+        sizes = _sizes(self._objects)
+        if not sizes:
+            return Parent(None, 1)
+        newest = max(sizes)
+        if past_damage:
+            whole = self._newest_whole(sizes)
+            return Parent(self._read(whole) if whole else None, newest + 1)
+        try:
+            stored = self._read(newest)
+            if not _adds_up(stored.manifest.chain, sizes):
+                self._fold(stored.manifest)
+        except Broken as error:
+            raise self._not_to_be_followed(error) from None
+        return Parent(stored, newest + 1)
 
     def manifest(self, number: int) -> Manifest:
-        return self._read(number)[0]
+        """Broken if it is not what was written."""
+        return self._read(number).manifest
 
     def snapshot(self, number: int | None = None) -> Snapshot:
-        """The snapshot of that number, or the newest. Refused if there is none."""
-        if number is None:
-            numbers = self.numbers()
-            if not numbers:
-                raise Refused(f"There is no snapshot in {self._objects.url} yet.")
-            number = numbers[-1]
+        """The snapshot of that number, or the newest. Refused if there is none; Failed if it is damaged."""
+        numbers = self.numbers()
+        if not numbers:
+            raise Refused(f"There is no snapshot in {self._objects.url} yet.")
+        if number is not None and number not in numbers:
+            raise Refused(f"There is no snapshot {number} in {self._objects.url}.")
         try:
-            newest = self.manifest(number)
-        except Missing:
-            raise Refused(f"There is no snapshot {number} in {self._objects.url}.") from None
-        return self._fold(newest).snapshot()
+            return self._fold(self.manifest(number or numbers[-1])).snapshot()
+        except Broken as error:
+            whole = self._newest_whole(numbers)
+            other = f", or take the newest that is whole: --snapshot {whole}" if whole else ""
+            raise Failed(f"{error} Bring it back from a copy of {self._objects.url}{other}.") from None
 
     def commit(self, increment: Manifest) -> Manifest:
         """Makes the next snapshot. Returns what was written: the increment, or a full manifest if one is due.
 
-        Exists if another run has committed that number meanwhile.
+        Exists if another run has committed that number meanwhile. Failed if a full one is due, and what it
+        builds on is damaged.
         """
-        written = self._fold(increment).snapshot().full() if full_due(increment) else increment
+        written = increment
+        if full_due(increment):
+            try:
+                written = self._fold(increment).snapshot().full()
+            except Broken as error:
+                raise self._not_to_be_followed(error) from None
         self._objects.create(names.snapshot(written.number), manifest.pack(written))
         return written
 
-    def summaries(self) -> Iterator[Summary]:
+    def summaries(self) -> Iterator[Summary | Broken]:
         """Of every snapshot, oldest first; reads every manifest."""
-        fold = Fold()
-        for each in self._read_all(self.numbers()):
-            fold.add(each)
-            yield fold.summary()
+        numbers = self.numbers()
+        fold, broken = Fold(), dict[int | None, Broken]()
+        for number, data in self._read_all(range(numbers[0], numbers[-1] + 1) if numbers else ()):
+            try:
+                found = self._stored(number, data)
+                if not found.manifest.full and (below := broken.get(found.manifest.chain.parent)):
+                    raise below.above(number)
+                fold.add(found.manifest, found.sha256)
+            except Broken as error:
+                broken[number] = error
+                yield error
+            else:
+                yield fold.summary()
 
     def _fold(self, newest: Manifest) -> Fold:
-        fold = Fold()
-        try:
-            for each in self._read_all(range(newest.chain.base, newest.number)):
-                fold.add(each)
-        except Missing as error:
-            raise Failed(f"Snapshot {newest.number} is damaged: {error}") from None
+        """Broken if it, or what it builds on, is not what was written."""
+        at, fold = newest.chain, Fold()
+        for number, data in self._read_all(range(at.base, (at.parent or 0) + 1)):
+            try:
+                found = self._stored(number, data)
+                fold.add(found.manifest, found.sha256)
+            except Broken as error:
+                raise error.above(newest.number) from None
         fold.add(newest)
         return fold
 
-    def _read_all(self, numbers: Iterable[int]) -> Iterator[Manifest]:
+    def _newest_whole(self, numbers: Iterable[int]) -> int | None:
+        """Of these snapshots; what builds on one that is broken isn't tried."""
+        at_most = max(numbers, default=0)
+        for number in sorted(numbers, reverse=True):
+            if number <= at_most:
+                try:
+                    self._fold(self.manifest(number))
+                    return number
+                except Broken as error:
+                    at_most = error.root.number - 1
+        return None
+
+    def _not_to_be_followed(self, error: Broken) -> Failed:
+        whole = self._newest_whole(self.numbers())
+        then = f"goes on after snapshot {whole}, the newest that is whole" if whole else "reads all there is"
+        return Failed(
+            f"{error} Nothing was committed. Bring it back from a copy of {self._objects.url}, or back up "
+            f"once with --past-damage, which {then}."
+        )
+
+    def _read_all(self, numbers: Iterable[int]) -> Iterator[tuple[int, memoryview | None]]:
         """In their order; a few ahead of the one that is used, never all."""
         wanted = list(numbers)
         with ThreadPoolExecutor(READERS) as pool:
             for at in range(0, len(wanted), READERS):
                 some = wanted[at : at + READERS]
                 # Threads wait for the store; to unpack in them as well would only cost memory.
-                for number, data in zip(some, pool.map(self._data, some), strict=True):
-                    yield self._unpack(number, data)
+                yield from zip(some, pool.map(self._data, some), strict=True)
 
-    def _read(self, number: int) -> tuple[Manifest, int]:
-        data = self._data(number)
-        return self._unpack(number, data), len(data)
+    def _read(self, number: int) -> Stored:
+        return self._stored(number, self._data(number))
 
-    def _data(self, number: int) -> memoryview:
-        return self._objects.read(names.snapshot(number))
+    def _data(self, number: int) -> memoryview | None:
+        """None: it is lost."""
+        try:
+            return self._objects.read(names.snapshot(number))
+        except Missing:
+            return None
 
-    def _unpack(self, number: int, data: memoryview) -> Manifest:
+    def _stored(self, number: int, data: memoryview | None) -> Stored:
+        """Broken if it is none, or not the one of that number in this store."""
+        if data is None:
+            raise Broken(number, "is lost")
         where = f"{self._objects.url}/{names.snapshot(number)}"
-        found = manifest.unpack(data, where)
+        try:
+            found = manifest.unpack(data, where)
+        except Failed as error:
+            raise Broken(number, f"can't be read: {str(error).rstrip('.')}") from None
+        if found.store != self.id:
+            why = f"is of another store: {where} is of {found.store}, and {names.STORE} of {self.id}"
+            raise Broken(number, why)
         if found.number != number:
-            raise Failed(f"{where} is damaged: it says that it is snapshot {found.number}.")
-        return found
+            raise Broken(number, f"can't be read: {where} says that it is snapshot {found.number}")
+        return Stored(found, len(data), hashlib.sha256(data).hexdigest())
+
+
+def _sizes(objects: Objects) -> dict[int, int]:
+    """Bytes of every manifest by its snapshot's number, ascending."""
+    found = ((names.snapshot_number(each.path), each.size) for each in objects.list(names.SNAPSHOTS))
+    return dict(sorted((number, size) for number, size in found if number is not None))
+
+
+def _adds_up(at: Chain, sizes: Mapping[int, int]) -> bool:
+    """Whether all manifests between a full one and the one that stands there have the sizes that it knows."""
+    if at.base == at.number:
+        return True
+    between = sum(sizes.get(each, 0) for each in range(at.base + 1, at.number))
+    return sizes.get(at.base) == at.base_bytes and between == at.increments_bytes
 
 
 @dataclass(frozen=True)
@@ -149,11 +232,28 @@ def _store_json(identity: str) -> bytes:
     return strict_json.dumps({"format": manifest.FORMAT, "id": identity})
 
 
-def _identity(objects: Objects) -> str:
-    data, where = objects.read(names.STORE), f"{objects.url}/{names.STORE}"
+def _identity(objects: Objects) -> str | None:
+    """The store's id; None: nothing is there yet. Failed where store.json is lost or damaged."""
+    where = f"{objects.url}/{names.STORE}"
     try:
-        content = strict_json.parse(data)
+        content = strict_json.parse(objects.read(names.STORE))
         manifest.check_format(content, where)
         return strict_json.build(_Store, content).id
+    except Missing:
+        if not (sizes := _sizes(objects)):
+            return None
+        fault = f"{where} is lost, but not its snapshots ({len(sizes)})."
     except strict_json.Unreadable as error:
-        raise Failed(f"{where} is damaged: {error}.") from None
+        fault = f"{where} is damaged: {error}."
+        sizes = _sizes(objects)
+    raise Failed(f"{fault} {_remedy(objects, sizes)}")
+
+
+def _remedy(objects: Objects, numbers: Collection[int]) -> str:
+    """What store.json has to hold: each manifest says it."""
+    for number in sorted(numbers, reverse=True):
+        with suppress(Failed):
+            path = names.snapshot(number)
+            told = _store_json(manifest.unpack(objects.read(path), path).store).decode()
+            return f"By snapshot {number} it should hold {told}: write that."
+    return "Bring it back from a copy of the store." if numbers else "There is no snapshot yet: remove it."

@@ -11,7 +11,7 @@ from aqueduct.batches.offsets import Index
 from aqueduct.errors import ExitCode
 from aqueduct.store.manifest import Segment
 from aqueduct.store.snapshots import Snapshot
-from aqueduct.wording import count
+from aqueduct.wording import count, shortened
 
 
 class Fault(NamedTuple):
@@ -67,10 +67,11 @@ def _lines(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> Itera
     for segments in snapshot.segments.values():
         for segment in segments:
             of_topic[segment.topic].append(segment)
-    width = max(map(len, ("topic", *snapshot.topics)))
+    shown = {name: shortened(name) for name in snapshot.topics}
+    width = max(map(len, ("topic", *shown.values())))
     yield f"{'topic':<{width}}  {'records':>13}  {'bytes':>17}  {'stored bytes':>17}"
     for name in sorted(snapshot.topics):
-        yield f"{name:<{width}}  {{:>13,}}  {{:>17,}}  {{:>17,}}".format(*_sums(of_topic[name]))
+        yield f"{shown[name]:<{width}}  {{:>13,}}  {{:>17,}}  {{:>17,}}".format(*_sums(of_topic[name]))
     for gaps in snapshot.gaps.values():
         for gap in gaps:
             what = f"offsets {gap.start} to {gap.stop - 1} are not in the backup"

@@ -1,9 +1,10 @@
 """The manifest of one snapshot: what one backup run committed.
 
 A manifest is an increment (of segments and gaps only the new ones) or full (all that are live). All else,
-every topic's instances and positions too, is in each, so that a run needs only the newest. As an object it is
-JSON, compressed with zstd; its time values are milliseconds since 1970, its offsets Kafka's, and the end of
-every range is exclusive.
+every topic's instances and positions too, is in each, so that a run needs only the newest. Each names its
+store and the digest of the one that it builds on, so that none can be another's. As an object it is JSON,
+compressed with zstd; its time values are milliseconds since 1970, its offsets Kafka's, and the end of every
+range is exclusive.
 """
 
 from collections.abc import Mapping
@@ -149,7 +150,7 @@ class GroupAhead(NamedTuple):
     last_stable_offset: int
 
 
-# (topic, instance) -> the next offset to read, by partition
+# (topic, instance) -> an offset of each partition
 Positions = Mapping[tuple[str, int], tuple[int, ...]]
 
 
@@ -158,7 +159,8 @@ class Chain:
     """Where a manifest stands."""
 
     number: int
-    parent: int | None  # None: the store's first
+    parent: int | None  # what it follows; None: nothing
+    parent_sha256: str | None  # of that object
     base: int  # the newest full manifest, itself if it is full
     base_bytes: int  # the size of that object; 0 if it is this one
     increments_bytes: int  # the sizes of the objects between it and this one
@@ -167,6 +169,7 @@ class Chain:
 @dataclass(frozen=True)
 class Manifest:
     chain: Chain
+    store: str  # the id in its store.json
     run: str
     created: int
     started: int  # the span of reading
@@ -174,7 +177,8 @@ class Manifest:
     cluster: str  # Kafka's cluster id
     version: str  # Aqueduct's
     options: Mapping[str, Any]  # what the run was asked for
-    positions: Positions
+    starts: Positions  # the first offset that an instance covers, for as long as it lives
+    positions: Positions  # the next offset to read: all before it is in segments and gaps
     topics: tuple[Topic, ...]
     segments: tuple[Segment, ...]  # increment: the new ones
     gaps: tuple[Gap, ...]  # increment: the new ones
@@ -195,16 +199,14 @@ class Manifest:
 
 _TABLES = (Instance, Segment, Gap, GroupOffset, OpenTransaction, GroupAhead)
 _COLUMNS = {table.__name__: list(table._fields) for table in _TABLES}
+_POSITIONS = "starts", "positions"
 
 
 def pack(manifest: Manifest) -> bytes:
     """The object."""
     content = {"format": FORMAT, "columns": _COLUMNS}
     content |= {each.name: getattr(manifest, each.name) for each in fields(manifest)}
-    by_topic: dict[str, dict[str, tuple[int, ...]]] = {}
-    for (topic, instance), offsets in manifest.positions.items():
-        by_topic.setdefault(topic, {})[str(instance)] = offsets
-    content["positions"] = by_topic
+    content |= {name: _by_topic(getattr(manifest, name)) for name in _POSITIONS}
     return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(strict_json.dumps(content))
 
 
@@ -218,10 +220,11 @@ def unpack(data: bytes | memoryview, where: str) -> Manifest:
         check_format(content, where)
         if content.pop("columns", None) != _COLUMNS:
             raise strict_json.Unreadable("its columns are not those of its format")
-        positions = _positions(content.get("positions"))
-        return replace(strict_json.build(Manifest, {**content, "positions": {}}), positions=positions)
+        starts, positions = (_positions(content.get(name)) for name in _POSITIONS)
+        rest = strict_json.build(Manifest, {**content, **{name: {} for name in _POSITIONS}})
+        return replace(rest, starts=starts, positions=positions)
     except (strict_json.Unreadable, zstandard.ZstdError) as error:
-        raise Failed(f"{where} is damaged: {error}; `aqueduct verify` tells what else is.") from None
+        raise Failed(f"{where} is damaged: {error}.") from None
 
 
 def _decompressed(data: bytes | memoryview) -> bytes:
@@ -231,6 +234,13 @@ def _decompressed(data: bytes | memoryview) -> bytes:
     if not frame.eof or frame.unused_data:
         raise strict_json.Unreadable("it is cut, or has more than one manifest")
     return content
+
+
+def _by_topic(positions: Positions) -> dict[str, dict[str, tuple[int, ...]]]:
+    by_topic: dict[str, dict[str, tuple[int, ...]]] = {}
+    for (topic, instance), offsets in positions.items():
+        by_topic.setdefault(topic, {})[str(instance)] = offsets
+    return by_topic
 
 
 def _positions(content: Any) -> Positions:

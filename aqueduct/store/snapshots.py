@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, zip_longest
 from operator import attrgetter
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from aqueduct.errors import Failed
 from aqueduct.store.manifest import NOT_READ, Chain, Gap, Manifest, Place, Segment, State, Topic
@@ -12,9 +12,31 @@ from aqueduct.store.manifest import NOT_READ, Chain, Gap, Manifest, Place, Segme
 Lineage = tuple[str, int]  # topic, instance
 
 
+class Broken(Failed):
+    """A snapshot that can't be used, and why: what follows its name in a sentence."""
+
+    def __init__(self, number: int, why: str, root: "Broken | None" = None) -> None:
+        super().__init__(f"Snapshot {number} {why}.")
+        self.number = number
+        self.why = why
+        self.root = root or self  # the fault of the snapshot that it builds on
+
+    def above(self, number: int) -> "Broken":
+        """What that makes of a snapshot that builds on this one."""
+        return Broken(number, f"builds on snapshot {self.root.number}, which {self.root.why}", self.root)
+
+
+class Stored(NamedTuple):
+    """A manifest, and what its object is."""
+
+    manifest: Manifest
+    size: int  # bytes
+    sha256: str
+
+
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that is live at one number, the coverage of every partition checked."""
+    """Everything that is live at one number; every partition covered, from its start to its position."""
 
     manifest: Manifest  # of that number: groups, ACLs, quotas, times
     topics: Mapping[str, Topic]
@@ -31,7 +53,6 @@ class Snapshot:
         return replace(
             self.manifest,
             chain=replace(self.manifest.chain, base=self.manifest.number, base_bytes=0, increments_bytes=0),
-            topics=tuple(self.topics.values()),
             segments=tuple(chain.from_iterable(map(_joined, self.segments.values()))),
             gaps=tuple(chain.from_iterable(self.gaps.values())),
         )
@@ -48,27 +69,28 @@ class Summary:
     unpacked_bytes: int
     stored_bytes: int
     gaps: int
-    generations: tuple[tuple[str, int, State], ...]  # topic, instance, state; of compacted topics
+    # topic, instance, state; of compacted topics, and of others that have more than one
+    generations: tuple[tuple[str, int, State], ...]
 
 
-def follow(parent: Manifest | None, stored_bytes: int) -> Chain:
-    """Where the snapshot after `parent` stands, whose object has so many bytes.
-
-    Without a parent it is the store's first, and full.
-    """
+def follow(parent: Stored | None, number: int) -> Chain:
+    """Where the snapshot of that number stands, after `parent`; without one it is full."""
     if parent is None:
-        return Chain(number=1, parent=None, base=1, base_bytes=0, increments_bytes=0)
+        return Chain(number, None, None, base=number, base_bytes=0, increments_bytes=0)
+    before = parent.manifest
     return Chain(
-        number=parent.number + 1,
-        parent=parent.number,
-        base=parent.chain.base,
-        base_bytes=stored_bytes if parent.full else parent.chain.base_bytes,
-        increments_bytes=0 if parent.full else parent.chain.increments_bytes + stored_bytes,
+        number,
+        parent=before.number,
+        parent_sha256=parent.sha256,
+        base=before.chain.base,
+        base_bytes=parent.size if before.full else before.chain.base_bytes,
+        increments_bytes=0 if before.full else before.chain.increments_bytes + parent.size,
     )
 
 
 def full_due(increment: Manifest) -> bool:
-    """Whether it is to be written as a full manifest: the increments before it are as large as their base.
+    """Whether it is to be written as a full manifest: the increments before it are as large as their base,
+    or it does not follow the number before its own, so that what builds on it would not be one range.
 
     Counted in stored bytes, because an increment without new segments is not free: it holds every position.
     Let a full manifest have F bytes, and the increments after it i1, i2, ...; the next full one comes when
@@ -80,7 +102,9 @@ def full_due(increment: Manifest) -> bool:
     bytes at most. Every byte of an increment so pays for two of a full one: all that is ever written is at
     most three times the increments, for any number of runs.
     """
-    return not increment.full and increment.chain.increments_bytes >= increment.chain.base_bytes
+    at = increment.chain
+    large = at.increments_bytes >= at.base_bytes
+    return not increment.full and (large or at.parent != at.number - 1)
 
 
 class Fold:
@@ -88,22 +112,26 @@ class Fold:
 
     def __init__(self) -> None:
         self._newest: Manifest | None = None
-        self._topics: dict[str, Topic] = {}
+        self._sha256 = ""  # of its object
         self._segments: dict[Lineage, list[Segment]] = {}
         self._gaps: dict[Lineage, list[Gap]] = {}
         self._sums: dict[Lineage, tuple[int, int, int]] = {}  # records, bytes unpacked and stored
 
-    def add(self, manifest: Manifest) -> None:
-        """Failed if it does not follow the one before it."""
+    def add(self, manifest: Manifest, sha256: str = "") -> None:
+        """With its object's digest, which the next one names.
+
+        Broken if it does not build on the one before it, or where offsets are covered by nothing, or twice.
+        """
         if manifest.full:
-            self._segments, self._gaps, self._sums = {}, {}, {}
+            self._newest, self._segments, self._gaps, self._sums = None, {}, {}, {}
         elif self._newest is None or manifest.chain.parent != self._newest.number:
-            before = f"snapshot {self._newest.number}" if self._newest else "nothing"
-            raise Failed(f"Snapshot {manifest.number} does not follow {before}: the store is damaged.")
-        self._newest = manifest
-        self._topics = {topic.name: topic for topic in manifest.topics}
-        live = {(topic.name, each.number) for topic in manifest.topics for each in topic.instances}
-        for gone in (self._segments.keys() | self._gaps.keys()) - live:
+            raise Broken(manifest.number, f"builds on snapshot {manifest.chain.parent}, which is lost")
+        elif manifest.chain.parent_sha256 != self._sha256:
+            why = f"builds on another snapshot {manifest.chain.parent} than the one that is there"
+            raise Broken(manifest.number, why)
+        _check(manifest, self._newest)
+        self._newest, self._sha256 = manifest, sha256
+        for gone in (self._segments.keys() | self._gaps.keys()) - manifest.positions.keys():
             for pieces in (self._segments, self._gaps, self._sums):
                 pieces.pop(gone, None)
         for segment in manifest.segments:
@@ -119,18 +147,16 @@ class Fold:
             self._gaps.setdefault((gap.topic, gap.instance), []).append(gap)
 
     def snapshot(self) -> Snapshot:
-        """What it is now. Failed where offsets are covered by nothing, or twice."""
+        """What it is now."""
         manifest = self._last()
-        segments, gaps = _by_place(self._segments), _by_place(self._gaps)
-        snapshot = Snapshot(manifest, dict(self._topics), segments, gaps)
-        _check(snapshot)
-        return snapshot
+        topics = {topic.name: topic for topic in manifest.topics}
+        return Snapshot(manifest, topics, _by_place(self._segments), _by_place(self._gaps))
 
     def summary(self) -> Summary:
         manifest = self._last()
         active = [
             (topic.name, each.number)
-            for topic in self._topics.values()
+            for topic in manifest.topics
             for each in topic.instances
             if each.state is State.ACTIVATE
         ]
@@ -139,15 +165,15 @@ class Fold:
         return Summary(
             manifest.number,
             manifest.created,
-            len(self._topics),
+            len(manifest.topics),
             records,
             unpacked,
             stored,
             sum(len(self._gaps.get(each, ())) for each in active),
             tuple(
                 (topic.name, each.number, each.state)
-                for topic in self._topics.values()
-                if topic.compacted
+                for topic in manifest.topics
+                if topic.compacted or len(topic.instances) > 1
                 for each in topic.instances
             ),
         )
@@ -171,33 +197,56 @@ def _by_place(lineages: Mapping[Lineage, Sequence[Piece]]) -> dict[Place, tuple[
 _START = attrgetter("start")
 
 
-def _check(snapshot: Snapshot) -> None:
-    number, positions = snapshot.manifest.number, snapshot.manifest.positions
-    lineages = {(topic.name, each.number) for topic in snapshot.topics.values() for each in topic.instances}
-    if odd := sorted(lineages ^ positions.keys()):
-        topic, instance = odd[0]
-        which = "no position" if odd[0] in lineages else "a position, but is no instance"
-        raise Failed(f"Snapshot {number} is damaged: {topic} (g{instance}) has {which}.")
-    for place in snapshot.segments.keys() | snapshot.gaps.keys():
-        offsets = positions.get(place[:2], ())
-        position = offsets[place.partition] if place.partition < len(offsets) else NOT_READ
-        pieces: list[Segment | Gap] = [*snapshot.segments.get(place, ()), *snapshot.gaps.get(place, ())]
-        if fault := _fault(sorted(pieces, key=_START), position):
-            raise Failed(f"Snapshot {number} is damaged: {place} {fault}.")
-
-
-def _fault(pieces: Sequence[Segment | Gap], position: int) -> str | None:
-    """What is wrong where pieces, sorted by their starts, are not one range up to the position."""
-    expected = pieces[0].start
+def _check(manifest: Manifest, parent: Manifest | None) -> None:
+    """Broken unless every partition begins at its start, or goes on where the parent left it, and has
+    everything from there to its position; `parent`: None if the manifest is full."""
+    lineages = {(topic.name, each.number) for topic in manifest.topics for each in topic.instances}
+    for what, of in (("start", manifest.starts), ("position", manifest.positions)):
+        for topic, instance in sorted(lineages ^ of.keys()):
+            which = f"no {what}" if (topic, instance) in lineages else f"a {what}, but is no instance"
+            raise Broken(manifest.number, f"is damaged: {topic} (g{instance}) has {which}")
+    new: dict[Place, list[Segment | Gap]] = {}
+    pieces: Iterable[Segment | Gap] = chain[Segment | Gap](manifest.segments, manifest.gaps)
     for piece in pieces:
-        if piece.start > expected:
-            return f"lacks offsets {expected} to {piece.start - 1}"
-        if piece.start < expected:
-            return f"has offsets {piece.start} to {min(piece.stop, expected) - 1} twice"
+        new.setdefault(piece.place, []).append(piece)
+    touched = {place[:2] for place in new}
+    for lineage, positions in manifest.positions.items():
+        now = manifest.starts[lineage], positions
+        before = (parent.starts.get(lineage, ()), parent.positions.get(lineage, ())) if parent else ((), ())
+        if now == before and lineage not in touched:
+            continue
+        if len(now[0]) != len(now[1]):
+            which = (
+                f"{lineage[0]} (g{lineage[1]}) has starts of {len(now[0])} partitions, not of {len(now[1])}"
+            )
+            raise Broken(manifest.number, f"is damaged: {which}")
+        columns = zip_longest(*before, *now, fillvalue=NOT_READ)
+        for partition, (begun, reached, start, stop) in enumerate(columns):
+            place = Place(*lineage, partition)
+            mine = sorted(new.pop(place, ()), key=_START)
+            if begun not in (NOT_READ, start):
+                fault = f"starts at {start}, and one snapshot before at {begun}"
+            else:
+                fault = _fault(mine, start if reached == NOT_READ else reached, stop)
+            if fault:
+                raise Broken(manifest.number, f"is damaged: {place} {fault}")
+    for place in new:
+        raise Broken(manifest.number, f"is damaged: {place} is none of its partitions")
+
+
+def _fault(pieces: Sequence[Segment | Gap], start: int, stop: int) -> str:
+    """What is wrong where pieces, sorted by their starts, are not one range from `start` to `stop`."""
+    for piece in pieces:
+        if piece.start > start:
+            return f"lacks offsets {start} to {piece.start - 1}"
+        if piece.start < start:
+            return f"has offsets {piece.start} to {min(piece.stop, start) - 1} twice"
         if piece.stop <= piece.start:
             return f"has an empty range at offset {piece.start}"
-        expected = piece.stop
-    return f"ends at {expected}, not at its position {position}" if expected != position else None
+        start = piece.stop
+    if start < stop:
+        return f"lacks offsets {start} to {stop - 1}"
+    return f"has offsets up to {start - 1}, and its position is {stop}" if start > stop else ""
 
 
 def _joined(segments: Iterable[Segment]) -> Iterator[Segment]:

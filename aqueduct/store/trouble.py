@@ -40,12 +40,17 @@ _CODES = {
         _CREDENTIALS,
     ),
 }
+RIGHTS = {
+    "read": "read its objects (S3: s3:GetObject)",
+    "write": "create objects in it (S3: s3:PutObject)",
+    "list": "list its objects (S3: s3:ListBucket)",
+}
 _TLS = re.compile(r"invalid peer certificate: (\w+)|InvalidCertificate\(\s*(\w+)")
 _HANDSHAKE = re.compile(r"InvalidContentType|InvalidMessage|received corrupt message|AlertReceived")
 
 
 def explain(text: str, location: Location, action: str) -> Trouble:
-    """`text`: what object_store tells of an error, with its debug form; `action`: "read" or "write"."""
+    """`text`: what object_store tells of an error, with its debug form; `action`: one of RIGHTS."""
     code = _found(r"<Code>(\w+)</Code>", text) or _found(r'"reason":\s*"(\w+)"', text)
     status = int(_found(r"status(?: code)?: (\d{3})", text) or 0)
     if code in _CODES:
@@ -64,9 +69,8 @@ def explain(text: str, location: Location, action: str) -> Trouble:
     if status == 507:
         return Trouble("has no room left; make room")
     if status in (401, 403):
-        return Trouble(
-            f"does not let us {action} ({code or status}); see the credentials' rights", settings=True
-        )
+        remedy = f"give these credentials the right to {RIGHTS[action]}"
+        return Trouble(f"does not let us {action} ({code or status}); {remedy}", settings=True)
     if status == 404:
         return Trouble(_BUCKET.format(kind=CLOUDS.get(location.scheme, "bucket")), settings=True)
     if status:

@@ -22,6 +22,7 @@ from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.io.object_store import open_store
+from aqueduct.store import names
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import State
 from aqueduct.store.snapshots import Snapshot
@@ -201,7 +202,9 @@ def test_a_run_reads_what_came_since_and_notices_what_went(
     assert site.back_up("--topics", topic) == 0  # a gap is told once
 
 
-def test_a_topic_that_was_made_again_is_another(site: Site, make_topic: Callable[..., str]) -> None:
+def test_a_topic_that_was_made_again_is_another(
+    site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
     topic = make_topic()
     produce(site, topic, [b"old"])
     assert site.back_up("--topics", topic) == 0
@@ -215,6 +218,8 @@ def test_a_topic_that_was_made_again_is_another(site: Site, make_topic: Callable
         [b"old"],
         [b"new"],
     )
+    assert main(["snapshots", "--store", site.url]) == 0
+    assert capsys.readouterr().out.endswith(f"{topic}: g1 PASSIVATE, g2 ACTIVATE\n")
 
 
 def test_generations_of_a_compacted_topic(site: Site, make_topic: Callable[..., str]) -> None:
@@ -225,7 +230,7 @@ def test_generations_of_a_compacted_topic(site: Site, make_topic: Callable[..., 
     assert site.back_up("--topics", topic) == 0
     assert values(site.stored(topic)) == [b"1", b"2"]
     for due in (2, 3):  # nothing is written meanwhile
-        assert site.back_up("--topics", topic, "--compacted-generation-hours", "0") == 0
+        assert site.back_up("--topics", topic, "--compacted-generation-hours", "0.000001") == 0
         instances = site.snapshot().topics[topic].instances
         assert [(each.number, each.state) for each in instances] == [
             (due - 1, State.PASSIVATE),
@@ -310,15 +315,71 @@ def test_a_cluster_that_was_made_anew_is_not_taken_for_the_old_one(
     assert values(site.stored(topic)) == numbers(0, 10)
 
 
+def test_a_run_does_not_build_on_what_is_lost_and_past_damage_it_reads_again(
+    site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = make_topic()
+    expected: list[bytes] = []
+
+    def run(*arguments: str) -> int:
+        expected.append(b"%d" % len(expected))
+        produce(site, topic, expected[-1:])
+        return site.back_up("--topics", topic, *arguments)
+
+    def until_one_builds_on_a_later_base() -> int:
+        while True:
+            assert run() == 0
+            newest = site.snapshot().manifest
+            if newest.chain.base > 1 and not newest.full:
+                return newest.chain.base
+
+    for whole in (True, False):
+        base = until_one_builds_on_a_later_base()
+        for lost in [base] if whole else range(1, base + 1):
+            (site.directory / names.snapshot(lost)).unlink(missing_ok=True)
+        then = (
+            f"goes on after snapshot {base - 1}, the newest that is whole" if whole else "reads all there is"
+        )
+        there = list(site.directory.rglob("snapshots/*"))
+        assert run() == 1
+        said = capsys.readouterr().err
+        assert (
+            f"builds on snapshot {base}, which is lost. Nothing was committed. Bring it back from a " in said
+        )
+        assert f"or back up once with --past-damage, which {then}." in said
+        assert list(site.directory.rglob("snapshots/*")) == there
+        assert run("--past-damage") == 0
+        assert values(site.stored(topic)) == expected
+
+
+def test_a_store_that_lost_its_id_gets_no_other(
+    site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = make_topic()
+    assert site.back_up("--topics", topic) == 0
+    (site.directory / "store.json").unlink()
+    assert site.back_up("--topics", topic) == 1
+    assert "store.json is lost, but not its snapshots (1). By snapshot 1 " in capsys.readouterr().err
+    assert not (site.directory / "store.json").exists()
+
+
+def test_a_group_to_leave_out_that_is_not_there_is_named(
+    site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert site.back_up("--topics", make_topic(), "--exclude-groups", "nope") == 0
+    assert "There is no group nope to leave out; see --exclude-groups." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
         (["--topics", "nope"], 2, "There is no topic nope that this client may describe; see --topics."),
+        (["--topics", "__transaction_state"], 2, "__transaction_state is Kafka's own"),
         (["--topics-pattern", "nope.*"], 2, "There is no topic whose whole name matches nope.*."),
         (["--topics-pattern", "("], 2, "--topics-pattern ( does not compile"),
         (["--topics-pattern", ".*", "--groups-pattern", "nope"], 2, "There is no group whose whole name"),
         (["--topics", "a", "--topics-pattern", "a"], 2, "not allowed with argument"),
-        (["--topics", "a", "--segment-bytes", "0"], 2, "'0' is no whole number from 1 on"),
+        (["--topics", "a", "--segment-bytes", "0"], 2, "'0' is no whole number from 1 "),
     ],
 )
 def test_bad_input_gets_a_sentence(

@@ -1,8 +1,8 @@
 """A small store with something of everything: `python tests/store/made_store.py DIRECTORY` made format_1.
 
 flights: a plain topic; partition 0 has segments of every codec, partition 1 a gap and, at its end, offsets
-without records, partition 2 is empty. planes: compacted, with holes, in two generations. airports: was made
-anew under its old name.
+without records, partition 2 is empty, but was not always. planes: compacted, with holes, in two generations.
+airports: was made anew under its old name.
 """
 
 import sys
@@ -34,6 +34,7 @@ from aqueduct.store.manifest import (
 )
 from aqueduct.store.objects import Objects
 
+ID = "5d41402abc4b2a76"
 BEGAN = 1_388_534_400_000  # 2014-01-01
 OLD, NEW = State.PASSIVATE, State.ACTIVATE
 
@@ -68,19 +69,20 @@ def segment(
     return made
 
 
-def make(url: str) -> None:
+def make(url: str, identity: str = ID) -> None:
     """The store, in a directory that is empty."""
     objects = open_store(url)
-    objects.create(names.STORE, b'{"format":1,"id":"5d41402abc4b2a76"}')
+    objects.create(names.STORE, b'{"format":1,"id":"%s"}' % identity.encode())
     catalog = Catalog.open(objects)
-    for manifest in _manifests(objects):
+    for manifest in _manifests(objects, identity):
         catalog.commit(replace(manifest, chain=catalog.parent().follow()))
 
 
-def _manifests(objects: Objects) -> Iterable[Manifest]:
+def _manifests(objects: Objects, identity: str) -> Iterable[Manifest]:
     flights, planes, airports = (Place(name, 1, 0) for name in ("flights", "planes", "airports"))
     first = Manifest(
-        chain=Catalog(objects, "").parent().follow(),
+        chain=Catalog(objects, identity).parent().follow(),
+        store=identity,
         run="0a",
         created=BEGAN + 3_000,
         started=BEGAN + 1_000,
@@ -88,7 +90,8 @@ def _manifests(objects: Objects) -> Iterable[Manifest]:
         cluster="MkU3OEVBNTcwNTJENDM2Qg",
         version="0.1.0",
         options={"topics": ["flights", "planes", "airports"]},
-        positions={("flights", 1): (40, 3, 0), ("planes", 1): (9,), ("airports", 1): (2,)},
+        starts={("flights", 1): (0, 0, 5), ("planes", 1): (0,), ("airports", 1): (0,)},
+        positions={("flights", 1): (40, 3, 5), ("planes", 1): (9,), ("airports", 1): (2,)},
         topics=(
             _topic("flights", 3, _instance(1), settings={"retention.ms": "-1"}),
             _topic("planes", 1, _instance(1), settings={"cleanup.policy": "compact"}),
@@ -115,7 +118,7 @@ def _manifests(objects: Objects) -> Iterable[Manifest]:
         first,
         run="0b",
         created=BEGAN + 7_200_000,
-        positions={**first.positions, ("flights", 1): (45, 7, 0)},
+        positions={**first.positions, ("flights", 1): (45, 7, 5)},
         segments=(segment(objects, flights, 40, 45, batch(range(40, 45), "lz4"), run="0b"),),
         gaps=(Gap("flights", 1, 1, 3, 7),),
         open_transactions=(),
@@ -126,8 +129,9 @@ def _manifests(objects: Objects) -> Iterable[Manifest]:
         second,
         run="0c",
         created=BEGAN + 86_400_000,
+        starts={**first.starts, ("planes", 2): (0,), ("airports", 2): (0,)},
         positions={
-            ("flights", 1): (45, 9, 0),
+            ("flights", 1): (45, 9, 5),
             ("planes", 1): (9,),
             ("planes", 2): (12,),
             ("airports", 1): (2,),

@@ -23,7 +23,7 @@ from spark_apps import verify
 from spark_apps.runner import Workers
 
 STORE = Path(__file__).parent / "format_1"
-SHA256 = "9fb8510dcc3890616b1b221c27601c4fc619ee1d7519293ee0445034ac3a2e52"
+SHA256 = "6a7f8ab955e4bb4cd09ef8e4deaf90da387b710ad771c3b454c593c68c1aa718"
 
 
 def test_the_files_are_the_same() -> None:
@@ -50,11 +50,15 @@ def test_snapshots_are_read() -> None:
     assert snapshot.topics["flights"].settings == {"retention.ms": "-1"}
     assert snapshot.gaps == {Place("flights", 1, 1): (Gap("flights", 1, 1, 3, 7),)}
     assert snapshot.manifest.positions == {
-        ("flights", 1): (45, 9, 0),
+        ("flights", 1): (45, 9, 5),
         ("planes", 1): (9,),
         ("planes", 2): (12,),
         ("airports", 1): (2,),
         ("airports", 2): (1,),
+    }
+    assert snapshot.manifest.starts == {
+        **dict.fromkeys(snapshot.manifest.positions, (0,)),
+        ("flights", 1): (0, 0, 5),
     }
     _beside_records(catalog.manifest(1))
 

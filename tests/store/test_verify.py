@@ -20,7 +20,7 @@ from aqueduct.io.object_store import open_store
 from aqueduct.store import names
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.faults import Fault
-from aqueduct.store.manifest import Place, Segment, pack
+from aqueduct.store.manifest import Place, Segment, pack, unpack
 from spark_apps import verify
 from spark_apps.runner import Workers
 
@@ -205,17 +205,46 @@ class TestCommandLine:
         path = store / "snapshots/0000000002.json.zst"
         path.write_bytes(path.read_bytes()[:-9])
         assert cli.main(["verify", "--store", store.as_uri()]) == 1
-        assert f"{path.as_uri()} is damaged" in capsys.readouterr().err
+        assert capsys.readouterr().err == (
+            f"aqueduct: Snapshot 3 builds on snapshot 2, which can't be read: {path.as_uri()} is damaged: it "
+            f"is cut, or has more than one manifest. Bring it back from a copy of {store.as_uri()}, or take "
+            "the newest that is whole: --snapshot 1.\n"
+        )
+        assert cli.main(["verify", "--store", store.as_uri(), "--snapshot", "1"]) == 0
 
-    def test_a_hole_between_segments(self, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        catalog = Catalog.open(open_store(store.as_uri()))
-        newest = catalog.parent()
-        assert newest.manifest
-        holed = replace(newest.manifest, chain=newest.follow(), segments=(), gaps=())
-        positions = {**holed.positions, ("flights", 1): (46, 9, 0)}
-        (store / names.snapshot(4)).write_bytes(pack(replace(holed, positions=positions)))
+    def test_a_partition_whose_segments_a_manifest_has_lost(
+        self, store: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        newest = store / names.snapshot(3)
+        manifest = unpack(newest.read_bytes(), "it")
+        kept = tuple(each for each in manifest.segments if each.topic != "airports")
+        newest.write_bytes(pack(replace(manifest, segments=kept)))
         assert cli.main(["verify", "--store", store.as_uri()]) == 1
-        assert "flights-0 (g1) ends at 45, not at its position 46." in capsys.readouterr().err
+        assert "Snapshot 3 is damaged: airports-0 (g2) lacks offsets 0 to 0." in capsys.readouterr().err
+
+    @pytest.mark.parametrize("whole", [True, False], ids=["all manifests", "one manifest"])
+    def test_a_store_put_together_from_two(
+        self, store: Path, tmp_path: Path, whole: bool, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        other = tmp_path / "other"
+        made_store.make(other.as_uri(), "0123456789abcdef")
+        for number in (1, 2, 3) if whole else (3,):
+            shutil.copy(other / names.snapshot(number), store / names.snapshot(number))
+        assert cli.main(["verify", "--store", store.as_uri()]) == 1
+        told = capsys.readouterr().err
+        assert "Snapshot 3 is of another store: " in told
+        assert f"is of 0123456789abcdef, and store.json of {made_store.ID}." in told
+        assert ("--snapshot 2" in told) == (not whole)
+
+    def test_store_json_is_lost(self, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (store / "store.json").unlink()
+        for verb in ("verify", "snapshots"):
+            assert cli.main([verb, "--store", store.as_uri()]) == 1
+            told = capsys.readouterr().err
+            assert "store.json is lost, but not its snapshots (3). By snapshot 3 " in told
+        content = told.partition("it should hold ")[2].partition(": write that.")[0]
+        (store / "store.json").write_text(f"{content}\n")
+        assert cli.main(["verify", "--store", store.as_uri()]) == 0
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),

@@ -3,7 +3,17 @@
 from dataclasses import replace
 
 from aqueduct.backup.plan import Plan, Reading, Result, Source, active_instance, plan, settle
-from aqueduct.store.manifest import Gap, Instance, Manifest, Place, Positions, Segment, State, Topic
+from aqueduct.store.manifest import (
+    NOT_READ,
+    Gap,
+    Instance,
+    Manifest,
+    Place,
+    Positions,
+    Segment,
+    State,
+    Topic,
+)
 from aqueduct.store.snapshots import follow
 
 HOUR = 3_600_000
@@ -21,10 +31,10 @@ def source(*ends: int, starts: tuple[int, ...] | None = None, **other: object) -
     return Source(starts=starts or (0,) * len(ends), ends=ends, **known)  # type: ignore[arg-type]
 
 
-def manifest(topics: tuple[Topic, ...], positions: Positions) -> Manifest:
+def manifest(topics: tuple[Topic, ...], starts: Positions, positions: Positions) -> Manifest:
     nothing: tuple[()] = ()
     return Manifest(
-        *(follow(None, 0), "run", 0, 0, 0, "cluster", "0", {}, positions, topics),
+        *(follow(None, 1), "store", "run", 0, 0, 0, "cluster", "0", {}, starts, positions, topics),
         *(nothing, nothing, nothing, nothing, nothing, nothing, nothing),
     )
 
@@ -36,7 +46,7 @@ def decide(parent: Manifest | None, *sources: Source, now: int = HOUR) -> Plan:
 def after(todo: Plan) -> Manifest:
     """The manifest of a run that read everything of a plan."""
     added = settle(todo, [read(each) for each in todo.readings])
-    return manifest(added.topics, added.positions)
+    return manifest(added.topics, added.starts, added.positions)
 
 
 def read(reading: Reading, reached: int | None = None, why: str = "") -> Result:
@@ -69,9 +79,10 @@ def test_the_first_run_reads_from_the_log_s_start_and_the_next_one_what_came_sin
     first = decide(None, source(10, 0, 7, starts=(4, 0, 7)))
     assert ranges(first) == [(Place("a", 1, 0), 4, 10)]
     assert (first.gaps, first.positions) == ((), {("a", 1): (4, 0, 7)})
+    assert first.starts == first.positions
     second = decide(after(first), source(12, 3, 7, starts=(4, 0, 7)))
     assert ranges(second) == [(Place("a", 1, 0), 10, 12), (Place("a", 1, 1), 0, 3)]
-    assert after(second).positions == {("a", 1): (12, 3, 7)}
+    assert (after(second).starts, after(second).positions) == (first.starts, {("a", 1): (12, 3, 7)})
 
 
 def test_what_was_deleted_since_the_last_run_is_a_gap() -> None:
@@ -80,14 +91,23 @@ def test_what_was_deleted_since_the_last_run_is_a_gap() -> None:
     assert (ranges(todo), todo.gaps) == ([(Place("a", 1, 0), 15, 20)], (Gap("a", 1, 0, 10, 15),))
     all_gone = decide(parent, source(20, starts=(20,)))
     assert (ranges(all_gone), all_gone.gaps) == ([], (Gap("a", 1, 0, 10, 20),))
-    assert after(all_gone).positions == {("a", 1): (20,)}
+    assert (after(all_gone).starts, after(all_gone).positions) == ({("a", 1): (0,)}, {("a", 1): (20,)})
 
 
 def test_a_partition_that_was_added_is_read_from_its_first_offset() -> None:
-    parent = after(decide(None, source(10)))
-    todo = decide(parent, source(10, 8, starts=(0, 3)))
+    parent = after(decide(None, source(10, starts=(2,))))
+    todo = decide(parent, source(10, 8, starts=(4, 3)))
     assert ranges(todo) == [(Place("a", 1, 1), 3, 8)]
-    assert todo.gaps == (Gap("a", 1, 1, 0, 3),)
+    assert (todo.gaps, todo.starts) == ((Gap("a", 1, 1, 0, 3),), {("a", 1): (2, 0)})
+
+
+def test_a_partition_that_could_not_be_read_starts_where_it_is_first_read() -> None:
+    parent = after(decide(None, source(10, 5)))
+    parent = replace(
+        parent, starts={("a", 1): (0, NOT_READ)}, positions={("a", 1): (10, NOT_READ)}, segments=()
+    )
+    todo = decide(parent, source(10, 8, starts=(0, 3)))
+    assert (ranges(todo), todo.starts) == ([(Place("a", 1, 1), 3, 8)], {("a", 1): (0, 3)})
 
 
 def test_a_log_that_was_cut_is_named_and_left() -> None:
@@ -105,6 +125,7 @@ def test_a_topic_that_was_made_again_starts_anew_and_the_old_one_stays() -> None
         Instance(2, "id2", State.ACTIVATE, HOUR),
     )
     assert after(todo).positions == {("a", 1): (10,), ("a", 2): (3,)}
+    assert after(todo).starts == {("a", 1): (0,), ("a", 2): (0,)}
     again = decide(after(todo), source(1, topic_id="id3"))
     assert [each.number for each in again.topics["a"].instances] == [1, 2, 3]
 
@@ -123,7 +144,7 @@ def test_a_generation_that_is_due_is_read_from_the_beginning_and_takes_the_place
     ]
     third = after(decide(second, compacted, now=2 * HOUR))
     assert [each.number for each in third.topics[0].instances] == [2, 3]
-    assert third.positions.keys() == {("a", 2), ("a", 3)}
+    assert third.starts.keys() == third.positions.keys() == {("a", 2), ("a", 3)}
 
 
 def test_it_also_switches_where_there_is_nothing_to_read() -> None:
@@ -137,7 +158,7 @@ def test_a_topic_that_is_not_chosen_any_more_stays_as_it_was() -> None:
     first = after(decide(None, source(10), source(5, name="b")))
     todo = decide(first, source(10))
     assert todo.topics.keys() == {"a", "b"}
-    assert after(todo).positions == first.positions
+    assert (after(todo).starts, after(todo).positions) == (first.starts, first.positions)
 
 
 def test_behind_a_reading_that_broke_off_nothing_counts() -> None:
@@ -155,11 +176,12 @@ def test_behind_a_reading_that_broke_off_nothing_counts() -> None:
 
 
 def test_a_generation_that_broke_off_does_not_take_the_place() -> None:
-    first = after(decide(None, source(10, 10, compacted=True), now=0))
+    first = after(decide(None, source(10, 10, compacted=True, starts=(2, 0)), now=0))
     todo = decide(first, source(12, 12, compacted=True), now=HOUR)
     one, other = todo.readings
     added = settle(todo, [read(one), read(other, 3, "it died")])
-    assert (added.topics, added.positions, added.segments) == (first.topics, first.positions, ())
+    assert (added.topics, added.starts, added.positions) == (first.topics, first.starts, first.positions)
+    assert added.segments == ()
 
 
 def test_a_first_generation_that_broke_off_is_kept_as_far_as_it_came() -> None:

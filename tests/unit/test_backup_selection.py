@@ -27,6 +27,13 @@ def test_excluded_ones_are_left() -> None:
     assert chosen == ["flights"]
 
 
+@pytest.mark.parametrize("name", ["__transaction_state", "__share_group_state"])
+def test_kafka_s_own_topics_are_refused_by_name_and_no_pattern_has_them(name: str) -> None:
+    with pytest.raises(Refused, match=f"^--topics: {name} is Kafka's own"):
+        Topics((name, "flights")).choose([*THERE, name])
+    assert name not in pattern(".*").choose([*THERE, name])
+
+
 @pytest.mark.parametrize(
     ("topics", "sentence"),
     [
@@ -45,6 +52,7 @@ def test_groups_are_all_but_ours_and_the_excluded() -> None:
     assert Groups().choose(there) == ["a", "ab", "b"]
     assert Groups(compiled("a.*", ""), ("ab",)).choose(there) == ["a"]
     assert Groups().choose([]) == []
+    assert Groups(exclude=("b", "nope")).absent(there) == ["nope"]
     with pytest.raises(Refused, match="no group whose whole name matches z"):
         Groups(compiled("z", "")).choose(there)
 

@@ -11,14 +11,15 @@ STORE = Path(__file__).parents[1] / "store" / "format_1"
 
 def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["snapshots", "--store", STORE.as_uri()]) == 0
-    header, *rows, generations = capsys.readouterr().out.splitlines()
+    header, *rows, airports, planes = capsys.readouterr().out.splitlines()
     assert header.split() == ["id", "created", "topics", "records", "bytes", "stored", "bytes", "gaps"]
     assert [row.split()[:5] for row in rows] == [
         ["1", "2014-01-01T00:00:03.000Z", "3", "49", "1,341"],
         ["2", "2014-01-01T02:00:00.000Z", "3", "54", "1,494"],
         ["3", "2014-01-02T00:00:00.000Z", "3", "53", "1,494"],
     ]
-    assert generations == "planes: g1 PASSIVATE, g2 ACTIVATE"
+    assert airports == "airports: g1 PASSIVATE, g2 ACTIVATE"  # made anew
+    assert planes == "planes: g1 PASSIVATE, g2 ACTIVATE"  # generations
 
 
 def test_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,6 +36,8 @@ def test_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
         "generations": [
             {"topic": "planes", "instance": "g1", "state": "PASSIVATE"},
             {"topic": "planes", "instance": "g2", "state": "ACTIVATE"},
+            {"topic": "airports", "instance": "g1", "state": "PASSIVATE"},
+            {"topic": "airports", "instance": "g2", "state": "ACTIVATE"},
         ],
     }
 
@@ -47,15 +50,29 @@ def test_a_store_without_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
-def test_what_can_be_read_is_told_before_what_cannot(
+def test_what_can_be_used_is_told_beside_what_cannot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = shutil.copytree(STORE, tmp_path / "store")
-    (store / "snapshots/0000000002.json.zst").write_bytes(b"no manifest")
+    (store / "snapshots/0000000002.json.zst").unlink()
+    summary = (
+        f"aqueduct: 2 snapshots of {store.as_uri()} can't be used: 2, 3. Bring back what is lost or damaged "
+    )
     assert cli.main(["snapshots", "--store", store.as_uri()]) == 1
     out, err = capsys.readouterr()
-    assert [row.split()[0] for row in out.splitlines()] == ["id", "1"]
-    assert "0000000002.json.zst is damaged" in err
+    assert out.splitlines()[2:4] == [
+        "         2  is lost",
+        "         3  builds on snapshot 2, which is lost",
+    ]
+    assert [row.split()[0] for row in out.splitlines()] == ["id", "1", "2", "3", "planes:"]
+    assert err.startswith(summary)
+    assert cli.main(["snapshots", "--store", store.as_uri(), "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert [each["id"] for each in json.loads(out)] == [1]
+    lost, built_upon, last = err.splitlines()
+    assert lost == "aqueduct: Snapshot 2 is lost."
+    assert built_upon == "aqueduct: Snapshot 3 builds on snapshot 2, which is lost."
+    assert last.startswith(summary)
 
 
 @pytest.mark.parametrize(

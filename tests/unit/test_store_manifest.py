@@ -36,11 +36,13 @@ def many(each: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 texts = st.dictionaries(text, text, max_size=3)
 instances = st.builds(Instance, number, text, st.sampled_from(State), number)
+positions = st.dictionaries(st.tuples(text, number), many(st.integers(-1, 2**63 - 1)), max_size=3)
 manifests = st.builds(
     Manifest,
-    chain=st.builds(Chain, number, st.none() | number, number, number, number),
+    chain=st.builds(Chain, number, st.none() | number, st.none() | text, number, number, number),
     options=st.dictionaries(text, text | st.lists(text) | st.none(), max_size=3),
-    positions=st.dictionaries(st.tuples(text, number), many(st.integers(-1, 2**63 - 1)), max_size=3),
+    starts=positions,
+    positions=positions,
     topics=many(st.builds(Topic, text, text, number, number, st.booleans(), texts, many(instances))),
     segments=many(st.builds(Segment)),
     gaps=many(st.builds(Gap)),
@@ -58,7 +60,8 @@ manifests = st.builds(
 )
 
 SMALL = Manifest(
-    chain=Chain(1, None, 1, 0, 0),
+    chain=Chain(1, None, None, 1, 0, 0),
+    store="s",
     run="r",
     created=3,
     started=1,
@@ -66,6 +69,7 @@ SMALL = Manifest(
     cluster="c",
     version="0.1.0",
     options={},
+    starts={("a", 1): (0, -1)},
     positions={("a", 1): (5, -1)},
     topics=(Topic("a", "id", 2, 1, False, {}, (Instance(1, "id", State.ACTIVATE, 1),)),),
     segments=(Segment("a", 1, 0, 0, 5, 0, 4, 5, 500, 100, "0" * 64, 90, "1" * 64, 7, 8, "r", True, False),),
@@ -125,6 +129,9 @@ def test_a_newer_format_is_refused() -> None:
         {"positions": {"a": {"x": [1]}}},
         {"positions": {"a": {"1": [None]}}},
         {"positions": 1},
+        {"starts": {"a": {"x": [1]}}},
+        {"starts": None},
+        {"store": None},
         {"topics": [{"name": "a"}]},
         {"segments": [[1]]},
     ],

@@ -1,6 +1,8 @@
 """Runs of a made-up backup against a store in memory, and what the catalog then says."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -10,9 +12,9 @@ from hypothesis import strategies as st
 from aqueduct.errors import Failed, Refused
 from aqueduct.store import names
 from aqueduct.store.catalog import Catalog, Parent
-from aqueduct.store.manifest import Gap, Instance, Manifest, Place, Segment, State, Topic, pack
+from aqueduct.store.manifest import Chain, Gap, Instance, Manifest, Place, Segment, State, Topic, pack
 from aqueduct.store.objects import Entry, Exists, Missing
-from aqueduct.store.snapshots import Fold, Snapshot, follow, full_due
+from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due
 
 
 @dataclass
@@ -51,7 +53,9 @@ class Memory:
 class Source:
     """A cluster, seen by runs: what each has read of it."""
 
+    store: str = ""  # the id of the last one that it was backed up to
     topics: dict[str, Topic] = field(default_factory=dict)
+    starts: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     positions: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     # by place: offsets with records, and those that were lost
     kept: dict[Place, set[int]] = field(default_factory=dict)
@@ -64,10 +68,11 @@ class Source:
         passive = tuple(each._replace(state=State.PASSIVATE) for each in former)
         instances = (*passive, Instance(number, f"id{number}", State.ACTIVATE, 0))[-keep:]
         live = {each.number for each in instances}
-        for table in (self.positions, self.kept, self.lost):
+        for table in (self.starts, self.positions, self.kept, self.lost):
             for key in [key for key in table if key[0] == name and key[1] not in live]:
                 del table[key]
-        self.positions[name, number] = [0] * partitions
+        self.positions[name, number] = [number * 7] * partitions  # what was before is deleted
+        self.starts[name, number] = tuple(self.positions[name, number])
         self.topics[name] = Topic(name, f"id{number}", partitions, 1, number > 1, {}, instances)
         return self.topics[name]
 
@@ -115,6 +120,7 @@ class Source:
     ) -> Manifest:
         return Manifest(
             chain=parent.follow(),
+            store=self.store,
             run=f"run-{parent.manifest.number if parent.manifest else 0}",
             created=5,
             started=1,
@@ -122,6 +128,7 @@ class Source:
             cluster="c",
             version="0",
             options={},
+            starts=dict(self.starts),
             positions={key: tuple(offsets) for key, offsets in self.positions.items()},
             topics=tuple(self.topics.values()),
             segments=segments,
@@ -146,6 +153,7 @@ actions = st.lists(
 
 
 def run(source: Source, catalog: Catalog, steps: list[tuple[str, int, str, int]]) -> Manifest:
+    source.store = catalog.id
     parent = catalog.parent()
     segments: list[Segment] = []
     gaps: list[Gap] = []
@@ -196,6 +204,7 @@ def test_every_snapshot_is_what_its_run_saw(runs: list[list[tuple[str, int, str,
         assert (snapshot.topics, covered(snapshot)) == (topics, coverage)
         assert snapshot.manifest.positions == positions
     for summary, (topics, coverage, _) in zip(catalog.summaries(), seen, strict=True):
+        assert isinstance(summary, Summary)
         active = {(topic.name, topic.instances[-1].number) for topic in topics.values()}
         assert summary.records == sum(count for place, (count, _) in coverage.items() if place[:2] in active)
         assert summary.unpacked_bytes == 10 * summary.records
@@ -204,7 +213,7 @@ def test_every_snapshot_is_what_its_run_saw(runs: list[list[tuple[str, int, str,
         assert summary.generations == tuple(
             (topic.name, each.number, each.state)
             for topic in topics.values()
-            if topic.compacted
+            if topic.compacted or len(topic.instances) > 1
             for each in topic.instances
         )
 
@@ -223,7 +232,6 @@ def test_what_is_not_covered_is_found(
     if not pieces:
         return
     harmed = data.draw(st.sampled_from(pieces))
-    position = full.positions[harmed.place[:2]][harmed.partition]
     instead = data.draw(
         st.sampled_from(
             [
@@ -234,12 +242,6 @@ def test_what_is_not_covered_is_found(
             ]
         )
     )
-    whole_place = [each for each in pieces if each.place == harmed.place]
-    if not instead and (whole_place[0] is harmed or len(whole_place) == 1):
-        return  # where a partition's first offsets are missing nothing tells that they were there
-    if not instead and harmed.start == min(each.start for each in whole_place):
-        return
-    assert position >= harmed.stop
     segments = [each for each in full.segments if each is not harmed]
     gaps = [each for each in full.gaps if each is not harmed]
     if isinstance(harmed, Segment):
@@ -260,12 +262,55 @@ def test_coverage_that_is_lacking_is_named() -> None:
     source, catalog = Source(), Catalog.open_or_make(Memory())
     run(source, catalog, [("a", 1, "read", 4), ("a", 1, "read", 2), ("a", 1, "lose", 3), ("a", 1, "read", 2)])
     full = catalog.snapshot().full()
-    with pytest.raises(Failed, match=r"^Snapshot 1 is damaged: a-1 \(g1\) lacks offsets 6 to 8\.$"):
-        folded(replace(full, gaps=()))
-    with pytest.raises(Failed, match=r"a-1 \(g1\) ends at 11, not at its position 12\.$"):
-        folded(replace(full, positions={("a", 1): (0, 12)}, segments=full.segments))
-    with pytest.raises(Failed, match=r"a \(g1\) has no position\.$"):
-        folded(replace(full, positions={}))
+    for claims, fault in (
+        ({"gaps": ()}, "a-1 (g1) lacks offsets 13 to 15"),
+        ({"segments": (), "gaps": ()}, "a-1 (g1) lacks offsets 7 to 17"),
+        ({"segments": full.segments[1:]}, "a-1 (g1) lacks offsets 7 to 10"),
+        ({"positions": {("a", 1): (7, 19)}}, "a-1 (g1) lacks offsets 18 to 18"),
+        ({"positions": {("a", 1): (7, 17)}}, "a-1 (g1) has offsets up to 17, and its position is 17"),
+        ({"positions": {("a", 1): (9, 18)}}, "a-0 (g1) lacks offsets 7 to 8"),
+        ({"starts": {("a", 1): (6, 7)}}, "a-0 (g1) lacks offsets 6 to 6"),
+        ({"starts": {("a", 1): (7, 8)}}, "a-1 (g1) has offsets 7 to 7 twice"),
+        ({"starts": {("a", 1): (7,)}}, "a (g1) has starts of 1 partitions, not of 2"),
+        ({"positions": {}}, "a (g1) has no position"),
+        ({"starts": {**full.starts, ("b", 1): (0,)}}, "b (g1) has a start, but is no instance"),
+        ({"gaps": (*full.gaps, Gap("a", 1, 2, 0, 3))}, "a-2 (g1) is none of its partitions"),
+        ({"gaps": (*full.gaps, Gap("b", 1, 0, 0, 3))}, "b-0 (g1) is none of its partitions"),
+    ):
+        with pytest.raises(Failed, match=rf"^Snapshot 1 is damaged: {re.escape(fault)}\.$"):
+            folded(replace(full, **claims))  # type: ignore[arg-type]
+
+
+def test_an_increment_goes_on_where_its_parent_ended() -> None:
+    source, catalog = Source(), Catalog.open_or_make(Memory())
+    first = run(source, catalog, [("a", 0, "read", 5), ("b", 0, "read", 3)])
+    for claims, fault in (
+        ({}, "a-0 (g1) lacks offsets 13 to 14"),  # there was a marker
+        ({"positions": first.positions}, ""),
+        (
+            {"starts": {**first.starts, ("b", 1): (8, 7)}, "positions": first.positions},
+            "b-0 (g1) starts at 8",
+        ),
+        ({"positions": {**first.positions, ("b", 1): (10, 7)}}, "b-0 (g1) has offsets up to 10"),
+        (
+            {
+                "starts": {**first.starts, ("b", 1): (7,)},
+                "positions": {**first.positions, ("b", 1): first.positions["b", 1][:1]},
+            },
+            "b-1 (g1) starts at -1, and one snapshot before at 7",
+        ),
+        ({"positions": {**first.positions, ("b", 1): (11, 8)}}, "b-1 (g1) lacks offsets 7 to 7"),
+    ):
+        fold = Fold()
+        fold.add(first, "of the first")
+        chain = follow(Stored(first, 100, "of the first"), 2)
+        moved = {**first.positions, ("a", 1): (15, 7)}
+        made = replace(first, chain=chain, positions=moved, segments=(), gaps=())
+        if fault:
+            with pytest.raises(Failed, match=rf"^Snapshot 2 is damaged: {re.escape(fault)}"):
+                fold.add(replace(made, **claims))  # type: ignore[arg-type]
+        else:
+            fold.add(replace(made, **claims))  # type: ignore[arg-type]
 
 
 def test_ranges_without_records_are_joined_in_a_full_manifest() -> None:
@@ -274,7 +319,7 @@ def test_ranges_without_records_are_joined_in_a_full_manifest() -> None:
     run(source, catalog, [("a", 0, "markers", 3)])
     run(source, catalog, [("a", 0, "lose", 1), ("a", 0, "markers", 1)])
     ranges = [(each.start, each.stop, each.records) for each in catalog.snapshot().full().segments]
-    assert ranges == [(0, 2, 0), (2, 7, 2), (8, 9, 0)]
+    assert ranges == [(7, 9, 0), (9, 14, 2), (15, 16, 0)]
 
 
 def test_an_instance_that_left_takes_its_segments_with_it() -> None:
@@ -348,7 +393,7 @@ def test_a_server_that_overwrites_is_refused() -> None:
     ("content", "kind", "sentence"),
     [
         (b'{"format":2,"id":"a"}', Refused, "update Aqueduct"),
-        (b'{"format":1}', Failed, "damaged"),
+        (b'{"format":1}', Failed, "damaged: .* There is no snapshot yet: remove it"),
         (b'{"format":1,"id":7}', Failed, "damaged"),
         (b"", Failed, "damaged"),
     ],
@@ -367,35 +412,244 @@ def test_no_such_snapshot() -> None:
         catalog.snapshot(7)
 
 
-def test_a_chain_with_a_manifest_missing_or_in_another_place_is_damaged() -> None:
+RUNS = 6
+FULL = (1, 4)
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[Source, Memory]:
+    """A store of six snapshots; 2 and 3 build on 1, 5 and 6 on 4."""
     source, store = Source(), Memory()
     catalog = Catalog.open_or_make(store)
-    first = run(source, catalog, [("a", 0, "read", 3)])
-    second = source.manifest(Parent(first, 10**6))
-    third = source.manifest(Parent(second, 10))
-    store.create(names.snapshot(2), pack(second))
-    store.create(names.snapshot(3), pack(third))
-    assert catalog.snapshot().manifest == third
-    whole = store.objects.pop(names.snapshot(2))
-    with pytest.raises(Failed, match=r"^Snapshot 3 is damaged: memory://store has no object snapshots/"):
+    with pytest.MonkeyPatch.context() as due:
+        due.setattr("aqueduct.store.catalog.full_due", lambda each: each.number in FULL)
+        for number in range(1, RUNS + 1):
+            run(source, catalog, [("a", 0, "read", number), ("b", 1, "read", number)])
+    return source, store
+
+
+@pytest.fixture
+def broken(made: tuple[Source, Memory]) -> tuple[Source, Memory, Catalog]:
+    """The same, to be broken."""
+    source, store = deepcopy(made)
+    return source, store, Catalog.open(store)
+
+
+def told(catalog: Catalog) -> list[int | str]:
+    return [each.why if isinstance(each, Broken) else each.number for each in catalog.summaries()]
+
+
+@given(
+    lost=st.sets(st.integers(1, RUNS)),
+    cut=st.sets(st.integers(1, RUNS)),
+    flipped=st.sets(st.integers(1, RUNS)),
+)
+def test_what_is_whole_stays_usable_and_nothing_else_is_built_upon(
+    made: tuple[Source, Memory], lost: set[int], cut: set[int], flipped: set[int]
+) -> None:
+    store = deepcopy(made[1])
+    catalog = Catalog.open(store)
+    for number in cut:
+        store.objects[names.snapshot(number)] = store.objects[names.snapshot(number)][:-1]
+    for number in flipped:
+        data = bytearray(store.objects[names.snapshot(number)])
+        data[-9] ^= 1
+        store.objects[names.snapshot(number)] = bytes(data)
+    for number in lost:
+        del store.objects[names.snapshot(number)]
+    harmed = lost | cut | flipped
+    there = sorted(set(range(1, RUNS + 1)) - lost)
+    whole = [each for each in there if not harmed & set(range(max(f for f in FULL if f <= each), each + 1))]
+    assert [each for each in told(catalog) if isinstance(each, int)] == whole
+    for number in there:
+        if number in whole:
+            assert catalog.snapshot(number).manifest.number == number
+        else:
+            way = (
+                f"take the newest that is whole: --snapshot {whole[-1]}."
+                if whole
+                else "a copy of memory://store."
+            )
+            with pytest.raises(Failed, match=rf"^Snapshot {number} .*{re.escape(way)}$"):
+                catalog.snapshot(number)
+    if not there:
+        assert catalog.parent() == Parent(None, 1)
+        return
+    newest = there[-1]
+    way = f"goes on after snapshot {whole[-1]}, the newest that is whole" if whole else "reads all there is"
+    below = range(max(f for f in FULL if f <= newest), newest)
+    if newest in harmed or (lost | cut) & set(below):
+        with pytest.raises(Failed, match=rf"^Snapshot {newest} .* --past-damage, which {way}\.$"):
+            catalog.parent()
+    followed = catalog.parent(past_damage=True)
+    assert (followed.number, followed.manifest and followed.manifest.number) == (
+        newest + 1,
+        whole[-1] if whole else None,
+    )
+
+
+def test_a_run_past_damage_reads_again_what_came_since_and_is_built_upon(
+    broken: tuple[Source, Memory, Catalog],
+) -> None:
+    source, store, catalog = broken
+    expected = covered(catalog.snapshot())
+    before = catalog.manifest(3).positions
+    del store.objects[names.snapshot(4)]
+    assert told(catalog) == [
+        *(1, 2, 3, "is lost"),
+        *["builds on snapshot 4, which is lost"] * 2,
+    ]
+    parent = catalog.parent(past_damage=True)
+    again = []
+    for (topic, instance), positions in source.positions.items():
+        for partition, now in enumerate(positions):
+            place, then = Place(topic, instance, partition), before[topic, instance][partition]
+            if then < now:
+                kept = len([each for each in source.kept[place] if each >= then])
+                source.positions[topic, instance][partition] = then
+                again.append(source.read(topic, partition, kept, now - then - kept))
+    made = catalog.commit(source.manifest(parent, tuple(again)))
+    assert (made.number, made.chain.parent, made.full) == (7, 3, True)
+    assert covered(catalog.snapshot()) == expected
+    assert not run(source, catalog, [("a", 0, "read", 1)]).full
+    assert told(catalog)[-2:] == [7, 8]
+    assert catalog.parent() == catalog.parent(past_damage=True)
+
+
+def test_where_nothing_is_whole_a_run_past_damage_begins_anew() -> None:
+    source, store = Source(), Memory()
+    catalog = Catalog.open_or_make(store)
+    run(source, catalog, [("a", 0, "read", 3)])
+    store.objects[names.snapshot(1)] = b""
+    parent = catalog.parent(past_damage=True)
+    assert parent == Parent(None, 2)
+    made = catalog.commit(Source(catalog.id).manifest(parent))
+    assert (made.number, made.chain.parent, made.full) == (2, None, True)
+    assert catalog.snapshot().manifest == made
+
+
+def test_a_damaged_base_of_the_right_size_is_found_at_the_latest_when_a_full_manifest_is_due(
+    broken: tuple[Source, Memory, Catalog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, store, catalog = broken
+    store.objects[names.snapshot(4)] = bytes(len(store.objects[names.snapshot(4)]))
+    monkeypatch.setattr("aqueduct.store.catalog.full_due", lambda each: each.number == 8)
+    run(source, catalog, [])
+    with pytest.raises(
+        Failed, match=r"^Snapshot 8 builds on snapshot 4, which can't be read: .* Nothing was "
+    ):
+        run(source, catalog, [])
+    assert catalog.numbers()[-1] == 7
+
+
+def test_manifests_of_two_stores_are_told_apart(broken: tuple[Source, Memory, Catalog]) -> None:
+    _, store, catalog = broken
+    source, other = Source(), Memory()
+    elsewhere = Catalog.open_or_make(other)
+    for _ in range(5):
+        run(source, elsewhere, [("a", 0, "read", 2)])
+    store.objects[names.snapshot(5)] = other.objects[names.snapshot(5)]
+    told_of = f"is of another store: memory://store/snapshots/0000000005.json.zst is of {elsewhere.id}, "
+    assert told(catalog)[3:] == [
+        4,
+        f"{told_of}and store.json of {catalog.id}",
+        f"builds on snapshot 5, which {told_of}and store.json of {catalog.id}",
+    ]
+    with pytest.raises(
+        Failed, match=r"^Snapshot 6 builds on snapshot 5, which is of another store: .*--snapsh"
+    ):
         catalog.snapshot()
+
+
+def test_two_copies_of_a_store_that_went_their_own_ways_are_told_apart(
+    broken: tuple[Source, Memory, Catalog],
+) -> None:
+    source, store, catalog = broken
+    sixth = store.objects.pop(names.snapshot(6))
+    del store.objects[names.snapshot(5)]
+    source.positions = {key: list(at) for key, at in catalog.manifest(4).positions.items()}
+    assert run(source, catalog, [("a", 0, "read", 4)]).number == 5
+    store.objects[names.snapshot(6)] = sixth
+    assert told(catalog)[4:] == [5, "builds on another snapshot 5 than the one that is there"]
+    with pytest.raises(Failed, match=r"^Snapshot 6 builds on another snapshot 5 .*: --snapshot 5\.$"):
+        catalog.snapshot()
+    with pytest.raises(Failed, match="goes on after snapshot 5,"):
+        catalog.parent()
+
+
+@pytest.mark.parametrize("number", range(1, RUNS + 1))
+def test_a_manifest_that_was_written_again_without_its_segments_is_found(
+    broken: tuple[Source, Memory, Catalog], number: int
+) -> None:
+    _, store, catalog = broken
+    harmed = replace(catalog.manifest(number), segments=())
+    store.objects[names.snapshot(number)] = pack(harmed)
+    found = told(catalog)
+    assert str(found[number - 1]).startswith("is damaged: a-0 (g1) lacks offsets ")
+    assert [each for each in found if isinstance(each, int)] == [
+        each for each in range(1, 7) if each < number or (each > 3 >= number)
+    ]
+    with pytest.raises(Failed, match=rf"^Snapshot {number} is damaged: a-0 \(g1\) lacks offsets "):
+        catalog.snapshot(number)
+
+
+def test_a_manifest_in_another_s_place_is_no_use(broken: tuple[Source, Memory, Catalog]) -> None:
+    _, store, catalog = broken
     store.objects[names.snapshot(2)] = store.objects[names.snapshot(1)]
-    with pytest.raises(Failed, match=r"0000000002\.json\.zst is damaged: it says that it is snapshot 1\.$"):
-        catalog.snapshot()
-    store.objects[names.snapshot(2)] = whole[:-1]
-    with pytest.raises(Failed, match=r"0000000002\.json\.zst is damaged"):
-        catalog.snapshot()
-    fold = Fold()
-    with pytest.raises(Failed, match=r"^Snapshot 3 does not follow nothing"):
-        fold.add(third)
+    with pytest.raises(Failed, match=r"0000000002\.json\.zst says that it is snapshot 1\. Bring it back"):
+        catalog.snapshot(2)
 
 
 def test_the_first_is_full_and_stands_alone() -> None:
-    first = Source().manifest(Parent(None, 0))
-    assert (first.full, first.number, first.chain.parent) == (True, 1, None)
-    second = replace(first, chain=follow(first, 100))
-    assert (second.full, second.chain.base_bytes, second.chain.increments_bytes) == (False, 100, 0)
-    third = replace(first, chain=follow(second, 60))
-    assert (third.chain.base_bytes, third.chain.increments_bytes, full_due(third)) == (100, 60, False)
-    fourth = replace(first, chain=follow(third, 40))
+    first = Source().manifest(Parent(None, 1))
+    assert (first.full, first.number, first.chain.parent, first.chain.parent_sha256) == (True, 1, None, None)
+    second = replace(first, chain=follow(Stored(first, 100, "1st"), 2))
+    assert second.chain == Chain(2, 1, "1st", 1, 100, 0)
+    third = replace(first, chain=follow(Stored(second, 60, "2nd"), 3))
+    assert (third.chain, full_due(third)) == (Chain(3, 2, "2nd", 1, 100, 60), False)
+    fourth = replace(first, chain=follow(Stored(third, 40, "3rd"), 4))
     assert (fourth.chain.increments_bytes, full_due(fourth)) == (100, True)
+    assert full_due(replace(first, chain=follow(Stored(second, 60, "2nd"), 4)))
+
+
+class TestStoreJson:
+    """It is one small object, and everything hangs on it."""
+
+    @pytest.fixture
+    def store(self, made: tuple[Source, Memory]) -> Memory:
+        return deepcopy(made[1])
+
+    @pytest.mark.parametrize("opened", [Catalog.open, Catalog.open_or_make])
+    @pytest.mark.parametrize("content", [None, b"", b'{"format":1,"id":7}'])
+    def test_lost_or_damaged(
+        self, store: Memory, content: bytes | None, opened: Callable[[Memory], Catalog]
+    ) -> None:
+        good = store.objects.pop(names.STORE)
+        if content is not None:
+            store.objects[names.STORE] = content
+        before = dict(store.objects)
+        with pytest.raises(Failed, match=r"^memory://store/store\.json is (lost|damaged)") as told:
+            opened(store)
+        assert store.objects == before
+        assert f"By snapshot 6 it should hold {good.decode()}: write that." in str(told.value)
+        assert ("is lost, but not its snapshots (6)." in str(told.value)) == (content is None)
+        # As people write files: with a line's end.
+        store.objects[names.STORE] = good + b"\n"
+        assert opened(store).snapshot().manifest.number == 6
+
+    def test_the_newest_manifest_that_can_be_read_says_what_it_was(self, store: Memory) -> None:
+        good = store.objects.pop(names.STORE)
+        store.objects[names.snapshot(6)] = b"no manifest"
+        with pytest.raises(Failed, match=rf"By snapshot 5 it should hold {re.escape(good.decode())}: write "):
+            Catalog.open(store)
+        for number in range(1, 6):
+            store.objects[names.snapshot(number)] = b"no manifest"
+        with pytest.raises(Failed, match=r"snapshots \(6\)\. Bring it back from a copy of the store\.$"):
+            Catalog.open(store)
+
+    def test_of_another_store(self, store: Memory) -> None:
+        store.objects[names.STORE] = b'{"format":1,"id":"other"}'
+        catalog = Catalog.open_or_make(store)
+        with pytest.raises(Failed, match=r"^Snapshot 6 is of another store: .* and store\.json of other\."):
+            catalog.parent()
+        assert catalog.parent(past_damage=True) == Parent(None, 7)
