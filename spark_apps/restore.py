@@ -7,13 +7,13 @@ progress in the same transactions; so the same order goes on where a run was kil
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import attrgetter
 
-from kafka.errors import KafkaError, SecurityDisabledError
+from kafka.errors import SecurityDisabledError
 
 from aqueduct import acls
 from aqueduct.backup.selection import Groups
@@ -26,26 +26,32 @@ from aqueduct.io.kafka.client import Client, Place, Topic
 from aqueduct.io.kafka.requests import in_lists
 from aqueduct.io.kafka_admin import Admin
 from aqueduct.io.object_store import open_store
-from aqueduct.io.restore import mirrors, positions, records, topics
-from aqueduct.io.restore.mirrors import Mirror
-from aqueduct.io.restore.positions import Answers, Question
-from aqueduct.restore import progress
-from aqueduct.restore.outcome import Move, Outcome
-from aqueduct.restore.plan import Plan, plan, shares
-from aqueduct.restore.progress import Progress, TopicState
+from aqueduct.io.restore import group_offsets, mirrors, positions, records, topics
+from aqueduct.io.restore.mirrors import Mirror, Position, Positions
+from aqueduct.io.restore.positions import Answer, Answers, Question
+from aqueduct.restore import progress, settings
+from aqueduct.restore.outcome import LeftOut, Move, Outcome, Rights, Written
+from aqueduct.restore.plan import Lane, Plan, plan, shares
+from aqueduct.restore.progress import EVERY_GROUP, TopicState
 from aqueduct.restore.request import Request, restore_id
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import count, some
 from spark_apps import verify
-from spark_apps.runner import D, R, Runner, Workers
+from spark_apps.runner import Workers
 
 CLIENT = "aqueduct-restore"
 RECORD_BYTES = 2_500  # that take as long to write as one record takes to read
-THREADS = 2  # of this process, where that is enough: one waits for the target while the other unpacks
-PROGRESS_SECONDS = 10.0
 LANES = 200  # whose groups' offsets one task finds
-LIVE = "it has members: stop them, then run this again"
+OLDER = "they are those of the topic that was made later under this name"
+COMPACTED = (
+    "records may have been compacted away since the restore ended, so where it was can't be told; "
+    "delete the topic and restore it anew"
+)
+FORGOTTEN = (
+    "the target has forgotten how much was restored there (offsets.retention.minutes); "
+    "delete the topic and restore it anew"
+)
 
 States = dict[str, TopicState]
 
@@ -71,7 +77,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Job:
-    """An order, with what was found for it."""
+    """An order, with what was found for it when the run began."""
 
     order: Order
     id: str
@@ -79,12 +85,31 @@ class Job:
     snapshot: Snapshot
     plan: Plan
     there: Mapping[str, Topic]  # topics that the target has already
-    known: States  # what an earlier run remembered
+    known: Mapping[str, TopicState]  # what an earlier run remembered
+    others: Mapping[str, list[TopicState]]  # what other restores did, by their ids
+    groups: tuple[str, ...]  # that are to be set
+    written: Mapping[Place, Written]  # of topics that earlier runs have ended
+
+    @cached_property
+    def ended(self) -> Set[str]:
+        """Topics of which earlier runs have written all."""
+        return {name for name, state in self.known.items() if state.done}
 
     @property
     def done(self) -> bool:
-        """By an earlier run."""
-        return self.known.keys() == self.plan.topics.keys() and all(each.done for each in self.known.values())
+        return self.ended == self.plan.topics.keys()
+
+    @cached_property
+    def lanes(self) -> tuple[Lane, ...]:
+        """What is still to be written, or may be."""
+        return tuple(lane for lane in self.plan.lanes if lane.topic not in self.ended)
+
+    @property
+    def unsettled(self) -> tuple[str, ...]:
+        """Topics that were restored without the settings that are asked for now."""
+        return tuple(
+            sorted(name for name in self.ended if self.order.settings and not self.known[name].of_backup)
+        )
 
 
 def main(order: Order, workers: Workers) -> Outcome:
@@ -96,31 +121,42 @@ def main(order: Order, workers: Workers) -> Outcome:
         if not job.done:
             check(job)
     if order.dry_run:
-        return Outcome(job.id, job.plan, seconds=clock.seconds, dry_run=True, before=job.done)
-    written: dict[Place, Progress] = {}
+        return Outcome(job.id, job.plan, job.written, seconds=clock.seconds, dry_run=True, before=job.done)
     warnings: tuple[str, ...] = ()
-    moves: tuple[Move, ...] = ()
     left_out: list[tuple[str, str]] = []
-    states = job.known
-    if not job.done:
-        if not order.skip_verify:
-            with clock.phase("verify"):
-                check_objects(job, workers)
+    states = dict(job.known)
+    if not (job.done or order.skip_verify):
+        with clock.phase("verify"):
+            check_objects(job, workers)
+    if job.unsettled or not job.done:
         with clock.phase("topics"):
             states, warnings = prepare(job)
+    written = dict(job.written)
+    if not job.done:
         with clock.phase("records"):
-            written = write(job, workers)
-        with clock.phase("groups"):
-            moves, left_out = restore_groups(job, states, written, workers)
+            written |= write(job, workers)
+    with clock.phase("groups"):
+        moves, more = restore_groups(job, states, written, workers)
+        left_out += more
     if order.mirrors:
         with clock.phase("mirrors"):
-            left_out += move_mirrors(job, workers)
+            left_out += move_mirrors(job, written, workers)
     with clock.phase("settings"):
-        states, more = finish(job, states, written)
+        states, rights, more = finish(job, states, written)
         left_out += more
     held = {name: state.held for name, state in states.items() if state.held}
     return Outcome(
-        job.id, job.plan, written, moves, held, warnings, tuple(left_out), clock.seconds, before=job.done
+        job.id,
+        job.plan,
+        written,
+        moves,
+        job.unsettled,
+        rights,
+        held,
+        warnings,
+        tuple(left_out),
+        clock.seconds,
+        before=job.done,
     )
 
 
@@ -132,19 +168,36 @@ def look(order: Order) -> Job:
     with _connected(order) as (client, admin):
         cluster = str(admin.client.describe_cluster()["cluster_id"])
         request = order.request.digest(catalog.id, cluster)
+        others = topics.plans(client)
         if order.restore_id:
-            found = _remembered(client, [progress.plan_group(order.restore_id)])
-            number = _same(order, request, found)
+            number = _same(order, request, others.get(order.restore_id, ()))
             name = order.restore_id
             snapshot = catalog.snapshot(number)
         else:
-            number = order.snapshot or _unfinished(client, request, order.release_retention)
+            number = order.snapshot or _unfinished(others, request, order.release_retention)
             snapshot = catalog.snapshot(number)
             name = restore_id(request, snapshot.manifest.number)
+        others.pop(name, None)
+        manifest = snapshot.manifest
+        if not snapshot.topics:
+            raise Refused(
+                f"Snapshot {manifest.number} has {count(len(manifest.groups), 'group')} and no topic: "
+                "groups' offsets mean records, and are restored with them. Back up their topics, too."
+            )
+        chosen = order.groups.choose(group.group for group in manifest.groups) if order.groups else ()
         wanted = plan(snapshot, order.request)
         there = client.topics(wanted.topics)
         known = topics.states(client, name, there)
-    return Job(order, name, request, snapshot, wanted, there, known)
+        job = Job(order, name, request, snapshot, wanted, there, known, others, tuple(chosen), {})
+        return replace(job, written=_written(client, job))
+
+
+def _written(client: Client, job: Job) -> dict[Place, Written]:
+    """What the target still knows of the topics that have ended."""
+    ids = {name: job.there[name].id for name in job.ended}
+    places = [lane.target for lane in job.plan.lanes if lane.topic in ids]
+    found = records.positions(client, job.id, places, ids) if places else {}
+    return {place: Written(each, 0, 0) for place, (_, each) in found.items()}
 
 
 def _same(order: Order, request: str, found: Iterable[TopicState]) -> int | None:
@@ -159,35 +212,30 @@ def _same(order: Order, request: str, found: Iterable[TopicState]) -> int | None
     return order.snapshot
 
 
-def _unfinished(client: Client, request: str, release: bool) -> int | None:
+def _unfinished(plans: Mapping[str, list[TopicState]], request: str, release: bool) -> int | None:
     """The snapshot of the newest restore of the same request that has not ended, or that holds something."""
-    by_group = (progress.id_of_plan_group(name) for name in groups.list_groups(client))
-    names = [progress.plan_group(name) for name in by_group if name and name.startswith(request)]
-    states = [state for state in _remembered(client, names) if state.request == request]
+    states = [state for of_plan in plans.values() for state in of_plan if state.request == request]
     return max(
         (state.snapshot for state in states if not state.done or (release and state.held)), default=None
     )
-
-
-def _remembered(client: Client, names: Iterable[str]) -> list[TopicState]:
-    found = groups.committed(client, names).values()
-    metadata = (metadata for of_group in found for _, metadata in of_group.values())
-    return [state for state in (progress.loads(TopicState, each) for each in metadata) if state]
 
 
 def check(job: Job) -> None:
     """Refused where the target has what is in the way."""
     topics.check_partitions(job.plan, job.there)
     # What a topic has that this restore has begun was found before, or is its own.
-    places = [lane.target for lane in job.plan.lanes if lane.topic in job.there.keys() - job.known.keys()]
-    if places and not job.order.append:
-        with kafka.connect(job.order.end, CLIENT) as client:
-            topics.check_empty(client, places)
+    there = {name: topic for name, topic in job.there.items() if name not in job.known}
+    topics.check_others(there, job.others)
+    with _connected(job.order) as (client, admin):
+        places = [lane.target for lane in job.plan.lanes if lane.topic in there]
+        if places and not job.order.append:
+            topics.check_empty(client, places, there, job.others)
+        topics.check_creation(admin, job.plan, job.there, with_settings=job.order.settings)
 
 
 def check_objects(job: Job, workers: Workers) -> None:
     """Failed where an object that will be used is not what was written."""
-    segments = [segment for lane in job.plan.lanes for segment in lane.segments]
+    segments = [segment for lane in job.lanes for segment in lane.segments]
     faults = verify.verify(job.order.store, segments, workers, whole=False)
     if faults:
         raise Failed(
@@ -200,16 +248,14 @@ def check_objects(job: Job, workers: Workers) -> None:
 
 
 def prepare(job: Job) -> tuple[States, tuple[str, ...]]:
-    order = job.order
-    with _connected(order) as (client, admin):
-        warnings = topics.create(admin, job.plan, job.there, with_settings=order.settings)
-        states = topics.hold_open(
-            client, admin, job.id, job.request, job.plan, job.known, with_settings=order.settings
-        )
+    asked = job.order.settings
+    with _connected(job.order) as (client, admin):
+        warnings = topics.create(client, admin, job.plan, job.there, with_settings=asked)
+        states = topics.hold_open(client, admin, job.id, job.request, job.plan, with_settings=asked)
     return states, warnings
 
 
-def write(job: Job, workers: Workers) -> dict[Place, Progress]:
+def write(job: Job, workers: Workers) -> dict[Place, Written]:
     order = job.order
     with _connected(order) as (client, admin):
         limits = topics.limits(admin, client.topics(job.plan.topics))
@@ -223,202 +269,188 @@ def write(job: Job, workers: Workers) -> dict[Place, Progress]:
             job.plan.window,
             {lane.topic: limits[lane.topic] for lane in lanes},
         )
-        for number, lanes in enumerate(shares(job.plan.lanes))
+        for number, lanes in enumerate(shares(job.lanes))
     ]
-    size = sum(lane.unpacked_bytes for lane in job.plan.lanes)
-    found = _runner(workers, size // RECORD_BYTES)(records.restore, tasks)
+    size = sum(lane.unpacked_bytes for lane in job.lanes)
+    found = workers.parallel(size // RECORD_BYTES)(records.restore, tasks)
     return {place: each for written in found for place, each in written.items()}
 
 
 def restore_groups(
-    job: Job, states: States, written: Mapping[Place, Progress], workers: Workers
-) -> tuple[tuple[Move, ...], list[tuple[str, str]]]:
+    job: Job, states: States, written: Mapping[Place, Written], workers: Workers
+) -> tuple[tuple[Move, ...], LeftOut]:
     """Every group's offsets, as those of the same records; a group with members gets them later."""
-    pending = {name for name, state in states.items() if not state.groups}
-    if job.order.groups is None or not pending:
-        return (), []
-    wanted, left_out = _positions(job, job.order.groups, pending)
+    if job.order.groups is None:
+        return (), ()
+    wanted, left_out = _positions(job, states)
     offsets: defaultdict[Place, set[int]] = defaultdict(set)
     for of_group in wanted.values():
         for place, (old, _) in of_group.items():
             offsets[place].add(old)
-    answers = _translate(job, offsets, written, workers)
-    moves, unsure = _moves(job, wanted, answers)
-    left_out += unsure
-    with kafka.connect(job.order.end, CLIENT) as client:
-        for name, mine in moves.items():
-            target = {(each.topic, each.partition): (each.new, each.metadata) for each in mine}
-            try:
-                groups.commit(client, name, target)
-            except groups.LiveGroup:
-                groups.commit(client, progress.waiting_group(job.id, name), target)
-                left_out.append((f"group {name}", LIVE))
-            except (Failed, KafkaError) as error:
-                left_out.append((f"group {name}", str(error).rstrip(".")))
-        for name, state in states.items():
-            states[name] = replace(state, groups=True)
-        topics.remember(client, job.id, states)
-    return tuple(each for mine in moves.values() for each in mine), left_out
+    moves, unsure = _moves(job, wanted, _translate(job, offsets, written, workers))
+    with _connected(job.order) as (client, admin):
+        late = group_offsets.set_waiting(client, admin, job.id, job.groups)
+        now = group_offsets.set_groups(client, job.id, moves, job.ended)
+        if not (unsure or now.failed):
+            _groups_are_set(client, job, states)
+    return late.moves + now.moves, left_out + late.waiting + unsure + now.waiting + now.failed
+
+
+def _groups_are_set(client: Client, job: Job, states: States) -> None:
+    """Or wait; a later run leaves them alone."""
+    chosen = job.order.groups and job.order.groups.pattern
+    pattern = chosen.pattern if chosen else EVERY_GROUP
+    changed = {
+        name: replace(state, groups=(pattern,) if pattern == EVERY_GROUP else (*state.groups, pattern))
+        for name, state in states.items()
+        if not {pattern, EVERY_GROUP} & set(state.groups)
+    }
+    if changed:
+        topics.remember(client, job.id, changed)
+        states |= changed
+
+
+def _positions(job: Job, states: States) -> tuple[Mapping[str, groups.Offsets], LeftOut]:
+    """What the snapshot's groups have committed of what is restored, by their topics' names at the target.
+
+    Without what is set already.
+    """
+    renamed, lanes = job.plan.renamed, {lane.target for lane in job.plan.lanes}
+    older = {
+        target for target, (topic, instance) in job.plan.topics.items() if instance.topic_id != topic.topic_id
+    }
+    done = {
+        patterns: progress.matched(patterns, job.groups) for patterns in {s.groups for s in states.values()}
+    }
+    by_name = {group.group: group for group in job.snapshot.manifest.groups}
+    found: dict[str, dict[Place, tuple[int, str]]] = {}
+    left_out = set()
+    for name in job.groups:
+        for each in by_name[name].offsets:
+            place = renamed.get(each.topic, ""), each.partition
+            if place not in lanes:
+                continue
+            if place[0] in older:
+                left_out.add((f"groups' offsets of {place[0]}", OLDER))
+            elif name not in done[states[place[0]].groups]:
+                found.setdefault(name, {})[place] = each.offset, each.metadata
+    return found, tuple(sorted(left_out))
+
+
+def _moves(
+    job: Job, wanted: Mapping[str, groups.Offsets], answers: Answers
+) -> tuple[dict[str, list[Move]], LeftOut]:
+    stops = {lane.target: lane.stop for lane in job.plan.lanes}
+    moves: defaultdict[str, list[Move]] = defaultdict(list)
+    unsure = []
+    for name, of_group in wanted.items():
+        for place, (old, metadata) in sorted(of_group.items()):
+            answer = answers[place, old]
+            if answer.new is None:
+                unsure.append((f"group {name}, {place[0]}-{place[1]}", answer.unsure))
+                continue
+            note = f"the snapshot ends at {stops[place]}" if old > stops[place] else answer.note
+            moves[name].append(Move(name, *place, old, answer.new, metadata, note))
+    return moves, tuple(unsure)
 
 
 def _translate(
-    job: Job, offsets: Mapping[Place, Set[int]], written: Mapping[Place, Progress], workers: Workers
+    job: Job, offsets: Mapping[Place, Set[int]], written: Mapping[Place, Written], workers: Workers
 ) -> Answers:
     """By place at the target: for offsets of the store those of the same records."""
-    questions = [
-        Question(lane, tuple(sorted(offsets[lane.target])), written[lane.target])
-        for lane in job.plan.lanes
-        if lane.target in offsets
-    ]
+    answers: Answers = {}
+    questions = []
+    for lane in job.plan.lanes:
+        if mine := sorted(offsets.get(lane.target, ())):
+            if why := _untold(job, lane, written):
+                answers |= {(lane.target, each): Answer(None, unsure=why) for each in mine}
+            else:
+                questions.append(Question(lane, tuple(mine), written[lane.target].progress))
     order = job.order
     tasks = [
         positions.Share(order.end, order.store, job.plan.window, tuple(some_questions))
         for some_questions in in_lists(questions, LANES)
     ]
-    answers: Answers = {}
     work = sum(sum(segment.records for segment in question.lane.segments) for question in questions) // 10
-    for found in _runner(workers, work)(positions.translate, tasks):
+    for found in workers.parallel(work)(positions.translate, tasks):
         answers |= found
     return answers
 
 
-def move_mirrors(job: Job, workers: Workers) -> Iterator[tuple[str, str]]:
-    """Let mirrors that read the restored topics go on at the same records, once."""
-    order, plan = job.order, job.plan
-    lanes = {lane.target: lane for lane in plan.lanes if lane.topic == lane.place.topic}
-    with kafka.connect(order.end, CLIENT) as client:
-        ids = {name: topic.id for name, topic in client.topics(plan.topics).items()}
-        reached = records.positions(client, job.id, lanes, ids)
-    written = {place: each for place, (_, each) in reached.items()}
-    for mirror in order.mirrors:
+def _untold(job: Job, lane: Lane, written: Mapping[Place, Written]) -> str:
+    """Why records can't be found again in what was restored of a lane, by counting; empty: they can."""
+    if lane.target not in written:
+        return FORGOTTEN
+    ended = lane.topic in job.ended
+    return COMPACTED if ended and "compact" in job.known[lane.topic].holds[settings.POLICY] else ""
+
+
+def move_mirrors(job: Job, written: Mapping[Place, Written], workers: Workers) -> Iterator[tuple[str, str]]:
+    """Let mirrors that read the restored topics go on at the same records, once; Failed where it can't be."""
+    for mirror in job.order.mirrors:
         with mirrors.opened(mirror, job.id) as at:
-            if at.moved():
-                continue
-            mine = {place: each for place, each in at.read().items() if place in lanes}
-            wanted = {place: {each.next} for place, each in mine.items()}
-            answers = _translate(job, wanted, written, workers)
-            moved = {}
-            for place, each in sorted(mine.items()):
-                answer, stop = answers[place, each.next], lanes[place].stop
-                what = f"mirror {mirror.name}, {place[0]}-{place[1]}"
-                if answer.new is None:
-                    yield what, answer.unsure
-                    continue
-                moved[each] = answer.new
-                if each.next > stop:
-                    yield what, f"it has read up to {each.next}, and the snapshot ends at {stop}"
-            at.move(moved)
+            said = at.moved()
+            if said is None:
+                moved, said = _moved(job, at, written, workers)
+                at.move(moved, said)
+            if said:
+                yield f"mirror {mirror.name}", said
 
 
-def _positions(
-    job: Job, chosen: Groups, pending: Set[str]
-) -> tuple[dict[str, groups.Offsets], list[tuple[str, str]]]:
-    """What the snapshot's groups have committed of what is restored, by their topics' names at the target."""
-    manifest = job.snapshot.manifest
-    by_name = {group.group: group for group in manifest.groups}
-    others = {
-        target for target, (topic, instance) in job.plan.topics.items() if instance.topic_id != topic.topic_id
-    }
-    places = {lane.target for lane in job.plan.lanes if lane.topic in pending - others}
-    why = "they are those of the topic that was made later under this name"
-    left_out = [(f"groups' offsets of {each}", why) for each in sorted(others)]
-    found: dict[str, groups.Offsets] = {}
-    for name in chosen.choose(by_name):
-        offsets = {
-            (job.plan.renamed[each.topic], each.partition): (each.offset, each.metadata)
-            for each in by_name[name].offsets
-            if each.topic in job.plan.renamed
-        }
-        mine = {place: at for place, at in offsets.items() if place in places}
-        if mine:
-            found[name] = mine
-    return found, left_out
-
-
-def _moves(
-    job: Job, wanted: Mapping[str, groups.Offsets], answers: Answers
-) -> tuple[dict[str, list[Move]], list[tuple[str, str]]]:
-    stops = {lane.target: lane.stop for lane in job.plan.lanes}
-    moves: defaultdict[str, list[Move]] = defaultdict(list)
-    left_out = []
-    for name, of_group in wanted.items():
-        for place, (old, metadata) in sorted(of_group.items()):
-            answer = answers[place, old]
-            if answer.new is None:
-                left_out.append((f"group {name}, {place[0]}-{place[1]}", answer.unsure))
-                continue
-            note = ""
-            if old > stops[place]:
-                note = f"the snapshot ends at {stops[place]}"
-            elif answer.clamped:
-                note = "the records before are outside the window"
-            moves[name].append(Move(name, *place, old, answer.new, metadata, note))
-    return moves, left_out
+def _moved(
+    job: Job, at: Positions, written: Mapping[Place, Written], workers: Workers
+) -> tuple[dict[Position, int], str]:
+    """A mirror's positions with their new offsets, and where it was ahead of the snapshot."""
+    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
+    mine = {place: each for place, each in at.read().items() if place in lanes}
+    answers = _translate(job, {place: {each.next} for place, each in mine.items()}, written, workers)
+    moved = {}
+    ahead = []
+    for place, each in sorted(mine.items()):
+        answer, stop = answers[place, each.next], lanes[place].stop
+        what = "{}-{}".format(*place)
+        if answer.new is None:
+            raise Failed(
+                f"Mirror {at.mirror.name}, {what}: {answer.unsure}. None of its positions was moved."
+            )
+        moved[each] = answer.new
+        if each.next > stop:
+            ahead.append(f"{what} up to {each.next}, and the snapshot ends at {stop}")
+    return moved, f"it has read {some(ahead)}" if ahead else ""
 
 
 # After
 
 
 def finish(
-    job: Job, states: States, written: Mapping[Place, Progress]
-) -> tuple[States, list[tuple[str, str]]]:
+    job: Job, states: States, written: Mapping[Place, Written]
+) -> tuple[States, Rights | None, LeftOut]:
     order = job.order
-    left_out: list[tuple[str, str]] = []
     with _connected(order) as (client, admin):
-        if order.groups is not None:
-            left_out += _waiting_groups(client, admin, job) if job.done else []
         now = time.time_ns() // 1_000_000
         done = topics.let_go(admin, states, written, hold=not order.release_retention, now=now)
-        done = {name: replace(state, groups=True) for name, state in done.items()}
-        if order.acls:
-            left_out += _restore_rights(admin, job.snapshot)
-        if done != job.known:
-            topics.remember(client, job.id, done)
-    return done, left_out
+        if changed := {name: state for name, state in done.items() if state != states[name]}:
+            topics.remember(client, job.id, changed)
+        if not order.acls:
+            return done, None, ()
+        return done, *_restore_rights(admin, job.snapshot)
 
 
-def _waiting_groups(client: Client, admin: Admin, job: Job) -> Iterator[tuple[str, str]]:
-    """Groups that had members when the others got their offsets."""
-    prefix = progress.waiting_group(job.id, "")
-    waiting = [name for name in groups.list_groups(client) if name.startswith(prefix)]
-    for group, offsets in groups.committed(client, waiting).items():
-        name = group.removeprefix(prefix)
-        try:
-            groups.commit(client, name, offsets)
-        except groups.LiveGroup:
-            yield f"group {name}", LIVE
-        else:
-            admin.client.delete_groups([group])
-
-
-def _restore_rights(admin: Admin, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    wanted = frozenset(snapshot.manifest.acls)
+def _restore_rights(admin: Admin, snapshot: Snapshot) -> tuple[Rights, LeftOut]:
+    wanted, quotas = frozenset(snapshot.manifest.acls), snapshot.manifest.quotas
+    left_out: LeftOut = ()
+    missing: frozenset[acls.Acl] = frozenset()
     try:
-        if wanted:
-            admin.apply_acls(acls.Plan(add=tuple(sorted(wanted - admin.list_acls())), remove=()))
+        missing = wanted - admin.list_acls() if wanted else wanted
+        admin.apply_acls(acls.Plan(add=tuple(sorted(missing)), remove=()))
     except SecurityDisabledError:
-        yield count(len(wanted), "ACL"), "the target has no authorizer"
-    admin.apply_quotas(snapshot.manifest.quotas)
+        left_out = ((count(len(wanted), "ACL"), "the target has no authorizer"),)
+        wanted = missing
+    admin.apply_quotas(quotas)
+    return Rights(len(missing), len(wanted) - len(missing), len(quotas)), left_out
 
 
 # Small things
-
-
-def _runner(workers: Workers, offsets: int) -> Runner:
-    return workers.runner(offsets) if workers.many(offsets) else _threads
-
-
-def _threads(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
-    pool = ThreadPoolExecutor(THREADS)
-    try:
-        results = [pool.submit(function, each) for each in descriptions]
-        while (state := wait(results, PROGRESS_SECONDS, FIRST_EXCEPTION)).not_done:
-            if any(each.exception() for each in state.done):
-                break
-            _say(f"{len(state.done)} of {count(len(results), 'task')} done")
-        return [each.result() for each in results if each.done()]
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -446,7 +478,7 @@ class _Clock:
 
 def _told(wanted: Plan) -> str:
     size = sum(lane.unpacked_bytes for lane in wanted.lanes) / 1e6
-    at_most = "" if not any(lane.skipped for lane in wanted.lanes) else "at most "
+    at_most = "at most " if wanted.at_most else ""
     number = sum(lane.records for lane in wanted.lanes)
     return (
         f"snapshot {wanted.snapshot}, {count(len(wanted.topics), 'topic')}, "

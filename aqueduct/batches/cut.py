@@ -20,6 +20,11 @@ class Window:
     from_time: int = _LEAST
     to_time: int = _MOST
 
+    @property
+    def timed(self) -> bool:
+        """Whether times are a reason to leave records out."""
+        return self.from_time != _LEAST or self.to_time != _MOST
+
 
 def cut(batch: Batch, window: Window) -> Batch | None:
     """The batch itself if all of it is inside, None if nothing is, else a new one of what is inside.

@@ -13,8 +13,8 @@ before anything was written.
 import argparse
 from datetime import UTC, datetime
 
-from aqueduct import client_config
-from aqueduct.cli import moment, report, selection
+from aqueduct import client_config, moments, renames
+from aqueduct.cli import common, moment, report, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.client_config import End
 from aqueduct.errors import Refused
@@ -22,12 +22,16 @@ from aqueduct.errors import Refused
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--bootstrap-servers", metavar="HOST:PORT,...", type=selection.servers, required=True)
-    add("--client-config", metavar="FILE", help="Kafka client properties")
-    add("--store", metavar="URL", required=True, help="s3://bucket/prefix, gs://, az:// or file:///directory")
-    add("--snapshot", metavar="ID", type=selection.positive, help="default: the newest")
+    common.add_cluster(parser)
+    common.add_store(parser)
+    common.add_snapshot(parser)
     add("--topics", metavar="A,B:C", help="by name; B:C is B restored as C; default: all")
-    add("--from-time", metavar="TIME", type=moment.parse, help="only records of that time or later")
+    add(
+        "--from-time",
+        metavar="TIME",
+        type=moment.parse,
+        help=f"only records of that time or later: {moments.FORMS}",
+    )
     add("--to-time", metavar="TIME", type=moment.parse, help="only records of that time or earlier")
     add("--instance", metavar="NAME", default="activate", help="activate (default), passivate or g<number>")
     which = parser.add_mutually_exclusive_group()
@@ -58,8 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="client properties for where mirrors arrive; default: the same",
     )
-    add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to write")
-    report.add_arguments(parser)
+    common.add_run(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.batches.cut import Window
         from aqueduct.io.restore.mirrors import Mirror
         from aqueduct.restore import findings
-        from aqueduct.restore.request import Request, parse_id, parse_instance, parse_names
+        from aqueduct.restore.request import Request, parse_id, parse_instance
         from spark_apps import restore
         from spark_apps.runner import Workers
 
@@ -80,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         end=End("target", args.bootstrap_servers, client_config.load(args.client_config)),
         store=args.store,
         request=Request(
-            names=parse_names(args.topics) if args.topics is not None else (),
+            names=tuple(renames.parse(args.topics).items()) if args.topics is not None else (),
             instance=parse_instance(args.instance),
             window=Window(**window),
         ),

@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from aqueduct.errors import ExitCode
 from aqueduct.restore.outcome import Outcome
-from aqueduct.wording import count, some
+from aqueduct.restore.plan import Lane
+from aqueduct.wording import NAME_COLUMNS, count, shortened, some
 
 LINES = 20  # about one kind of thing
 
@@ -22,36 +24,50 @@ def text(outcome: Outcome) -> str:
 def _lines(outcome: Outcome) -> Iterator[str]:
     plan = outcome.plan
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for lane in plan.lanes:
-        done = outcome.written.get(lane.target)
+    forgotten = outcome.forgotten
+    for lane in (lane for lane in plan.lanes if lane.topic not in forgotten):
+        amounts = _amounts(outcome, lane)
         of_topic = sums[lane.topic]
         of_topic[0] += 1
-        of_topic[1] += done.records if done else 0 if outcome.written else lane.records
-        of_topic[2] += done.bytes if done else 0 if outcome.written else lane.unpacked_bytes
-    width = max((len(name) for name in sums), default=5)
-    if sums and not (outcome.before and not outcome.dry_run):
+        of_topic[1] += amounts["records"] or 0
+        of_topic[2] += amounts["bytes"] or 0
+    renamed = any(topic.name != name for name, (topic, _) in plan.topics.items())
+    columns = NAME_COLUMNS // 2 if renamed else NAME_COLUMNS
+    shown = {name: shortened(name, columns) for name in sums}
+    width = max(map(len, ("topic", *shown.values())))
+    if sums:
         yield f"{'topic':<{width}}  partitions  {'records':>12}  {'bytes':>14}  from"
         for name, (partitions, records, size) in sums.items():
             topic, instance = plan.topics[name]
-            source = "" if topic.name == name else f"{topic.name} "
+            source = "" if topic.name == name else f"{shortened(topic.name, columns)} "
             yield (
-                f"{name:<{width}}  {partitions:>10}  {records:>12,}  {size:>14,}  "
+                f"{shown[name]:<{width}}  {partitions:>10}  {records:>12,}  {size:>14,}  "
                 f"{source}g{instance.number} ({instance.state})"
             )
+    if forgotten:
+        yield f"The target has forgotten how much was restored of {some(sorted(forgotten))}."
     for gap in plan.gaps:
         what = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were backed up"
         yield f"{gap.topic}-{gap.partition}: {what}."
     if plan.skipped:
         yield f"{count(len(plan.skipped), 'topic')} without that instance: {some(plan.skipped)}."
+    if plan.window.timed and not forgotten and not _records(outcome):
+        yield "Nothing is in the window: no record has a time from --from-time to --to-time."
     if outcome.moves:
         number = len({move.group for move in outcome.moves})
         yield f"{count(number, 'group')}: {count(len(outcome.moves), 'offset')} set."
-    noted = [move for move in outcome.moves if move.note]
-    for move in noted[:LINES]:
-        what = f"{move.topic}-{move.partition}, {move.old} became {move.new}"
-        yield f"group {move.group}: {what}: {move.note}."
-    if len(noted) > LINES:
-        yield f"... and {len(noted) - LINES} more of that kind; --report has all."
+    noted = [
+        f"group {move.group}: {move.topic}-{move.partition}, {move.old} became {move.new}: {move.note}."
+        for move in outcome.moves
+        if move.note
+    ]
+    yield from _first(noted)
+    if outcome.settled:
+        number = len(outcome.settled)
+        yield f"{count(number, 'topic')} got the settings of the backup: {some(outcome.settled)}."
+    if rights := outcome.rights:
+        there = f" ({rights.known} more there already)" if rights.known else ""
+        yield f"{count(rights.acls, 'ACL')} set{there}; {count(rights.quotas, 'quota')} set."
     for warning in outcome.warnings:
         yield f"Warning: {warning}"
     if outcome.held:
@@ -60,22 +76,39 @@ def _lines(outcome: Outcome) -> Iterator[str]:
             f"{some(sorted(outcome.held))}: the same command with --release-retention "
             "sets it back, and Kafka deletes them."
         )
-    for what, why in outcome.left_out:
-        yield f"Left out: {what}: {why}."
+    yield from _first([f"Left out: {what}: {why}." for what, why in outcome.left_out])
     yield _last_line(outcome)
+
+
+def _first(lines: list[str]) -> Iterator[str]:
+    yield from lines[:LINES]
+    if len(lines) > LINES:
+        yield f"... and {len(lines) - LINES} more of that kind; --report has all."
+
+
+def _records(outcome: Outcome) -> int:
+    """In all; in a dry run, at most."""
+    if outcome.planned:
+        return sum(lane.records for lane in outcome.plan.lanes)
+    return sum(each.progress.records for each in outcome.written.values())
 
 
 def _last_line(outcome: Outcome) -> str:
     name = f"Restore {outcome.restore_id} of snapshot {outcome.plan.snapshot}"
+    records, megabytes = _records(outcome), sum(e.progress.bytes for e in outcome.written.values()) / 1e6
     if outcome.before:
-        return f"{name} was finished before: no record was written."
-    if outcome.dry_run:
-        return f"{name} would write this; nothing was written."
-    records = sum(each.records for each in outcome.written.values())
+        had = f", with {count(records, 'record')}, {megabytes:,.1f} MB" if not outcome.forgotten else ""
+        return f"{name} had ended before{had}: this run wrote no record."
+    if outcome.planned:
+        at_most = "at most " if outcome.plan.at_most else ""
+        return f"{name} would write {at_most}{count(records, 'record')}; nothing was written."
+    now = sum(each.records for each in outcome.written.values())
     size = sum(each.bytes for each in outcome.written.values()) / 1e6
     phases = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in outcome.seconds.items())
-    speed = size / max(outcome.seconds.get("records", 0.0), 1e-9)
-    return f"{name}: {count(records, 'record')}, {size:,.1f} MB, {speed:,.0f} MB/s ({phases})."
+    speed = f"{size / max(outcome.seconds.get('records', 0.0), 1e-9):,.0f} MB/s"
+    done = f"{count(records, 'record')}, {megabytes:,.1f} MB"
+    of_this = f", of which this run wrote {count(now, 'record')}, {size:,.1f} MB" if now < records else ""
+    return f"{name}: {done}{of_this}, {speed} ({phases})."
 
 
 def report(outcome: Outcome) -> dict[str, Any]:
@@ -85,6 +118,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
         "restore_id": outcome.restore_id,
         "finished_before": outcome.before,
         "dry_run": outcome.dry_run,
+        "at_most": outcome.planned and outcome.plan.at_most,  # the records of partitions
         "partitions": [
             {
                 "topic": lane.topic,
@@ -93,8 +127,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
                 "instance": lane.place.instance,
                 "from": lane.segments[0].start if lane.segments else lane.stop,
                 "to": lane.stop,
-                "records": done.records if (done := outcome.written.get(lane.target)) else 0,
-                "bytes": done.bytes if done else 0,
+                **_amounts(outcome, lane),
             }
             for lane in outcome.plan.lanes
         ],
@@ -113,8 +146,20 @@ def report(outcome: Outcome) -> dict[str, Any]:
             }
             for each in outcome.moves
         ],
+        "settings_of_backup": list(outcome.settled),
+        "rights": asdict(outcome.rights) if outcome.rights else None,
         "held": {topic: dict(settings) for topic, settings in outcome.held.items()},
         "warnings": list(outcome.warnings),
+        "without_instance": list(outcome.plan.skipped),
         "left_out": [{"what": what, "why": why} for what, why in outcome.left_out],
         "seconds": dict(outcome.seconds),
     }
+
+
+def _amounts(outcome: Outcome, lane: Lane) -> dict[str, int | None]:
+    """Of this restore in all, and of this run; of a dry run, what it would write. None: forgotten."""
+    if done := outcome.written.get(lane.target):
+        in_all = {"records": done.progress.records, "bytes": done.progress.bytes}
+        return {**in_all, "records_now": done.records, "bytes_now": done.bytes}
+    planned = (lane.records, lane.unpacked_bytes) if outcome.planned else (None, None)
+    return {"records": planned[0], "bytes": planned[1], "records_now": 0, "bytes_now": 0}

@@ -1,10 +1,12 @@
 """What a restore has done."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from aqueduct.restore.plan import Plan
 from aqueduct.restore.progress import Progress
+
+LeftOut = tuple[tuple[str, str], ...]  # what, why
 
 
 @dataclass(frozen=True)
@@ -17,18 +19,53 @@ class Move:
     old: int  # in the snapshot
     new: int
     metadata: str
-    note: str = ""  # why it does not mean the very next record
+    note: str = ""  # why it does not mean the very next record, and what it means
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.topic, self.partition
+
+
+@dataclass(frozen=True)
+class Rights:
+    """What --acls has done: how many were set now, and how many ACLs were there."""
+
+    acls: int = 0
+    known: int = 0
+    quotas: int = 0
+
+
+@dataclass(frozen=True)
+class Written:
+    """Of one partition of the target."""
+
+    progress: Progress  # of this restore in all
+    records: int  # by this run
+    bytes: int
 
 
 @dataclass(frozen=True)
 class Outcome:
     restore_id: str
     plan: Plan
-    written: Mapping[tuple[str, int], Progress] = field(default_factory=dict)  # by topic at the target
-    moves: tuple[Move, ...] = ()
+    written: Mapping[tuple[str, int], Written] = field(default_factory=dict)  # by topic at the target
+    moves: tuple[Move, ...] = ()  # by this run
+    settled: tuple[str, ...] = ()  # topics that got settings after their restore had ended
+    rights: Rights | None = None  # None: not asked for
     held: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # topic: settings it shall get
     warnings: tuple[str, ...] = ()
-    left_out: tuple[tuple[str, str], ...] = ()  # what, why
+    left_out: LeftOut = ()
     seconds: Mapping[str, float] = field(default_factory=dict)  # by phase
-    before: bool = False  # it was finished by an earlier run
+    before: bool = False  # all records were written by earlier runs, which ended
     dry_run: bool = False
+
+    @property
+    def planned(self) -> bool:
+        """Whether it tells what would be written, not what was."""
+        return self.dry_run and not self.before
+
+    @property
+    def forgotten(self) -> Set[str]:
+        """Topics of which the target does not know any more how much was restored."""
+        written = {name for name, _ in self.written}
+        return set() if self.planned else self.plan.topics.keys() - written

@@ -61,6 +61,11 @@ class Plan:
         return {target: tuple(of_topic) for target, of_topic in lanes}
 
     @property
+    def at_most(self) -> bool:
+        """Whether there may be fewer records than the lanes have: how many, the batches will tell."""
+        return self.window.timed and any(lane.segments for lane in self.lanes)
+
+    @property
     def renamed(self) -> dict[str, str]:
         """Name at the target by name in the snapshot."""
         return {topic.name: target for target, (topic, _) in self.topics.items()}

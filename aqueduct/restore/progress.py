@@ -6,7 +6,8 @@ partition 0, what a run that goes on must know. Kafka forgets both when a topic 
 restored again, and offsets.retention.minutes (7 days) after the last commit.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from aqueduct.store import strict_json
 GROUP = "aqueduct-restore-"
 PLAN = ".plan"
 METADATA_BYTES = 4096  # Kafka's default of offset.metadata.max.bytes
+EVERY_GROUP = "(?s).*"
 
 State = TypeVar("State")
 
@@ -59,22 +61,30 @@ class TopicState:
     request: str  # its digest
     back: Mapping[str, str | None]  # settings as they shall be; None: the cluster's
     holds: Mapping[str, str]  # the values that then hold of those that retention depends on
-    groups: bool = False  # are set
-    settings: bool = False  # are set back
+    of_backup: bool  # those that were backed up are among them
+    groups: tuple[str, ...] = ()  # patterns: the groups that they match are set, or wait
+    done: bool = False  # all is written, and the settings are set back
     held: Mapping[str, str | None] = field(default_factory=dict)  # of `back`, not set back
 
     @property
-    def done(self) -> bool:
-        return self.groups and self.settings
+    def pending(self) -> Mapping[str, str | None]:
+        """The settings that are not set back."""
+        return self.held if self.done else self.back
 
 
-def dumps(state: Progress | TopicState, what: str) -> str:
+def matched(patterns: Iterable[str], groups: Iterable[str]) -> frozenset[str]:
+    """Those of the groups that one of the patterns matches."""
+    compiled = [re.compile(pattern) for pattern in patterns]
+    return frozenset(name for name in groups if any(each.fullmatch(name) for each in compiled))
+
+
+def dumps(state: object, what: str) -> str:
     """Refused where Kafka would not keep that much."""
     text = strict_json.dumps(state).decode()
     if len(text.encode()) > METADATA_BYTES:
         raise Refused(
-            f"{what}: its settings take {len(text)} bytes to remember, and Kafka keeps {METADATA_BYTES}; "
-            "restore it with --no-settings."
+            f"{what}: {len(text)} bytes are to be remembered of it, and Kafka keeps {METADATA_BYTES}; "
+            "see its settings, and --groups-pattern."
         )
     return text
 

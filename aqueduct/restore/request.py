@@ -7,11 +7,19 @@ from dataclasses import dataclass, field
 
 from aqueduct.batches.cut import Window
 from aqueduct.errors import Refused
-from aqueduct.estate.patterns import LEGAL_NAME
 from aqueduct.store.manifest import Instance, State, Topic
 from aqueduct.wording import some
 
 ACTIVE = "activate"
+
+# Topics that brokers keep for themselves, and write to.
+_BROKERS_OWN = {
+    "__consumer_offsets",
+    "__transaction_state",
+    "__share_group_state",
+    "__cluster_metadata",
+    "__remote_log_metadata",
+}
 
 
 @dataclass(frozen=True)
@@ -33,12 +41,14 @@ class Request:
         pairs = self.names or tuple((name, name) for name in topics)
         if absent := sorted({old for old, _ in pairs} - topics.keys()):
             raise Refused(f"The snapshot has no topic {some(absent)}; see --topics.")
+        if own := sorted({new for _, new in pairs} & _BROKERS_OWN):
+            raise Refused(f"{some(own)}: brokers keep that for themselves, so nothing is restored there.")
         chosen: dict[str, tuple[Topic, Instance]] = {}
         without = []
         for old, new in sorted(pairs):
             instance = self._instance(topics[old])
             if instance is None:
-                without.append(old)
+                without.append(f"{old} (which has {_instances(topics[old])})")
             else:
                 chosen[new] = topics[old], instance
         if without and (self.names or not chosen):
@@ -52,6 +62,10 @@ class Request:
         return max(filter(wanted, topic.instances), default=None)
 
 
+def _instances(topic: Topic) -> str:
+    return some(f"g{each.number} {each.state}" for each in sorted(topic.instances))
+
+
 def restore_id(digest: str, snapshot: int) -> str:
     """The default name of the restore of a snapshot."""
     return f"{digest}-{snapshot}"
@@ -60,30 +74,19 @@ def restore_id(digest: str, snapshot: int) -> str:
 def parse_id(text: str) -> str:
     """Refused unless it can be a part of groups' names."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", text):
-        raise Refused(f"--restore-id {text} is none; write up to 100 of a-z, A-Z, 0-9, '_' and '-'.")
+        raise Refused(
+            f"--restore-id {text!r} can't be the name of a restore: take up to 100 of "
+            "a-z, A-Z, 0-9, '_' and '-'."
+        )
     return text
-
-
-def parse_names(text: str) -> tuple[tuple[str, str], ...]:
-    """`a,b:c`: a as it is, b as c. Refused where a name is none, or is given twice."""
-    pairs = []
-    for part in filter(None, text.split(",")):
-        old, colon, new = part.partition(":")
-        pairs.append((old, new if colon else old))
-    names = [name for pair in pairs for name in pair]
-    if not pairs or not all(map(LEGAL_NAME.fullmatch, names)):
-        raise Refused(f"--topics {text} is no list of topics' names; write a,b or old:new.")
-    for side, which in ((0, "asked for"), (1, "a target")):
-        given = [pair[side] for pair in pairs]
-        if len(set(given)) < len(given):
-            twice = sorted({name for name in given if given.count(name) > 1})
-            raise Refused(f"--topics: {some(twice)} is {which} twice.")
-    return tuple(sorted(pairs))
 
 
 def parse_instance(text: str) -> str:
     """Refused unless it is activate, passivate or g<number>."""
     name = text.lower()
-    if name in {state.value.lower() for state in State} or (name[:1] == "g" and name[1:].isdecimal()):
+    if name in {state.value.lower() for state in State} or re.fullmatch(r"g[1-9]\d*", name, re.ASCII):
         return name
-    raise Refused(f"--instance {text} is none; write activate, passivate or g<number>.")
+    raise Refused(
+        f"--instance {text!r} is no instance: take activate, passivate or g<number>, such as g2; "
+        "`aqueduct snapshots` lists those of each topic."
+    )

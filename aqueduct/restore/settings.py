@@ -33,6 +33,29 @@ def of_backup(settings: Mapping[str, str], replication_factor: int) -> dict[str,
     return kept
 
 
+def to_set_back(
+    own: Mapping[str, str],
+    holding: Mapping[str, str],
+    wanted: Mapping[str, str],
+    replication_factor: int,
+    pending: Overrides,
+    held: Mapping[str, str],
+) -> tuple[dict[str, str | None], dict[str, str]]:
+    """What a topic gets back, and the values that then hold of those that retention depends on.
+
+    `own`: what is set on the topic itself, `holding`: all that holds of it, `wanted`: what it gets beside.
+    `pending` and `held`: the same two answers that an earlier run had, if what it found is not set back yet.
+    """
+    of_topic: dict[str, str | None] = {**own, **pending, **wanted}
+    shall = {key: value for key, value in of_topic.items() if value is not None}
+    holds = {**holding, **held, **shall}
+    changed = while_restoring(holds, replication_factor).keys() | pending.keys()
+    return (
+        {key: shall.get(key) for key in sorted(changed)},
+        {key: holds[key] for key in (POLICY, *RETENTION)},
+    )
+
+
 def while_restoring(holding: Mapping[str, str], replication_factor: int) -> dict[str, str]:
     """What is set meanwhile; `holding`: all that hold of the topic, as the broker knows them."""
     found = [key for key, value in _WHILE_RESTORING.items() if holding.get(key, value) != value]

@@ -93,7 +93,7 @@ def test_a_group_with_members_keeps_its_offsets(
 def test_offsets_that_are_set_are_seen_by_other_clients(
     broker: Broker, client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "PARTITIONS_PER_REQUEST", 2)
+    monkeypatch.setattr(groups, "COMMIT_BYTES", 300)
     group = f"group-{uuid4().hex[:8]}"
     wanted = {(topic, 0): (1, "a"), (topic, 1): (2, ""), (topic, 2): (3, "c")}
     groups.commit(client, group, wanted)
@@ -105,6 +105,15 @@ def test_offsets_that_are_set_are_seen_by_other_clients(
     [answer] = admin_of_others.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     assert {each.partition: each.offset for each in answer.result().topic_partitions} == {0: 1, 1: 2, 2: 3}
     assert not groups.list_groups(client)[group].live
+
+
+def test_more_offsets_are_set_than_a_batch_of_the_coordinator_takes(broker: Broker, client: Client) -> None:
+    topic, group = f"raw.{uuid4().hex[:8]}", f"group-{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": broker.plaintext})
+    admin.create_topics([NewTopic(topic, 300, 1)])[topic].result()
+    wanted = {(topic, number): (number, "m" * 4000) for number in range(300)}
+    groups.commit(client, group, wanted)
+    assert groups.committed(client, [group]) == {group: wanted}
 
 
 def test_many_groups_are_told_together(

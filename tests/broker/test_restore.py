@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -35,7 +37,9 @@ from aqueduct.io.kafka import client as raw
 from aqueduct.io.kafka import groups
 from aqueduct.io.kafka.produce import TransactionalProducer
 from aqueduct.io.restore import records
+from aqueduct.mirror_status import SOURCE_CONNECTOR
 from aqueduct.quotas import Quota
+from aqueduct.restore import settings as topic_settings
 
 Record = tuple[bytes | None, bytes | None, Any, tuple[int, int]]  # key, value, headers, time with its type
 Run = Callable[..., dict[str, Any]]
@@ -313,10 +317,13 @@ def test_settings_come_back_and_retention_waits_for_leave(
     assert settings(target, name) == lowered
 
 
+@pytest.mark.parametrize("there", [False, True])
 def test_log_append_times_are_kept(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, there: bool
 ) -> None:
     create(source, name, message_timestamp_type="LogAppendTime")
+    if there:
+        create(target, name, message_timestamp_type="LogAppendTime")
     produce(source, name, range(10))
     backup(name)
     restore("--topics", name)
@@ -324,6 +331,33 @@ def test_log_append_times_are_kept(
     assert [(*each[:3], each[3][1]) for each in here] == [(*each[:3], each[3][1]) for each in there]
     assert {each[3][0] for each in here} == {CREATE_TIME}
     assert settings(target, name) == {"message.timestamp.type": "LogAppendTime"}
+
+
+def test_times_are_kept_where_the_target_would_give_its_own(
+    source: Broker,
+    target: Broker,
+    name: str,
+    backup: Callable[..., None],
+    restore: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As long as a broker does not know the topic's new setting, nothing is committed."""
+    create(source, name)
+    produce(source, name, range(10))
+    backup(name)
+    create(target, name, message_timestamp_type="LogAppendTime")
+    with monkeypatch.context() as patched:
+        patched.delitem(topic_settings._WHILE_RESTORING, "message.timestamp.type")
+        patched.setattr(records, "RETRY_SECONDS", 2)
+        restore("--topics", name, "--no-settings", code=ExitCode.FAILED)
+    assert f"{name}-0 gives records its own times" in capsys.readouterr().err
+    assert read(target, name) == []
+    with kafka_admin.connect(target.plaintext, ClientConfig()) as admin:
+        create_time = {"message.timestamp.type": "CreateTime"}
+        admin.apply_topics(kafka_admin.topics.Plan((), {}, {name: create_time}, ()))
+    restore("--topics", name, "--no-settings")
+    assert read(target, name) == read(source, name)
 
 
 def test_only_records_inside_the_window_come(
@@ -346,6 +380,39 @@ def test_only_records_inside_the_window_come(
         expected = here[rank][0] if rank < len(kept) else end(target, name)
         assert committed(target, f"{name}-{offset}") == {(name, 0): expected}
         assert (offset in clamped) == (offset < len(times) and offset not in kept)
+    notes = {each["old"]: each.get("note", "") for each in report["groups"]}
+    assert notes[0].endswith("it goes on at the next that is inside")
+    assert notes[max(kept) + 1].endswith("it goes on after the last inside")
+
+
+def test_a_window_says_at_most_before_and_nothing_after(
+    source: Broker,
+    target: Broker,
+    name: str,
+    backup: Callable[..., None],
+    restore: Run,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    create(source, name)
+    produce(source, name, [{"value": "v", "timestamp": NOW + 1000 * each} for each in range(10)])
+    backup(name)
+    gap = "--topics", name, "--from-time", str(NOW + 1), "--to-time", str(NOW + 999)
+    capsys.readouterr()
+    report = restore(*gap, "--dry-run")
+    assert (report["at_most"], report["partitions"][0]["records"]) == (True, 10)
+    said = capsys.readouterr()
+    assert "at most 10 records" in said.err
+    assert "would write at most 10 records" in said.out
+    restore(*gap)
+    assert "Nothing is in the window" in capsys.readouterr().out
+    assert read(target, name) == []
+    report = restore("--topics", f"{name}:{name}.all", "--dry-run")
+    assert (report["at_most"], report["partitions"][0]["records"]) == (False, 10)
+    said = capsys.readouterr()
+    assert "at most" not in said.err + said.out
+    seconds = str(NOW // 1000)
+    restore("--topics", name, "--from-time", seconds, code=ExitCode.REFUSED)
+    assert f"write {seconds}000" in capsys.readouterr().err
 
 
 def test_what_is_in_the_way_is_refused_before_anything_is_written(
@@ -409,7 +476,12 @@ def test_a_damaged_object_is_found_before_anything_is_written(
 
 
 def test_a_group_with_members_is_named_and_gets_its_offsets_later(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker,
+    target: Broker,
+    name: str,
+    backup: Callable[..., None],
+    restore: Run,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     create(source, name)
     produce(source, name, range(10))
@@ -423,12 +495,111 @@ def test_a_group_with_members_is_named_and_gets_its_offsets_later(
         member.poll(0.2)
     report = restore("--topics", name, code=ExitCode.INCOMPLETE)
     assert [each["what"] for each in report["left_out"]] == [f"group {name}.live"]
+    assert [each["group"] for each in report["groups"]] == [f"{name}.idle"]
     assert committed(target, f"{name}.idle") == {(name, 0): 4}
-    assert restore("--topics", name, code=ExitCode.INCOMPLETE)["finished_before"]
+    again = restore("--topics", name, code=ExitCode.INCOMPLETE)
+    assert (again["finished_before"], again["left_out"], again["groups"]) == (True, report["left_out"], [])
     member.close()
-    restore("--topics", name)
+    capsys.readouterr()
+    last = restore("--topics", name)
     assert committed(target, f"{name}.live") == {(name, 0): 4}
     assert committed(target, f"{name}.idle") == {(name, 0): 4}
+    assert [(each["group"], each["old"], each["new"]) for each in last["groups"]] == [(f"{name}.live", 4, 4)]
+    said = capsys.readouterr().out
+    assert "1 group: 1 offset set." in said
+    assert "had ended before, with 10 records" in said
+    assert restore("--topics", name)["groups"] == []
+
+
+def test_groups_that_were_left_out_come_later(
+    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+) -> None:
+    compacted = f"{name}.compacted"
+    create(source, name)
+    create(source, compacted, cleanup_policy="compact")
+    for topic in (name, compacted):
+        produce(source, topic, [{"key": "k", "value": f"{number}", "timestamp": NOW} for number in range(10)])
+    for group in ("a.one", "b.two", "c.three"):
+        commit(source, f"{name}.{group}", {(name, 0): 4}, "m")
+    commit(source, f"{name}.d", {(compacted, 0): 4})
+    backup(name, compacted)
+    topics = "--topics", f"{name},{compacted}"
+    assert restore(*topics, "--no-groups")["groups"] == []
+    report = restore(*topics, "--groups-pattern", f"{name}.a.*")
+    assert [(each["group"], each["new"]) for each in report["groups"]] == [(f"{name}.a.one", 4)]
+    assert report["finished_before"]
+    # What these have now is theirs: the first went on, the second began before it was asked for.
+    commit(target, f"{name}.a.one", {(name, 0): 7})
+    commit(target, f"{name}.b.two", {(name, 0): 9})
+    report = restore(*topics, code=ExitCode.INCOMPLETE)
+    assert [each["group"] for each in report["groups"]] == [f"{name}.c.three"]
+    assert [each["what"] for each in report["left_out"]] == [
+        f"group {name}.d, {compacted}-0",
+        f"group {name}.b.two",
+    ]
+    assert "compacted away" in report["left_out"][0]["why"]
+    assert committed(target, f"{name}.a.one") == {(name, 0): 7}
+    assert committed(target, f"{name}.b.two") == {(name, 0): 9}
+    assert committed(target, f"{name}.c.three") == {(name, 0): 4}
+    assert committed(target, f"{name}.d") == {}
+
+
+def test_settings_that_were_left_out_come_later(
+    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+) -> None:
+    mine = {"retention.ms": "100000", "compression.type": "lz4", "max.message.bytes": "200000"}
+    create(source, name, **{**mine, "retention.ms": "-1"})
+    produce(source, name, [{"key": "k", "value": "v", "timestamp": NOW}])
+    with kafka_admin.connect(source.plaintext, ClientConfig()) as admin:
+        admin.apply_topics(kafka_admin.topics.Plan((), {}, {name: mine}, ()))
+    backup(name)
+    create(target, name, segment_ms="7777777")
+    first = restore("--topics", name, "--no-settings")
+    assert (first["held"], settings(target, name)) == ({}, {"segment.ms": "7777777"})
+    report = restore("--topics", name)
+    assert report["settings_of_backup"] == [name]
+    assert report["held"] == {name: {"retention.ms": "100000"}}
+    assert settings(target, name) == {"segment.ms": "7777777", **mine, "retention.ms": "-1"}
+    assert len(read(target, name)) == 1
+    assert restore("--topics", name)["settings_of_backup"] == []
+
+
+def test_a_snapshot_of_groups_alone_is_refused(
+    source: Broker, name: str, backup: Callable[..., None], restore: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create(source, name)
+    commit(source, f"{name}.group", {(name, 0): 0})
+    backup("__consumer_offsets", groups_pattern=f"{name}.*")
+    capsys.readouterr()
+    restore(code=ExitCode.REFUSED)
+    assert "has 1 group and no topic" in capsys.readouterr().err
+
+
+def test_targets_that_brokers_keep_for_themselves_or_refuse_are_refused(
+    source: Broker,
+    target: Broker,
+    name: str,
+    backup: Callable[..., None],
+    restore: Run,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    create(source, name)
+    backup(name)
+    commit(target, f"{name}.group", {})
+    create(target, f"{name}.taken")
+    before = settings(target, "__consumer_offsets")
+    for other, why in (
+        ("__consumer_offsets", "brokers keep that for themselves"),
+        (f"{name}_taken", "collides"),
+        ("a b", "is no name of a topic"),
+        ("x" * 250, "is no name of a topic"),
+    ):
+        for dry in ([], ["--dry-run"]):
+            restore("--topics", f"{name}:{other}", *dry, code=ExitCode.REFUSED)
+            assert why in capsys.readouterr().err
+    assert settings(target, "__consumer_offsets") == before
+    restore("--topics", name, "--groups-pattern", "nobody", code=ExitCode.REFUSED)
+    assert name not in AdminClient({"bootstrap.servers": target.plaintext}).list_topics().topics
 
 
 def test_acls_and_quotas_come_if_asked_for(
@@ -446,10 +617,14 @@ def test_acls_and_quotas_come_if_asked_for(
     with kafka_admin.connect(target.plaintext, ClientConfig()) as admin:
         restore("--topics", name)
         assert acl not in admin.list_acls()
-        restore("--topics", f"{name}:{name}.again", "--acls")
+        rights = restore("--topics", name, "--acls")["rights"]
+        assert rights["acls"] > 0
+        assert rights["quotas"] > 0
         assert acl in admin.list_acls()
         while quota not in admin.quotas():
             pass
+        again = restore("--topics", name, "--acls")["rights"]
+        assert again == {"acls": 0, "known": rights["acls"] + rights["known"], "quotas": rights["quotas"]}
 
 
 # In a process of its own that sends itself a signal at the call of a function, before or after it is done.
@@ -530,6 +705,29 @@ def test_a_restore_that_is_killed_goes_on_and_doubles_nothing(
     assert settings(target, name) == {"retention.ms": "3600000", "cleanup.policy": "compact,delete"}
 
 
+@dataclass
+class Ended:
+    code: int = -1
+    said: str = ""
+
+
+@contextmanager
+def stopped(point: Iterable[str], call: int, when: str, command: list[str]) -> Iterator[Ended]:
+    """A command that stands still before or after so many calls of a function; after the block, its end."""
+    arguments = [str(int(signal.SIGSTOP)), *point, str(call), when, *command]
+    ended = Ended()
+    with subprocess.Popen(
+        [sys.executable, "-c", SIGNALLED, *arguments], stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        try:
+            yield ended
+        finally:
+            process.send_signal(signal.SIGCONT)
+            _, ended.said = process.communicate(timeout=120)
+            ended.code = process.returncode
+
+
 def test_a_run_that_is_still_alive_is_fenced_by_the_next(
     source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, store: str
 ) -> None:
@@ -538,19 +736,94 @@ def test_a_run_that_is_still_alive_is_fenced_by_the_next(
         produce(source, name, range(60), partition)
     backup(name)
     command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
-    arguments = [str(int(signal.SIGSTOP)), *PRODUCER, "send", "7", "after", *command]
-    with subprocess.Popen(
-        [sys.executable, "-c", SIGNALLED, *arguments], stderr=subprocess.PIPE, text=True
-    ) as stopped:
-        os.waitid(os.P_PID, stopped.pid, os.WSTOPPED)
+    with stopped((*PRODUCER, "send"), 7, "after", command) as first:
         report = restore("--topics", name)
-        stopped.send_signal(signal.SIGCONT)
-        _, said = stopped.communicate(timeout=120)
-    assert stopped.returncode == ExitCode.FAILED
-    assert "is used by another process that was started later" in said
+    assert first.code == ExitCode.FAILED
+    assert "is used by another process that was started later" in first.said
     assert [each["records"] for each in report["partitions"]] == [60, 60]
     for partition in range(2):
         assert read(target, name, partition) == read(source, name, partition)
+
+
+APPLY_TOPICS = "aqueduct.io.kafka_admin", "Admin", "apply_topics"
+CREATE = 2  # the first call only asks whether the controller would
+
+
+@pytest.mark.parametrize(("when", "code"), [("before", ExitCode.FAILED), ("after", ExitCode.DONE)])
+def test_two_first_restores_at_once_break_nothing(
+    source: Broker,
+    target: Broker,
+    name: str,
+    backup: Callable[..., None],
+    restore: Run,
+    store: str,
+    when: str,
+    code: ExitCode,
+) -> None:
+    create(source, name, retention_ms="-1", segment_ms="7777777")
+    produce(source, name, range(60))
+    commit(source, f"{name}.group", {(name, 0): 20})
+    backup(name)
+    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    with stopped(APPLY_TOPICS, CREATE, when, command) as first:
+        assert restore("--topics", name)["partitions"][0]["records_now"] == 60
+    assert first.code == code
+    told = "another restore seems to have begun at the same time" in first.said
+    assert told == (code == ExitCode.FAILED)
+    assert read(target, name) == read(source, name)
+    assert committed(target, f"{name}.group") == {(name, 0): 20}
+    assert settings(target, name) == {"retention.ms": "-1", "segment.ms": "7777777"}
+
+
+def test_another_restore_of_the_same_topic_is_refused_until_the_first_has_ended(
+    source: Broker,
+    target: Broker,
+    name: str,
+    backup: Callable[..., None],
+    restore: Run,
+    store: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    create(source, name, cleanup_policy="compact")
+    produce(source, name, [{"key": f"{number}", "value": "v"} for number in range(60)])
+    backup(name)
+    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    with stopped((*PRODUCER, "send"), 2, "before", command) as first:
+        restore("--topics", name, "--append", "--to-time", str(NOW), code=ExitCode.REFUSED)
+        said = capsys.readouterr().err
+        assert "Another restore is at it, or was cut short" in said
+        assert name in said
+    assert first.code == ExitCode.DONE
+    assert read(target, name) == read(source, name)
+    assert settings(target, name) == {"cleanup.policy": "compact"}
+    restore("--topics", name, "--to-time", str(NOW), code=ExitCode.REFUSED)
+    assert "(--snapshot 1); delete the topics" in capsys.readouterr().err
+
+
+def test_a_run_that_goes_on_tells_its_own_records_from_all(
+    source: Broker,
+    target: Broker,
+    name: str,
+    backup: Callable[..., None],
+    restore: Run,
+    store: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    create(source, name)
+    produce(source, name, range(60))
+    backup(name)
+    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    arguments = [str(int(signal.SIGKILL)), *PRODUCER, "send", "9", "before", *command]
+    killed = subprocess.run([sys.executable, "-c", SIGNALLED, *arguments], capture_output=True)
+    assert killed.returncode == -9
+    before = len(read(target, name))  # an open transaction is not seen
+    assert 0 < before < 60
+    report = restore("--topics", name)
+    [partition] = report["partitions"]
+    assert (partition["records"], partition["records_now"]) == (60, 60 - before)
+    assert f"60 records, 0.0 MB, of which this run wrote {60 - before} records" in capsys.readouterr().out
+    again = restore("--topics", name)
+    assert [(each["records"], each["records_now"]) for each in again["partitions"]] == [(60, 0)]
 
 
 def test_brokers_may_be_away_for_a_while(
@@ -622,6 +895,8 @@ def test_what_was_there_before_the_topic_was_made_again(
     report = restore("--topics", f"{name}:{name}.old", "--instance", "passivate", code=ExitCode.INCOMPLETE)
     assert [value for _, value, _, _ in read(target, f"{name}.old")] == [b"old"]
     assert [each["what"] for each in report["left_out"]] == [f"groups' offsets of {name}.old"]
+    again = restore("--topics", f"{name}:{name}.old", "--instance", "passivate", code=ExitCode.INCOMPLETE)
+    assert (again["finished_before"], again["left_out"]) == (True, report["left_out"])
 
 
 def test_a_group_beyond_the_snapshot_is_set_to_the_end_and_named(
@@ -635,3 +910,86 @@ def test_a_group_beyond_the_snapshot_is_set_to_the_end_and_named(
     assert [(each["old"], each["new"], each["note"]) for each in report["groups"]] == [
         (50, end(target, name), "the snapshot ends at 3")
     ]
+
+
+def test_mirrors_go_on_at_the_same_records_and_stay_named_where_they_were_ahead(
+    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+) -> None:
+    positions = f"mm2-offsets.{name}.internal"
+    create(target, positions, cleanup_policy="compact")
+    create(source, name, 2)
+    transaction(source, name, range(3), commit=True)
+    produce(source, name, range(3, 6))
+    produce(source, name, range(3), 1)
+    keys = [json.dumps([SOURCE_CONNECTOR, {"partition": each, "topic": name}]) for each in range(2)]
+    mirrored = [{"key": keys[0], "value": '{"offset":4}'}, {"key": keys[1], "value": '{"offset":8}'}]
+    produce(target, positions, mirrored)
+    backup(name)
+    command = "--topics", name, "--mirror", f"{name}={target.plaintext}"
+    report = restore(*command, code=ExitCode.INCOMPLETE)
+    why = f"it has read {name}-1 up to 9, and the snapshot ends at 3"
+    assert report["left_out"] == [{"what": f"mirror {name}", "why": why}]
+    following = [record for offset, record in numbered(source, name) if offset > 4]
+    offsets = {
+        (key or b"").decode(): json.loads(value or b"")["offset"]
+        for key, value, _, _ in read(target, positions)
+    }
+    moved = [record for offset, record in numbered(target, name) if offset > offsets[keys[0]]]
+    assert moved == following
+    assert offsets[keys[1]] == end(target, name, 1) - 1
+    produce(target, positions, [{"key": keys[0], "value": '{"offset":77}'}])
+    again = restore(*command, code=ExitCode.INCOMPLETE)
+    assert again["left_out"] == report["left_out"]
+    assert read(target, positions)[-1][1] == b'{"offset":77}'  # it goes on by itself
+
+
+def test_what_a_restore_remembers_may_be_deleted_when_it_has_ended(
+    source: Broker,
+    target: Broker,
+    name: str,
+    backup: Callable[..., None],
+    restore: Run,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    create(source, name)
+    produce(source, name, range(10))
+    commit(source, f"{name}.group", {(name, 0): 4})
+    backup(name)
+    own = "aqueduct-restore-" + restore("--topics", name, "--no-groups")["restore_id"]
+    with kafka_admin.connect(target.plaintext, ClientConfig()) as admin:
+        admin.client.delete_groups([own])
+        assert restore("--topics", name, "--no-groups")["finished_before"]
+        report = restore("--topics", name, code=ExitCode.INCOMPLETE)
+        assert [each["what"] for each in report["left_out"]] == [f"group {name}.group, {name}-0"]
+        assert "has forgotten how much" in report["left_out"][0]["why"]
+        assert f"forgotten how much was restored of {name}" in capsys.readouterr().out
+        admin.client.delete_groups([f"{own}.plan"])
+    restore("--topics", name, code=ExitCode.REFUSED)
+    assert "1 partition of the target with records" in capsys.readouterr().err
+
+
+def test_a_topic_that_was_deleted_is_restored_anew_and_the_others_are_left_alone(
+    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, tmp_path: Path
+) -> None:
+    """Even where the target has forgotten how far the others came, and their objects are damaged by now."""
+    other = f"{name}.other"
+    for topic in (name, other):
+        create(source, topic)
+        produce(source, topic, range(10))
+    backup(name, other)
+    own = "aqueduct-restore-" + restore("--topics", f"{name},{other}")["restore_id"]
+    admin = AdminClient({"bootstrap.servers": target.plaintext})
+    admin.delete_topics([other])[other].result()
+    while other in admin.list_topics().topics:
+        time.sleep(0.1)
+    with kafka_admin.connect(target.plaintext, ClientConfig()) as ours:
+        ours.client.delete_groups([own])
+    for path in (tmp_path / "store" / "topics" / name).rglob("*.log*"):
+        path.unlink()
+    report = restore("--topics", f"{name},{other}")
+    assert [(each["topic"], each["records"], each["records_now"]) for each in report["partitions"]] == [
+        (name, None, 0),
+        (other, 10, 10),
+    ]
+    for topic in (name, other):
+        assert read(target, topic) == read(source, topic)

@@ -20,8 +20,17 @@ def test_times_are_milliseconds(text: str, milliseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "now", "2023", "2023-11-14", "2023-11-14T22:13:20", "2023-13-14T22:13:20Z", "-5", "1e9"]
+    "text",
+    [
+        *("", "now", "2023", "2023-11-14", "2023-11-14T22:13:20", "2023-13-14T22:13:20Z", "-5", "1e9"),
+        *("1700000000", "17000000001234", "1700000000123456", "\u0661" * 13, "0001-01-01T00:00:00+25:00"),
+    ],
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is no time"):
         moment.parse(text)
+
+
+def test_seconds_are_not_taken_for_milliseconds() -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="in seconds, write 1700000000000"):
+        moment.parse("1700000000")

@@ -21,7 +21,8 @@ TOPIC = Topic(
     "t", "id", 3, 1, compacted=False, settings={}, instances=(Instance(1, "id", State.ACTIVATE, 0),)
 )
 MANIFEST = Manifest(
-    Chain(7, None, 7, 0, 0), "r", 0, 0, 0, "c", "v", {}, {("t", 1): (30, 0, NOT_READ)}, (TOPIC,), *[()] * 7
+    *(Chain(7, None, None, 7, 0, 0), "s", "r", 0, 0, 0, "c", "v", {}),
+    *({("t", 1): (0, 0, NOT_READ)}, {("t", 1): (30, 0, NOT_READ)}, (TOPIC,), *[()] * 7),
 )
 
 
@@ -53,6 +54,12 @@ def test_every_partition_has_a_lane_and_segments_of_the_window() -> None:
     late = plan(SNAPSHOT, Request(window=Window(from_time=101))).lanes[0]
     assert [each.start for each in late.segments] == [10]
     assert [each.start for each in late.skipped] == [5]
+
+
+def test_times_make_the_records_an_upper_bound() -> None:
+    assert not plan(SNAPSHOT, Request()).at_most
+    assert plan(SNAPSHOT, Request(window=Window(from_time=1))).at_most
+    assert not plan(SNAPSHOT, Request(window=Window(from_time=1_000))).at_most  # none is none
 
 
 def test_shares_are_of_one_large_lane_or_many_small_ones() -> None:

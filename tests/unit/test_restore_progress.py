@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import pytest
 
 from aqueduct.errors import Refused
 from aqueduct.restore import progress
 from aqueduct.restore.progress import Progress, TopicState
 
-STATE = TopicState("id", 3, "digest", {"retention.ms": None, "cleanup.policy": "compact"}, {"a": "b"})
+BACK = {"retention.ms": None, "cleanup.policy": "compact"}
+STATE = TopicState("id", 3, "digest", BACK, {"a": "b"}, of_backup=True, groups=("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -21,8 +24,8 @@ def test_other_metadata_is_no_state(metadata: str) -> None:
 
 
 def test_what_kafka_would_not_keep_is_refused() -> None:
-    long = TopicState("id", 3, "digest", {"x": "y" * 4096}, {})
-    with pytest.raises(Refused, match="topic a: its settings take"):
+    long = replace(STATE, holds={"x": "y" * 4096})
+    with pytest.raises(Refused, match=r"topic a: 42.. bytes are to be remembered"):
         progress.dumps(long, "topic a")
 
 
@@ -30,3 +33,15 @@ def test_plans_are_found_by_their_groups_names() -> None:
     assert progress.id_of_plan_group(progress.plan_group("a-1")) == "a-1"
     for other in (progress.group("a-1"), progress.waiting_group("a-1", "g"), "group.plan"):
         assert progress.id_of_plan_group(other) is None
+
+
+def test_what_is_not_set_back_is_pending() -> None:
+    assert STATE.pending == BACK
+    assert replace(STATE, done=True, held={"retention.ms": "5"}).pending == {"retention.ms": "5"}
+
+
+def test_groups_are_matched_by_any_pattern_as_a_whole() -> None:
+    names = ["a", "ab", "b\n", "c"]
+    assert progress.matched((), names) == set()
+    assert progress.matched(("a", "c|d"), names) == {"a", "c"}
+    assert progress.matched((progress.EVERY_GROUP,), names) == set(names)

@@ -2,7 +2,7 @@ import pytest
 
 from aqueduct.batches.cut import Window
 from aqueduct.errors import Refused
-from aqueduct.restore.request import Request, parse_id, parse_instance, parse_names
+from aqueduct.restore.request import Request, parse_id, parse_instance
 from aqueduct.store.manifest import Instance, State, Topic
 
 
@@ -15,16 +15,6 @@ BEFORE = Instance(1, "id", State.PASSIVATE, 0)
 TOPICS = {"a": topic("a", BEFORE, ACTIVE), "b": topic("b", ACTIVE)}
 
 
-def test_names_are_taken_as_they_are_or_as_others() -> None:
-    assert parse_names("b:c.d,a") == (("a", "a"), ("b", "c.d"))
-
-
-@pytest.mark.parametrize("text", ["", ",", "a:", ":a", "a:b:c", "a b", "a,a", "a,b:a", "..", "x" * 250])
-def test_names_that_can_not_be_meant_are_refused(text: str) -> None:
-    with pytest.raises(Refused, match="--topics"):
-        parse_names(text)
-
-
 def test_instances_are_chosen_by_state_or_number() -> None:
     assert Request().choose(TOPICS) == {"a": (TOPICS["a"], ACTIVE), "b": (TOPICS["b"], ACTIVE)}
     assert Request((("a", "z"),), "passivate").choose(TOPICS) == {"z": (TOPICS["a"], BEFORE)}
@@ -34,9 +24,20 @@ def test_instances_are_chosen_by_state_or_number() -> None:
             request.choose(TOPICS)
     with pytest.raises(Refused, match="no topic c"):
         Request((("c", "c"),)).choose(TOPICS)
+    with pytest.raises(Refused, match=r"no instance g9 of a \(which has g1 PASSIVATE, g2 ACTIVATE\), b \("):
+        Request((), "g9").choose(TOPICS)
 
 
-@pytest.mark.parametrize("text", ["newest", "g", "1", "g-1"])
+def test_topics_of_the_brokers_are_no_targets() -> None:
+    own = "__consumer_offsets"
+    with pytest.raises(Refused, match=f"^{own}: brokers keep that"):
+        Request((("a", own),)).choose(TOPICS)
+    with pytest.raises(Refused, match=f"^{own}: brokers keep that"):
+        Request().choose({own: topic(own, ACTIVE)})
+    assert list(Request((("a", "__debezium-heartbeat"),)).choose(TOPICS)) == ["__debezium-heartbeat"]
+
+
+@pytest.mark.parametrize("text", ["newest", "g", "1", "g-1", "g0", "g\u0661", ""])
 def test_what_is_no_instance_is_refused(text: str) -> None:
     with pytest.raises(Refused):
         parse_instance(text)

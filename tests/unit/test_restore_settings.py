@@ -54,3 +54,27 @@ def test_retention_is_held_where_it_would_delete_at_once(
     assert settings.to_hold(back, holds, oldest=1_000, size=2_000, now=1_150) == held
     assert settings.to_hold({}, holds, oldest=1_000, size=2_000, now=1_150) == set()
     assert settings.to_hold(back, holds, oldest=None, size=0, now=1_150) == set()
+
+
+RETENTION = {"cleanup.policy": "compact", "retention.ms": "604800000", "retention.bytes": "-1"}
+
+
+def test_what_a_topic_has_and_gets_is_set_back() -> None:
+    own = {"cleanup.policy": "compact", "segment.bytes": "1000"}
+    back, holds = settings.to_set_back(own, HOLDING, {"retention.ms": "7"}, 2, {}, {})
+    assert back == {
+        "cleanup.policy": "compact",
+        "retention.ms": "7",
+        "message.timestamp.after.max.ms": None,  # the cluster's
+    }
+    assert holds == {**RETENTION, "retention.ms": "7"}
+
+
+def test_what_an_earlier_run_has_not_set_back_yet_is_not_forgotten() -> None:
+    first, holds = settings.to_set_back({"cleanup.policy": "compact"}, HOLDING, {}, 2, {}, {})
+    changed = settings.meanwhile(first, 2)
+    again, holds_again = settings.to_set_back(changed, HOLDING | changed, {}, 2, first, holds)
+    assert (again, holds_again) == (first, holds)
+    wanted = {"retention.ms": "7"}
+    later, holds_later = settings.to_set_back(changed, HOLDING | changed, wanted, 2, first, holds)
+    assert (later, holds_later) == (first | wanted, holds | wanted)

@@ -27,7 +27,7 @@ from aqueduct.io.kafka.fan_out import ask_all
 from aqueduct.io.kafka.requests import in_lists
 
 GROUPS_PER_REQUEST = 200
-PARTITIONS_PER_REQUEST = 5_000
+COMMIT_BYTES = 500_000  # in one request: the coordinator writes it as one batch, at most max.message.bytes
 
 Offsets = Mapping[Place, tuple[int, str]]  # the next offset to read, and the metadata that stands with it
 
@@ -154,9 +154,14 @@ def commit(client: Client, group: str, offsets: Offsets) -> None:
 
     Done again, it changes nothing; where it fails, some may be set.
     """
-    for some in in_lists(offsets.items(), PARTITIONS_PER_REQUEST):
+    for some in in_lists(offsets.items(), COMMIT_BYTES, lambda each: _weight(group, *each)):
         patience = Patience(client, f"does not take the offsets of group {group}")
         patience.until_done(lambda some=some: _commit(client, group, dict(some)))  # type: ignore[misc]
+
+
+def _weight(group: str, place: Place, committed: tuple[int, str]) -> int:
+    """At least the bytes of the record that says so."""
+    return 100 + len(group.encode()) + len(place[0]) + len(committed[1].encode())
 
 
 def _commit(client: Client, group: str, offsets: Offsets) -> None:

@@ -37,7 +37,7 @@ from aqueduct.io.kafka.client import Client, Patience, Place, passing
 from aqueduct.io.kafka.groups import Offsets, offset_topics
 
 IN_FLIGHT = 5  # requests of one partition: the broker remembers so many of a producer's sequence numbers
-IN_FLIGHT_BYTES = 32 << 20  # of all partitions
+IN_FLIGHT_BYTES = 16 << 20  # of all partitions
 ACKNOWLEDGE_MILLISECONDS = 20_000  # by all replicas in sync
 
 _SEQUENCES = 1 << 31  # after which a producer's sequence starts again at 0
@@ -90,11 +90,22 @@ class TransactionalProducer:
     `groups.progress` says was committed. Fenced and Failed are final.
     """
 
-    def __init__(self, client: Client, transactional_id: str, timeout_seconds: float = 60) -> None:
-        """The coordinator aborts a transaction that is open for longer than `timeout_seconds`."""
+    def __init__(
+        self,
+        client: Client,
+        transactional_id: str,
+        timeout_seconds: float = 60,
+        *,
+        keep_times: bool = False,
+    ) -> None:
+        """The coordinator aborts a transaction that is open for longer than `timeout_seconds`.
+
+        `keep_times`: Retry where a broker gave records its own time (message.timestamp.type=LogAppendTime).
+        """
         self._client = client
         self._id = transactional_id
         self._timeout_seconds = timeout_seconds
+        self._keep_times = keep_times
         self._producer_id = self._epoch = -1
         self._valid = False  # the epoch, and with it the sequences
         self._sequences: dict[Place, int] = {}
@@ -197,6 +208,9 @@ class TransactionalProducer:
         except KafkaError as error:
             self._client.forget(sent.place[0])
             self._give_up(error)
+        if self._keep_times and partition.log_append_time_ms >= 0:
+            self._valid = False
+            raise Retry(f"{sent} gives records its own times (message.timestamp.type=LogAppendTime)")
 
     # Troubles
 

@@ -79,15 +79,16 @@ class Positions:
                         table[record.key] = record.value, number
         return table
 
-    def moved(self) -> bool:
-        """Whether an earlier run of this restore has moved them."""
+    def moved(self) -> str | None:
+        """What an earlier run of this restore said of it when it had moved them; None: none has."""
         mark = self.mirror.topic, 0
         try:
-            return mark in groups.progress(self.client, group(self.restore_id), [mark])
+            found = groups.progress(self.client, group(self.restore_id), [mark])
         except UnknownTopicOrPartitionError:
-            return False
+            return None
+        return found[mark][1] if mark in found else None
 
-    def move(self, positions: Mapping[Position, int]) -> None:
+    def move(self, positions: Mapping[Position, int], said: str) -> None:
         """Set the next offsets, all or none, together with the mark that they are."""
         producer = TransactionalProducer(self.client, f"{group(self.restore_id)}-{self.mirror.name}")
         for _ in range(ATTEMPTS):
@@ -95,7 +96,7 @@ class Positions:
                 producer.begin()
                 for partition, ready in _batches(positions):
                     producer.send(self.mirror.topic, partition, ready)
-                producer.commit_offsets(group(self.restore_id), {(self.mirror.topic, 0): (1, "moved")})
+                producer.commit_offsets(group(self.restore_id), {(self.mirror.topic, 0): (1, said)})
                 producer.commit()
             except Retry as error:
                 trouble = error

@@ -14,7 +14,6 @@ from aqueduct.batches.batch import Batch
 from aqueduct.batches.cut import Window, cut
 from aqueduct.batches.offsets import Index, Inside
 from aqueduct.client_config import End
-from aqueduct.errors import Failed
 from aqueduct.io import segments
 from aqueduct.io.kafka import client as kafka
 from aqueduct.io.kafka import fetch, offsets
@@ -50,10 +49,10 @@ class Share:
 
 @dataclass(frozen=True)
 class Answer:
-    """`unsure` is why there is no new offset."""
+    """`unsure` is why there is no new offset; `note`, why it is not that of the very next record."""
 
     new: int | None
-    clamped: bool = False  # the window cut off what would have been read next
+    note: str = ""
     unsure: str = ""
 
 
@@ -68,13 +67,18 @@ def translate(share: Share) -> Answers:
         ends, open_ = _settled(client, places)
         for question in share.questions:
             place = question.lane.target
-            if place in open_:
-                why = "a transaction of another producer is open there"
-                found |= {(place, each): Answer(None, unsure=why) for each in question.offsets}
-            else:
-                answers = _answers(client, objects, question, share.window, ends[place])
-                found |= {(place, each): answer for each, answer in answers}
+            try:
+                if place in open_:
+                    raise _Unsure("a transaction of another producer is open there")
+                answers = dict(_answers(client, objects, question, share.window, ends[place]))
+            except _Unsure as why:
+                answers = {each: Answer(None, unsure=str(why)) for each in question.offsets}
+            found |= {(place, each): answer for each, answer in answers.items()}
     return found
+
+
+class _Unsure(Exception):
+    """Why the new offsets can't be told."""
 
 
 def _settled(client: Client, places: Sequence[Place]) -> tuple[dict[Place, int], set[Place]]:
@@ -99,11 +103,12 @@ def _answers(
     target = _Target(client, lane, done, end).offsets(wanted)
     for each, rank in ranks.items():
         if rank < done.records:
-            new, kept = target[rank], source.offset(rank)
+            new, kept, goes_on = target[rank], source.offset(rank), "at the next that is inside"
         else:
             after = target[done.records - 1] + 1 if done.records else done.start
-            new, kept = _past_markers(client, lane, after, end), lane.stop
-        yield each, Answer(new, clamped=source.lost(each, kept) or _skipped(lane, each, kept))
+            new, kept, goes_on = _past_markers(client, lane, after, end), lane.stop, "after the last inside"
+        clamped = source.lost(each, kept) or _skipped(lane, each, kept)
+        yield each, Answer(new, f"its next records are outside the window, it goes on {goes_on}" * clamped)
 
 
 def _skipped(lane: Lane, old: int, kept: int) -> bool:
@@ -126,7 +131,7 @@ class _Source:
         self._objects = objects
         self._segments = every
         self._window = window
-        self._whole = _is_whole(window)
+        self._whole = not window.timed
         self._described = lru_cache(SEGMENTS)(self._describe)
 
     def rank(self, offset: int) -> int:
@@ -195,11 +200,6 @@ def _kept(objects: Objects, segment: Segment, window: Window) -> Iterator[Batch]
             yield kept
 
 
-def _is_whole(window: Window) -> bool:
-    everything = Window()
-    return (window.from_time, window.to_time) == (everything.from_time, everything.to_time)
-
-
 class _Target:
     """What was restored of a lane."""
 
@@ -258,5 +258,5 @@ class _Target:
             raise self._changed()
         return found
 
-    def _changed(self) -> Failed:
-        return Failed(f"{self._lane} of the target has lost records that were restored: who deleted them?")
+    def _changed(self) -> _Unsure:
+        return _Unsure("records that were restored there are gone: who deleted them?")

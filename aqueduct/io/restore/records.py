@@ -22,6 +22,7 @@ from aqueduct.io.kafka.client import Client, Place
 from aqueduct.io.kafka.produce import Retry, TransactionalProducer
 from aqueduct.io.object_store import open_store
 from aqueduct.restore import progress
+from aqueduct.restore.outcome import Written
 from aqueduct.restore.plan import Lane
 from aqueduct.restore.progress import Progress
 from aqueduct.store.manifest import Segment
@@ -31,7 +32,7 @@ TRANSACTION_BYTES = 64 << 20
 TRANSACTION_SECONDS = 30
 TIMEOUT_SECONDS = 300  # after which the coordinator aborts the transaction of one that is gone
 RETRY_SECONDS = 120  # without a transaction that was committed
-AHEAD_BYTES = 48 << 20  # of objects that are read while others are written
+AHEAD_BYTES = 16 << 20  # of objects that are read while others are written
 READERS = 8
 
 Position = tuple[int, Progress]  # the next offset of the store
@@ -50,20 +51,22 @@ class Share:
     topics: Mapping[str, tuple[UUID | None, int]]  # id, max.message.bytes
 
 
-def restore(share: Share) -> dict[Place, Progress]:
+def restore(share: Share) -> dict[Place, Written]:
     """Write what is not written yet. Failed, Fenced if another process does the same."""
     objects = open_store(share.store)
-    name = f"{progress.GROUP}{share.restore_id}"
+    name = progress.group(share.restore_id)
     with kafka.connect(share.end, name) as client:
-        producer = TransactionalProducer(client, f"{name}-{share.number}", TIMEOUT_SECONDS)
+        producer = TransactionalProducer(client, f"{name}-{share.number}", TIMEOUT_SECONDS, keep_times=True)
         last_commit = time.monotonic()
+        before: Mapping[Place, Progress] = {}
         while True:
             task = None
             try:
                 producer.begin()
                 task = _Task(client, producer, objects, share)
+                before = before or task.reached()
                 task.run()
-                return {place: of_place for place, (_, of_place) in task.positions.items()}
+                return {place: _since(before[place], each) for place, each in task.reached().items()}
             except Retry as error:
                 if task and task.last_commit:
                     last_commit = task.last_commit
@@ -73,6 +76,10 @@ def restore(share: Share) -> dict[Place, Progress]:
                         "the same command goes on from here."
                     ) from error
                 client.sleep(1)
+
+
+def _since(before: Progress, now: Progress) -> Written:
+    return Written(now, now.records - before.records, now.bytes - before.bytes)
 
 
 def positions(
@@ -101,8 +108,8 @@ class _Task:
         self.last_commit: float | None = None
         ids = {topic: topic_id for topic, (topic_id, _) in share.topics.items()}
         done = positions(client, share.restore_id, (lane.target for lane in share.lanes), ids)
-        fresh = [lane.target for lane in share.lanes if lane.target not in done]
-        ends = offsets.ends(client, fresh, "read_uncommitted")
+        self._fresh = {lane.target for lane in share.lanes} - done.keys()
+        ends = offsets.ends(client, self._fresh, "read_uncommitted")
         self.positions: dict[Place, Position] = {
             lane.target: done.get(lane.target)
             or (0, Progress(str(ids[lane.topic]), ends[lane.target], 0, 0, ()))
@@ -115,8 +122,16 @@ class _Task:
         self._bytes = 0
         self._began = time.monotonic()
 
+    def reached(self) -> dict[Place, Progress]:
+        return {place: each for place, (_, each) in self.positions.items()}
+
     def run(self) -> None:
-        behind = [lane for lane in self._share.lanes if self.positions[lane.target][0] < lane.stop]
+        # An empty partition, too: where its log ended before must be known later.
+        behind = [
+            lane
+            for lane in self._share.lanes
+            if lane.target in self._fresh or self.positions[lane.target][0] < lane.stop
+        ]
         wanted = (
             (lane, segment)
             for lane in behind
@@ -196,7 +211,7 @@ def _read_ahead(
         todo = iter(wanted)
         following = next(todo, None)
         while following or coming:
-            while following and (len(coming) < 2 or ahead < AHEAD_BYTES):
+            while following and (not coming or ahead < AHEAD_BYTES):
                 lane, segment = following
                 coming.append((lane, segment, pool.submit(segments.read, objects, segment)))
                 ahead += segment.stored_bytes

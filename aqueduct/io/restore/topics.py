@@ -1,16 +1,18 @@
 """The topics that are restored into: made, checked, and set so that what is written stays as it is."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from uuid import UUID
 
 from aqueduct import topics
-from aqueduct.errors import Refused
+from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.io.kafka import fetch, groups, offsets
 from aqueduct.io.kafka.client import Client, Place, Topic
 from aqueduct.io.kafka_admin import Admin
 from aqueduct.ranges import Range
 from aqueduct.restore import progress, settings
+from aqueduct.restore.outcome import Written
 from aqueduct.restore.plan import Plan
 from aqueduct.restore.progress import Progress, TopicState
 from aqueduct.topics import Declared
@@ -19,9 +21,20 @@ from aqueduct.wording import count, some
 PEEK_BYTES = 64 << 10
 
 States = Mapping[str, TopicState]  # by topic
+Plans = Mapping[str, list[TopicState]]  # by restore
 
 
-# What a restore remembers
+# What restores remember
+
+
+def plans(client: Client) -> dict[str, list[TopicState]]:
+    """By restore, of all that the target knows, what each remembers of its topics."""
+    ids = {name: progress.id_of_plan_group(name) for name in groups.list_groups(client)}
+    found: dict[str, list[TopicState]] = {}
+    for name, offsets_ in groups.committed(client, (name for name, of in ids.items() if of)).items():
+        states = (progress.loads(TopicState, metadata) for _, metadata in offsets_.values())
+        found[ids[name] or ""] = [state for state in states if state]
+    return found
 
 
 def states(client: Client, restore_id: str, there: Mapping[str, Topic]) -> dict[str, TopicState]:
@@ -59,12 +72,41 @@ def check_partitions(plan: Plan, there: Mapping[str, Topic]) -> None:
         )
 
 
-def check_empty(client: Client, places: Iterable[Place]) -> None:
+def check_others(there: Mapping[str, Topic], others: Plans) -> None:
+    """Refused where another restore of these topics has not ended: it would write between our records."""
+    names = {str(topic.id): name for name, topic in there.items()}
+    open_ = sorted(
+        (names[state.topic_id], restore_id)
+        for restore_id, states_ in others.items()
+        for state in states_
+        if state.topic_id in names and not state.done
+    )
+    if open_:
+        found = (f"{name} (restore {restore_id})" for name, restore_id in open_)
+        raise Refused(
+            f"Another restore is at it, or was cut short: {some(found)}. "
+            "Let it end, by its own command, or delete those topics."
+        )
+
+
+def check_empty(
+    client: Client,
+    places: Iterable[Place],
+    there: Mapping[str, Topic],
+    others: Plans,
+) -> None:
     """Refused where there is a record that a consumer sees."""
     found = list(_visible(client, list(places)))
     if found:
+        ids = {str(topic.id) for topic in there.values()}
+        wrote = [
+            f"restore {restore_id} (--snapshot {states_[0].snapshot})"
+            for restore_id, states_ in sorted(others.items())
+            if any(state.topic_id in ids for state in states_)
+        ]
         raise Refused(
             f"{count(len(found), 'partition')} of the target with records: {some(found)}; "
+            f"{f'some are of {some(wrote)}; ' if wrote else ''}"
             "delete the topics, restore under other names (old:new), or give --append."
         )
 
@@ -82,11 +124,37 @@ def _visible(client: Client, places: list[Place]) -> Iterator[str]:
 # Before the records
 
 
-def create(admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool) -> tuple[str, ...]:
+def check_creation(admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool) -> None:
+    """Refused if the controller would refuse a topic, for its name or its settings."""
+    declared, _ = _declared(admin, plan, there, with_settings=with_settings)
+    admin.apply_topics(topics.Plan(declared, {}, {}, ()), check_only=True)
+
+
+def create(
+    client: Client, admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool
+) -> tuple[str, ...]:
     """Make the topics that are not there; warnings. Refused if the controller refuses one."""
+    declared, warnings = _declared(admin, plan, there, with_settings=with_settings)
+    try:
+        admin.apply_topics(topics.Plan(declared, {}, {}, ()))
+    except AqueductError as error:
+        if made := client.topics(topic.name for topic in declared):
+            raise Failed(
+                f"{count(len(made), 'topic')} not there a moment ago: {some(sorted(made))}; another restore "
+                "seems to have begun at the same time. This one has written no record; let the other end."
+            ) from error
+        raise
+    admin.await_topics(declared)
+    return warnings
+
+
+def _declared(
+    admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool
+) -> tuple[tuple[Declared, ...], tuple[str, ...]]:
+    """Those that are not there, and warnings."""
     missing = sorted(plan.topics.keys() - set(there))
     if not missing:
-        return ()
+        return (), ()
     brokers = len(admin.cluster().brokers)
     default = admin.default_replication_factor()
     declared = []
@@ -103,8 +171,6 @@ def create(admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: boo
         if config.get(settings.MIN_IN_SYNC) != wanted.get(settings.MIN_IN_SYNC):
             lowered.append(name)
         declared.append(Declared(name, len(plan.partitions(name)), factor, config))
-    admin.apply_topics(topics.Plan(tuple(declared), {}, {}, ()))
-    admin.await_topics(declared)
     warnings = []
     if fewer:
         warnings.append(
@@ -115,44 +181,41 @@ def create(admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: boo
         warnings.append(
             f"{some(lowered)}: {settings.MIN_IN_SYNC} is lower than it was, as there are fewer replicas."
         )
-    return tuple(warnings)
+    return tuple(declared), tuple(warnings)
 
 
 def hold_open(
-    client: Client,
-    admin: Admin,
-    restore_id: str,
-    request: str,
-    plan: Plan,
-    known: States,
-    *,
-    with_settings: bool,
+    client: Client, admin: Admin, restore_id: str, request: str, plan: Plan, *, with_settings: bool
 ) -> dict[str, TopicState]:
-    """Remember what the topics' settings shall be, then set what holds while they are restored."""
+    """Remember what the topics' settings shall be, then set what holds while they are restored.
+
+    What is known is asked for after the settings: another run of this restore that has changed them since has
+    said before what they shall be.
+    """
     there = client.topics(plan.topics)
     own = admin.topic_settings(plan.topics)
-    holding = admin.settings([name for name in plan.topics if name not in known])
-    found = dict(known)
+    holding = admin.settings(plan.topics)
+    known = states(client, restore_id, there)
+    found: dict[str, TopicState] = {}
     alter: dict[str, topics.Overrides] = {}
     for name, (topic, _) in plan.topics.items():
         factor = min(len(each.replicas) for each in there[name].partitions)
-        wanted = settings.of_backup(topic.settings, factor) if with_settings else {}
-        if name not in known:
-            shall = own[name] | wanted
-            holds = holding[name] | shall
-            changed = settings.while_restoring(holds, factor)
-            found[name] = TopicState(
-                topic_id=str(there[name].id),
-                snapshot=plan.snapshot,
-                request=request,
-                back={key: shall.get(key) for key in changed},
-                holds={key: holds[key] for key in (settings.POLICY, *settings.RETENTION)},
+        wanted = settings.of_backup(topic.settings, factor)
+        state = known.get(name)
+        if state is None or (with_settings and not state.of_backup):
+            before = (state.pending, state.holds) if state else ({}, {})
+            back, holds = settings.to_set_back(
+                own[name], holding[name], wanted if with_settings else {}, factor, *before
             )
-        state = found[name]
-        if not state.settings:
-            meanwhile = wanted | settings.meanwhile(state.back, factor)
+            groups_ = state.groups if state else ()
+            state = TopicState(  # not done, even if it was
+                str(there[name].id), plan.snapshot, request, back, holds, with_settings, groups_
+            )
+        found[name] = state
+        if not state.done:
+            meanwhile = (wanted if state.of_backup else {}) | settings.meanwhile(state.back, factor)
             alter[name] = {key: value for key, value in meanwhile.items() if own[name].get(key) != value}
-    remember(client, restore_id, {name: found[name] for name in found.keys() - known.keys()})
+    remember(client, restore_id, {name: state for name, state in found.items() if state != known.get(name)})
     admin.apply_topics(topics.Plan((), {}, {name: changes for name, changes in alter.items() if changes}, ()))
     return found
 
@@ -161,24 +224,29 @@ def hold_open(
 
 
 def let_go(
-    admin: Admin, known: States, written: Mapping[Place, Progress], *, hold: bool, now: int
+    admin: Admin, known: States, written: Mapping[Place, Written], *, hold: bool, now: int
 ) -> dict[str, TopicState]:
-    """Set the settings back, but for those by which what was restored would be deleted at once."""
+    """Set the settings back, but for those by which what was restored would be deleted at once, or may be.
+
+    `written` lacks what the target has forgotten.
+    """
     found = dict(known)
     alter: dict[str, topics.Overrides] = {}
     of_topic: dict[str, list[Progress]] = {}
     for (name, _), each in written.items():
-        of_topic.setdefault(name, []).append(each)
+        of_topic.setdefault(name, []).append(each.progress)
     for name, state in known.items():
-        if state.settings and (hold or not state.held):
+        if state.done and (hold or not state.held):
             continue
-        back = state.held if state.settings else state.back
+        back = state.pending
         mine = [each for each in of_topic.get(name, ()) if each.records]
         oldest = min((each.oldest for each in mine if each.oldest is not None), default=None)
         size = max((each.bytes for each in mine), default=0)
+        if name not in of_topic:
+            oldest, size = 0, sys.maxsize
         kept = settings.to_hold(back, state.holds, oldest=oldest, size=size, now=now) if hold else set()
         alter[name] = {key: value for key, value in back.items() if key not in kept}
-        found[name] = replace(state, settings=True, held={key: back[key] for key in sorted(kept)})
+        found[name] = replace(state, done=True, held={key: back[key] for key in sorted(kept)})
     admin.apply_topics(topics.Plan((), {}, {name: changes for name, changes in alter.items() if changes}, ()))
     return found
 

@@ -186,7 +186,7 @@ def test_one_complete_generation_exists_at_every_moment(estate: Estate) -> None:
         "--topics",
         "generations",
         "--compacted-generation-hours",
-        "0",
+        "0.0001",
         "--every",
         "1s",
     )

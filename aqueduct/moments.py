@@ -1,0 +1,24 @@
+"""Points in time as users write them: RFC 3339, or milliseconds since 1970.
+
+Milliseconds have 12 or 13 digits, which is from 1973 to 2286: seconds, which have 9 or 10, are not taken for
+them.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+FORMS = "2026-01-31T18:00:00Z, with its zone, or milliseconds since 1970, 12 or 13 digits"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse(text: str) -> int:
+    """Milliseconds since 1970. ValueError, whose text is what may be written, at anything else."""
+    if re.fullmatch(r"\d{12,13}", text, re.ASCII):
+        return int(text)
+    if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", text, re.ASCII):
+        try:
+            return (datetime.fromisoformat(text.upper()) - _EPOCH) // timedelta(milliseconds=1)
+        except (ValueError, OverflowError):
+            pass
+    seconds = re.fullmatch(r"\d{9,10}", text, re.ASCII)
+    raise ValueError(FORMS + (f"; if it is in seconds, write {text}000" if seconds else ""))
