@@ -38,14 +38,21 @@ REACHING_OUT = {
     ),
     *("smtplib", "socket", "socketserver", "ssl", "subprocess", "urllib", "xmlrpc"),
 }
-# The only packages of others that pure cores need: arithmetic, checksums, and the codecs of record batches.
-ARITHMETIC = {"numpy", "xxhash", "google_crc32c", "lz4", "snappy", "zstandard"}
+# The only packages of others that pure cores need: arithmetic, checksums, ciphers, and the codecs of batches.
+ARITHMETIC = {
+    *("numpy", "xxhash", "google_crc32c", "lz4", "snappy", "zstandard"),
+    *("cryptography", "pyeclib"),
+}
 
 # What a layer may not import, by folder.
 LAYERS = {
-    "aqueduct/io": {"aqueduct.cli", "spark_apps", "plugins", "demo", "ansible"},
+    "aqueduct/io": {"aqueduct.diode", "aqueduct.cli", "spark_apps", "plugins", "demo", "ansible"},
     "aqueduct/cli": {"plugins", "demo", "ansible"},
-    "aqueduct": {"aqueduct.io", "aqueduct.cli", "spark_apps", "plugins", "demo", *REACHING_OUT},
+    "aqueduct/diode": {"aqueduct.cli", "spark_apps", "plugins", "demo", "ansible"},
+    "aqueduct": {
+        *("aqueduct.io", "aqueduct.diode", "aqueduct.cli", "spark_apps", "plugins", "demo"),
+        *REACHING_OUT,
+    },
     "spark_apps": {"aqueduct.cli", "plugins", "demo", "ansible"},
     # The controller evaluates these for every host; modules alone run where a client may be needed.
     "plugins/action": {"aqueduct.io", "aqueduct.cli", "spark_apps", "demo"},

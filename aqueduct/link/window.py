@@ -1,0 +1,76 @@
+"""Which blocks of a session are done with, so that each passes once, whatever is sent again."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """Numbers of blocks, both ends inclusive."""
+
+    first: int
+    last: int
+
+
+class Window:
+    """All blocks below `floor` are done with: whole or lost. Above it, `size` numbers are looked after."""
+
+    def __init__(self, size: int, floor: int, done: Iterable[Span] = ()) -> None:
+        self._size = size
+        self._done: set[int] = set()
+        self.floor = floor
+        self.top = floor  # the number after the highest that is known of
+        for first, last in done:
+            self.reach(last)
+            for number in range(max(first, self.floor), last + 1):
+                self.finish(number)
+
+    def __contains__(self, number: int) -> bool:
+        """Whether it may still come."""
+        return number >= self.floor and number not in self._done
+
+    @property
+    def missing(self) -> int:
+        """Numbers below the top that may still come."""
+        return self.top - self.floor - len(self._done)
+
+    def expect(self, top: int) -> None:
+        """All below `top` exist."""
+        self.top = max(self.top, top)
+
+    def reach(self, number: int) -> int:
+        """It was seen, authentic: so what is too far below it was lost. How many were."""
+        self.expect(number + 1)
+        return self.pass_by(number + 1 - self._size)
+
+    def finish(self, number: int) -> None:
+        """It is whole, or was given up."""
+        self._done.add(number)
+        while self.floor in self._done:
+            self._done.remove(self.floor)
+            self.floor += 1
+
+    def pass_by(self, floor: int) -> int:
+        """Nothing below `floor` may come any more. How many never came."""
+        if floor <= self.floor:
+            return 0
+        passed = {number for number in self._done if number < floor}
+        lost = floor - self.floor - len(passed)
+        self._done -= passed
+        self.floor = floor
+        self.expect(floor)
+        while self.floor in self._done:
+            self._done.remove(self.floor)
+            self.floor += 1
+        return lost
+
+    def done(self) -> Iterator[Span]:
+        """Above the floor."""
+        first = last = -1
+        for number in sorted(self._done):
+            if number != last + 1:
+                if last >= 0:
+                    yield Span(first, last)
+                first = number
+            last = number
+        if last >= 0:
+            yield Span(first, last)

@@ -1,0 +1,90 @@
+"""Both ends of a link in memory, with what a test does to the datagrams between them."""
+
+import dataclasses
+from collections.abc import Iterable
+from uuid import UUID
+
+from aqueduct.link import frame
+from aqueduct.link.datagram import FIELDS, HEADER, NONCE, Send, Type, split
+from aqueduct.link.frame import Frame
+from aqueduct.link.keys import Algorithm, ReceiverKey, SenderKey
+from aqueduct.link.receiver import DEFAULT, Limits, Receiver
+from aqueduct.link.sender import Session, Settings
+from aqueduct.link.state import State, loads
+
+LINK = 7
+PAYLOAD = 240  # the least that a key frame of X25519 fits in; shards have 192 bytes
+SHARD = 192
+RECEIVER = ReceiverKey.generate(Algorithm.X25519)
+SENDER = SenderKey.generate()
+OVERHEAD = len(frame.pack(Frame("t", UUID(int=1), 0, 0, 0, b"")))
+
+TAKEN = {"shards", "beats", "keys"}
+_FIELDS = [each.name for each in dataclasses.fields(Receiver([], [], 0).counters)]
+DROPPED = set(_FIELDS[_FIELDS.index("not_of_the_link") : _FIELDS.index("keys_over_rate") + 1])
+
+
+def value(number: int, size: int = OVERHEAD) -> bytes:
+    """A packed frame of that many bytes, unlike all others."""
+    batches = number.to_bytes(8) * (size // 8 + 1)
+    return frame.pack(Frame("t", UUID(int=1), 0, number, number, batches[: size - OVERHEAD]))
+
+
+def settings(**changes: object) -> Settings:
+    return dataclasses.replace(Settings(LINK, PAYLOAD, shards=8, interleave=3, parity=30), **changes)  # type: ignore[arg-type]
+
+
+def session(
+    of: Settings | None = None, *, now: float = 0.0, start: int = 1000, sender: SenderKey = SENDER
+) -> Session:
+    return Session(of or settings(), sender, RECEIVER.public, now=now, start=start)
+
+
+def receiver(limits: Limits = DEFAULT, state: State | None = None) -> Receiver:
+    return Receiver([RECEIVER], [SENDER.public], LINK, limits, state)
+
+
+def restarted(old: Receiver, limits: Limits = DEFAULT) -> Receiver:
+    """As after the receiver's process was started again."""
+    return receiver(limits, loads(old.state().dumps(), "state.json", LINK))
+
+
+def datagrams(sends: Iterable[Send]) -> list[bytes]:
+    return [datagram for send in sends for datagram in split(send)]
+
+
+def keys(of: Session, now: float = 0.0) -> list[bytes]:
+    """The key frames that are due, without the beat."""
+    return [each for each in datagrams(of.due(now, 5000)) if type_of(each) is Type.KEY]
+
+
+def receive(by: Receiver, all_of: Iterable[bytes], now: float = 1.0) -> list[bytes]:
+    """The values."""
+    found = [record for each in all_of for record in by.receive(each, now)]
+    assert all(record.key == frame.key_of(record.value) for record in found)
+    return [record.value for record in found]
+
+
+def pair(of: Settings | None = None, limits: Limits = DEFAULT, start: int = 1000) -> tuple[Session, Receiver]:
+    """Of which the receiver has the keys."""
+    sending, receiving = session(of, start=start), receiver(limits)
+    assert receive(receiving, keys(sending), 0.0) == []
+    return sending, receiving
+
+
+def type_of(datagram: bytes) -> Type:
+    return Type(FIELDS.unpack(datagram[: HEADER.size][NONCE])[0])
+
+
+def shard_of(datagram: bytes) -> tuple[int, int, int, int]:
+    """Block, shard, k, m."""
+    _, shard, k, m, block = FIELDS.unpack(datagram[: HEADER.size][NONCE])
+    return block, shard, k, m
+
+
+def rises(by: Receiver, datagram: bytes, now: float = 1.0) -> set[str]:
+    """Which counters one datagram makes rise."""
+    before = dataclasses.asdict(by.counters)
+    by.receive(datagram, now)
+    after = dataclasses.asdict(by.counters)
+    return {name for name in after if after[name] != before[name]} - {"datagrams", "bytes"}
