@@ -115,6 +115,14 @@ class Client:
             raise response.exception
         return response.value
 
+    def wait_any(self, responses: Iterable[Future], seconds: float) -> None:
+        """Until one of them is there, or the time is over."""
+        first = Future()
+        for response in responses:
+            response.add_both(lambda _: first.is_done or first.success(None))
+        if not first.is_done:
+            self._client.poll(timeout_ms=seconds * 1000, future=first)
+
     def sleep(self, seconds: float) -> None:
         """With responses read meanwhile."""
         self._client.poll(timeout_ms=seconds * 1000, future=Future())

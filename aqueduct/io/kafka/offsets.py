@@ -29,6 +29,11 @@ def ends(
     return _offsets(client, places, OffsetSpec.LATEST, isolation)
 
 
+def since(client: Client, places: Iterable[Place], time: int) -> dict[Place, int]:
+    """The first offset whose record has this time or a later one, in milliseconds; -1 where there is none."""
+    return _offsets(client, places, time)
+
+
 def local_starts(client: Client, places: Iterable[Place]) -> dict[Place, int]:
     """The first offset that each partition's leader has on its disks; earlier ones are tiered (KIP-405)."""
     try:
@@ -40,11 +45,12 @@ def local_starts(client: Client, places: Iterable[Place]) -> dict[Place, int]:
 def _offsets(
     client: Client,
     places: Iterable[Place],
-    spec: OffsetSpec,
+    spec: OffsetSpec | int,
     isolation: Isolation = "read_committed",
     min_version: int = _ISOLATED_SINCE,
 ) -> dict[Place, int]:
     kind = ListOffsetsRequest.ListOffsetsTopic
+    timestamp = spec.value if isinstance(spec, OffsetSpec) else spec
 
     def leaders(asked: list[Place]) -> dict[Place, int | KafkaError]:
         client.learn(topic for topic, _ in asked)
@@ -53,7 +59,7 @@ def _offsets(
     def request(asked: list[Place]) -> ListOffsetsRequest:
         topics: dict[str, list[Any]] = {}
         for topic, partition in asked:
-            entry = kind.ListOffsetsPartition(partition_index=partition, timestamp=spec.value)
+            entry = kind.ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
             topics.setdefault(topic, []).append(entry)
         return ListOffsetsRequest(
             isolation_level=IsolationLevel[isolation.upper()].value,

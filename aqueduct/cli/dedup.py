@@ -1,0 +1,57 @@
+"""Make clean topics of what crossed a link: each record once, and a ledger of what is missing.
+
+Reads the raw topics of one link or several, writes records and ledger in the same transactions, and may be
+killed at any moment. The gap topic must be compacted and have as many partitions as each raw topic.
+
+Exit code: 0 done; 1 failed; 2 a topic is no use or the arguments can't be right; 3 something in a raw topic
+can't be read.
+"""
+
+import argparse
+import time
+
+from aqueduct import client_config, renames
+from aqueduct.cli import common, duration, selection
+from aqueduct.cli.extra import spark_packages
+from aqueduct.client_config import End
+from aqueduct.errors import ExitCode
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    common.add_cluster(parser)
+    add = parser.add_argument
+    add("--raw-topics", metavar="R1,R2", type=selection.names, required=True)
+    add("--gap-topic", metavar="TOPIC", required=True, help="where the ledger is")
+    add("--topics", metavar="A,B:C", help="which of those that arrive are written, to B as C; default: all")
+    add(
+        "--gap-grace",
+        metavar="DURATION",
+        type=duration.parse,
+        default=30,
+        help="how long what was announced may take to arrive; default 30s",
+    )
+    add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to do")
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument(
+        "--every", metavar="DURATION", type=duration.period, help="go on, and look for new topics so often"
+    )
+    group.add_argument(
+        "--until-caught-up", action="store_true", help="end when all that is there is done with"
+    )
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    with spark_packages():
+        from spark_apps import dedup
+    order = dedup.Order(
+        end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
+        raw_topics=args.raw_topics,
+        gap_topic=args.gap_topic,
+        topics=renames.parse(args.topics) if args.topics else None,
+        grace_seconds=args.gap_grace,
+        every_seconds=args.every,
+    )
+    began = time.monotonic()
+    done = dedup.run(order, args.master, lambda line: print(line, flush=True))
+    print(dedup.sentence(done, time.monotonic() - began))
+    return ExitCode.INCOMPLETE if done.malformed else ExitCode.DONE

@@ -1,0 +1,192 @@
+"""Follows many partitions as they grow, as the batches that hold their records, read-committed.
+
+One Fetch per broker is under way, for all the partitions that it leads: a broker answers when any has news.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kafka.errors import (
+    KafkaError,
+    NoError,
+    OffsetNotAvailableError,
+    OffsetOutOfRangeError,
+    for_code,
+)
+from kafka.future import Future
+from kafka.protocol.consumer import FetchRequest, IsolationLevel
+
+from aqueduct.batches.batch import Batch, Damaged, walk
+from aqueduct.batches.committed import committed
+from aqueduct.batches.cut import Window, cut
+from aqueduct.errors import Failed
+from aqueduct.io.kafka.client import Client, Patience, Place, passing
+from aqueduct.io.kafka.fetch import TOPIC_IDS_SINCE, WAIT_MILLISECONDS
+from aqueduct.io.kafka.offsets import log_starts
+
+MAX_BYTES = 16 << 20  # of one answer
+PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all the same
+
+
+@dataclass(frozen=True)
+class News:
+    """What came of one partition."""
+
+    place: Place
+    topic_id: UUID  # another one than before: the topic was made anew, and this is from its beginning
+    batches: tuple[Batch, ...]  # committed data from the position on
+    start: int  # the position that it was read from
+    next_offset: int  # all before it was told; without batches in between, there was nothing to read
+    log_start: int  # what is below is deleted; above `start`: before it could be read
+    stable: int  # the last stable offset: what is read-committed ends here
+
+
+class Follower:
+    """Of one thread, which calls `poll` again and again."""
+
+    def __init__(self, client: Client, positions: Mapping[Place, int]) -> None:
+        """`positions`: the next offset to read of each partition."""
+        self._client = client
+        self._positions = dict(positions)
+        self._ids: dict[str, UUID] = {}
+        self._coming: dict[int, _Fetch] = {}  # by broker
+        self._patience = Patience(client, "gives nothing of the topics that are followed")
+
+    @property
+    def positions(self) -> Mapping[Place, int]:
+        """The next offset to read of each partition."""
+        return self._positions
+
+    def follow(self, places: Mapping[Place, int]) -> None:
+        """These partitions too, from these offsets on; those that it follows already go on."""
+        self._positions = {**places, **self._positions}
+
+    def leave(self, topic: str) -> None:
+        """A topic that is no more wanted, or no more."""
+        self._positions = {place: start for place, start in self._positions.items() if place[0] != topic}
+        self._ids.pop(topic, None)
+
+    def poll(self, seconds: float) -> list[News]:
+        """What came, at most so much later. Failed if the cluster gave nothing for STALL_SECONDS."""
+        news: list[News] = []
+        try:
+            self._ask()
+            self._client.wait_any((fetch.response for fetch in self._coming.values()), seconds)
+            for broker in [broker for broker, fetch in self._coming.items() if fetch.response.is_done]:
+                self._read(self._coming.pop(broker), news)
+        except KafkaError as error:
+            self._patience.pause(error)
+            for topic in self._ids:
+                self._client.forget(topic)
+        return news
+
+    def _ask(self) -> None:
+        self._client.learn(topic for topic, _ in self._positions)
+        wanted: dict[int, dict[Place, int]] = {}
+        for place in self._positions:
+            try:
+                leader = self._client.leader(*place)
+                if leader not in self._coming:
+                    wanted.setdefault(leader, {})[place] = self._position(*place)
+            except KafkaError as error:
+                if not passing(error):
+                    raise
+        for leader, positions in wanted.items():
+            response = self._client.submit(self._request(positions), leader)
+            self._coming[leader] = _Fetch(positions, response)
+
+    def _position(self, topic: str, partition: int) -> int:
+        """A topic that was made anew is followed from its beginning."""
+        found = self._client.topic(topic).id
+        if found is None:
+            raise Failed(f"The {self._client.end} is older than topic ids (Kafka 2.8): update its brokers.")
+        if self._ids.setdefault(topic, found) != found:
+            self._ids[topic] = found
+            self._positions |= {place: 0 for place in self._positions if place[0] == topic}
+        return self._positions[topic, partition]
+
+    def _request(self, positions: Mapping[Place, int]) -> FetchRequest:
+        kind = FetchRequest.FetchTopic
+        topics: dict[str, list[Any]] = {}
+        for (topic, partition), position in positions.items():
+            entry = kind.FetchPartition(
+                partition=partition, fetch_offset=position, partition_max_bytes=PARTITION_BYTES
+            )
+            topics.setdefault(topic, []).append(entry)
+        return FetchRequest(
+            max_wait_ms=WAIT_MILLISECONDS,
+            min_bytes=1,
+            max_bytes=MAX_BYTES,
+            isolation_level=IsolationLevel.READ_COMMITTED.value,
+            topics=[
+                kind(topic=name, topic_id=self._ids[name], partitions=entries)
+                for name, entries in topics.items()
+            ],
+            forgotten_topics_data=[],
+            min_version=TOPIC_IDS_SINCE,
+        )
+
+    def _read(self, fetch: "_Fetch", news: list[News]) -> None:
+        """Raises what is wrong with one partition when all the others' news are there."""
+        answer = self._client.wait(fetch.response)
+        if answer.error_code:
+            raise for_code(answer.error_code)()
+        names = {topic_id: name for name, topic_id in self._ids.items()}
+        trouble = None
+        for topic in answer.responses:
+            for partition in topic.partitions:
+                place = names.get(topic.topic_id, ""), partition.partition_index
+                start = fetch.positions.get(place)
+                # A partition that was asked of two leaders comes twice.
+                if start is not None and self._positions.get(place) == start:
+                    try:
+                        news.append(self._news(place, topic.topic_id, start, partition))
+                    except KafkaError as error:
+                        trouble = error
+        if trouble:
+            raise trouble
+
+    def _news(self, place: Place, topic_id: UUID, start: int, answer: Any) -> News:
+        error = for_code(answer.error_code)
+        if error is OffsetOutOfRangeError:
+            return self._deleted(place, topic_id, start)
+        if error is not NoError:
+            raise error(_name(place))
+        self._patience.progress()
+        found = self._walk(place, answer.records or b"")
+        aborted = ((each.producer_id, each.first_offset) for each in answer.aborted_transactions or ())
+        batches = tuple(self._whole(committed(found, aborted), start))
+        stop = self._positions[place] = found[-1].last_offset + 1 if found else start
+        return News(place, topic_id, batches, start, stop, answer.log_start_offset, answer.last_stable_offset)
+
+    def _deleted(self, place: Place, topic_id: UUID, start: int) -> News:
+        """The position is out of range."""
+        log_start = log_starts(self._client, [place])[place]
+        if log_start <= start:  # a leader that has less than another had: it may get it yet
+            raise OffsetNotAvailableError(f"{_name(place)} ends before offset {start}")
+        self._positions[place] = log_start
+        return News(place, topic_id, (), start, log_start, log_start, log_start)
+
+    def _walk(self, place: Place, records: bytes) -> list[Batch]:
+        try:
+            return list(walk(records))
+        except Damaged as error:
+            raise Failed(f"{_name(place)} of the {self._client.end} can't be read. {error}") from None
+
+    def _whole(self, batches: Iterable[Batch], start: int) -> Iterator[Batch]:
+        for batch in batches:
+            kept = batch if batch.base_offset >= start else cut(batch, Window(start))
+            if kept and kept.count:
+                yield kept
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    positions: Mapping[Place, int]  # that it was asked for
+    response: Future
+
+
+def _name(place: Place) -> str:
+    return f"{place[0]}-{place[1]}"

@@ -1,0 +1,49 @@
+"""Sets of offsets as sorted lists of spans that neither touch nor overlap: their size is that of the gaps."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from operator import itemgetter
+
+Span = tuple[int, int]  # the first and the last offset
+Spans = list[Span]
+
+_FIRST, _LAST = itemgetter(0), itemgetter(1)
+
+
+def spans_of(pieces: Iterable[Span]) -> Spans:
+    """Of pieces in any order, which may overlap."""
+    spans: Spans = []
+    for first, last in sorted(pieces):
+        if spans and first <= spans[-1][1] + 1:
+            spans[-1] = spans[-1][0], max(last, spans[-1][1])
+        else:
+            spans.append((first, last))
+    return spans
+
+
+def add(spans: Spans, first: int, last: int) -> None:
+    """Puts first to last in; nothing if that is empty."""
+    if last < first:
+        return
+    start = bisect_left(spans, first - 1, key=_LAST)
+    stop = bisect_right(spans, last + 1, key=_FIRST)
+    if start < stop:
+        first, last = min(first, spans[start][0]), max(last, spans[stop - 1][1])
+    spans[start:stop] = [(first, last)]
+
+
+def take(spans: Spans, first: int, last: int) -> Spans:
+    """Takes first to last out, and returns what of it was in."""
+    start = bisect_left(spans, first, key=_LAST)
+    stop = bisect_right(spans, last, key=_FIRST)
+    if last < first or start >= stop:
+        return []
+    touched = spans[start:stop]
+    below, above = (touched[0][0], first - 1), (last + 1, touched[-1][1])
+    spans[start:stop] = [each for each in (below, above) if each[0] <= each[1]]
+    return [(max(first, low), min(last, high)) for low, high in touched]
+
+
+def size(spans: Iterable[Span]) -> int:
+    """How many offsets they have."""
+    return sum(last - first + 1 for first, last in spans)

@@ -1,0 +1,126 @@
+"""Makes clean topics of what crossed a link: each record once, and a ledger of what is missing.
+
+The tasks share out the raw topics' partitions, each of which holds all of some source partitions; see
+aqueduct.io.dedup for what one of them does.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from aqueduct.client_config import End
+from aqueduct.errors import Refused
+from aqueduct.io import kafka_admin
+from aqueduct.io.dedup import Clean, Done, Share, dedup
+from aqueduct.io.kafka import client as kafka
+from aqueduct.io.kafka import offsets
+from aqueduct.io.kafka.client import Topic
+from aqueduct.wording import count
+from spark_apps.runner import Workers
+
+CLIENT = "aqueduct-dedup"
+ROUND_SECONDS = 60.0  # after which topics and partitions are looked at anew, if no other time is asked for
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a run is asked for."""
+
+    end: End
+    raw_topics: tuple[str, ...]
+    gap_topic: str
+    topics: Mapping[str, str] | None = None  # source topic -> clean topic; None: every one, by its own name
+    grace_seconds: float = 30.0
+    every_seconds: float | None = None  # None: until caught up, once
+
+    @property
+    def group(self) -> str:
+        return f"{CLIENT}-{self.gap_topic}"
+
+
+def run(order: Order, master: str | None, tell: Callable[[str], None]) -> Done:
+    """All that was there at the start; or, if it is to go on, until it is interrupted."""
+    total = Done()
+    with Workers(CLIENT, master) as workers:
+        while True:
+            share, waiting = _plan(order)
+            tasks = workers.many(waiting) or 1
+            buckets = share.buckets
+            shares = [replace(share, buckets=some) for n in range(tasks) if (some := buckets[n::tasks])]
+            began = time.monotonic()
+            done = Done()
+            for each in workers.runner(waiting)(dedup, shares):
+                done.add(each)
+            total.add(done)
+            if order.every_seconds is None:
+                return total
+            tell(sentence(done, time.monotonic() - began))
+
+
+def sentence(done: Done, seconds: float) -> str:
+    said = f"{count(done.records, 'record')} in {count(done.frames, 'frame')} within {seconds:.1f} s"
+    said += f"; {count(done.repeated, 'offset')} had arrived before" if done.repeated else ""
+    said += f"; {count(done.malformed, 'raw record')} can't be read" if done.malformed else ""
+    left_out = ", ".join(f"{topic} ({count(n, 'frame')})" for topic, n in sorted(done.left_out.items()))
+    return said + (f"; left out as asked: {left_out}" if left_out else "") + "."
+
+
+def _plan(order: Order) -> tuple[Share, int]:
+    """All buckets in one share, and how many raw offsets are there. Refused where a topic is no use."""
+    with kafka.connect(order.end, CLIENT) as client:
+        named = [*order.raw_topics, order.gap_topic, *(order.topics or {}).values()]
+        found = client.topics(named if order.topics else None)
+        _check_there(order, found, named)
+        raw = [(name, number) for name in order.raw_topics for number in range(len(found[name].partitions))]
+        starts, ends = offsets.log_starts(client, raw), offsets.ends(client, raw)
+    own = {*order.raw_topics, order.gap_topic}
+    wanted = order.topics or {name: name for name in found if name not in own and not name.startswith("__")}
+    clean = _clean(order, wanted, found)
+    share = Share(
+        end=order.end,
+        group=order.group,
+        raw_topics=order.raw_topics,
+        gap_topic=order.gap_topic,
+        buckets=tuple(range(len(found[order.gap_topic].partitions))),
+        clean=clean,
+        every_topic=order.topics is None,
+        grace_seconds=order.grace_seconds,
+        seconds=order.every_seconds,
+    )
+    return share, sum(ends[place] - starts[place] for place in raw)
+
+
+def _check_there(order: Order, found: Mapping[str, Topic], named: Iterable[str]) -> None:
+    for name in named:
+        if name not in found:
+            raise Refused(f"The {order.end} has no topic {name}.")
+    buckets = len(found[order.gap_topic].partitions)
+    for name in order.raw_topics:
+        if (partitions := len(found[name].partitions)) != buckets:
+            raise Refused(
+                f"Raw topic {name} has {count(partitions, 'partition')} and gap topic {order.gap_topic} has "
+                f"{buckets}: they must have the same number, which must not change while frames wait."
+            )
+
+
+def _clean(order: Order, wanted: Mapping[str, str], found: Mapping[str, Topic]) -> dict[str, Clean]:
+    with kafka_admin.connect(order.end.bootstrap_servers, order.end.client_config) as admin:
+        [policy] = admin.effective([order.gap_topic], "cleanup.policy").values()
+        if policy != "compact":
+            raise Refused(
+                f"Gap topic {order.gap_topic} has cleanup.policy={policy}, so what is missing would be "
+                f"forgotten: kafka-configs --alter --topic {order.gap_topic} "
+                "--add-config cleanup.policy=compact"
+            )
+        clean = sorted(set(wanted.values()))
+        sizes = admin.effective(clean, "max.message.bytes")
+        times = admin.effective(clean, "message.timestamp.type")
+    for name in clean:
+        if times[name] != "CreateTime":
+            raise Refused(
+                f"Topic {name} would give every record a new time: set its message.timestamp.type to "
+                "CreateTime."
+            )
+    return {
+        source: Clean(name, len(found[name].partitions), int(sizes[name])) for source, name in wanted.items()
+    }
