@@ -78,7 +78,11 @@ def load(path: Path | str | None) -> ClientConfig:
     """What a file of client properties says; Refused where it, or a file that it names, is no use."""
     if path is None:
         return ClientConfig()
-    config = parse(_read(path), str(path))
+    return checked(parse(_read(path), str(path)), str(path))
+
+
+def checked(config: ClientConfig, path: str) -> ClientConfig:
+    """The same, if the files that `path` names in it are PEM; else Refused."""
     for what, pem in (("CA", config.ca), ("certificate", config.certificate), ("key", config.key)):
         if pem is not None and "-----BEGIN " not in _read(pem, f" ({what} of {path})"):
             raise Refused(f"{pem} ({what} of {path}) is not PEM: convert it with openssl or keytool.")

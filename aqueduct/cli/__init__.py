@@ -17,6 +17,8 @@ from aqueduct.errors import AqueductError, Refused
 
 VERBS = {
     "backup": "back up topics and groups to an object store",
+    "dedup": "make clean topics of what crossed a link, and a ledger of what is missing",
+    "diode": "send topics over a one-way link, and take them",
     "health": "say what is wrong with a cluster or a broker",
     "mirror": "tell how one MirrorMaker flow is doing",
     "reconcile": "compare two ends of a flow, record by record",

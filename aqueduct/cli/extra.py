@@ -1,15 +1,24 @@
 """Packages that only some hosts have."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from aqueduct.errors import Refused
 
 
-@contextmanager
-def spark_packages() -> Iterator[None]:
+def spark_packages() -> AbstractContextManager[None]:
     """For a verb's imports of what hosts without Spark lack: they run the others, and show all help."""
+    return _packages("spark")
+
+
+def diode_packages() -> AbstractContextManager[None]:
+    """The same, of what only the ends of a link have."""
+    return _packages("diode")
+
+
+@contextmanager
+def _packages(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise Refused(f"This host has no Python package {error.name}: install aqueduct[spark].") from None
+        raise Refused(f"This host has no Python package {error.name}: install aqueduct[{extra}].") from None

@@ -8,6 +8,7 @@ dots in a line are any number of lines, and within a line any text. One that nee
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -116,27 +117,45 @@ def test_examples_do_what_they_show(page: Path, tree: Path) -> None:
         assert as_shown(shown, printed), f"$ {command}{printed}"
 
 
-STORE = "/tmp/backups"  # noqa: S108 (of the examples; the test has another)
+# Of the examples; the test has others.
+STORE, LINK, PORT = "/tmp/backups", "/tmp/link", "9777"  # noqa: S108
 
 
 def test_examples_with_a_broker_do_what_they_show(brokers: list[Broker], tree: Path, tmp_path: Path) -> None:
-    here = {"localhost:9092": brokers[1].plaintext, STORE: str(tmp_path / "backups")}
+    here = {
+        "localhost:9092": brokers[1].plaintext,
+        STORE: str(tmp_path / "backups"),
+        LINK: str(tmp_path / "link"),
+        PORT: free_port(),
+    }
     fill(brokers[1].plaintext)
     found = list(examples((ROOT / "README.md").read_text(), "with a broker"))
     assert len(found) > 4
-    for command, shown in found:
-        for name, real in here.items():
-            command = command.replace(name, real)
-        printed = run(command, tree)
-        for name, real in here.items():
-            printed = printed.replace(real, name)
-        assert as_shown(shown, printed), f"$ {command}{printed}"
+    try:
+        for command, shown in found:
+            for name, real in here.items():
+                command = command.replace(name, real)
+            printed = run(command, tree)
+            for name, real in here.items():
+                printed = printed.replace(real, name)
+            assert as_shown(shown, printed), f"$ {command}{printed}"
+    finally:
+        subprocess.run(["pkill", "-f", f"{here[LINK]}/"])  # the link's ends, should an example have failed
+
+
+def free_port() -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
 
 
 def fill(servers: str) -> None:
-    """1,000 flights, and a group that has read some of them."""
+    """1,000 flights, a group that has read some of them, and a link's topics."""
     admin = AdminClient({"bootstrap.servers": servers})  # one that is collected drops its requests
-    admin.create_topics([NewTopic("flights", 2, 1)])["flights"].result()
+    gaps = NewTopic("gaps", 1, 1, config={"cleanup.policy": "compact"})
+    topics = [NewTopic("flights", 2, 1), NewTopic("flights-arrived", 2, 1), NewTopic("raw", 1, 1), gaps]
+    for created in admin.create_topics(topics).values():
+        created.result()
     producer = Producer({"bootstrap.servers": servers})
     for number, flight in enumerate(islice(flights("EWR"), 1_000)):
         producer.produce(

@@ -1,0 +1,166 @@
+"""A one-way link: keys for it, its two ends, the bundle of what is missing, and sending that again.
+
+Options of upstream, downstream, create and resend come from a file (YAML or .properties), the environment
+(AQUEDUCT_DIODE_TARGET_IP) and the command line; the later one wins.
+
+Exit code: 0 done; 3 some of what a bundle lists is not at the source any more; 1 failed; 2 the options can't
+be right.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from aqueduct.cli.extra import diode_packages
+from aqueduct.diode import options
+from aqueduct.diode.options import Common, Create, Downstream, Resend, Upstream
+from aqueduct.errors import ExitCode, Refused
+from aqueduct.wording import count
+
+ENDS: Mapping[str, tuple[type[Common], str]] = {
+    "upstream": (Upstream, "send topics over the link, for as long as it runs"),
+    "downstream": (Downstream, "take what comes over the link, for as long as it runs"),
+    "create": (Create, "write the bundle of what is missing"),
+    "resend": (Resend, "send again what a bundle lists"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    keygen = commands.add_parser("keygen", help="make a pair of keys")
+    keygen.add_argument("--kind", choices=["receiver", "sender"], required=True)
+    keygen.add_argument("--out", metavar="DIR", type=Path, required=True)
+    keygen.add_argument("--name", required=True, help="NAME.key, for its owner alone, and NAME.pub")
+    keygen.add_argument(
+        "--x25519", action="store_true", help="a receiver's without ML-KEM-768, for an MTU below 1500"
+    )
+    keygen.set_defaults(command=_keygen)
+    runs: dict[str, Callable[[Any, argparse.Namespace], ExitCode]] = {
+        "upstream": _upstream, "downstream": _downstream, "create": _create, "resend": _resend,
+    }  # fmt: skip
+    for name, (kind, summary) in ENDS.items():
+        command = commands.add_parser(name, help=summary, argument_default=argparse.SUPPRESS)
+        command.add_argument("file", nargs="?", type=Path, metavar="FILE", default=None, help="of options")
+        command.add_argument("--config", type=Path, metavar="FILE", default=None, help="the same")
+        for each in options.known(kind):
+            spellings = dict.fromkeys((f"--{each.kebab}", f"--{each.camel}"))
+            command.add_argument(
+                *spellings, dest=f"of_{each.field}", metavar="VALUE", help=each.option.help.replace("%", "%%")
+            )
+        for each_name in options.MEANINGLESS:
+            command.add_argument(f"--{each_name}", dest=f"of_{each_name}", help=argparse.SUPPRESS)
+        command.set_defaults(command=_from_options(kind, runs[name]))
+    for name in ("resend",):
+        commands.choices[name].add_argument("--dry-run", action="store_true", default=False)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    code: ExitCode = args.command(args)
+    return code
+
+
+def _from_options(
+    kind: type[Common], run: Callable[[Any, argparse.Namespace], ExitCode]
+) -> Callable[[argparse.Namespace], ExitCode]:
+    def command(args: argparse.Namespace) -> ExitCode:
+        given = {
+            name.removeprefix("of_"): value for name, value in vars(args).items() if name.startswith("of_")
+        }
+        with diode_packages():
+            settings = options.build(kind, args.config or args.file, os.environ, given, _warn)
+            _log(settings)
+            return run(settings, args)
+
+    return command
+
+
+def _warn(sentence: str) -> None:
+    print(f"aqueduct: warning: {sentence}", file=sys.stderr)
+
+
+def _log(settings: Common) -> None:
+    level = logging.WARNING if settings.log_level == "WARN" else settings.log_level
+    form = f"%(asctime)s %(levelname)s {settings.id}: %(message)s"
+    try:
+        logging.basicConfig(filename=settings.log_file_name, level=level, format=form, force=True)
+    except OSError as error:
+        raise Refused(f"logFileName {settings.log_file_name} can't be written: {error.strerror}.") from None
+    logging.getLogger("kafka").setLevel(logging.ERROR)
+
+
+def _keygen(args: argparse.Namespace) -> ExitCode:
+    with diode_packages():
+        from aqueduct.diode import keygen
+
+        private, public = keygen.make(args.kind, args.out, args.name, x25519=args.x25519)
+    print(f"{private} stays where it is needed; {public} goes to the other side.")
+    return ExitCode.DONE
+
+
+def _upstream(settings: Upstream, _: argparse.Namespace) -> ExitCode:
+    from aqueduct.diode import metrics, upstream
+
+    upstream.run(
+        settings,
+        _until_signal(),
+        lambda figures: metrics.serve(settings.metrics_port, metrics.upstream(figures)),
+    )
+    return ExitCode.DONE
+
+
+def _downstream(settings: Downstream, _: argparse.Namespace) -> ExitCode:
+    from aqueduct.diode import downstream, metrics
+
+    downstream.run(
+        settings,
+        _until_signal(),
+        lambda figures: metrics.serve(settings.metrics_port, metrics.downstream(figures)),
+    )
+    return ExitCode.DONE
+
+
+def _create(settings: Create, _: argparse.Namespace) -> ExitCode:
+    from aqueduct.diode import create
+
+    text, missing = create.bundle_text(settings)
+    if settings.resend_file_name is None:
+        print(text)
+    else:
+        try:
+            settings.resend_file_name.write_text(text + "\n")
+        except OSError as error:
+            raise Refused(f"{settings.resend_file_name} can't be written: {error.strerror}.") from None
+        print(f"{count(missing, 'offset')} to be sent again; {settings.resend_file_name} lists them.")
+    return ExitCode.DONE
+
+
+def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
+    from aqueduct.diode import resend
+
+    outcome = resend.run(settings, dry_run=args.dry_run, progress=_progress)
+    said = "would be sent" if args.dry_run else f"sent, with {count(outcome.records, 'record')} in them"
+    print(f"{count(outcome.offsets, 'offset')} {said}.")
+    for each in outcome.gone:
+        print(f"{each.topic}-{each.partition}: {each.start} to {each.stop - 1} can't be sent any more.")
+    return ExitCode.INCOMPLETE if outcome.gone else ExitCode.DONE
+
+
+def _progress(sent: int, total: int) -> None:
+    if sys.stderr.isatty():
+        width = 40 * sent // total if total else 40
+        print(f"\r[{'#' * width:40}] {sent} of {total} offsets", end="", file=sys.stderr, flush=True)
+        if sent >= total:
+            print(file=sys.stderr)
+
+
+def _until_signal() -> Event:
+    stopping = Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: stopping.set())
+    return stopping

@@ -1,0 +1,234 @@
+"""What of the source's topics crosses: frames of what is new, and announcements of what there is."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import UUID
+
+from aqueduct.batches.batch import Batch
+from aqueduct.io import kafka_admin
+from aqueduct.io.kafka import groups, offsets
+from aqueduct.io.kafka.client import Client, Place
+from aqueduct.io.kafka.follow import Follower, News
+from aqueduct.link.frame import Announcement, Frame
+
+FRAME_BYTES = 512 << 10  # of batches: what is lost with one datagram too many is about a block's
+REFRESH_SECONDS = 10.0  # between looks for new topics and partitions
+ANNOUNCE_CHANGED_SECONDS, ANNOUNCE_ALL_SECONDS = 1.0, 60.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """What a partition's log holds."""
+
+    topic_id: UUID
+    first: int
+    end: int
+
+
+class Feed:
+    """The wanted topics, from where the group stopped."""
+
+    def __init__(
+        self,
+        client: Client,
+        following: Client,
+        group: str,
+        wanted: Callable[[str], bool],
+        *,
+        session: int,
+        shift: int,
+        largest: int,
+        from_time: int | None,
+    ) -> None:
+        """`following` is for reading alone. `session`: when it began; it is kept with the position, see
+        `last_session`. `shift` is added to partition numbers. `from_time`: where nothing
+        was committed yet."""
+        self._client = client
+        self._group = group
+        self._wanted = wanted
+        self._session = session
+        self._shift = shift
+        self._largest = largest
+        self._from_time = from_time
+        self._follower = Follower(following, {})
+        self._compacted: dict[str, bool] = {}
+        self._began: dict[
+            Place, tuple[str, int]
+        ] = {}  # topic id, and the first offset that ever was to cross
+        self._standing: dict[Place, _Standing] = {}
+        self._changed: set[Place] = set()
+        self._refresh_at = self._announce_at = self._announce_all_at = 0.0
+        self.records = self.bytes = self.oversized = 0
+
+    # Reading
+
+    def poll(self, seconds: float) -> Iterator[tuple[Frame, int]]:
+        """What is new, as frames with their numbers of records."""
+        if time.monotonic() >= self._refresh_at:
+            self._refresh()
+            self._refresh_at = time.monotonic() + REFRESH_SECONDS
+        for news in self._follower.poll(seconds):
+            yield from self._frames(news)
+
+    def _frames(self, news: News) -> Iterator[tuple[Frame, int]]:
+        place = news.place
+        if self._began.get(place, ("",))[0] != str(news.topic_id):
+            self._began[place] = str(news.topic_id), news.log_start
+        compacted = self._compacted.get(place[0], False)
+        # What was deleted before it could be read never crosses; what compaction took has newer values.
+        first = news.start if compacted else max(news.start, news.log_start)
+        if news.batches:
+            first = min(first, news.batches[0].base_offset)
+        standing = _Standing(news.topic_id, max(self._began[place][1], news.log_start), news.stable)
+        if self._standing.get(place) != standing:
+            self._standing[place] = standing
+            self._changed.add(place)
+        yield from self._cut(news, first)
+
+    def _cut(self, news: News, first: int) -> Iterator[tuple[Frame, int]]:
+        """Frames of about FRAME_BYTES that leave out no offset from `first` on, but of what is too large."""
+        some: list[Batch] = []
+        size = 0
+        for batch in news.batches:
+            if len(batch.data) > self._largest:
+                if batch.base_offset > first:
+                    yield self._frame(news, first, batch.base_offset, some)
+                some, size, first = [], 0, batch.last_offset + 1
+                self._refuse(news.place, batch)
+                continue
+            if some and size + len(batch.data) > FRAME_BYTES:
+                yield self._frame(news, first, batch.base_offset, some)
+                some, size, first = [], 0, batch.base_offset
+            some.append(batch)
+            size += len(batch.data)
+        if news.next_offset > first:
+            yield self._frame(news, first, news.next_offset, some)
+
+    def _frame(self, news: News, first: int, stop: int, batches: list[Batch]) -> tuple[Frame, int]:
+        topic, partition = news.place
+        data = b"".join(batch.data for batch in batches)
+        records = sum(batch.count for batch in batches)
+        self.records += records
+        self.bytes += len(data)
+        return Frame(topic, news.topic_id, partition + self._shift, first, stop - 1, data), records
+
+    def _refuse(self, place: Place, batch: Batch) -> None:
+        self.oversized += 1
+        log.error(
+            "%s-%d: the batch at offset %d has %d bytes, over largestRecord (%d): it does not cross, and "
+            "stays in the ledger as a gap",
+            *place, batch.base_offset, len(batch.data), self._largest,
+        )  # fmt: skip
+
+    # Announcing
+
+    def announcements(self, now: float) -> list[Announcement]:
+        """What is due to be told of the logs."""
+        if now < self._announce_at:
+            return []
+        self._announce_at = now + ANNOUNCE_CHANGED_SECONDS
+        places = self._changed
+        if now >= self._announce_all_at:
+            self._announce_all_at = now + ANNOUNCE_ALL_SECONDS
+            places = set(self._standing)
+        self._changed = set()
+        return [self._announcement(place) for place in sorted(places)]
+
+    def _announcement(self, place: Place) -> Announcement:
+        (topic, partition), standing = place, self._standing[place]
+        return Announcement(
+            topic,
+            standing.topic_id,
+            partition + self._shift,
+            standing.first,
+            standing.end,
+            self._compacted.get(topic, False),
+        )
+
+    # Where it is
+
+    def lag(self) -> int:
+        """Offsets that are stable at the source and were not read."""
+        positions = self._follower.positions
+        return sum(
+            max(0, each.end - positions.get(place, each.end)) for place, each in self._standing.items()
+        )
+
+    def reached(self) -> groups.Offsets:
+        """The next offsets, with what must be known to go on from them."""
+        return {
+            place: (position, self._metadata(*self._began[place]))
+            for place, position in self._follower.positions.items()
+            if place in self._began
+        }
+
+    def _metadata(self, topic_id: str, first: int) -> str:
+        return json.dumps({"topic_id": topic_id, "from": first, "session": self._session})
+
+    def commit(self, reached: groups.Offsets) -> None:
+        groups.commit(self._client, self._group, reached)
+
+    def _refresh(self) -> None:
+        """New topics and partitions are followed, those that are gone are not."""
+        found = {name: topic for name, topic in self._client.topics().items() if self._wanted(name)}
+        for name in {topic for topic, _ in self._follower.positions} - found.keys():
+            log.warning("topic %s is gone", name)
+            self._follower.leave(name)
+            for place in [place for place in self._standing if place[0] == name]:
+                del self._standing[place]
+                self._changed.discard(place)
+        places = [(name, number) for name, topic in found.items() for number in range(len(topic.partitions))]
+        if new := [place for place in places if place not in self._follower.positions]:
+            with kafka_admin.connect(
+                self._client.end.bootstrap_servers, self._client.end.client_config
+            ) as admin:
+                policies = admin.effective(sorted({topic for topic, _ in new}), "cleanup.policy")
+            self._compacted |= {topic: policy == "compact" for topic, policy in policies.items()}
+            self._follower.follow(self._starts(new, {name: str(topic.id) for name, topic in found.items()}))
+            log.info("following %d new partitions of %d topics", len(new), len({topic for topic, _ in new}))
+
+    def _starts(self, places: list[Place], ids: Mapping[str, str]) -> dict[Place, int]:
+        """Where the group stopped in this very topic, else at the time asked for, else at the start."""
+        committed = groups.committed(self._client, [self._group])[self._group]
+        log_starts = offsets.log_starts(self._client, places)
+        starts: dict[Place, int] = {}
+        fresh = []
+        for place in places:
+            offset, metadata = committed.get(place, (0, ""))
+            known = _parsed(metadata)
+            if known and known[0] == ids[place[0]]:
+                starts[place], self._began[place] = offset, known
+            else:
+                fresh.append(place)
+        since, ends = {}, {}
+        if self._from_time is not None and not committed:
+            since = offsets.since(self._client, fresh, self._from_time)
+            ends = offsets.ends(self._client, [place for place, offset in since.items() if offset < 0])
+        for place in fresh:
+            start = since.get(place, log_starts[place])
+            starts[place] = start if start >= 0 else ends[place]
+            self._began[place] = ids[place[0]], starts[place]
+        return starts
+
+
+def last_session(client: Client, group: str) -> int:
+    """When the newest session of the group began, as far as it committed; 0: there was none."""
+    found = 0
+    for _, metadata in groups.committed(client, [group])[group].values():
+        with suppress(ValueError, KeyError, TypeError):
+            found = max(found, int(json.loads(metadata)["session"]))
+    return found
+
+
+def _parsed(metadata: str) -> tuple[str, int] | None:
+    try:
+        content = json.loads(metadata)
+        return str(content["topic_id"]), int(content["from"])
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,114 @@
+"""One link's sending side: a session and its socket, with a limit of bits per second."""
+
+import time
+from collections.abc import Iterable
+
+from aqueduct.diode import files
+from aqueduct.diode.options import Sending, Target
+from aqueduct.errors import Refused
+from aqueduct.io import udp
+from aqueduct.link.datagram import LARGEST_SEND, Send, payload_of
+from aqueduct.link.key_frame import Kind
+from aqueduct.link.keys import ReceiverPublicKey, SenderKey
+from aqueduct.link.sender import Session, Settings
+
+LARGEST_PAYLOAD = payload_of(9000, 4)  # unless told otherwise: loopback would allow 64 KB
+END_TIMES, END_PAUSE_SECONDS = 5, 0.05
+
+
+class Outlet:
+    """Times called `now` are time.monotonic()'s."""
+
+    def __init__(self, settings: Sending, target: Target, kind: Kind, after: int = 0) -> None:
+        """Refused where a key, an address or a size is no use; nothing is sent yet.
+
+        `after`: when the session before this one began, by the wall clock then. One that does not begin later
+        would be taken for a replay, and clocks are set back at times.
+        """
+        self.target = target
+        self.start = max(_wall(), after + 1)
+        address = udp.resolve(target.host, target.port)
+        receiver = files.load(ReceiverPublicKey, settings.public_key_file)
+        sender = files.load(SenderKey, settings.signing_key_file)
+        self._session = Session(
+            Settings(
+                link=target.link,
+                payload=_payload(settings, address),
+                kind=kind,
+                parity=settings.parity,
+                interleave=settings.interleave,
+                linger=settings.linger / 1000,
+                rotate=settings.generate_new_symmetric_key_every,
+            ),
+            sender,
+            receiver,
+            now=time.monotonic(),
+            start=self.start,
+        )
+        self._bits_per_second = settings.bits_per_second
+        self._free_at = 0.0
+        self._socket = udp.Sender(address, settings.nic)
+
+    @property
+    def session(self) -> Session:
+        return self._session
+
+    @property
+    def refused(self) -> int:
+        """Datagrams that the kernel would not take."""
+        return self._socket.refused
+
+    @property
+    def next_due(self) -> float:
+        return self._session.next_due
+
+    def open(self) -> None:
+        """Until the receiver has the key, as far as can be known."""
+        while (now := time.monotonic()) < self._session.opens:
+            self.tick(now)
+            time.sleep(max(0.0, min(self._session.next_due, self._session.opens) - time.monotonic()))
+
+    def add(self, values: Iterable[bytes]) -> None:
+        for value in values:
+            self._send(self._session.add(value, time.monotonic()))
+
+    def tick(self, now: float) -> None:
+        if now >= self._session.next_due:
+            self._send(self._session.due(now, _wall()))
+
+    def end(self) -> None:
+        """What waits, and, some times, that nothing follows."""
+        for _ in range(END_TIMES):
+            self._send(self._session.end(_wall()))
+            time.sleep(END_PAUSE_SECONDS)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _send(self, sends: list[Send]) -> None:
+        for send in sends:
+            if self._bits_per_second:
+                self._pace(sum(map(len, send)) * 8)
+            self._socket.send(send, self._session.size)
+
+    def _pace(self, bits: int) -> None:
+        """What was not used is not saved up, but for what the clock's own coarseness takes."""
+        now = time.monotonic()
+        self._free_at = max(self._free_at, now - 0.005)
+        if self._free_at > now:
+            time.sleep(self._free_at - now)
+        self._free_at += bits / self._bits_per_second if self._bits_per_second else 0.0
+
+
+def _payload(settings: Sending, address: udp.Address) -> int:
+    most = payload_of(settings.mtu or udp.mtu(address, settings.nic), address.ip_version)
+    if settings.payload_size > most:
+        raise Refused(
+            f"payloadSize {settings.payload_size} does not fit the MTU: datagrams to {address} hold "
+            f"{most} bytes."
+        )
+    return settings.payload_size or min(most, LARGEST_PAYLOAD, LARGEST_SEND)
+
+
+def _wall() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,122 @@
+"""One option from three places, and everything that is refused."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from aqueduct.diode import options
+from aqueduct.diode.options import Create, Downstream, Resend, Target, Upstream
+from aqueduct.errors import Refused
+
+UPSTREAM = {
+    "bootstrapServers": "b:9092",
+    "targetIP": "diode",
+    "topic": "flights",
+    "publicKeyFile": "r.pub",
+    "signingKeyFile": "s.key",
+}
+DOWNSTREAM = {
+    "bootstrapServers": "b:9092",
+    "rawTopic": "raw",
+    "privateKeyFiles": "a.key,b.key",
+    "senderPublicKeyFile": "s.pub",
+    "stateDir": "/var/lib/x",
+}
+
+
+def upstream(**more: str) -> Upstream:
+    return options.build(Upstream, None, {}, UPSTREAM | more, pytest.fail)
+
+
+def test_defaults_are_those_of_the_documentation() -> None:
+    found = upstream()
+    assert (found.target_port, found.eps, found.compress_when_length_exceeds) == (9777, None, 1000)
+    assert found.all_targets() == (Target("diode", 9777, 0),)
+    assert found.group == "aqueduct-diode-aqueduct-diode"
+
+
+@pytest.mark.parametrize("name", ["up.yml", "up.properties"])
+def test_command_line_beats_environment_beats_file(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    joint = ": " if file.suffix == ".yml" else "="
+    content = UPSTREAM | {"eps": "10", "linger": "30", "parity": "20", "from": "2026-01-31T18:00:00Z"}
+    file.write_text("".join(f"{key}{joint}{value}\n" for key, value in content.items()))
+    environment = {"AQUEDUCT_DIODE_LINGER": "40", "AQUEDUCT_DIODE_PARITY": "21", "OTHER": "x"}
+    found = options.build(Upstream, file, environment, {"parity": "22"}, pytest.fail)
+    assert (found.eps, found.linger, found.parity) == (10, 40, 22)
+    assert found.from_ == 1769882400000
+
+
+def test_both_spellings() -> None:
+    assert upstream(**{"bits-per-second": "1e6"}).bits_per_second == 1e6
+    assert upstream(bitsPerSecond="-1").bits_per_second is None
+    assert upstream(groupID="g").group == upstream(**{"group-id": "g"}).group == "g"
+
+
+def test_lists_and_truth_in_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "down.yaml"
+    file.write_text("privateKeyFiles: [a.key, b.key]\nreceiveBuffer: 1048576\nencryption: true\n")
+    rest = {name: value for name, value in DOWNSTREAM.items() if name != "privateKeyFiles"}
+    found = options.build(Downstream, file, {}, rest, pytest.fail)
+    assert found.private_key_files == (Path("a.key"), Path("b.key"))
+    assert found.receive_buffer == 1048576
+
+
+def test_several_links() -> None:
+    rest = {name: value for name, value in UPSTREAM.items() if name != "targetIP"}
+    found = options.build(Upstream, None, {}, rest | {"targets": "a:1=7, [::1]:2=8"}, pytest.fail)
+    assert found.all_targets() == (Target("a", 1, 7), Target("::1", 2, 8))
+
+
+def test_what_means_nothing_here_is_said_and_taken() -> None:
+    said: list[str] = []
+    options.build(Upstream, None, {}, UPSTREAM | {"sendingThreads": "3"}, said.append)
+    assert len(said) == 1
+    assert "set repeatAfter" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"encryption": "false"}, "encryption=false is not possible"),
+        ({"targetIp": "x"}, r"command line: there is no option targetIp; did you mean targetIP\?"),
+        ({"parity": "101"}, "command line: parity must be a whole number from 0 to 100, not '101'"),
+        ({"parity": "nan"}, "whole number"),
+        ({"eps": "nan"}, "number from"),
+        ({"eps": "0"}, "-1 for no limit"),
+        ({"topics": "a"}, "topic or topics"),
+        ({"targets": "a:1=1"}, "targetIP or targets"),
+        ({"targets": "a:99999=1"}, "from 1 to 65535"),
+        ({"from": "yesterday"}, "from is no time: write 2026"),
+        ({"keyFile": "k"}, "keyFile is of no use without certFile"),
+        ({"inputFilterDefaultAction": "drop"}, "must be allow or deny, not 'drop'"),
+    ],
+)
+def test_unfit_values(more: Mapping[str, str], sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        upstream(**more).end("source")
+
+
+def test_a_regex_that_does_not_compile() -> None:
+    rest = {name: value for name, value in UPSTREAM.items() if name != "topic"}
+    with pytest.raises(Refused, match="topics is no regular expression: missing"):
+        options.build(Upstream, None, {}, rest | {"topics": "(a"}, pytest.fail)
+
+
+def test_what_must_be_set() -> None:
+    with pytest.raises(Refused, match="bootstrapServers must be set: Kafka brokers"):
+        options.build(Create, None, {}, {}, pytest.fail)
+    with pytest.raises(Refused, match="resendFileName, or topic with partition"):
+        options.build(Resend, None, {}, UPSTREAM, pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [("- a", "must be a mapping"), ("a: [", "is no YAML"), ("\xff", "can't be read|is no YAML|no option")],
+)
+def test_files_that_are_no_use(tmp_path: Path, content: str, sentence: str) -> None:
+    file = tmp_path / "c.yml"
+    file.write_text(content, encoding="latin-1")
+    with pytest.raises(Refused, match=sentence):
+        options.build(Create, file, {}, {}, pytest.fail)
