@@ -42,7 +42,7 @@ def broker(directory: Path) -> Iterator[tuple[str, int]]:
     """A broker of one node without TLS; its bootstrap servers and its process."""
     directory.mkdir()
     java = ["java", "-Xmx1g", "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
-    port, controller = _free_ports(2)
+    port, controller = free_ports(2)
     properties = directory / "server.properties"
     properties.write_text(PROPERTIES.format(port=port, controller=controller, directory=directory))
     log = directory / "broker.log"
@@ -68,7 +68,7 @@ def object_store(directory: Path) -> Iterator[tuple[dict[str, str], int]]:
     """versitygw with the bucket `bench`, without TLS; the environment of who uses it, and its process."""
     (directory / "data/bench").mkdir(parents=True)
     (directory / "iam").mkdir()
-    (port,) = _free_ports(1)
+    (port,) = free_ports(1)
     command = [os.environ["AQUEDUCT_VERSITYGW"], "--port", f"127.0.0.1:{port}", "--quiet"]
     command += ["--iam-dir", str(directory / "iam"), "posix", str(directory / "data")]
     keys = {"ROOT_ACCESS_KEY": KEYS["AWS_ACCESS_KEY_ID"], "ROOT_SECRET_KEY": KEYS["AWS_SECRET_ACCESS_KEY"]}
@@ -101,7 +101,7 @@ def _running(
         yield process.pid
 
 
-def _free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for each in sockets:

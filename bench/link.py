@@ -1,0 +1,286 @@
+"""python -m bench.link [--scale FACTOR] [--loss PERCENT]...
+
+How fast, and how late: events from a topic to the raw topic, and to the clean topic, on one machine.
+"""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from aqueduct.batches.batch import walk
+from aqueduct.batches.bodies import key_and_value
+from aqueduct.batches.records import records
+from aqueduct.link.frame import Frame, unpack
+from bench import servers
+from bench.data import DATA, PARTITIONS, Data, _events, fill
+from bench.measured import cpu_seconds, measured
+from bench.rounds import machine, say
+
+SETTLE_SECONDS = 2.0  # without news: all that will come has come
+LATENCY_SECONDS = 10
+TOPICS = (
+    replace(DATA["log-lines"], records=2_000_000),
+    Data("10-kb-records", 40_000, 10_000, 64 << 10, _events),
+)
+
+
+@dataclass(frozen=True)
+class Link:
+    """Keys, addresses and topics of one run."""
+
+    servers: str
+    folder: Path
+    ports: Mapping[str, int]
+
+    @contextmanager
+    def running(self, topic: str, loss: float, **upstream: object) -> Iterator[tuple[int, int]]:
+        """The ends' processes: upstream and downstream."""
+        sending = {"topic": topic, "publicKeyFile": "down.pub", "signingKeyFile": "up.key", **upstream}
+        receiving = {
+            "rawTopic": "raw", "privateKeyFiles": "down.key", "senderPublicKeyFile": "up.pub",
+            "stateDir": f"state-{uuid4()}",
+        }  # fmt: skip
+        (self.folder / str(receiving["stateDir"])).mkdir()
+        with ExitStack() as stack:
+            self._file("down.properties", {**receiving, "metricsPort": self.ports["down"]})
+            down = stack.enter_context(self._process("bench.lossy", str(loss), "down.properties"))
+            self._wait("down", "downstream_values_total", lambda value: value == 0)
+            self._file(
+                "up.properties", {**sending, "groupID": f"bench-{uuid4()}", "metricsPort": self.ports["up"]}
+            )
+            up = stack.enter_context(self._process("aqueduct.cli", "diode", "upstream", "up.properties"))
+            self._wait("up", "upstream_key", bool)
+            yield up, down
+
+    def figure(self, end: str, name: str) -> float:
+        """Of an end's metrics."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[end]}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        found = [line.rpartition(" ")[2] for line in lines if line.startswith(f"aqueduct_diode_{name}")]
+        return sum(map(float, found))
+
+    def _wait(self, end: str, name: str, done: Callable[[float], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                if done(self.figure(end, name)):
+                    return
+            except OSError:
+                pass
+            if time.monotonic() > deadline:
+                raise SystemExit(
+                    f"the {end}stream end did not start: {(self.folder / 'log').read_text()[-2000:]}"
+                )
+            time.sleep(0.05)
+
+    def _file(self, name: str, options: Mapping[str, object]) -> None:
+        common = {
+            "bootstrapServers": self.servers, "targetIP": "127.0.0.1", "targetPort": self.ports["udp"],
+            "mtu": 1500,
+        }  # fmt: skip
+        text = "".join(f"{key}={value}\n" for key, value in {**common, **options}.items())
+        (self.folder / name).write_text(text)
+
+    @contextmanager
+    def _process(self, *arguments: str) -> Iterator[int]:
+        with (self.folder / "log").open("a") as log:
+            command = [sys.executable, "-m", *arguments]
+            root = Path(__file__).resolve().parents[1]
+            process = subprocess.Popen(  # noqa: S603
+                command, cwd=self.folder, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(root)}
+            )
+        try:
+            yield process.pid
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+@contextmanager
+def link() -> Iterator[Link]:
+    with (
+        tempfile.TemporaryDirectory(prefix="aqueduct-bench-") as name,
+        servers.broker(Path(name) / "kafka") as broker,
+    ):
+        folder = Path(name)
+        for kind, pair in (("receiver", "down"), ("sender", "up")):
+            command = [sys.executable, "-m", "aqueduct.cli", "diode", "keygen", "--kind", kind]
+            subprocess.run([*command, "--out", name, "--name", pair], check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+            free.bind(("127.0.0.1", 0))
+            udp = free.getsockname()[1]
+        ports = dict(zip(("up", "down"), servers.free_ports(2), strict=True), udp=udp)
+        yield Link(broker[0], folder, ports)
+
+
+def fresh(link: Link, clean: str) -> None:
+    """New raw, gap and clean topics."""
+    admin = AdminClient({"bootstrap.servers": link.servers, "log_level": 0})
+    names = ["raw", "gaps", clean]
+    known = admin.list_topics(timeout=30).topics
+    if gone := [name for name in names if name in known]:
+        for done in admin.delete_topics(gone).values():
+            done.result()
+        time.sleep(1)  # a broker refuses the names while the logs go
+    compacted = NewTopic("gaps", PARTITIONS, 1, config={"cleanup.policy": "compact"})
+    topics = [NewTopic("raw", PARTITIONS, 1), compacted, NewTopic(clean, PARTITIONS, 1)]
+    for done in admin.create_topics(topics).values():
+        done.result()
+
+
+def to_raw(link: Link, data: Data, loss: float) -> list[str]:
+    """A row: to the raw topic, then to the clean topic."""
+    clean = f"{data.name}-clean"
+    fresh(link, clean)
+    with link.running(data.name, loss) as (up, down):
+        while link.figure("up", "upstream_records_total") == 0:
+            time.sleep(0.01)
+        began = last = time.monotonic()
+        used = cpu_seconds(up), cpu_seconds(down)
+        seen = -1.0
+        while link.figure("up", "upstream_lag") or time.monotonic() < last + SETTLE_SECONDS:
+            written = link.figure("down", "downstream_written_total")
+            if written != seen:
+                seen, last = written, time.monotonic()
+            time.sleep(0.05)
+        seconds = last - began
+        cpu = cpu_seconds(up) - used[0], cpu_seconds(down) - used[1]
+        sent, repaired = (
+            link.figure("up", "upstream_datagrams_total"),
+            link.figure("down", "downstream_shards_repaired_total"),
+        )
+    dedup = dedup_all(link, data.name, clean)
+    millions = data.records / 1e6
+    return [
+        data.name, f"{loss:g} %", f"{data.records / seconds:,.0f}", f"{data.bytes / seconds / 1e6:.0f}",
+        f"{cpu[0] / millions:.1f}", f"{cpu[1] / millions:.1f}", f"{sent:,.0f}", f"{repaired:,.0f}",
+        f"{missing(link):,}", f"{data.records / dedup[0]:,.0f}", f"{dedup[1] / millions:.1f}",
+    ]  # fmt: skip
+
+
+def dedup_all(link: Link, source: str, clean: str) -> tuple[float, float]:
+    """Seconds and CPU seconds, with start-up."""
+    usage = measured(
+        [
+            *(sys.executable, "-m", "aqueduct.cli", "dedup", "--bootstrap-servers", link.servers),
+            *("--raw-topics", "raw", "--gap-topic", "gaps", "--topics", f"{source}:{clean}"),
+            *("--gap-grace", "0s", "--until-caught-up"),
+        ]
+    )
+    return usage.seconds, usage.cpu_seconds
+
+
+def missing(link: Link) -> int:
+    """Offsets, by the ledger."""
+    command = [sys.executable, "-m", "aqueduct.cli", "diode", "create", "--bootstrap-servers", link.servers]
+    found = subprocess.run([*command, "--topic", "gaps"], check=True, capture_output=True)  # noqa: S603
+    results = json.loads(found.stdout)["results"]
+    return sum(last - first + 1 for each in results for first, last in each["gaps"])
+
+
+def latency(link: Link, per_second: int) -> list[str]:
+    """A row: from produce() to a consumer of the raw topic."""
+    name = f"late-{per_second}"
+    fresh(link, name)
+    consumer = Consumer({"bootstrap.servers": link.servers, "group.id": "bench", "fetch.wait.max.ms": 10})
+    producer = Producer({"bootstrap.servers": link.servers, "linger.ms": 0, "log_level": 0})
+    late: list[float] = []
+    with link.running(name, 0):
+        consumer.assign([TopicPartition("raw", number, 0) for number in range(PARTITIONS)])
+        time.sleep(2)
+        began, number = time.monotonic(), 0
+        while (now := time.monotonic()) < began + LATENCY_SECONDS + 1:
+            due = min(int((now - began) * per_second), per_second * LATENCY_SECONDS)
+            for each in range(number, due):
+                value = struct.pack(">q", time.time_ns()).ljust(200)
+                producer.produce(name, value, partition=each % PARTITIONS)
+            number = max(number, due)
+            producer.poll(0)
+            message = consumer.poll(0.001)
+            if message is not None and not message.error():
+                late += lateness(message.value() or b"")
+    producer.flush()
+    consumer.close()
+    p50, p99 = np.percentile(late, [50, 99])
+    return [f"{per_second:,}", f"{len(late):,}", f"{p50:.1f}", f"{p99:.1f}"]
+
+
+def lateness(value: bytes) -> Iterator[float]:
+    """Milliseconds, of every record in a frame."""
+    now = time.time_ns()
+    found = unpack(value)
+    if isinstance(found, Frame):
+        for batch in walk(found.batches):
+            for record in records(batch):
+                (then,) = struct.unpack_from(">q", key_and_value(record.body)[1] or b"")
+                yield (now - then) / 1e6
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench/link")
+    parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--loss", type=float, action="append")
+    args = parser.parse_args()
+    rows, delays = [], []
+    with link() as where:
+        for data in (replace(each, records=int(each.records * args.scale)) for each in TOPICS):
+            say(f"Writing {data.name}")
+            fill(where.servers, data)
+            usage = measured([sys.executable, "-m", "bench.consumer", where.servers, data.name])
+            rows.append(
+                [
+                    data.name,
+                    "consumer",
+                    f"{data.records / usage.seconds:,.0f}",
+                    f"{data.bytes / usage.seconds / 1e6:.0f}",
+                    *["-"] * 7,
+                ]
+            )
+            for loss in args.loss or [0, 1, 5]:
+                say(f"Sending {data.name}, {loss:g} % lost")
+                rows.append(to_raw(where, data, loss))
+        for rate in (100, 10_000):
+            say(f"Waiting for {rate} events a second")
+            delays.append(latency(where, rate))
+    print(machine())
+    head = [
+        "data",
+        "lost",
+        "events/s to raw",
+        "MB/s",
+        "upstream CPU s/M",
+        "downstream CPU s/M",
+        "datagrams",
+        "repaired",
+        "missing",
+        "dedup events/s",
+        "dedup CPU s/M",
+    ]
+    print(f"\n{table(head, rows)}\n\n{table(['events/s', 'seen', 'p50 ms', 'p99 ms'], delays)}")
+
+
+if __name__ == "__main__":
+    main()
