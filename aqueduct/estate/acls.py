@@ -1,4 +1,4 @@
-"""What flows and backups need, as entries of `kafka_acls`. Everything else is denied.
+"""What flows, links and backups need, as entries of `kafka_acls`. Everything else is denied.
 
 Derived from Kafka 4.3.1: names from connect-mirror and connect-runtime, transactions from KIP-618,
 synchronised groups from KIP-545, and what brokers ask for each request: CreateTopics create, CreatePartitions
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aqueduct.backup.selection import POSITION_GROUP
+from aqueduct.estate.links import Link, ledgers
 from aqueduct.estate.model import Flow, principal
 from aqueduct.estate.patterns import LEGAL_NAME
 
@@ -35,6 +36,7 @@ class Resource(NamedTuple):
 
 
 EVERY = Resource("*", "literal")
+DEDUP_PREFIX = "aqueduct-dedup-"  # of its groups and transactional ids
 
 
 def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[Acl, ...]:
@@ -42,13 +44,41 @@ def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[Acl, ...]:
 
     Entries are sorted, and each principal and resource has one.
     """
-    needed: dict[tuple[str, str, str, str], set[str]] = {}
+    found: list[Acl] = []
     for flow in flows:
-        at_source = source_acls(flow) if flow.source == site else []
-        at_target = target_acls(flow) if flow.target == site else []
-        for acl in (*at_source, *at_target):
-            key = (acl.principal, acl.resource, acl.name, acl.pattern)
-            needed.setdefault(key, set()).update(acl.operations)
+        found += source_acls(flow) if flow.source == site else []
+        found += target_acls(flow) if flow.target == site else []
+    return _merged(found)
+
+
+def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) -> tuple[Acl, ...]:
+    """What links need at one site: their ends, and the dedup of what arrives."""
+    found: list[Acl] = []
+    for link in leaving:
+        sender = principal("diode_upstream", site)
+        found += _allow(sender, "topic", resources(link.topics), "describe describe_configs read")
+        found += _allow(sender, "group", [Resource(link.group, "literal")], "describe read")
+    dedup = principal("dedup", site)
+    transactions = Resource(DEDUP_PREFIX, "prefixed")
+    for link in arriving:
+        raw = [Resource(link.raw_topic, "literal")]
+        found += _allow(principal("diode_downstream", site), "topic", raw, "describe write")
+        found += _allow(dedup, "topic", raw, "describe read")
+        clean = resources(link.clean_topics.values() or link.topics)
+        found += _allow(dedup, "topic", clean, "describe describe_configs write")
+    for ledger in ledgers(arriving):
+        gaps = [Resource(ledger.gap_topic, "literal")]
+        found += _allow(dedup, "topic", gaps, "describe describe_configs read write")
+        found += _allow(dedup, "group", [transactions], "describe read")
+        found += _allow(dedup, "transactional_id", [transactions], "describe write")
+    return _merged(found)
+
+
+def _merged(acls: Iterable[Acl]) -> tuple[Acl, ...]:
+    needed: dict[tuple[str, str, str, str], set[str]] = {}
+    for acl in acls:
+        key = (acl.principal, acl.resource, acl.name, acl.pattern)
+        needed.setdefault(key, set()).update(acl.operations)
     return tuple(Acl(*key, tuple(sorted(operations))) for key, operations in sorted(needed.items()))
 
 

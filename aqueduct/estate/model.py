@@ -126,7 +126,7 @@ def principal(service: str, site: str) -> str:
     """The CN of a service's certificate, and so its principal: a service (of a site), never a host."""
     if service in ("kafka", "object_store"):
         return service.replace("_", "-")
-    return f"{service.removesuffix('_maker')}-{site}"
+    return f"{service.removesuffix('_maker').replace('_', '-')}-{site}"
 
 
 def members(groups: Groups, site: str, service: str) -> list[str]:

@@ -10,7 +10,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from aqueduct.errors import AqueductError
-from aqueduct.estate import acls, model
+from aqueduct.estate import acls, links, model
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 
@@ -18,9 +18,13 @@ Json = dict[str, Any]
 
 
 @cache
-def _defaults() -> Json:
-    """What roles/kafka decides where the inventory is silent. Only plain values are used, never templates."""
-    return dict(yaml.safe_load((ROLES / "kafka/defaults/main.yml").read_text()))
+def _defaults(role: str = "kafka") -> Json:
+    """What a role decides where the inventory is silent. Only plain values are used, never templates."""
+    return dict(yaml.safe_load((ROLES / role / "defaults/main.yml").read_text()))
+
+
+def _number(variables: Json, role: str, name: str) -> int:
+    return int(variables.get(name, _defaults(role)[name]))
 
 
 def site_name(group_names: list[str]) -> str:
@@ -71,6 +75,47 @@ def mirror_options(groups: model.Groups, hostvars: model.HostVars, site: str) ->
     return [f"--mirror={flow}={bootstrap_servers(groups, hostvars, target)}" for flow, target in flows]
 
 
+def links_to(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | links_to(hostvars, site)`: the links that arrive at a site, as `aqueduct.estate.links.Link`
+    with its properties."""
+    return [_link(link) for link in links.read_links(groups, hostvars, site)]
+
+
+def links_from(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | links_from(hostvars, site)`: the same of those that leave it."""
+    return [_link(link) for link in links.read_links_from(groups, hostvars, site)]
+
+
+def ledgers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | ledgers(hostvars, site)`: what its dedup works on, as `aqueduct.estate.links.Ledger`."""
+    return [asdict(ledger) for ledger in links.ledgers(links.read_links(groups, hostvars, site))]
+
+
+def link_topics(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | link_topics(hostvars, site)`: its raw and gap topics, as entries of `kafka_topics`."""
+    arriving = links.read_links(groups, hostvars, site)
+    if not arriving:
+        return []
+    [host, *_] = model.members(groups, site, "diode_downstream")
+    return links.topics(
+        arriving,
+        partitions=_number(hostvars[host], "diode_downstream", "diode_downstream_partitions"),
+        retention_hours=_number(hostvars[host], "diode_downstream", "diode_downstream_retention_hours"),
+    )
+
+
+def link_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | link_acls(hostvars, site)`: what links need at a site, as entries of `kafka_acls`."""
+    arriving = links.read_links(groups, hostvars, site)
+    leaving = links.read_links_from(groups, hostvars, site)
+    return [_acl(acl) for acl in acls.link_acls(site, arriving, leaving)]
+
+
+def _link(link: links.Link) -> Json:
+    names = ("name", "sent_as", "raw_topic", "gap_topic", "group", "topics_pattern")
+    return {**asdict(link), **{name: getattr(link, name) for name in names}}
+
+
 def _site(groups: model.Groups, hostvars: model.HostVars, site: str) -> model.Site:
     return model.read_site(groups, hostvars, _defaults(), site)
 
@@ -102,5 +147,5 @@ def _in_ansible(function: Callable[..., Any]) -> Callable[..., Any]:
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         every = (site_name, brokers, controllers, bootstrap_servers, flows, flow_acls, backup_acls, readers)
-        every += (mirror_options,)
+        every += (mirror_options, links_to, links_from, ledgers, link_topics, link_acls)
         return {function.__name__: _in_ansible(function) for function in every}

@@ -42,11 +42,17 @@ def undescribed(options: Json) -> Iterator[str]:
 
 
 def code_of(role: str) -> str:
-    """Its tasks, templates and internal variables, its defaults' values, and the playbooks."""
+    """Its tasks, templates and internal variables, its defaults' values, the playbooks, and the filters with
+    what they read of the estate."""
     parts = ("tasks", "templates", "vars", "files", "handlers")
     files = [path for part in parts for path in (ROOT / "roles" / role / part).rglob("*") if path.is_file()]
     defaults = read(ROOT / "roles" / role / "defaults/main.yml")
-    texts = [path.read_text() for path in (*files, *(ROOT / "playbooks").glob("*.yml"))]
+    files += [
+        *ROOT.glob("playbooks/*.yml"),
+        *ROOT.glob("plugins/filter/*.py"),
+        *ROOT.glob("aqueduct/estate/*.py"),
+    ]
+    texts = [path.read_text() for path in files]
     return "\n".join([*texts, *map(str, defaults.values())])
 
 

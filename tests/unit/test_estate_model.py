@@ -79,3 +79,4 @@ def test_a_principal_is_a_service_of_a_site() -> None:
     assert principal("kafka", "pro1") == "kafka"
     assert principal("mirror_maker", "lake") == "mirror-lake"
     assert principal("reconcile", "lake") == "reconcile-lake"
+    assert principal("diode_upstream", "pro1") == "diode-upstream-pro1"

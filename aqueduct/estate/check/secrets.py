@@ -6,7 +6,10 @@ from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.model import principal
 
-WITH_CERTIFICATE = ("backup", "kafka", "mirror_maker", "object_store", "reconcile")
+WITH_CERTIFICATE = (
+    *("backup", "dedup", "diode_downstream", "diode_upstream", "kafka", "mirror_maker", "object_store"),
+    "reconcile",
+)
 
 
 def check_certificates(

@@ -8,7 +8,12 @@ from aqueduct.estate.check.variables import Roles, is_sound
 from aqueduct.estate.model import Node, read_node
 
 # A site's variables that are the same on all hosts of a service.
-SITE_WIDE = {"kafka_topics": "kafka", "kafka_acls": "kafka", "mirror_maker_flows": "mirror_maker"}
+SITE_WIDE = {
+    "kafka_topics": "kafka",
+    "kafka_acls": "kafka",
+    "mirror_maker_flows": "mirror_maker",
+    "diode_downstream_links": "diode_downstream",
+}
 
 _NODE = (
     "kafka_node_id",

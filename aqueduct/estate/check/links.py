@@ -1,0 +1,207 @@
+"""One-way links: has each both its ends, do they fit each other, and who else writes the topics it brings?"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+from itertools import combinations
+
+from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
+from aqueduct.estate.check.sites import LEGAL_SITE
+from aqueduct.estate.check.sound import Item, Sound
+from aqueduct.estate.languages import Language, shortest, words
+from aqueduct.estate.links import Link
+from aqueduct.estate.patterns import LEGAL_NAME, PatternError, names
+
+VARIABLE = "diode_downstream_links"
+RESERVED = ("keys", "tls")  # of /etc/aqueduct/diode_downstream
+MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
+LARGEST_NUMBER = 65_535
+
+
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """A link, and where it is declared."""
+
+    inventory: Inventory
+    item: Item
+    link: Link
+
+    def finding(self, sentence: str, path: Path = ()) -> Finding:
+        return self.inventory.finding(self.item.host, VARIABLE, sentence, (self.item.place, *path))
+
+
+def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    """Those that arrive at a site."""
+    found = [
+        Declared(inventory, item, Link.of(inventory.groups, site, item.value))
+        for item in sound.items(site, VARIABLE)
+    ]
+    yield from _hosts(inventory, site, found)
+    right = []
+    for each in found:
+        faults = [
+            *_check_source(each),
+            *_check_ends(each),
+            *_check_values(each),
+            *_check_neighbour(each, sound),
+        ]
+        yield from faults
+        right += [] if faults else [each]
+    for one, other in combinations(right, 2):
+        yield from _check_pair(one, other)
+    for each in right:
+        yield from _check_partitions(each, sound)
+
+
+def _hosts(inventory: Inventory, site: str, found: list[Declared]) -> Iterator[Finding]:
+    """Links without hosts, and hosts without links."""
+    receiving, dedup = inventory.members(site, "diode_downstream"), inventory.members(site, "dedup")
+    for service, hosts in (("diode_downstream", receiving), ("dedup", dedup)):
+        if found and not hosts:
+            sentence = f"site {site} has no host for what arrives; put one into the group {service}."
+            yield found[0].finding(sentence)
+        if hosts and not found:
+            # Not an error: this is how the last link of a site is taken away, and its services are stopped.
+            sentence = (
+                f"no link arrives at site {site}, so {some(hosts)} will do nothing; "
+                "declare one if that is not meant."
+            )
+            yield inventory.finding(hosts[0], VARIABLE, sentence, is_warning=True)
+    if len(dedup) > 1:
+        sentence = f"{some(dedup)} would keep each other from work at site {site}; leave one."
+        yield Finding(inventory.declared(dedup[1]), "dedup", sentence)
+    if found and not inventory.members(site, "kafka"):
+        sentence = f"site {site} has no Kafka to bring topics to; put its brokers into the group kafka."
+        yield found[0].finding(sentence)
+
+
+def _check_source(each: Declared) -> Iterator[Finding]:
+    inventory, source = each.inventory, each.link.source
+    if source not in inventory.sites:
+        remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")
+        yield each.finding(f"there is no site {source}; {remedy}", ("source",))
+    elif source == each.link.target:
+        yield each.finding(f"site {source} would send to itself; name another site.", ("source",))
+    elif not inventory.members(source, "kafka"):
+        yield each.finding(f"site {source} has no Kafka; put its brokers into the group kafka.", ("source",))
+    elif not inventory.members(source, "diode_upstream"):
+        sentence = f"site {source} has no host that sends; put one into the group diode_upstream."
+        yield each.finding(sentence, ("source",))
+
+
+def _check_ends(each: Declared) -> Iterator[Finding]:
+    link = each.link
+    ends = (("upstream", "diode_upstream", link.source), ("downstream", "diode_downstream", link.target))
+    for key, service, site in ends:
+        hosts, named = each.inventory.members(site, service), each.item.value.get(key)
+        if named and named not in hosts:
+            sentence = f"{named} is not in {service} of site {site}; name one of its hosts there."
+            yield each.finding(sentence, (key,))
+        elif not named and len(hosts) > 1:
+            yield each.finding(f"{some(hosts)} could be its {key}; name one of them with the key {key}.")
+
+
+def _check_values(each: Declared) -> Iterator[Finding]:
+    link = each.link
+    if link.given_name and not LEGAL_SITE.fullmatch(link.given_name):
+        sentence = "a link's name becomes part of names in Kafka; take letters, digits, - and _ only."
+        yield each.finding(sentence, ("name",))
+    if link.name in RESERVED:
+        sentence = f"{link.name} is a folder of keys beside the links' own; name the link otherwise."
+        yield each.finding(sentence, ("name",) if link.given_name else ("source",))
+    if not 0 <= link.number <= LARGEST_NUMBER:
+        yield each.finding(f"it must be from 0 to {LARGEST_NUMBER}, not {link.number}.", ("number",))
+    if not link.topics:
+        yield each.finding("a link without topics brings nothing; name some, or take it out.", ("topics",))
+    for index, pattern in enumerate(link.topics):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            yield each.finding(f"{pattern} does not compile: {error}; mend it.", ("topics", index))
+    for name, clean in link.clean_topics.items():
+        if not LEGAL_NAME.fullmatch(str(clean)):
+            sentence = f'Kafka takes no topic named "{clean}"; use up to 249 letters, digits, dots, - and _.'
+            yield each.finding(sentence, ("clean_topics", name))
+
+
+def _check_neighbour(each: Declared, sound: Sound) -> Iterator[Finding]:
+    link = each.link
+    if not link.mac:
+        return
+    if not MAC.fullmatch(link.mac):
+        sentence = f"{link.mac} is no address of a network card; write it as 02:00:00:00:00:01."
+        yield each.finding(sentence, ("mac",))
+    if not _is_address(link.address):
+        sentence = f"with a mac, address must be an IP address, and is {link.address}; set it."
+        yield each.finding(sentence, ("mac",))
+    if link.upstream in each.inventory.hosts and not sound.value(link.upstream, "diode_upstream_nic"):
+        sentence = f"with a mac, {link.upstream} must have diode_upstream_nic; set it there."
+        yield each.finding(sentence, ("mac",))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_pair(one: Declared, other: Declared) -> Iterator[Finding]:
+    """Two links that arrive at one site."""
+    first, second = one.link, other.link
+    if first.name == second.name:
+        sentence = (
+            f"site {first.target} has another link named {first.name}; give this one a name of its own."
+        )
+        yield other.finding(sentence, ("name",) if second.given_name else ("source",))
+    if first.number == second.number:
+        sentence = f"link {first.name} has {first.number} already; give this one another number."
+        yield other.finding(sentence, ("number",))
+    if (first.downstream, first.port) == (second.downstream, second.port):
+        sentence = (
+            f"{first.downstream} receives link {first.name} at port {first.port}; give this one another port."
+        )
+        yield other.finding(sentence, ("port",) if "port" in other.item.value else ())
+    if first.source == second.source:
+        return  # They share a ledger, so a topic may come by both.
+    if topic := shortest(_written(first) & _written(second)):
+        sentence = (
+            f"topic {topic} would come from {first.source} by link {first.name}, too, and both be mixed; "
+            "give one of them another name with clean_topics."
+        )
+        yield other.finding(sentence)
+
+
+def _written(link: Link) -> Language:
+    """The names of clean topics, as far as can be told."""
+    if link.clean_topics:
+        return words(map(str, link.clean_topics.values()))
+    try:
+        return names(link.topics, [r"__.*"])
+    except PatternError:  # Python takes it, Java would not
+        return words([])
+
+
+def _check_partitions(each: Declared, sound: Sound) -> Iterator[Finding]:
+    """Topics that both sites declare: each partition that crosses must have its place."""
+    link = each.link
+    here = _partitions(sound, link.target)
+    given = str(link.upstream_settings.get("partitionStartValue", 0))
+    shift = int(given) if given.isdecimal() else 0
+    pattern = re.compile(link.topics_pattern)
+    for name, count in _partitions(sound, link.source).items():
+        clean = link.clean_topics.get(name, "" if link.clean_topics else name)
+        if pattern.fullmatch(name) and clean in here and here[clean] < count + shift:
+            sentence = (
+                f"topic {name} of {link.source} has {count} partitions, and {clean} of {link.target} has "
+                f"place for {max(0, here[clean] - shift)}; give it {count + shift} in kafka_topics."
+            )
+            yield each.finding(sentence)
+
+
+def _partitions(sound: Sound, site: str) -> dict[str, int]:
+    return {
+        str(item.value["name"]): int(item.value["partitions"]) for item in sound.items(site, "kafka_topics")
+    }

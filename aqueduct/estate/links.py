@@ -1,0 +1,154 @@
+"""The one-way links of an estate, declared where they arrive (`diode_downstream_links`).
+
+A link has one sending host in its source site and one receiving host in its target site. Whatever both ends
+must agree on is worked out here, from the inventory alone: nothing is ever asked of the other side.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aqueduct.estate.model import Groups, HostVars, members, site_names
+from aqueduct.estate.patterns import LEGAL_NAME
+
+# A raw topic's records hold whole frames: as much as a record of the source, and what frames it.
+FRAME_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Link:
+    """A one-way link from `source` to `target`. Patterns are Python regular expressions for whole names."""
+
+    source: str
+    target: str
+    number: int  # by which both ends know it
+    topics: tuple[str, ...]
+    given_name: str = ""
+    upstream: str = ""  # host that sends; empty where the site has none
+    downstream: str = ""  # host that receives
+    address: str = ""  # where it is sent to: a name or an address of the receiving host
+    port: int = 9777
+    mac: str = ""  # of the receiving network card, which can't be asked; empty: somebody else sees to that
+    mtu: int = 0  # 0: the network cards' own
+    largest_record_bytes: int = 16 << 20
+    clean_topics: Mapping[str, str] = field(
+        default_factory=dict
+    )  # what is written, by its name at the source
+    upstream_settings: Mapping[str, Any] = field(default_factory=dict)
+    downstream_settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of its units; a second link from one site needs another."""
+        return self.given_name or self.source
+
+    @property
+    def sent_as(self) -> str:
+        """Its name where it is sent from, which may have links to several sites."""
+        return f"{self.target}-{self.name}"
+
+    @property
+    def raw_topic(self) -> str:
+        """What arrived, at the target."""
+        return f"diode-raw-{self.name}"
+
+    @property
+    def gap_topic(self) -> str:
+        """The ledger, at the target. All links from one source share it: what one lost, another may bring."""
+        return f"diode-gaps-{self.source}"
+
+    @property
+    def group(self) -> str:
+        """As which its position is committed, at the source."""
+        return f"aqueduct-diode-{self.sent_as}"
+
+    @property
+    def topics_pattern(self) -> str:
+        """One regular expression for the whole names that cross. A legal name stands for that name alone."""
+        each = (re.escape(topic) if LEGAL_NAME.fullmatch(topic) else f"(?:{topic})" for topic in self.topics)
+        return f"(?!__)(?:{'|'.join(each)})"
+
+    @classmethod
+    def of(cls, groups: Groups, target: str, declared: Mapping[str, Any]) -> "Link":
+        """A link as an item of `diode_downstream_links` declares it."""
+        source = declared["source"]
+        downstream = declared.get("downstream") or _first(groups, target, "diode_downstream")
+        return cls(
+            source=source,
+            target=target,
+            number=int(declared["number"]),
+            topics=tuple(declared["topics"]),
+            given_name=declared.get("name", ""),
+            upstream=declared.get("upstream") or _first(groups, source, "diode_upstream"),
+            downstream=downstream,
+            address=declared.get("address") or downstream,
+            port=int(declared.get("port", cls.port)),
+            mac=declared.get("mac", ""),
+            mtu=int(declared.get("mtu", cls.mtu)),
+            largest_record_bytes=int(declared.get("largest_record_bytes", cls.largest_record_bytes)),
+            clean_topics=dict(declared.get("clean_topics", {})),
+            upstream_settings=dict(declared.get("upstream_settings", {})),
+            downstream_settings=dict(declared.get("downstream_settings", {})),
+        )
+
+
+def _first(groups: Groups, site: str, service: str) -> str:
+    hosts = members(groups, site, service) if f"site_{site}" in groups else []
+    return hosts[0] if hosts else ""
+
+
+def read_links(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...]:
+    """The links that arrive at a site; they are the same on all of its diode_downstream hosts."""
+    for host in members(groups, site, "diode_downstream")[:1]:
+        declared = hostvars[host].get("diode_downstream_links") or ()
+        return tuple(Link.of(groups, site, each) for each in declared)
+    return ()
+
+
+def read_links_from(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...]:
+    """The links that leave a site."""
+    links = (link for target in site_names(groups) for link in read_links(groups, hostvars, target))
+    return tuple(link for link in links if link.source == site)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What one dedup works on: all that arrives at a site from one source, by however many links."""
+
+    source: str
+    gap_topic: str
+    raw_topics: tuple[str, ...]
+    clean_topics: Mapping[str, str]  # empty: every topic, by its own name
+
+
+def ledgers(links: tuple[Link, ...]) -> tuple[Ledger, ...]:
+    """Those of the links that arrive at one site, in their order."""
+    found: dict[str, list[Link]] = {}
+    for link in links:
+        found.setdefault(link.source, []).append(link)
+    return tuple(
+        Ledger(
+            source,
+            some[0].gap_topic,
+            tuple(link.raw_topic for link in some),
+            {name: clean for link in some for name, clean in link.clean_topics.items()},
+        )
+        for source, some in found.items()
+    )
+
+
+def topics(links: tuple[Link, ...], *, partitions: int, retention_hours: int) -> list[dict[str, Any]]:
+    """The raw and the gap topics at the links' target, as entries of `kafka_topics`.
+
+    All have as many partitions: one of a gap topic tells of what is in the same one of the raw topics.
+    """
+    raw = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * 3_600_000)}
+    # Each transaction writes entries anew: small segments are compacted soon, and read fast at every start.
+    gaps = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
+    found = [
+        (link.raw_topic, raw | {"max.message.bytes": str(link.largest_record_bytes + FRAME_BYTES)})
+        for link in links
+    ]
+    found += [(each.gap_topic, gaps) for each in ledgers(links)]
+    return [{"name": name, "partitions": partitions, "config": config} for name, config in found]

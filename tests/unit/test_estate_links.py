@@ -1,0 +1,137 @@
+"""One-way links as both their ends see them, each without the other."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.estate.acls import link_acls
+from aqueduct.estate.links import Ledger, Link, ledgers, read_links, read_links_from, topics
+
+GROUPS = {
+    "site_pro1": ["k1", "u1", "u2"],
+    "site_pro2": ["k2"],
+    "site_enclave": ["e1", "d1"],
+    "kafka": ["k1", "k2", "e1"],
+    "diode_upstream": ["u1", "u2"],
+    "diode_downstream": ["d1"],
+}
+DECLARED: list[dict[str, Any]] = [
+    {"source": "pro1", "number": 1, "topics": ["flights"]},
+    {"source": "pro1", "number": "2", "topics": ["fl.*"], "name": "second", "upstream": "u2", "port": 9778},
+]
+HOSTVARS: dict[str, dict[str, Any]] = {"d1": {"diode_downstream_links": DECLARED}}
+
+FLIGHTS = Link("pro1", "enclave", 1, ("flights",), upstream="u1", downstream="d1", address="d1")
+SECOND = Link("pro1", "enclave", 2, ("fl.*",), "second", "u2", "d1", "d1", 9778)
+OTHER = Link("pro2", "enclave", 3, ("flights",), clean_topics={"flights": "pro2.flights"})
+
+
+def test_links_arrive_where_they_are_declared_and_leave_where_they_come_from() -> None:
+    assert read_links(GROUPS, HOSTVARS, "enclave") == (FLIGHTS, SECOND)
+    assert read_links_from(GROUPS, HOSTVARS, "pro1") == (FLIGHTS, SECOND)
+    assert read_links(GROUPS, HOSTVARS, "pro1") == read_links_from(GROUPS, HOSTVARS, "enclave") == ()
+
+
+def test_a_link_of_a_site_that_is_not_there_has_no_host() -> None:
+    link = Link.of(GROUPS, "enclave", {"source": "pro9", "number": 1, "topics": ["flights"]})
+    assert (link.upstream, link.downstream) == ("", "d1")
+
+
+def test_a_second_link_has_names_of_its_own_and_shares_the_ledger() -> None:
+    assert (FLIGHTS.sent_as, SECOND.sent_as) == ("enclave-pro1", "enclave-second")
+    assert (FLIGHTS.raw_topic, SECOND.raw_topic) == ("diode-raw-pro1", "diode-raw-second")
+    assert FLIGHTS.group != SECOND.group
+    assert ledgers((FLIGHTS, SECOND, OTHER)) == (
+        Ledger("pro1", "diode-gaps-pro1", ("diode-raw-pro1", "diode-raw-second"), {}),
+        Ledger("pro2", "diode-gaps-pro2", ("diode-raw-pro2",), {"flights": "pro2.flights"}),
+    )
+
+
+def test_raw_and_gap_topics_have_as_many_partitions() -> None:
+    made = topics((FLIGHTS, SECOND, OTHER), partitions=8, retention_hours=72)
+    assert [topic["name"] for topic in made] == [
+        *("diode-raw-pro1", "diode-raw-second", "diode-raw-pro2", "diode-gaps-pro1", "diode-gaps-pro2")
+    ]
+    assert {topic["partitions"] for topic in made} == {8}
+    assert made[0]["config"]["retention.ms"] == "259200000"
+    assert int(made[0]["config"]["max.message.bytes"]) > FLIGHTS.largest_record_bytes
+    assert made[3]["config"]["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "name", "crosses"),
+    [
+        (("flights",), "flights", True),
+        (("flights",), "flights2", False),
+        (("pro1.flights",), "pro1-flights", False),
+        (("a|b",), "b", True),
+        (("a|b", "c"), "ac", False),
+        ((".*",), "__consumer_offsets", False),
+        ((".*",), "_x", True),
+    ],
+)
+def test_whole_names_cross(patterns: tuple[str, ...], name: str, crosses: bool) -> None:
+    link = Link("pro1", "enclave", 1, patterns)
+    assert bool(re.fullmatch(link.topics_pattern, name)) is crosses
+
+
+Right = tuple[str, str, str, str]
+
+
+def rights(site: str, principal: str, *links: Link) -> set[Right]:
+    arriving = tuple(link for link in links if link.target == site)
+    acls = link_acls(site, arriving, [link for link in links if link.source == site])
+    assert len({(acl.principal, acl.resource, acl.name, acl.pattern) for acl in acls}) == len(acls)
+    return {
+        (acl.resource, acl.name, acl.pattern, operation)
+        for acl in acls
+        if acl.principal == principal
+        for operation in acl.operations
+    }
+
+
+def test_the_sending_end_reads_its_topics_and_commits_its_position() -> None:
+    assert rights("pro1", "diode-upstream-pro1", FLIGHTS) == {
+        ("topic", "flights", "literal", "read"),
+        ("topic", "flights", "literal", "describe"),
+        ("topic", "flights", "literal", "describe_configs"),
+        ("group", "aqueduct-diode-enclave-pro1", "literal", "read"),
+        ("group", "aqueduct-diode-enclave-pro1", "literal", "describe"),
+    }
+
+
+def test_the_receiving_end_writes_its_raw_topic_and_nothing_else() -> None:
+    assert rights("enclave", "diode-downstream-enclave", FLIGHTS) == {
+        ("topic", "diode-raw-pro1", "literal", "write"),
+        ("topic", "diode-raw-pro1", "literal", "describe"),
+    }
+
+
+def test_dedup_reads_what_arrived_and_writes_clean_topics_and_ledger() -> None:
+    found = rights("enclave", "dedup-enclave", FLIGHTS, OTHER)
+    written = {name for kind, name, _, operation in found if kind == "topic" and operation == "write"}
+    assert written == {"flights", "pro2.flights", "diode-gaps-pro1", "diode-gaps-pro2"}
+    read = {name for kind, name, _, operation in found if kind == "topic" and operation == "read"}
+    assert read == {"diode-raw-pro1", "diode-raw-pro2", "diode-gaps-pro1", "diode-gaps-pro2"}
+    assert {right for right in found if right[0] != "topic"} == {
+        ("group", "aqueduct-dedup-", "prefixed", "read"),
+        ("group", "aqueduct-dedup-", "prefixed", "describe"),
+        ("transactional_id", "aqueduct-dedup-", "prefixed", "write"),
+        ("transactional_id", "aqueduct-dedup-", "prefixed", "describe"),
+    }
+
+
+@given(st.lists(st.sampled_from([FLIGHTS, SECOND, OTHER]), max_size=3, unique_by=lambda link: link.number))
+def test_a_source_gives_no_link_a_right_to_write(links: list[Link]) -> None:
+    for site in ("pro1", "pro2"):
+        given_there = link_acls(site, (), [link for link in links if link.source == site])
+        assert {operation for acl in given_there for operation in acl.operations} <= {
+            *("read", "describe", "describe_configs")
+        }
+
+
+def test_a_site_without_links_gives_nothing() -> None:
+    assert link_acls("pro1", (), ()) == ()
