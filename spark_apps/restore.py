@@ -251,8 +251,38 @@ def prepare(job: Job) -> tuple[States, tuple[str, ...]]:
     asked = job.order.settings
     with _connected(job.order) as (client, admin):
         warnings = topics.create(client, admin, job.plan, job.there, with_settings=asked)
-        states = topics.hold_open(client, admin, job.id, job.request, job.plan, with_settings=asked)
+        states = topics.hold_open(
+            *(client, admin, job.id, job.request, job.plan),
+            with_settings=asked,
+            recheck=lambda found: _check_again(client, job, found),
+        )
     return states, warnings
+
+
+def _check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> None:
+    """What `check` looked at, once more: much may have happened while the objects were read.
+
+    By now others can see this restore; of two that begin at once, one sees the other at least. What it had
+    begun and not written to, it then gives up.
+    """
+    found = client.topics(job.plan.topics)
+    open_ = {name: found[name] for name, state in states.items() if not state.done and name in found}
+    ids = {name: topic.id for name, topic in open_.items()}
+    begun = {
+        topic for topic, _ in records.positions(client, job.id, (lane.target for lane in job.lanes), ids)
+    }
+    fresh = {name: topic for name, topic in open_.items() if name not in begun}
+    others = topics.plans(client)
+    others.pop(job.id, None)
+    try:
+        topics.check_partitions(job.plan, open_)
+        topics.check_others(open_, others)
+        if fresh and not job.order.append:
+            places = [lane.target for lane in job.lanes if lane.topic in fresh]
+            topics.check_empty(client, places, fresh, others)
+    except Refused:
+        topics.withdraw(client, job.id, fresh)
+        raise
 
 
 def write(job: Job, workers: Workers) -> dict[Place, Written]:
@@ -290,7 +320,9 @@ def restore_groups(
     moves, unsure = _moves(job, wanted, _translate(job, offsets, written, workers))
     with _connected(job.order) as (client, admin):
         late = group_offsets.set_waiting(client, admin, job.id, job.groups)
-        now = group_offsets.set_groups(client, job.id, moves, job.ended)
+        # Where records were there before, groups may have been, too.
+        settled = job.ended | (job.there.keys() if job.order.append else set())
+        now = group_offsets.set_groups(client, job.id, moves, settled)
         if not (unsure or now.failed):
             _groups_are_set(client, job, states)
     return late.moves + now.moves, left_out + late.waiting + unsure + now.waiting + now.failed

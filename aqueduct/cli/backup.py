@@ -64,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
         from spark_apps import backup
         from spark_apps.runner import Workers
 
+    report.outside(args.report, args.store)
     options = {
         name: getattr(args, name)
         for name in ("topics", "topics_pattern", "exclude_topics_pattern", "groups_pattern", "exclude_groups")

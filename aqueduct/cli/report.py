@@ -7,12 +7,20 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Refused
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", metavar="FILE", type=_file, help="write what was found as JSON")
+
+
+def outside(path: Path | None, store: str) -> None:
+    """Refused where the report would be one of the store's own files."""
+    folder = store.removeprefix("file://")
+    if path and folder != store and path.resolve().is_relative_to(Path(unquote(folder)).resolve()):
+        raise Refused(f"--report {path} is inside the store {store}, whose objects it could overwrite.")
 
 
 def write(path: Path, verb: str, exit_code: int, started: datetime, findings: Mapping[str, Any]) -> None:

@@ -75,10 +75,13 @@ def run(args: argparse.Namespace) -> int:
         from spark_apps import restore
         from spark_apps.runner import Workers
 
+    report.outside(args.report, args.store)
     started = datetime.now(UTC)
     window = {name: value for name in ("from_time", "to_time") if (value := getattr(args, name)) is not None}
     if len(window) == 2 and args.from_time > args.to_time:
         raise Refused("--from-time is later than --to-time: nothing is between them.")
+    if args.mirror_config and not args.mirror:
+        raise Refused("--mirror-config is of no use without --mirror.")
     order = restore.Order(
         end=End("target", args.bootstrap_servers, client_config.load(args.client_config)),
         store=args.store,

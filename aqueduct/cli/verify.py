@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    report.outside(args.report, args.store)
     started = datetime.now(UTC)
     with spark_packages():
         from aqueduct.store import faults

@@ -23,7 +23,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka_broker import Broker
 
 from aqueduct.acls import Acl
@@ -798,6 +798,91 @@ def test_another_restore_of_the_same_topic_is_refused_until_the_first_has_ended(
     assert settings(target, name) == {"cleanup.policy": "compact"}
     restore("--topics", name, "--to-time", str(NOW), code=ExitCode.REFUSED)
     assert "(--snapshot 1); delete the topics" in capsys.readouterr().err
+
+
+CHECK_OBJECTS = "spark_apps.restore", "", "check_objects"
+REMEMBER = "aqueduct.io.restore.topics", "", "remember"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_another_restore_wrote_while_objects_were_read_is_not_doubled(
+    source: Broker,
+    target: Broker,
+    name: str,
+    backup: Callable[..., None],
+    restore: Run,
+    store: str,
+    there: bool,
+) -> None:
+    create(source, name)
+    produce(source, name, range(60))
+    backup(name)
+    if there:
+        create(target, name)
+    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    with stopped(CHECK_OBJECTS, 1, "after", [*command, "--restore-id", "slow"]) as slow:
+        restore("--topics", name)
+    assert slow.code == (ExitCode.REFUSED if there else ExitCode.FAILED)
+    assert ("with records" if there else "not there a moment ago") in slow.said
+    assert read(target, name) == read(source, name)
+    restore("--topics", name, "--append", "--restore-id", "later")  # the slow one has given the topic up
+    assert len(read(target, name)) == 120
+
+
+def test_of_two_that_begin_at_the_same_moment_one_restores(
+    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, store: str
+) -> None:
+    create(source, name)
+    produce(source, name, range(60))
+    backup(name)
+    create(target, name)
+    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    with stopped(REMEMBER, 1, "after", command) as first:
+        restore("--topics", name, "--restore-id", "second", code=ExitCode.REFUSED)
+    assert first.code == ExitCode.DONE
+    assert read(target, name) == read(source, name)
+
+
+@pytest.mark.parametrize("what", ["records", "partitions"])
+def test_what_changed_while_objects_were_read_is_refused(
+    source: Broker,
+    target: Broker,
+    name: str,
+    backup: Callable[..., None],
+    store: str,
+    what: str,
+) -> None:
+    create(source, name)
+    produce(source, name, range(60))
+    backup(name)
+    create(target, name)
+    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    with stopped(CHECK_OBJECTS, 1, "after", command) as run:
+        if what == "records":
+            produce(target, name, range(3))
+        else:
+            admin = AdminClient({"bootstrap.servers": target.plaintext})
+            admin.create_partitions([NewPartitions(name, 2)])[name].result()
+    assert run.code == ExitCode.REFUSED
+    assert ("with records" if what == "records" else "another number of partitions") in run.said
+    assert len(read(target, name)) == (3 if what == "records" else 0)
+
+
+def test_a_group_that_reads_a_topic_which_is_appended_to_keeps_its_place(
+    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+) -> None:
+    create(source, name)
+    produce(source, name, range(60))
+    for group in ("known", "new"):
+        commit(source, f"{name}.{group}", {(name, 0): 20})
+    backup(name)
+    create(target, name)
+    produce(target, name, range(10))
+    commit(target, f"{name}.known", {(name, 0): 3})
+    report = restore("--topics", name, "--append", code=ExitCode.INCOMPLETE)
+    assert [each["what"] for each in report["left_out"]] == [f"group {name}.known"]
+    assert committed(target, f"{name}.known") == {(name, 0): 3}
+    assert committed(target, f"{name}.new") == {(name, 0): 30}
 
 
 def test_a_run_that_goes_on_tells_its_own_records_from_all(

@@ -31,12 +31,17 @@ def said(**variables: str) -> str:
     return " ".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("misspelt", ["dryrun", "snapshots"])
+@pytest.mark.parametrize("misspelt", ["dryrun", "snapshots", "backup_snapshot", "backup_dry_run"])
 def test_a_misspelt_variable_is_refused(misspelt: str) -> None:
     assert f"has no variable {misspelt}. Nothing was done." in said(site="pro1", **{misspelt: "1"})
 
 
 def test_what_the_playbook_says_that_it_has_is_taken() -> None:
-    told = said(site="nowhere", backup_timeout_seconds="5", **dict.fromkeys(KNOWN_NAMES, "1"))
+    told = said(site="nowhere", backup_timeout_seconds="5", **dict.fromkeys(KNOWN_NAMES, "true"))
     assert "those with backups are pro1" in told
     assert set(KNOWN_NAMES) <= set(re.findall(r"\w+", HEADER))
+
+
+@pytest.mark.parametrize("value", ["ture", "", "1.5", "maybe"])
+def test_what_is_neither_true_nor_false_is_refused(value: str) -> None:
+    assert f"dry_run={value}: must be true or false. Nothing was done." in said(site="pro1", dry_run=value)

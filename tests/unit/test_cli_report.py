@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aqueduct.cli import report
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Refused
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -44,3 +44,13 @@ def test_what_breaks_off_leaves_nothing_half(tmp_path: Path) -> None:
 def test_where_it_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(Failed, match=r"The report .*/none/report.json can't be written: No such file"):
         report.write(tmp_path / "none" / "report.json", "test", 0, STARTED, {})
+
+
+@pytest.mark.parametrize("name", ["store.json", "snapshots/1", "."])
+def test_a_report_is_never_an_object_of_the_store(tmp_path: Path, name: str) -> None:
+    store = tmp_path / "a store"
+    with pytest.raises(Refused, match="is inside the store"):
+        report.outside(store / name, f"file://{tmp_path}/a%20store")
+    report.outside(tmp_path / "report.json", f"file://{tmp_path}/a%20store")
+    report.outside(store / name, "s3://bucket/a")
+    report.outside(None, f"file://{store}")

@@ -29,7 +29,7 @@ class Done:
 def set_groups(
     client: Client, restore_id: str, moves: Mapping[str, Sequence[Move]], settled: Set[str]
 ) -> Done:
-    """`settled`: topics whose restore had ended before, so that groups may have gone on there since."""
+    """`settled`: topics where groups may have been before, or gone on since: they keep what they have."""
     late = [name for name, mine in moves.items() if any(move.topic in settled for move in mine)]
     there = groups.committed(client, late)
     done: list[Move] = []

@@ -1,7 +1,7 @@
 """The topics that are restored into: made, checked, and set so that what is written stays as it is."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -184,10 +184,24 @@ def _declared(
     return tuple(declared), tuple(warnings)
 
 
+def withdraw(client: Client, restore_id: str, names: Iterable[str]) -> None:
+    """Forget topics that this restore has begun and not written to."""
+    groups.commit(client, progress.plan_group(restore_id), {(name, 0): (0, "") for name in names})
+
+
 def hold_open(
-    client: Client, admin: Admin, restore_id: str, request: str, plan: Plan, *, with_settings: bool
+    client: Client,
+    admin: Admin,
+    restore_id: str,
+    request: str,
+    plan: Plan,
+    *,
+    with_settings: bool,
+    recheck: Callable[[States], None],
 ) -> dict[str, TopicState]:
     """Remember what the topics' settings shall be, then set what holds while they are restored.
+
+    `recheck` is called when other restores can see that this one has begun, and before anything is set.
 
     What is known is asked for after the settings: another run of this restore that has changed them since has
     said before what they shall be.
@@ -216,6 +230,7 @@ def hold_open(
             meanwhile = (wanted if state.of_backup else {}) | settings.meanwhile(state.back, factor)
             alter[name] = {key: value for key, value in meanwhile.items() if own[name].get(key) != value}
     remember(client, restore_id, {name: state for name, state in found.items() if state != known.get(name)})
+    recheck(found)
     admin.apply_topics(topics.Plan((), {}, {name: changes for name, changes in alter.items() if changes}, ()))
     return found
 
