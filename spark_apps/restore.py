@@ -42,6 +42,7 @@ from spark_apps.runner import Workers
 
 CLIENT = "aqueduct-restore"
 RECORD_BYTES = 2_500  # that take as long to write as one record takes to read
+ENDING_SECONDS = 5  # that the last transaction of a run which was killed may take to be seen whole
 LANES = 200  # whose groups' offsets one task finds
 OLDER = "they are those of the topic that was made later under this name"
 COMPACTED = (
@@ -268,9 +269,7 @@ def _check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> 
     found = client.topics(job.plan.topics)
     open_ = {name: found[name] for name, state in states.items() if not state.done and name in found}
     ids = {name: topic.id for name, topic in open_.items()}
-    begun = {
-        topic for topic, _ in records.positions(client, job.id, (lane.target for lane in job.lanes), ids)
-    }
+    begun = records.begun(client, job.id, ids)
     fresh = {name: topic for name, topic in open_.items() if name not in begun}
     others = topics.plans(client)
     others.pop(job.id, None)
@@ -279,7 +278,12 @@ def _check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> 
         topics.check_others(open_, others)
         if fresh and not job.order.append:
             places = [lane.target for lane in job.lanes if lane.topic in fresh]
-            topics.check_empty(client, places, fresh, others)
+            try:
+                topics.check_empty(client, places, fresh, others)
+            except Refused:
+                client.sleep(ENDING_SECONDS)
+                if not fresh.keys() <= records.begun(client, job.id, ids):
+                    raise
     except Refused:
         topics.withdraw(client, job.id, fresh)
         raise

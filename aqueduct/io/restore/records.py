@@ -85,12 +85,24 @@ def _since(before: Progress, now: Progress) -> Written:
 def positions(
     client: Client, restore_id: str, places: Iterable[Place], topics: Mapping[str, UUID | None]
 ) -> dict[Place, Position]:
-    """How far the restore has come in these partitions, as long as they are of these very topics."""
+    """How far the restore has come in these partitions, as long as they are of these very topics.
+
+    Waits for open transactions: a producer's `begin` ends those of a run that was killed.
+    """
+    return _positions(groups.progress(client, progress.group(restore_id), places), topics)
+
+
+def begun(client: Client, restore_id: str, topics: Mapping[str, UUID | None]) -> set[str]:
+    """Those of these very topics of which a transaction has been committed, whatever is open now."""
+    name = progress.group(restore_id)
+    return {topic for topic, _ in _positions(groups.committed(client, [name])[name], topics)}
+
+
+def _positions(committed: groups.Offsets, topics: Mapping[str, UUID | None]) -> dict[Place, Position]:
     found = {}
-    committed = groups.progress(client, progress.group(restore_id), places)
     for place, (offset, metadata) in committed.items():
         each = progress.loads(Progress, metadata)
-        if each and each.topic_id == str(topics.get(place[0])):
+        if each and place[0] in topics and each.topic_id == str(topics[place[0]]):
             found[place] = offset, each
     return found
 
