@@ -97,7 +97,8 @@ def decoded(data: bytes) -> list[Record]:
 
 
 def produce(site: Site, topic: str, values: Iterable[bytes], partition: int = 0, **settings: str) -> None:
-    producer = Producer({"bootstrap.servers": site.servers, **settings})
+    # Idempotent, or a batch that is sent again comes after the next one.
+    producer = Producer({"bootstrap.servers": site.servers, "enable.idempotence": True, **settings})
     for value in values:
         producer.produce(topic, value, key=value, partition=partition)  # compaction demands a key
     producer.flush()
