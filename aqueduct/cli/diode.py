@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import aqueduct
 from aqueduct.cli.extra import diode_packages
 from aqueduct.diode import options
 from aqueduct.diode.options import Common, Create, Downstream, Resend, Upstream
@@ -85,13 +86,16 @@ def _warn(sentence: str) -> None:
 
 
 def _log(settings: Common) -> None:
-    level = logging.WARNING if settings.log_level == "WARN" else settings.log_level
-    form = f"%(asctime)s %(levelname)s {settings.id}: %(message)s"
+    """What we say; what libraries log stays unsaid, or is in our sentences."""
     try:
-        logging.basicConfig(filename=settings.log_file_name, level=level, format=form, force=True)
+        file = settings.log_file_name
+        handler = logging.FileHandler(file) if file else logging.StreamHandler()
     except OSError as error:
         raise Refused(f"logFileName {settings.log_file_name} can't be written: {error.strerror}.") from None
-    logging.getLogger("kafka").setLevel(logging.ERROR)
+    handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s {settings.id}: %(message)s"))
+    log = logging.getLogger(aqueduct.__name__)
+    log.handlers, log.propagate = [handler], False
+    log.setLevel(logging.WARNING if settings.log_level == "WARN" else settings.log_level)
 
 
 def _keygen(args: argparse.Namespace) -> ExitCode:

@@ -820,13 +820,13 @@ def test_what_another_restore_wrote_while_objects_were_read_is_not_doubled(
     if there:
         create(target, name)
     command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
-    with stopped(CHECK_OBJECTS, 1, "after", [*command, "--restore-id", f"{name}-slow"]) as slow:
+    with stopped(CHECK_OBJECTS, 1, "after", [*command, "--restore-id", f"slow-{uuid4().hex}"]) as slow:
         restore("--topics", name)
     assert slow.code == (ExitCode.REFUSED if there else ExitCode.FAILED)
     assert ("with records" if there else "not there a moment ago") in slow.said
     assert read(target, name) == read(source, name)
     restore(
-        "--topics", name, "--append", "--restore-id", f"{name}-later"
+        "--topics", name, "--append", "--restore-id", f"later-{uuid4().hex}"
     )  # the slow one has given the topic up
     assert len(read(target, name)) == 120
 
@@ -840,7 +840,7 @@ def test_of_two_that_begin_at_the_same_moment_one_restores(
     create(target, name)
     command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
     with stopped(REMEMBER, 1, "after", command) as first:
-        restore("--topics", name, "--restore-id", f"{name}-2", code=ExitCode.REFUSED)
+        restore("--topics", name, "--restore-id", f"second-{uuid4().hex}", code=ExitCode.REFUSED)
     assert first.code == ExitCode.DONE
     assert read(target, name) == read(source, name)
 
