@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -841,6 +841,25 @@ def test_of_two_that_begin_at_the_same_moment_one_restores(
     command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
     with stopped(REMEMBER, 1, "after", command) as first:
         restore("--topics", name, "--restore-id", f"second-{uuid4().hex}", code=ExitCode.REFUSED)
+    assert first.code == ExitCode.DONE
+    assert read(target, name) == read(source, name)
+
+
+def test_of_two_that_found_nothing_in_their_way_one_gives_up(
+    source: Broker, target: Broker, name: str, backup: Callable[..., None], store: str
+) -> None:
+    create(source, name)
+    produce(source, name, range(60))
+    backup(name)
+    create(target, name)
+    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    other = [*command, "--restore-id", f"second-{uuid4().hex}"]
+    with ExitStack() as at_last, ExitStack() as at_first:
+        second = at_first.enter_context(stopped(CHECK_OBJECTS, 1, "after", other))
+        first = at_last.enter_context(stopped(REMEMBER, 1, "after", command))
+        at_first.close()  # the second goes on, and ends, while the first has only begun
+        assert second.code == ExitCode.REFUSED
+        assert "Another restore is at it" in second.said
     assert first.code == ExitCode.DONE
     assert read(target, name) == read(source, name)
 
