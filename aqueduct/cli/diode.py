@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,12 +24,7 @@ from aqueduct.diode.options import Common, Create, Downstream, Resend, Upstream
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.wording import count
 
-ENDS: Mapping[str, tuple[type[Common], str]] = {
-    "upstream": (Upstream, "send topics over the link, for as long as it runs"),
-    "downstream": (Downstream, "take what comes over the link, for as long as it runs"),
-    "create": (Create, "write the bundle of what is missing"),
-    "resend": (Resend, "send again what a bundle lists"),
-}
+Run = Callable[[Any, argparse.Namespace], ExitCode]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,10 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--x25519", action="store_true", help="a receiver's without ML-KEM-768, for an MTU below 1500"
     )
     keygen.set_defaults(command=_keygen)
-    runs: dict[str, Callable[[Any, argparse.Namespace], ExitCode]] = {
-        "upstream": _upstream, "downstream": _downstream, "create": _create, "resend": _resend,
-    }  # fmt: skip
-    for name, (kind, summary) in ENDS.items():
+    ends: tuple[tuple[str, type[Common], Run, str], ...] = (
+        ("upstream", Upstream, _upstream, "send topics over the link, for as long as it runs"),
+        ("downstream", Downstream, _downstream, "take what comes over the link, for as long as it runs"),
+        ("create", Create, _create, "write the bundle of what is missing"),
+        ("resend", Resend, _resend, "send again what a bundle lists"),
+    )
+    for name, kind, runs, summary in ends:
         command = commands.add_parser(name, help=summary, argument_default=argparse.SUPPRESS)
         command.add_argument("file", nargs="?", type=Path, metavar="FILE", default=None, help="of options")
         command.add_argument("--config", type=Path, metavar="FILE", default=None, help="the same")
@@ -56,9 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             )
         for each_name in options.MEANINGLESS:
             command.add_argument(f"--{each_name}", dest=f"of_{each_name}", help=argparse.SUPPRESS)
-        command.set_defaults(command=_from_options(kind, runs[name]))
-    for name in ("resend",):
-        commands.choices[name].add_argument("--dry-run", action="store_true", default=False)
+        if kind is Resend:
+            command.add_argument("--dry-run", action="store_true", default=False)
+        command.set_defaults(command=_from_options(kind, runs))
 
 
 def run(args: argparse.Namespace) -> ExitCode:
@@ -66,9 +64,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     return code
 
 
-def _from_options(
-    kind: type[Common], run: Callable[[Any, argparse.Namespace], ExitCode]
-) -> Callable[[argparse.Namespace], ExitCode]:
+def _from_options(kind: type[Common], run: Run) -> Callable[[argparse.Namespace], ExitCode]:
     def command(args: argparse.Namespace) -> ExitCode:
         given = {
             name.removeprefix("of_"): value for name, value in vars(args).items() if name.startswith("of_")
@@ -110,22 +106,14 @@ def _keygen(args: argparse.Namespace) -> ExitCode:
 def _upstream(settings: Upstream, _: argparse.Namespace) -> ExitCode:
     from aqueduct.diode import metrics, upstream
 
-    upstream.run(
-        settings,
-        _until_signal(),
-        lambda figures: metrics.serve(settings.metrics_port, metrics.upstream(figures)),
-    )
+    upstream.run(settings, _until_signal(), metrics.publishing(settings.metrics_port, metrics.upstream))
     return ExitCode.DONE
 
 
 def _downstream(settings: Downstream, _: argparse.Namespace) -> ExitCode:
     from aqueduct.diode import downstream, metrics
 
-    downstream.run(
-        settings,
-        _until_signal(),
-        lambda figures: metrics.serve(settings.metrics_port, metrics.downstream(figures)),
-    )
+    downstream.run(settings, _until_signal(), metrics.publishing(settings.metrics_port, metrics.downstream))
     return ExitCode.DONE
 
 

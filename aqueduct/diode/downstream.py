@@ -102,7 +102,6 @@ class _Loop:
         self._raw_topic = settings.raw_topic
         self._partitions = partitions
         self._memory = memory
-        self._link = settings.link
         self._queue: queue.SimpleQueue[Record | threading.Event | None] = queue.SimpleQueue()
         self._fault: Exception | None = None
         self._last_error = ""

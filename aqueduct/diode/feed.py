@@ -47,8 +47,8 @@ class Feed:
         from_time: int | None,
     ) -> None:
         """`following` is for reading alone. `session`: when it began; it is kept with the position, see
-        `last_session`. `shift` is added to partition numbers. `from_time`: where nothing
-        was committed yet."""
+        `last_session`. `shift` is added to partition numbers. `from_time`: where nothing was committed yet.
+        """
         self._client = client
         self._group = group
         self._wanted = wanted
@@ -58,9 +58,8 @@ class Feed:
         self._from_time = from_time
         self._follower = Follower(following, {})
         self._compacted: dict[str, bool] = {}
-        self._began: dict[
-            Place, tuple[str, int]
-        ] = {}  # topic id, and the first offset that ever was to cross
+        # Topic id, and the first offset that ever was to cross.
+        self._began: dict[Place, tuple[str, int]] = {}
         self._standing: dict[Place, _Standing] = {}
         self._changed: set[Place] = set()
         self._refresh_at = self._announce_at = self._announce_all_at = 0.0
@@ -156,9 +155,8 @@ class Feed:
     def lag(self) -> int:
         """Offsets that are stable at the source and were not read."""
         positions = self._follower.positions
-        return sum(
-            max(0, each.end - positions.get(place, each.end)) for place, each in self._standing.items()
-        )
+        standing = list(self._standing.items())  # metrics are asked for in another thread
+        return sum(max(0, each.end - positions.get(place, each.end)) for place, each in standing)
 
     def reached(self) -> groups.Offsets:
         """The next offsets, with what must be known to go on from them."""

@@ -3,7 +3,6 @@
 A value that is denied is withheld: the offset stays inside the frame, so it is no gap.
 """
 
-import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from aqueduct.batches.records import Records, build
 from aqueduct.diode.options import Sending
 from aqueduct.errors import Refused
 from aqueduct.link.frame import Frame
-
-log = logging.getLogger(__name__)
 
 ALLOW, DENY = "allow", "deny"
 

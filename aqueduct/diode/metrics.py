@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,17 +16,23 @@ from aqueduct.link.receiver import Sight
 
 PREFIX = "aqueduct_diode"
 
+F = TypeVar("F")  # figures
 
-def serve(port: int | None, metrics: Callable[[], Iterable[Metric]]) -> None:
-    """Refused if the port is taken."""
-    if port is None:
-        return
-    registry = CollectorRegistry()
-    registry.register(_Collector(metrics))
-    try:
-        start_http_server(port, "127.0.0.1", registry)
-    except OSError as error:
-        raise Refused(f"metricsPort {port} can't be listened at: {error.strerror}.") from None
+
+def publishing(port: int | None, metrics: Callable[[F], Iterable[Metric]]) -> Callable[[F], None]:
+    """What serves the metrics of figures, if there is a port. Refused if it is taken."""
+
+    def publish(figures: F) -> None:
+        if port is None:
+            return
+        registry = CollectorRegistry()
+        registry.register(_Collector(lambda: metrics(figures)))
+        try:
+            start_http_server(port, "127.0.0.1", registry)
+        except OSError as error:
+            raise Refused(f"metricsPort {port} can't be listened at: {error.strerror}.") from None
+
+    return publish
 
 
 class _Collector(Collector):
@@ -37,15 +43,7 @@ class _Collector(Collector):
         return self._metrics()
 
 
-def upstream(of: Upstream) -> Callable[[], Iterable[Metric]]:
-    return lambda: _upstream(of)
-
-
-def downstream(of: Downstream) -> Callable[[], Iterable[Metric]]:
-    return lambda: _downstream(of)
-
-
-def _upstream(of: Upstream) -> Iterator[Metric]:
+def upstream(of: Upstream) -> Iterator[Metric]:
     yield _counter("upstream_records", "records that were sent", of.feed.records)
     yield _counter("upstream_batch_bytes", "bytes of their batches", of.feed.bytes)
     yield _counter("upstream_oversized", "batches over largestRecord", of.feed.oversized)
@@ -69,7 +67,7 @@ def _upstream(of: Upstream) -> Iterator[Metric]:
     yield _gauge("upstream_key", "number of the key in use", *keys)
 
 
-def _downstream(of: Downstream) -> Iterator[Metric]:
+def downstream(of: Downstream) -> Iterator[Metric]:
     counters = of.receiver.counters
     for each in fields(counters):
         name = each.name.replace("_", " ")

@@ -6,7 +6,7 @@ a kill at any moment leaves all three as they were.
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -23,6 +23,7 @@ from aqueduct.io.kafka import groups, offsets
 from aqueduct.io.kafka.client import Client, Place
 from aqueduct.io.kafka.follow import Follower, News
 from aqueduct.io.kafka.produce import Retry, TransactionalProducer
+from aqueduct.io.kafka.requests import in_lists
 from aqueduct.ledger.arrivals import Bucket
 from aqueduct.link import frame
 from aqueduct.link.frame import Announcement, Frame
@@ -253,19 +254,6 @@ class _Run:
 def _entries(changes: Mapping[str, str | None], now: int) -> Iterator[Ready]:
     """As batches that a broker takes."""
     bodies = (body(key.encode(), None if value is None else value.encode()) for key, value in changes.items())
-    for some in _batched(bodies):
+    for some in in_lists(bodies, LEDGER_BATCH_BYTES, len):
         rows = [Record(now, number, each) for number, each in enumerate(some)]
         yield Ready(build(Records.listed(rows), codec="zstd"), len(rows), 0)
-
-
-def _batched(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:
-    some: list[bytes] = []
-    size = 0
-    for each in bodies:
-        if some and size + len(each) > LEDGER_BATCH_BYTES:
-            yield some
-            some, size = [], 0
-        some.append(each)
-        size += len(each)
-    if some:
-        yield some

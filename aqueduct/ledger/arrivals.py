@@ -63,8 +63,9 @@ class Bucket:
         """What the gap topic is to be told; `updated` in milliseconds since 1970."""
         told: Records = {}
         for place in self._changed:
-            told |= records(self._ledger[place], updated, self._keys.get(place, ()))
-            self._keys[place] = list(records(self._ledger[place], updated))
+            of_place = records(self._ledger[place], updated, self._keys.get(place, ()))
+            self._keys[place] = [key for key, value in of_place.items() if value is not None]
+            told |= of_place
         self._changed.clear()
         return told
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from aqueduct.batches.bodies import body, key_and_value
 from aqueduct.batches.records import Record, Records, build, records
+from aqueduct.ledger import entry
 from aqueduct.ledger.arrivals import Bucket, New, bucket
 from aqueduct.ledger.entry import partitions
 from aqueduct.link.frame import Announcement, Frame
@@ -117,6 +118,17 @@ def test_what_says_nothing_new_changes_nothing() -> None:
     list(one.arrive([frame(7, 9)]))
     one.announce(Announcement("t", ID, 0, 7, 10, compacted=False))
     assert one.changes(1) == {}
+
+
+def test_a_part_without_use_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry, "PER_RECORD", 1)
+    one = Bucket({})
+    list(one.arrive([frame(0, 0), frame(2, 2), frame(4, 4)]))
+    assert one.changes(1).keys() == {"t/0", "t/0/1"}
+    list(one.arrive([frame(1, 1)]))
+    assert one.changes(2)["t/0/1"] is None
+    list(one.arrive([frame(5, 5)]))
+    assert one.changes(3).keys() == {"t/0"}
 
 
 def test_what_becomes_lost_is_told() -> None:
