@@ -1,11 +1,12 @@
 """Segments: runs of batches that become an object and its index, and come back as they were.
 
-Unpacked, the object is a log segment of Kafka's own.
+Unpacked, the object is a log segment of Kafka's own. Packed it is frames of Zstandard (RFC 8878).
 """
 
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 import zstandard
 
@@ -15,7 +16,9 @@ from aqueduct.errors import Failed
 from aqueduct.store.manifest import Place, Segment
 from aqueduct.store.objects import Missing, Objects
 
-LEVEL = 1  # of zstd: twice as fast as 3, and a tenth larger
+# Level 1 is twice as fast as 3, and a tenth larger. It finds little more beyond 128 KiB, and that slowly.
+PACKING = zstandard.ZstdCompressionParameters.from_level(1, window_log=17)
+FRAME_BYTES = 2 << 20  # at least; packed at once: as a stream the same takes a fifth longer
 UNPACK_BYTES = 4 << 20
 
 
@@ -39,6 +42,7 @@ class Writer:
         self._generation = generation
         self._limits = limits
         self._next = start
+        self._frame = BytesIO()  # what is packed next, in memory that is used again and again
         self._begin()
 
     def _begin(self) -> None:
@@ -46,7 +50,7 @@ class Writer:
         self._stored = bytearray()
         self._indexes: list[Index] = []
         self._unpacked = self._records = 0
-        self._compressor: zstandard.ZstdCompressionObj | None = None
+        self._compressor: zstandard.ZstdCompressor | None = None
 
     def add(self, batches: Sequence[Batch], next_offset: int) -> Segment | None:
         """Batches, and the offset up to which they are all that there is; a segment, if one is full."""
@@ -56,10 +60,12 @@ class Writer:
         if (
             not self._indexes and batches[0].codec == "none"
         ):  # what producers compress is not compressed twice
-            self._compressor = zstandard.ZstdCompressor(level=LEVEL).compressobj()
+            self._compressor = zstandard.ZstdCompressor(compression_params=PACKING)
         for batch in batches:
-            self._stored += self._compressor.compress(batch.data) if self._compressor else batch.data
+            self._frame.write(batch.data)
             self._unpacked += len(batch.data)
+            if self._frame.tell() >= FRAME_BYTES:
+                self._pack()
         self._indexes.append(Index.of(batches))
         self._records += self._indexes[-1].records
         full = self._unpacked >= self._limits.unpacked_bytes or self._records >= self._limits.records
@@ -99,9 +105,14 @@ class Writer:
         self._begin()
         return segment
 
+    def _pack(self) -> None:
+        with self._frame.getbuffer() as whole, whole[: self._frame.tell()] as frame:
+            if frame:
+                self._stored += self._compressor.compress(frame) if self._compressor else frame
+        self._frame.seek(0)
+
     def _create(self, segment: Segment, index: Index) -> Segment:
-        if self._compressor:
-            self._stored += self._compressor.flush()
+        self._pack()
         stored, described = self._stored, index.to_bytes()
         segment = segment._replace(
             stored_bytes=len(stored),
@@ -131,7 +142,8 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
         yield from walk(stored, check_crc=check_crc)
         return
     rest = b""
-    for chunk in zstandard.ZstdDecompressor().read_to_iter(stored, write_size=UNPACK_BYTES):
+    frames = zstandard.ZstdDecompressor().stream_reader(stored, read_across_frames=True)
+    while chunk := frames.read(UNPACK_BYTES):
         data = rest + chunk
         used = 0
         for batch in walk(data, check_crc=check_crc):

@@ -140,7 +140,9 @@ def test_a_segment_unpacked_is_one_of_kafka_s(
     (segment,) = site.snapshot().segments[topic, 1, 0]  # type: ignore[index]
     log = tmp_path / "00000000000000000000.log"
     log.write_bytes(
-        zstandard.ZstdDecompressor().decompressobj().decompress((site.directory / segment.path).read_bytes())
+        zstandard.ZstdDecompressor()
+        .stream_reader((site.directory / segment.path).read_bytes(), read_across_frames=True)
+        .read()
     )
     tool = ["org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", log]
     jars = os.environ["AQUEDUCT_KAFKA_JARS"]
