@@ -101,7 +101,7 @@ class Catalog:
         numbers = self.numbers()
         if not numbers:
             raise Refused(f"There is no snapshot in {self._objects.url} yet.")
-        if number is not None and number not in numbers:
+        if number is not None and not 1 <= number <= numbers[-1]:
             raise Refused(f"There is no snapshot {number} in {self._objects.url}.")
         try:
             return self._fold(self.manifest(number or numbers[-1])).snapshot()

@@ -403,6 +403,19 @@ def test_a_store_json_that_is_no_use(content: bytes, kind: type[Exception], sent
         Catalog.open(Memory({"store.json": content}))
 
 
+def test_a_snapshot_whose_manifest_is_lost_is_told_from_one_that_never_was() -> None:
+    source, store = Source(), Memory()
+    catalog = Catalog.open_or_make(store)
+    for _ in range(2):
+        run(source, catalog, [("a", 0, "read", 3)])
+    del store.objects[names.snapshot(1)]
+    with pytest.raises(Failed, match=r"^Snapshot 1 .*is lost"):
+        catalog.snapshot(1)
+    for number in (0, 3):
+        with pytest.raises(Refused, match=rf"^There is no snapshot {number} "):
+            catalog.snapshot(number)
+
+
 def test_no_such_snapshot() -> None:
     source, catalog = Source(), Catalog.open_or_make(Memory())
     with pytest.raises(Refused, match=r"^There is no snapshot in memory://store yet\.$"):
