@@ -21,6 +21,8 @@ from spark_apps import daemon
 from spark_apps.runner import D, R, Runner
 
 PROGRESS_SECONDS = 10.0
+# Of glibc in the workers: what a thread gives back goes to the next one, and what is large to the system.
+MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
 SHARED = ("aqueduct.", "spark_apps.", "boto3.", "botocore.")  # modules: what tasks need
 
 
@@ -101,7 +103,7 @@ def _start(name: str, master: str) -> SparkContext:
             raise Failed(f"Spark does not start: {reason}") from None
     # Who distributes a function has loaded what it needs.
     loaded = (name for name in sys.modules if name.startswith(SHARED) and not name.startswith("aqueduct.cli"))
-    context.environment[daemon.MODULES] = ",".join(loaded)
+    context.environment |= MALLOC | {daemon.MODULES: ",".join(loaded)}
     return context
 
 

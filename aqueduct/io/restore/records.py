@@ -32,7 +32,7 @@ TRANSACTION_BYTES = 64 << 20
 TRANSACTION_SECONDS = 30
 TIMEOUT_SECONDS = 300  # after which the coordinator aborts the transaction of one that is gone
 RETRY_SECONDS = 120  # without a transaction that was committed
-AHEAD_BYTES = 16 << 20  # of objects that are read while others are written
+AHEAD_BYTES = 4 << 20  # of objects that are read while others are written
 READERS = 8
 
 Position = tuple[int, Progress]  # the next offset of the store
