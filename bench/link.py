@@ -1,4 +1,4 @@
-"""python -m bench.link [--scale FACTOR] [--loss PERCENT]...
+"""python -m bench.link [--scale FACTOR] [--loss PERCENT]... [--network NAME]...
 
 How fast, and how late: events from a topic to the raw topic, and to the clean topic, on one machine.
 """
@@ -31,7 +31,7 @@ from aqueduct.batches.records import records
 from aqueduct.link.frame import Frame, unpack
 from bench import servers
 from bench.data import DATA, PARTITIONS, Data, _events, fill
-from bench.measured import cpu_seconds, measured
+from bench.measured import Usage, cpu_seconds, measured
 from bench.rounds import machine, say
 
 SETTLE_SECONDS = 2.0  # without news: all that will come has come
@@ -42,6 +42,52 @@ TOPICS = (
 )
 
 
+LOOPBACK, NAMESPACES = "loopback", "namespaces"
+
+
+@dataclass(frozen=True)
+class Network:
+    """Where the receiving end listens."""
+
+    name: str
+    address: str = "127.0.0.1"
+    namespace: str | None = None
+
+    def dropped(self, port: int) -> int:
+        """Datagrams, by the kernel, for want of room in the receiver's buffer."""
+        enter = ["ip", "netns", "exec", self.namespace] if self.namespace else []
+        table = subprocess.run([*enter, "cat", "/proc/net/udp"], check=True, capture_output=True, text=True)  # noqa: S603
+        rows = [line.split() for line in table.stdout.splitlines()[1:]]
+        return sum(int(row[-1]) for row in rows if int(row[1].rpartition(":")[2], 16) == port)
+
+
+@contextmanager
+def network(name: str) -> Iterator[Network]:
+    """Namespaces: this machine's own and another one, joined by a pair of virtual cards (veth)."""
+    if name == LOOPBACK:
+        yield Network(LOOPBACK)
+        return
+    here, there, namespace = "aqueduct-b0", "aqueduct-b1", "aqueduct-bench"
+    _ip("netns", "add", namespace)
+    try:
+        _ip("link", "add", here, "type", "veth", "peer", "name", there, "netns", namespace)
+        _ip("address", "add", "198.18.77.1/30", "dev", here)  # RFC 2544: for benchmarks
+        _ip("-n", namespace, "address", "add", "198.18.77.2/30", "dev", there)
+        _ip("link", "set", here, "up")
+        _ip("-n", namespace, "link", "set", there, "up")
+        yield Network(NAMESPACES, "198.18.77.2", namespace)
+    finally:
+        _ip("netns", "delete", namespace)
+
+
+def _ip(*arguments: str) -> None:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)  # noqa: S603, S607
+    if done.returncode:
+        raise SystemExit(
+            f"ip {' '.join(arguments)}: {done.stderr.strip()}; --network {LOOPBACK} needs none of that"
+        )
+
+
 @dataclass(frozen=True)
 class Link:
     """Keys, addresses and topics of one run."""
@@ -49,6 +95,7 @@ class Link:
     servers: str
     folder: Path
     ports: Mapping[str, int]
+    network: Network = Network(LOOPBACK)
 
     @contextmanager
     def running(self, topic: str, loss: float, **upstream: object) -> Iterator[tuple[int, int]]:
@@ -61,7 +108,8 @@ class Link:
         (self.folder / str(receiving["stateDir"])).mkdir()
         with ExitStack() as stack:
             self._file("down.properties", {**receiving, "metricsPort": self.ports["down"]})
-            down = stack.enter_context(self._process("bench.lossy", str(loss), "down.properties"))
+            where = [self.network.namespace] if self.network.namespace else []
+            down = stack.enter_context(self._process("bench.lossy", str(loss), "down.properties", *where))
             self._wait("down", "downstream_values_total", lambda value: value == 0)
             self._file(
                 "up.properties", {**sending, "groupID": f"bench-{uuid4()}", "metricsPort": self.ports["up"]}
@@ -93,8 +141,8 @@ class Link:
 
     def _file(self, name: str, options: Mapping[str, object]) -> None:
         common = {
-            "bootstrapServers": self.servers, "targetIP": "127.0.0.1", "targetPort": self.ports["udp"],
-            "mtu": 1500,
+            "bootstrapServers": self.servers, "mtu": 1500,
+            "targetIP": self.network.address, "targetPort": self.ports["udp"],
         }  # fmt: skip
         text = "".join(f"{key}={value}\n" for key, value in {**common, **options}.items())
         (self.folder / name).write_text(text)
@@ -163,29 +211,36 @@ def to_raw(link: Link, data: Data, loss: float) -> list[str]:
             time.sleep(0.05)
         seconds = last - began
         cpu = cpu_seconds(up) - used[0], cpu_seconds(down) - used[1]
-        sent, repaired = (
-            link.figure("up", "upstream_datagrams_total"),
-            link.figure("down", "downstream_shards_repaired_total"),
+        sent, repaired, dropped = (
+            link.figure(end, name)
+            for end, name in (
+                ("up", "upstream_datagrams_total"),
+                ("down", "downstream_shards_repaired_total"),
+                ("down", "downstream_dropped_total"),
+            )
         )
-    dedup = dedup_all(link, data.name, clean)
+        overflown = link.network.dropped(link.ports["udp"])
+    usage, start = dedup_all(link, data.name, clean), dedup_all(link, data.name, clean)
     millions = data.records / 1e6
     return [
-        data.name, f"{loss:g} %", f"{data.records / seconds:,.0f}", f"{data.bytes / seconds / 1e6:.0f}",
+        data.name, link.network.name, f"{loss:g} %",
+        f"{data.records / seconds:,.0f}", f"{data.bytes / seconds / 1e6:.0f}",
         f"{cpu[0] / millions:.1f}", f"{cpu[1] / millions:.1f}", f"{sent:,.0f}", f"{repaired:,.0f}",
-        f"{missing(link):,}", f"{data.records / dedup[0]:,.0f}", f"{dedup[1] / millions:.1f}",
+        f"{overflown:,} / {dropped:,.0f}", f"{missing(link):,}",
+        f"{data.records / (usage.seconds - start.seconds):,.0f}", f"{start.seconds:.1f}",
+        f"{(usage.cpu_seconds - start.cpu_seconds) / millions:.1f}",
     ]  # fmt: skip
 
 
-def dedup_all(link: Link, source: str, clean: str) -> tuple[float, float]:
-    """Seconds and CPU seconds, with start-up."""
-    usage = measured(
+def dedup_all(link: Link, source: str, clean: str) -> Usage:
+    """Of the whole raw topic; the second time there is nothing to do, which is start-up."""
+    return measured(
         [
             *(sys.executable, "-m", "aqueduct.cli", "dedup", "--bootstrap-servers", link.servers),
             *("--raw-topics", "raw", "--gap-topic", "gaps", "--topics", f"{source}:{clean}"),
             *("--gap-grace", "0s", "--until-caught-up"),
         ]
     )
-    return usage.seconds, usage.cpu_seconds
 
 
 def missing(link: Link) -> int:
@@ -243,6 +298,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench/link")
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--loss", type=float, action="append")
+    parser.add_argument("--network", choices=[LOOPBACK, NAMESPACES], action="append")
     args = parser.parse_args()
     rows, delays = [], []
     with link() as where:
@@ -250,35 +306,21 @@ def main() -> None:
             say(f"Writing {data.name}")
             fill(where.servers, data)
             usage = measured([sys.executable, "-m", "bench.consumer", where.servers, data.name])
-            rows.append(
-                [
-                    data.name,
-                    "consumer",
-                    f"{data.records / usage.seconds:,.0f}",
-                    f"{data.bytes / usage.seconds / 1e6:.0f}",
-                    *["-"] * 7,
-                ]
-            )
-            for loss in args.loss or [0, 1, 5]:
-                say(f"Sending {data.name}, {loss:g} % lost")
-                rows.append(to_raw(where, data, loss))
+            read = data.records / usage.seconds, data.bytes / usage.seconds / 1e6
+            rows.append([data.name, "-", "consumer", f"{read[0]:,.0f}", f"{read[1]:.0f}", *["-"] * 9])
+            for name in args.network or [LOOPBACK, NAMESPACES]:
+                with network(name) as between:
+                    for loss in args.loss or [0, 1, 5]:
+                        say(f"Sending {data.name}, {between.name}, {loss:g} % lost")
+                        rows.append(to_raw(replace(where, network=between), data, loss))
         for rate in (100, 10_000):
             say(f"Waiting for {rate} events a second")
             delays.append(latency(where, rate))
     print(machine())
     head = [
-        "data",
-        "lost",
-        "events/s to raw",
-        "MB/s",
-        "upstream CPU s/M",
-        "downstream CPU s/M",
-        "datagrams",
-        "repaired",
-        "missing",
-        "dedup events/s",
-        "dedup CPU s/M",
-    ]
+        "data", "network", "lost", "events/s to raw", "MB/s", "upstream CPU s/M", "downstream CPU s/M",
+        "datagrams", "repaired", "dropped", "missing", "dedup events/s", "start-up s", "dedup CPU s/M",
+    ]  # fmt: skip
     print(f"\n{table(head, rows)}\n\n{table(['events/s', 'seen', 'p50 ms', 'p99 ms'], delays)}")
 
 

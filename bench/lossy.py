@@ -1,13 +1,22 @@
 """The receiving end of a link with a network that loses datagrams at random, each by itself.
 
-python -m bench.lossy PERCENT FILE
+python -m bench.lossy PERCENT FILE [NAMESPACE]
+
+In a network namespace it listens there, and writes to Kafka from here.
 """
 
+import ctypes
+import os
 import random
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from aqueduct.cli import main
 from aqueduct.io import udp
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def lossy(percent: float) -> None:
@@ -27,7 +36,38 @@ def lossy(percent: float) -> None:
     udp.Receiver.receive = receive_some  # type: ignore[method-assign]
 
 
+def elsewhere(namespace: str) -> None:
+    listen = udp.Receiver.__init__
+
+    def listen_there(self: udp.Receiver, *arguments: Any) -> None:
+        with _entered(namespace):
+            listen(self, *arguments)
+
+    udp.Receiver.__init__ = listen_there  # type: ignore[method-assign, assignment]
+
+
+@contextmanager
+def _entered(namespace: str) -> Iterator[None]:
+    """This thread; a socket stays in the namespace in which it was made."""
+    here, there = (os.open(path, os.O_RDONLY) for path in ("/proc/self/ns/net", f"/run/netns/{namespace}"))
+    _enter(there)
+    try:
+        yield
+    finally:
+        _enter(here)
+        os.close(here)
+        os.close(there)
+
+
+def _enter(descriptor: int) -> None:
+    """os.setns is there from Python 3.12 on."""
+    if _LIBC.setns(descriptor, 0):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
 if __name__ == "__main__":
     if float(sys.argv[1]):
         lossy(float(sys.argv[1]))
+    if len(sys.argv) > 3:
+        elsewhere(sys.argv[3])
     sys.exit(main(["diode", "downstream", sys.argv[2]]))

@@ -23,8 +23,8 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{tls}
 log.dirs={directory}/data
 log.retention.ms=-1
 log.segment.delete.delay.ms=100
@@ -36,15 +36,26 @@ transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
 
+# As every listener of ours has it: the client shows a certificate, too. Here both have the same one.
+TLS = """,SSL://127.0.0.1:{port}
+ssl.client.auth=required
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+ssl.truststore.type=PEM
+ssl.truststore.location={truststore}
+"""
+
 
 @contextmanager
-def broker(directory: Path) -> Iterator[tuple[str, int]]:
-    """A broker of one node without TLS; its bootstrap servers and its process."""
+def broker(directory: Path, tls: str = "") -> Iterator[tuple[str, int]]:
+    """A broker of one node; its bootstrap servers, without TLS, and its process.
+
+    `tls`: how a listener with TLS goes on behind the others, if it is to have one (TLS)."""
     directory.mkdir()
     java = ["java", "-Xmx1g", "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
     port, controller = free_ports(2)
     properties = directory / "server.properties"
-    properties.write_text(PROPERTIES.format(port=port, controller=controller, directory=directory))
+    properties.write_text(PROPERTIES.format(port=port, controller=controller, directory=directory, tls=tls))
     log = directory / "broker.log"
     tool = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
     with log.open("w") as stdout:
@@ -59,7 +70,7 @@ def broker(directory: Path) -> Iterator[tuple[str, int]]:
             return False
         return True
 
-    with _running([*java, "kafka.Kafka", str(properties)], log, ready) as process:
+    with running([*java, "kafka.Kafka", str(properties)], log, ready) as process:
         yield servers, process
 
 
@@ -77,16 +88,17 @@ def object_store(directory: Path) -> Iterator[tuple[dict[str, str], int]]:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
-    with _running(command, directory / "gateway.log", ready, {"PATH": os.environ["PATH"], **keys}) as process:
+    with running(command, directory / "gateway.log", ready, {"PATH": os.environ["PATH"], **keys}) as process:
         endpoint = f"http://127.0.0.1:{port}"
         region = {"AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
         yield {**KEYS, **region, "AWS_ENDPOINT_URL": endpoint}, process
 
 
 @contextmanager
-def _running(
+def running(
     command: list[str], log: Path, ready: Callable[[], bool], environment: dict[str, str] | None = None
 ) -> Iterator[int]:
+    """A process, from when it is ready on; its number."""
     with ExitStack() as stack:
         stdout = stack.enter_context(log.open("a"))
         process = stack.enter_context(

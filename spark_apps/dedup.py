@@ -5,13 +5,13 @@ aqueduct.io.dedup for what one of them does.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from aqueduct.client_config import End
 from aqueduct.errors import Refused
 from aqueduct.io import kafka_admin
-from aqueduct.io.dedup import Clean, Done, Share, dedup
+from aqueduct.io.dedup import Clean, Done, Share, check_there, dedup
 from aqueduct.io.kafka import client as kafka
 from aqueduct.io.kafka import offsets
 from aqueduct.io.kafka.client import Topic
@@ -70,7 +70,7 @@ def _plan(order: Order) -> tuple[Share, int]:
     with kafka.connect(order.end, CLIENT) as client:
         named = [*order.raw_topics, order.gap_topic, *(order.topics or {}).values()]
         found = client.topics(named if order.topics else None)
-        _check_there(order, found, named)
+        check_there(order.end, found, order.raw_topics, order.gap_topic, named)
         raw = [(name, number) for name in order.raw_topics for number in range(len(found[name].partitions))]
         starts, ends = offsets.log_starts(client, raw), offsets.ends(client, raw)
     own = {*order.raw_topics, order.gap_topic}
@@ -82,25 +82,13 @@ def _plan(order: Order) -> tuple[Share, int]:
         raw_topics=order.raw_topics,
         gap_topic=order.gap_topic,
         buckets=tuple(range(len(found[order.gap_topic].partitions))),
+        partitions=len(found[order.gap_topic].partitions),
         clean=clean,
         every_topic=order.topics is None,
         grace_seconds=order.grace_seconds,
         seconds=order.every_seconds,
     )
     return share, sum(ends[place] - starts[place] for place in raw)
-
-
-def _check_there(order: Order, found: Mapping[str, Topic], named: Iterable[str]) -> None:
-    for name in named:
-        if name not in found:
-            raise Refused(f"The {order.end} has no topic {name}.")
-    buckets = len(found[order.gap_topic].partitions)
-    for name in order.raw_topics:
-        if (partitions := len(found[name].partitions)) != buckets:
-            raise Refused(
-                f"Raw topic {name} has {count(partitions, 'partition')} and gap topic {order.gap_topic} has "
-                f"{buckets}: they must have the same number, which must not change while frames wait."
-            )
 
 
 def _clean(order: Order, wanted: Mapping[str, str], found: Mapping[str, Topic]) -> dict[str, Clean]:

@@ -1,10 +1,23 @@
-"""A bad network: takes datagrams at one port of this machine and gives them to another, with faults."""
+"""A bad network: takes datagrams at one address and gives them to another, with faults from a seed.
 
+As a program it is given '{"listen": [HOST, PORT], "source": [HOST, PORT], "target": [HOST, PORT]}', then told
+line by line what to do, and answers each line with what it has counted:
+
+    {"seed": 3, "faults": {"lose": 0.05}}
+    {"record": true}
+    {"replay": true}
+"""
+
+import json
 import random
 import socket
+import sys
 import threading
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
+
+Address = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -12,32 +25,54 @@ class Faults:
     """Shares of all datagrams."""
 
     lose: float = 0
+    burst: float = 0  # with which one begins: it and up to `longest` after it are lost
+    longest: int = 0
     double: float = 0
     delay: float = 0  # until some others have passed
     flip: float = 0  # one bit
 
 
 class Relay:
-    def __init__(self, target: int, seed: int = 1) -> None:
+    def __init__(
+        self,
+        target: Address | int,
+        seed: int = 1,
+        *,
+        listen: Address = ("127.0.0.1", 0),
+        source: Address = ("", 0),
+    ) -> None:
         self.faults = Faults()
         self.counted: Counter[str] = Counter()
         self.recorded: list[bytes] | None = None  # what came in, if wanted
         self._chance = random.Random(seed)  # noqa: S311
-        self._target = "127.0.0.1", target
+        self._target = ("127.0.0.1", target) if isinstance(target, int) else target
         self._held: list[bytes] = []
+        self._burst = 0  # that are still to be lost
         self._in = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._in.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
-        self._in.bind(("127.0.0.1", 0))
+        self._in.bind(listen)
         self._in.settimeout(0.2)
         self.port = self._in.getsockname()[1]
         self._out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._out.bind(source)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    def bad(self, faults: Faults, seed: int) -> None:
+        """From now on."""
+        self._chance.seed(seed)
+        self._burst = 0
+        self.faults = faults
+
     def send(self, data: bytes) -> None:
         """Past all faults."""
         self._out.sendto(data, self._target)
+
+    def replay(self) -> None:
+        for data in list(self.recorded or ()):
+            self.send(data)
+            self.counted["replayed"] += 1
 
     def stop(self) -> None:
         self._stopping.set()
@@ -54,17 +89,26 @@ class Relay:
                 continue
             if self.recorded is not None:
                 self.recorded.append(data)
-            self._pass(data)
+            with suppress(OSError):  # a full queue loses it, as a network would
+                self._pass(data)
 
     def _pass(self, data: bytes) -> None:
         self.counted["in"] += 1
-        fault = self._chance.random()
         faults = self.faults
+        if self._burst:
+            self._burst -= 1
+            self.counted["lost"] += 1
+            return
+        fault = self._chance.random()
         if fault < faults.lose:
             self.counted["lost"] += 1
             return
-        fault -= faults.lose
-        if fault < faults.double:
+        if (fault := fault - faults.lose) < faults.burst:
+            self.counted["bursts"] += 1
+            self.counted["lost"] += 1
+            self._burst = self._chance.randrange(faults.longest + 1)
+            return
+        if (fault := fault - faults.burst) < faults.double:
             self.counted["doubled"] += 1
             self.send(data)
         elif (fault := fault - faults.double) < faults.delay:
@@ -84,3 +128,23 @@ class Relay:
             for each in self._held:
                 self.send(each)
             self._held.clear()
+
+
+def main() -> None:
+    places = {name: (place[0], place[1]) for name, place in json.loads(sys.argv[1]).items()}
+    relay = Relay(places["target"], listen=places["listen"], source=places["source"])
+    print("ready", flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        if "faults" in order:
+            relay.bad(Faults(**order["faults"]), order["seed"])
+        if "record" in order:
+            relay.recorded = []
+        if "replay" in order:
+            relay.replay()
+        print(json.dumps(relay.counted), flush=True)
+    relay.stop()
+
+
+if __name__ == "__main__":
+    main()

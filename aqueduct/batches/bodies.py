@@ -1,13 +1,15 @@
-"""The key and the value in a record's body, for who must tell records apart by them."""
+"""The key, the value and the headers in a record's body, for who must tell records apart by them."""
+
+from collections.abc import Sequence
 
 from aqueduct.batches.varints import get_one, put_one
 
-NO_HEADERS = put_one(0)
+Header = tuple[bytes, bytes | None]  # a name may come several times
 
 
-def body(key: bytes | None, value: bytes | None) -> bytes:
-    """Of a record without headers."""
-    return b"".join((_field(key), _field(value), NO_HEADERS))
+def body(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bytes:
+    parts = [_field(key), _field(value), put_one(len(headers))]
+    return b"".join(parts + [_field(content) for header in headers for content in header])
 
 
 def key_and_value(data: bytes) -> tuple[bytes | None, bytes | None]:
@@ -15,6 +17,22 @@ def key_and_value(data: bytes) -> tuple[bytes | None, bytes | None]:
     key, at = _read(data, 0)
     value, _ = _read(data, at)
     return key, value
+
+
+def headers(data: bytes) -> list[Header]:
+    """In their order. IndexError or ValueError where the body is none."""
+    at = 0
+    for _ in ("key", "value"):
+        _, at = _read(data, at)
+    number, at = get_one(data, at)
+    found: list[Header] = []
+    for _ in range(number):
+        name, at = _read(data, at)
+        if name is None:
+            raise ValueError("a header has no name")
+        value, at = _read(data, at)
+        found.append((name, value))
+    return found
 
 
 def _field(content: bytes | None) -> bytes:

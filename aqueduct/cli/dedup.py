@@ -9,12 +9,17 @@ can't be read.
 
 import argparse
 import time
+from typing import TYPE_CHECKING
 
 from aqueduct import client_config, renames
 from aqueduct.cli import common, duration, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.client_config import End
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, Refused
+from aqueduct.wording import count
+
+if TYPE_CHECKING:
+    from spark_apps.dedup import Order
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long what was announced may take to arrive; default 30s",
     )
     add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to do")
+    add("--with-gaps", action="store_true", help="retire a topic although some of it is missing")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument(
         "--every", metavar="DURATION", type=duration.period, help="go on, and look for new topics so often"
@@ -38,9 +44,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--until-caught-up", action="store_true", help="end when all that is there is done with"
     )
+    group.add_argument(
+        "--retire",
+        metavar="TOPIC",
+        help="take a topic that its source has no more out of the ledger, and end",
+    )
 
 
 def run(args: argparse.Namespace) -> ExitCode:
+    if args.with_gaps and not args.retire:
+        raise Refused("--with-gaps is of no use without --retire.")
     with spark_packages():
         from spark_apps import dedup
     order = dedup.Order(
@@ -51,7 +64,20 @@ def run(args: argparse.Namespace) -> ExitCode:
         grace_seconds=args.gap_grace,
         every_seconds=args.every,
     )
+    if args.retire:
+        return _retire(order, args.retire, with_gaps=args.with_gaps)
     began = time.monotonic()
     done = dedup.run(order, args.master, lambda line: print(line, flush=True))
     print(dedup.sentence(done, time.monotonic() - began))
     return ExitCode.INCOMPLETE if done.malformed else ExitCode.DONE
+
+
+def _retire(order: "Order", topic: str, *, with_gaps: bool) -> ExitCode:
+    from aqueduct.io.retire import retire
+
+    done = retire(order.end, order.group, order.raw_topics, order.gap_topic, topic, with_gaps=with_gaps)
+    print(
+        f"{topic} is retired: {count(done.partitions, 'partition')}. {count(done.missing, 'offset')} that "
+        f"were missing and {done.lost} that were lost are listed no more."
+    )
+    return ExitCode.DONE

@@ -1,10 +1,8 @@
 """What of the source's topics crosses: frames of what is new, and announcements of what there is."""
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -13,7 +11,9 @@ from aqueduct.io import kafka_admin
 from aqueduct.io.kafka import groups, offsets
 from aqueduct.io.kafka.client import Client, Place
 from aqueduct.io.kafka.follow import Follower, News
+from aqueduct.link import position
 from aqueduct.link.frame import Announcement, Frame
+from aqueduct.link.position import Position
 
 FRAME_BYTES = 512 << 10  # of batches: what is lost with one datagram too many is about a block's
 REFRESH_SECONDS = 10.0  # between looks for new topics and partitions
@@ -85,7 +85,8 @@ class Feed:
         if news.batches:
             first = min(first, news.batches[0].base_offset)
         standing = _Standing(news.topic_id, max(self._began[place][1], news.log_start), news.stable)
-        if self._standing.get(place) != standing:
+        # Of a log that never had a record there is nothing to tell: a restore may yet say where to begin.
+        if standing.end and self._standing.get(place) != standing:
             self._standing[place] = standing
             self._changed.add(place)
         yield from self._cut(news, first)
@@ -161,13 +162,10 @@ class Feed:
     def reached(self) -> groups.Offsets:
         """The next offsets, with what must be known to go on from them."""
         return {
-            place: (position, self._metadata(*self._began[place]))
-            for place, position in self._follower.positions.items()
+            place: (offset, Position(*self._began[place], self._session).dumps())
+            for place, offset in self._follower.positions.items()
             if place in self._began
         }
-
-    def _metadata(self, topic_id: str, first: int) -> str:
-        return json.dumps({"topic_id": topic_id, "from": first, "session": self._session})
 
     def commit(self, reached: groups.Offsets) -> None:
         groups.commit(self._client, self._group, reached)
@@ -199,9 +197,9 @@ class Feed:
         fresh = []
         for place in places:
             offset, metadata = committed.get(place, (0, ""))
-            known = _parsed(metadata)
-            if known and known[0] == ids[place[0]]:
-                starts[place], self._began[place] = offset, known
+            known = position.loads(metadata)
+            if known and known.topic_id == ids[place[0]]:
+                starts[place], self._began[place] = offset, (known.topic_id, known.from_)
             else:
                 fresh.append(place)
         since, ends = {}, {}
@@ -217,16 +215,5 @@ class Feed:
 
 def last_session(client: Client, group: str) -> int:
     """When the newest session of the group began, as far as it committed; 0: there was none."""
-    found = 0
-    for _, metadata in groups.committed(client, [group])[group].values():
-        with suppress(ValueError, KeyError, TypeError):
-            found = max(found, int(json.loads(metadata)["session"]))
-    return found
-
-
-def _parsed(metadata: str) -> tuple[str, int] | None:
-    try:
-        content = json.loads(metadata)
-        return str(content["topic_id"]), int(content["from"])
-    except (ValueError, KeyError, TypeError):
-        return None
+    committed = groups.committed(client, [group])[group].values()
+    return max((known.session for _, metadata in committed if (known := position.loads(metadata))), default=0)

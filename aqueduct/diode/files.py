@@ -14,12 +14,13 @@ Key = TypeVar("Key", ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey)
 def load(kind: type[Key], path: Path) -> Key:
     """Refused if the file is another one's, or a private key that others can read."""
     try:
-        if kind in (ReceiverKey, SenderKey) and stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise Refused(f"{path} can be read by others than its owner: chmod 0600 {path}")
-        text = path.read_text(errors="replace")
+        text, mode = path.read_text(errors="replace"), stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
         raise Refused(f"{path} can't be read: {error.strerror}.") from None
-    return kind.parse(text, str(path))
+    key = kind.parse(text, str(path))
+    if kind in (ReceiverKey, SenderKey) and mode & 0o077:
+        raise Refused(f"{path} can be read by others than its owner: chmod 0600 {path}")
+    return key
 
 
 def write(path: Path, content: bytes, mode: int = 0o600) -> None:

@@ -207,6 +207,18 @@ class Sending(Endpoint):
     partition_start_value: Annotated[
         int, Option("added to the partition's number downstream", _number(0, 1 << 30))
     ] = 0
+    group_id: Annotated[
+        str | None,
+        Option(
+            "group that the position is committed as; default: aqueduct-diode-ID. A resend remembers when it "
+            "began as GROUP-resend",
+            name="groupID",
+        ),
+    ] = None
+
+    @property
+    def group(self) -> str:
+        return self.group_id or f"aqueduct-diode-{self.id}"
 
     def __post_init__(self) -> None:
         if not self.encryption:
@@ -226,10 +238,6 @@ class Upstream(Sending):
     topics: Annotated[
         re.Pattern[str] | None, Option("regular expression of whole names: the topics that cross", _pattern)
     ] = None
-    group_id: Annotated[
-        str | None,
-        Option("group that the position is committed as; default: aqueduct-diode-ID", name="groupID"),
-    ] = None
     from_: Annotated[
         int | None,
         Option("where there is no committed position: begin with records of this time", _moment, name="from"),
@@ -237,10 +245,6 @@ class Upstream(Sending):
     repeat_after: Annotated[
         int, Option("send everything again so many seconds later; 0: no", _number(0, 3600))
     ] = 0
-
-    @property
-    def group(self) -> str:
-        return self.group_id or f"aqueduct-diode-{self.id}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -253,7 +257,10 @@ class Resend(Sending):
     """`aqueduct diode resend`"""
 
     topic: Annotated[str | None, Option("with partition, what is sent")] = None
-
+    topics: Annotated[
+        re.Pattern[str] | None,
+        Option("regular expression of whole names: nothing of other topics is sent", _pattern),
+    ] = None
     resend_file_name: Annotated[Path | None, Option("the bundle", Path)] = None
     partition: Annotated[
         int | None, Option("instead: this one, by its number downstream", _number(0, 1 << 30))
@@ -280,6 +287,12 @@ class Resend(Sending):
             raise Refused("resendFileName, or topic with partition, must be set, and not both.")
         if self.partition is not None and self.topic is None:
             raise Refused("partition is of no use without topic.")
+        if self.partition is not None and not self.crosses(str(self.topic)):
+            raise Refused(f"Topic {self.topic} does not cross this link: it is none of its topics.")
+
+    def crosses(self, topic: str) -> bool:
+        """Another link may have carried it, with another filter."""
+        return self.topics is None or self.topics.fullmatch(topic) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

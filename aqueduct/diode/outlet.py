@@ -1,5 +1,6 @@
 """One link's sending side: a session and its socket, with a limit of bits per second."""
 
+import logging
 import time
 from collections.abc import Iterable
 
@@ -15,43 +16,38 @@ from aqueduct.link.sender import Session, Settings
 LARGEST_PAYLOAD = payload_of(9000, 4)  # unless told otherwise: loopback would allow 64 KB
 END_TIMES, END_PAUSE_SECONDS = 5, 0.05
 
+log = logging.getLogger(__name__)
+
 
 class Outlet:
-    """Times called `now` are time.monotonic()'s."""
+    """Times called `now` are time.monotonic()'s. First `begin` it."""
 
-    def __init__(self, settings: Sending, target: Target, kind: Kind, after: int = 0) -> None:
-        """Refused where a key, an address or a size is no use; nothing is sent yet.
+    session: Session
 
-        `after`: when the session before this one began, by the wall clock then. One that does not begin later
-        would be taken for a replay, and clocks are set back at times.
-        """
+    def __init__(self, settings: Sending, target: Target, kind: Kind) -> None:
+        """Refused where a key, an address or a size is no use; nothing is sent yet."""
         self.target = target
-        self.start = max(_wall(), after + 1)
+        self._receiver = files.load(ReceiverPublicKey, settings.public_key_file)
+        self._sender = files.load(SenderKey, settings.signing_key_file)
         address = udp.resolve(target.host, target.port)
-        receiver = files.load(ReceiverPublicKey, settings.public_key_file)
-        sender = files.load(SenderKey, settings.signing_key_file)
-        self._session = Session(
-            Settings(
-                link=target.link,
-                payload=_payload(settings, address),
-                kind=kind,
-                parity=settings.parity,
-                interleave=settings.interleave,
-                linger=settings.linger / 1000,
-                rotate=settings.generate_new_symmetric_key_every,
-            ),
-            sender,
-            receiver,
-            now=time.monotonic(),
-            start=self.start,
+        self._settings = Settings(
+            link=target.link,
+            payload=_payload(settings, address),
+            kind=kind,
+            parity=settings.parity,
+            interleave=settings.interleave,
+            linger=settings.linger / 1000,
+            rotate=settings.generate_new_symmetric_key_every,
         )
         self._bits_per_second = settings.bits_per_second
         self._free_at = 0.0
         self._socket = udp.Sender(address, settings.nic)
 
-    @property
-    def session(self) -> Session:
-        return self._session
+    def begin(self, start: int) -> None:
+        """A session that is told to begin then. Refused where a datagram can't hold its key."""
+        self.session = Session(
+            self._settings, self._sender, self._receiver, now=time.monotonic(), start=start
+        )
 
     @property
     def refused(self) -> int:
@@ -60,26 +56,26 @@ class Outlet:
 
     @property
     def next_due(self) -> float:
-        return self._session.next_due
+        return self.session.next_due
 
     def open(self) -> None:
         """Until the receiver has the key, as far as can be known."""
-        while (now := time.monotonic()) < self._session.opens:
+        while (now := time.monotonic()) < self.session.opens:
             self.tick(now)
-            time.sleep(max(0.0, min(self._session.next_due, self._session.opens) - time.monotonic()))
+            time.sleep(max(0.0, min(self.session.next_due, self.session.opens) - time.monotonic()))
 
     def add(self, values: Iterable[bytes]) -> None:
         for value in values:
-            self._send(self._session.add(value, time.monotonic()))
+            self._send(self.session.add(value, time.monotonic()))
 
     def tick(self, now: float) -> None:
-        if now >= self._session.next_due:
-            self._send(self._session.due(now, _wall()))
+        if now >= self.session.next_due:
+            self._send(self.session.due(now, _wall()))
 
     def end(self) -> None:
         """What waits, and, some times, that nothing follows."""
         for _ in range(END_TIMES):
-            self._send(self._session.end(_wall()))
+            self._send(self.session.end(_wall()))
             time.sleep(END_PAUSE_SECONDS)
 
     def close(self) -> None:
@@ -89,7 +85,7 @@ class Outlet:
         for send in sends:
             if self._bits_per_second:
                 self._pace(sum(map(len, send)) * 8)
-            self._socket.send(send, self._session.size)
+            self._socket.send(send, self.session.size)
 
     def _pace(self, bits: int) -> None:
         """What was not used is not saved up, but for what the clock's own coarseness takes."""
@@ -108,6 +104,20 @@ def _payload(settings: Sending, address: udp.Address) -> int:
             f"{most} bytes."
         )
     return settings.payload_size or min(most, LARGEST_PAYLOAD, LARGEST_SEND)
+
+
+def begin_after(last: int) -> int:
+    """When a session is told to begin: now, but later than the last one of its kind, which began then.
+
+    Both in milliseconds since 1970. One that began earlier would be taken for a replay of an old recording.
+    """
+    if (behind := last - _wall()) >= 0:
+        log.warning(
+            "this host's clock was set back: the session before this one began %.0f s later than it is now; "
+            "this one is told to begin right after that",
+            behind / 1000,
+        )
+    return max(_wall(), last + 1)
 
 
 def _wall() -> int:

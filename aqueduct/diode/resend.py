@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from aqueduct.diode.feed import FRAME_BYTES
+from aqueduct.diode.feed import FRAME_BYTES, last_session
 from aqueduct.diode.filter import Filter
 from aqueduct.diode.options import Resend
-from aqueduct.diode.outlet import Outlet
+from aqueduct.diode.outlet import Outlet, begin_after
 from aqueduct.errors import Refused
 from aqueduct.io import kafka_admin
 from aqueduct.io.kafka import client as kafka
-from aqueduct.io.kafka import offsets
+from aqueduct.io.kafka import groups, offsets
 from aqueduct.io.kafka.client import Client, Place
 from aqueduct.io.kafka.fetch import read
 from aqueduct.ledger import bundle
@@ -20,6 +20,7 @@ from aqueduct.ledger.bundle import Bundle
 from aqueduct.link import frame
 from aqueduct.link.frame import Frame
 from aqueduct.link.key_frame import Kind
+from aqueduct.link.position import Position
 from aqueduct.ranges import Range
 
 
@@ -32,7 +33,7 @@ class Outcome:
 
 def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]) -> Outcome:
     """All of it; `progress` is told the offsets that were sent and all that there are."""
-    outlets = [] if dry_run else [Outlet(settings, target, Kind.RESEND) for target in settings.all_targets()]
+    outlets = [Outlet(settings, target, Kind.RESEND) for target in settings.all_targets()]
     rules = Filter.of(settings)
     with kafka.connect(settings.end("source"), f"{settings.id}-resend") as client:
         wanted, gone = _there(client, settings, list(_asked(settings)))
@@ -40,7 +41,9 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
         progress(0, total)
         if dry_run:
             return Outcome(total, 0, tuple(gone))
+        start = _start(client, settings, wanted)
         for outlet in outlets:
+            outlet.begin(start)
             outlet.open()
         sent = records = 0
         throttle = _Throttle(settings.eps, outlets)
@@ -63,6 +66,16 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
             outlet.end()
             outlet.close()
     return Outcome(sent, records, tuple(gone))
+
+
+def _start(client: Client, settings: Resend, wanted: list[Range]) -> int:
+    """When the session is told to begin, which is kept for the next one before anything is sent."""
+    group = f"{settings.group}-resend"
+    start = begin_after(last_session(client, group))
+    for each in wanted[:1]:
+        begun = Position(str(client.topic(each.topic).id), each.start, start)
+        groups.commit(client, group, {(each.topic, each.partition): (each.start, begun.dumps())})
+    return start
 
 
 class _Throttle:
@@ -92,7 +105,8 @@ def _asked(settings: Resend) -> Iterator[tuple[str, int, int, int | None]]:
         first, last = settings.offset_from, settings.offset_to
         places = [(str(settings.topic), settings.partition, first, last)]
     else:
-        places = list(_listed(_bundle(settings.resend_file_name)))
+        listed = _listed(_bundle(settings.resend_file_name))
+        places = [each for each in listed if settings.crosses(each[0])]
     start, count = settings.partition_start_value, settings.partition_stop_value
     for topic, partition, first, last in places:
         if start <= partition and (not count or partition < start + count):

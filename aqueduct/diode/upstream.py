@@ -10,7 +10,7 @@ from threading import Event
 from aqueduct.diode.feed import Feed, last_session
 from aqueduct.diode.filter import Filter
 from aqueduct.diode.options import Upstream
-from aqueduct.diode.outlet import Outlet
+from aqueduct.diode.outlet import Outlet, begin_after
 from aqueduct.io.kafka import client as kafka
 from aqueduct.io.kafka.groups import Offsets
 from aqueduct.link import frame
@@ -39,18 +39,20 @@ class Figures:
 
 def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None]) -> None:
     """Until `stopping`; then all that was read is sent, the session ended, and the position committed."""
+    outlets = [Outlet(settings, target, Kind.LIVE) for target in settings.all_targets()]
     rules = Filter.of(settings)
     # What is asked for beside the records must not wait behind a Fetch that waits for records.
     end = settings.end("source")
     with kafka.connect(end, settings.id) as client, kafka.connect(end, settings.id) as following:
-        before = last_session(client, settings.group)
-        outlets = [Outlet(settings, target, Kind.LIVE, before) for target in settings.all_targets()]
+        start = begin_after(last_session(client, settings.group))
+        for outlet in outlets:
+            outlet.begin(start)
         feed = Feed(
             client,
             following,
             settings.group,
             _wanted(settings),
-            session=max(outlet.start for outlet in outlets),
+            session=start,
             shift=settings.partition_start_value,
             largest=settings.largest_record,
             from_time=settings.from_,

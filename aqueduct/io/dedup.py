@@ -6,7 +6,7 @@ a kill at any moment leaves all three as they were.
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -16,17 +16,20 @@ from aqueduct.batches.produce import Ready, ready
 from aqueduct.batches.records import Record, Records, build
 from aqueduct.batches.records import records as records_of
 from aqueduct.client_config import End
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Refused
 from aqueduct.io import gap_topic
 from aqueduct.io.kafka import client as kafka
 from aqueduct.io.kafka import groups, offsets
-from aqueduct.io.kafka.client import Client, Place
+from aqueduct.io.kafka.client import Client, Place, Topic
 from aqueduct.io.kafka.follow import Follower, News
 from aqueduct.io.kafka.produce import Retry, TransactionalProducer
 from aqueduct.io.kafka.requests import in_lists
 from aqueduct.ledger.arrivals import Bucket
+from aqueduct.ledger.arrivals import bucket as bucket_of
+from aqueduct.ledger.entry import Partition
 from aqueduct.link import frame
 from aqueduct.link.frame import Announcement, Frame
+from aqueduct.wording import count
 
 POLL_SECONDS = 0.5
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
@@ -52,6 +55,7 @@ class Share:
     raw_topics: tuple[str, ...]
     gap_topic: str
     buckets: tuple[int, ...]
+    partitions: int  # of each raw topic and of the gap topic, so all buckets
     clean: Mapping[str, Clean]  # by the source topic's name
     every_topic: bool  # one that is not in `clean` is a fault; else it is left out
     grace_seconds: float
@@ -81,16 +85,13 @@ class Done:
 def dedup(share: Share) -> Done:
     """Until the time is over, or all is done. Fenced if another dedup took over a bucket."""
     done = Done()
-    with kafka.connect(share.end, share.group) as client:
+    with kafka.connect(share.end, share.group) as client, kafka.connect(share.end, share.group) as following:
         deadline = None if share.seconds is None else time.monotonic() + share.seconds
-        producers = {
-            number: TransactionalProducer(client, f"{share.group}-{number}", TIMEOUT_SECONDS, keep_times=True)
-            for number in share.buckets
-        }
+        producers = {number: producer_of(client, share.group, number) for number in share.buckets}
         last_commit = time.monotonic()
         while True:
             try:
-                run = _Run(client, share, producers, done)
+                run = _Run(client, following, share, producers, done)
                 while run.step(deadline):
                     last_commit = time.monotonic()
                 return done
@@ -100,6 +101,28 @@ def dedup(share: Share) -> Done:
                         f"The {share.end} took no transaction for {RETRY_SECONDS} s: {error}."
                     ) from error
                 client.sleep(1)
+
+
+def check_there(
+    end: End, found: Mapping[str, Topic], raw_topics: Iterable[str], gap_topic: str, named: Iterable[str] = ()
+) -> None:
+    """Refused where a topic is missing, or the raw topics and the gap topic differ in partitions."""
+    raw_topics = list(raw_topics)
+    for name in [*raw_topics, gap_topic, *named]:
+        if name not in found:
+            raise Refused(f"The {end} has no topic {name}.")
+    buckets = len(found[gap_topic].partitions)
+    for name in raw_topics:
+        if (partitions := len(found[name].partitions)) != buckets:
+            raise Refused(
+                f"Raw topic {name} has {count(partitions, 'partition')} and gap topic {gap_topic} has "
+                f"{buckets}: they must have the same number, which must not change."
+            )
+
+
+def producer_of(client: Client, group: str, bucket: int) -> TransactionalProducer:
+    """Who alone may write what is of a bucket; `begin` fences all others."""
+    return TransactionalProducer(client, f"{group}-{bucket}", TIMEOUT_SECONDS, keep_times=True)
 
 
 @dataclass(frozen=True)
@@ -140,7 +163,12 @@ class _Run:
     """From what is committed to the next trouble, or to the end."""
 
     def __init__(
-        self, client: Client, share: Share, producers: Mapping[int, TransactionalProducer], done: Done
+        self,
+        client: Client,
+        following: Client,
+        share: Share,
+        producers: Mapping[int, TransactionalProducer],
+        done: Done,
     ) -> None:
         self._client = client
         self._share = share
@@ -155,16 +183,22 @@ class _Run:
         }
         # Where retention outran us, the ledger will tell what is missing.
         self._follower = Follower(
-            client, {each: max(starts[each], committed.get(each, 0)) for each in places}
+            following, {each: max(starts[each], committed.get(each, 0)) for each in places}
         )
         self._buckets = {
             number: _Bucket(
-                Bucket(gap_topic.part(client, share.gap_topic, [number])),
+                Bucket(self._ledger(number)),
                 {place: offset for place, offset in committed.items() if place[1] == number},
             )
             for number in share.buckets
         }
         self._ends = offsets.ends(client, places)
+
+    def _ledger(self, number: int) -> dict[Place, Partition]:
+        ledger = gap_topic.part(self._client, self._share.gap_topic, [number])
+        for topic, partition in ledger:
+            self._check_number(topic, partition, number, self._share.gap_topic)
+        return ledger
 
     def step(self, deadline: float | None) -> bool:
         """One poll and its transactions; whether there may be more to do."""
@@ -172,8 +206,9 @@ class _Run:
         wait = POLL_SECONDS if deadline is None else max(0.0, min(POLL_SECONDS, deadline - now))
         for news in self._follower.poll(wait):
             self._sort(news)
-        for number, bucket in self._buckets.items():
-            self._write(number, bucket)
+        # One bucket's brokers write while the next one's batches are made.
+        for commit in [self._write(number, bucket) for number, bucket in self._buckets.items()]:
+            commit()
         if deadline is not None:
             return time.monotonic() < deadline
         return not self._caught_up()
@@ -195,12 +230,24 @@ class _Run:
                 except (frame.Malformed, Damaged, IndexError, ValueError):
                     self._done.malformed += 1
                     continue
+                self._check_number(found.topic, found.partition, news.place[1], news.place[0])
                 if not self._wanted(found.topic, found.partition):
                     self._done.left_out[found.topic] += 1
                 elif isinstance(found, Announcement):
                     bucket.hear(_Told(record.timestamp, news.place, record.offset, found))
                 else:
                     bucket.frames.append(found)
+
+    def _check_number(self, topic: str, partition: int, number: int, where: str) -> None:
+        """All of a source partition must be in one bucket, or what is in another is written twice."""
+        should = bucket_of(topic, partition, self._share.partitions)
+        if should != number:
+            raise Failed(
+                f"{where}-{number} of the {self._share.end} holds {topic}-{partition}, which belongs to "
+                f"partition {should} of {self._share.partitions}: the raw topics and {self._share.gap_topic} "
+                "have got more partitions since. That can't be taken back: make them and the clean topics "
+                "anew, and send everything again."
+            )
 
     def _wanted(self, topic: str, partition: int) -> bool:
         clean = self._share.clean.get(topic)
@@ -216,8 +263,8 @@ class _Run:
             )
         return clean is not None
 
-    def _write(self, number: int, bucket: _Bucket) -> None:
-        """What came for one bucket, in one transaction."""
+    def _write(self, number: int, bucket: _Bucket) -> Callable[[], None]:
+        """What came for one bucket, into one transaction, and what commits that."""
         producer, done = self._producers[number], Done(frames=len(bucket.frames))
         repeated = bucket.ledger.repeated
         for new in bucket.ledger.arrive(bucket.frames):
@@ -230,18 +277,24 @@ class _Run:
         now = int(time.time() * 1000)
         for told in bucket.matured(now - int(self._share.grace_seconds * 1000)):
             bucket.ledger.announce(told)
+        done.repeated = bucket.ledger.repeated - repeated
         changes = bucket.ledger.changes(now)
-        for each in _entries(changes, now):
+        for each in entries(changes, now):
             producer.send(self._share.gap_topic, number, each)
         reached = self._reached(number, bucket)
-        if not (changes or reached != bucket.committed):
-            return
-        producer.commit_offsets(self._share.group, {place: (offset, "") for place, offset in reached.items()})
-        producer.commit()
-        producer.begin()
-        bucket.committed = reached
-        done.repeated = bucket.ledger.repeated - repeated
-        self._done.add(done)
+
+        def commit() -> None:
+            if not (changes or reached != bucket.committed):
+                return
+            producer.commit_offsets(
+                self._share.group, {place: (offset, "") for place, offset in reached.items()}
+            )
+            producer.commit()
+            producer.begin()
+            bucket.committed = reached
+            self._done.add(done)
+
+        return commit
 
     def _reached(self, number: int, bucket: _Bucket) -> dict[Place, int]:
         """A position that leaves out no announcement that still has its time to wait."""
@@ -251,8 +304,8 @@ class _Run:
         return {place: max(at, bucket.committed.get(place, 0)) for place, at in reached.items()}
 
 
-def _entries(changes: Mapping[str, str | None], now: int) -> Iterator[Ready]:
-    """As batches that a broker takes."""
+def entries(changes: Mapping[str, str | None], now: int) -> Iterator[Ready]:
+    """The ledger's records as batches that a broker takes."""
     bodies = (body(key.encode(), None if value is None else value.encode()) for key, value in changes.items())
     for some in in_lists(bodies, LEDGER_BATCH_BYTES, len):
         rows = [Record(now, number, each) for number, each in enumerate(some)]

@@ -143,14 +143,14 @@ class Receiver:
     def receive(self, seconds: float) -> tuple[memoryview, int]:
         """The next datagrams one after the other, and the size of each; the last one may be smaller.
 
-        Valid until the next call; nothing if nothing came in time.
+        Valid until the next call; a size of 0: nothing came in time.
         """
         self._socket.settimeout(seconds)
         try:
             length, control, _, _ = self._socket.recvmsg_into([self._buffer], 128)
         except TimeoutError:
             return self._view[:0], 0
-        size = length
+        size = max(1, length)  # one that is empty has come, too
         for level, kind, data in control:
             if (level, kind) == (socket.IPPROTO_UDP, UDP_GRO):
                 (size,) = _RECEIVED.unpack_from(data)

@@ -44,6 +44,11 @@ def take(spans: Spans, first: int, last: int) -> Spans:
     return [(max(first, low), min(last, high)) for low, high in touched]
 
 
+def has(spans: Spans, offset: int) -> bool:
+    at = bisect_left(spans, offset, key=_LAST)
+    return at < len(spans) and spans[at][0] <= offset
+
+
 def size(spans: Iterable[Span]) -> int:
     """How many offsets they have."""
     return sum(last - first + 1 for first, last in spans)

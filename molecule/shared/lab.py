@@ -63,6 +63,13 @@ class Lab:
             check=check, capture_output=True, text=True, timeout=120, input=stdin or "",
         )  # fmt: skip
 
+    def start(self, host: str, *command: str) -> subprocess.Popen[str]:
+        """Run a command in a host and talk with it."""
+        return subprocess.Popen(
+            ["docker", "exec", "--interactive", self.container(host), *command],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
     def play(self, playbook: str, *arguments: str, **variables: object) -> subprocess.CompletedProcess[str]:
         """Run one of the product's playbooks on this inventory, with extra variables."""
         extra = ("--extra-vars", json.dumps(variables)) if variables else ()
@@ -107,7 +114,7 @@ class Lab:
     def admin(self, host: str) -> AdminClient:
         return AdminClient(self.client(host))
 
-    def producer(self, host: str, principal: str, servers: str = "") -> Producer:
+    def producer(self, host: str, principal: str, servers: str = "", **settings: object) -> Producer:
         return Producer(
             {
                 **self.client(host, principal),
@@ -117,6 +124,7 @@ class Lab:
                 "compression.type": "zstd",
                 # A broker that was killed comes back; what was accepted is delivered then.
                 "message.timeout.ms": 300_000,
+                **settings,
             }
         )
 
@@ -149,7 +157,7 @@ class Lab:
             deadline = time.monotonic() + 300
             while reading:
                 assert time.monotonic() < deadline, f"{topic} at {host} was not read to its end within 300 s"
-                for message in consumer.consume(10_000, timeout=1):
+                for message in consumer.consume(10_000, timeout=0.1):
                     if (error := message.error()) is None:
                         record = Record(
                             message.key(),
@@ -167,7 +175,7 @@ class Lab:
             consumer.close()
 
 
-def wait_until(what: str, condition: Callable[[], Any], seconds: float = 180) -> Any:
+def wait_until(what: str, condition: Callable[[], Any], seconds: float = 180, every: float = 1) -> Any:
     """Poll until the condition holds; its value. An exception counts as not yet, and is shown if it stays."""
     deadline = time.monotonic() + seconds
     problem: object = None
@@ -178,5 +186,5 @@ def wait_until(what: str, condition: Callable[[], Any], seconds: float = 180) ->
             problem = None
         except Exception as error:
             problem = error
-        time.sleep(1)
+        time.sleep(every)
     raise AssertionError(f"not within {seconds:.0f} s: {what}" + (f" ({problem})" if problem else ""))

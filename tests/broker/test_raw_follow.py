@@ -129,3 +129,27 @@ def test_a_broker_that_is_killed(broker: Broker, client: Client, topic: str) -> 
     broker.process.start()
     write(broker, topic, 0, ["b"])
     until(follower, news, lambda: values(news)[topic, 0] == ["a", "b"])
+
+
+def test_a_fetch_session_that_the_broker_has_forgotten(broker: Broker, client: Client, topic: str) -> None:
+    follower, news = Follower(client, {(topic, 0): 0, (topic, 1): 0}), []
+    write(broker, topic, 0, ["a"])
+    until(follower, news, lambda: values(news)[topic, 0] == ["a"])
+    for session in follower._sessions.values():
+        session._id += 1  # of no session at all
+    write(broker, topic, 1, ["b"])
+    until(follower, news, lambda: values(news)[topic, 1] == ["b"])
+    write(broker, topic, 0, ["c"])
+    until(follower, news, lambda: values(news)[topic, 0] == ["a", "c"])
+
+
+def test_a_topic_that_is_left_comes_no_more(broker: Broker, client: Client, topic: str) -> None:
+    follower, news = Follower(client, {(topic, 0): 0}), []
+    write(broker, topic, 0, ["a"])
+    until(follower, news, lambda: values(news)[topic, 0] == ["a"])
+    follower.leave(topic)
+    write(broker, topic, 0, ["b"])
+    write(broker, topic, 1, ["c"])
+    follower.follow({(topic, 1): 0})
+    until(follower, news, lambda: values(news)[topic, 1] == ["c"])
+    assert values(news)[topic, 0] == ["a"]

@@ -281,3 +281,18 @@ def test_tls_and_the_rights_that_it_takes(broker: Broker, make_topic: Callable[.
         admin.apply_acls(acls.Plan(add=tuple(granted), remove=()))
     write()
     assert visible(broker, target) == visible(broker, source)
+
+
+def test_a_transaction_that_was_left_open_is_aborted_by_the_next(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    source, target = make_topic(), make_topic()
+    fill(broker, source, batches=2, records=3)
+    producer = TransactionalProducer(client, f"test-{uuid4()}")
+    producer.begin()
+    producer.send(target, 0, readies(client, source)[0])
+    producer.begin()
+    for each in readies(client, source):
+        producer.send(target, 0, each)
+    producer.commit()
+    assert len(visible(broker, target)) == 6

@@ -120,3 +120,12 @@ def test_files_that_are_no_use(tmp_path: Path, content: str, sentence: str) -> N
     file.write_text(content, encoding="latin-1")
     with pytest.raises(Refused, match=sentence):
         options.build(Create, file, {}, {}, pytest.fail)
+
+
+def test_a_resend_is_of_the_link_s_topics_alone() -> None:
+    """The options of another link's upstream have another filter."""
+    link = UPSTREAM | {"topics": r"flights|seats\..*"}
+    found = options.build(Resend, None, {}, link | {"resendFileName": "bundle.json"}, pytest.fail)
+    assert [found.crosses(name) for name in ("flights", "seats.a", "flights2")] == [True, True, False]
+    with pytest.raises(Refused, match="secrets does not cross this link"):
+        options.build(Resend, None, {}, link | {"topic": "secrets", "partition": "0"}, pytest.fail)

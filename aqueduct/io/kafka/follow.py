@@ -1,6 +1,8 @@
 """Follows many partitions as they grow, as the batches that hold their records, read-committed.
 
 One Fetch per broker is under way, for all the partitions that it leads: a broker answers when any has news.
+In a fetch session (KIP-227) requests and answers name only what changed, so that idle partitions cost little.
+Brokers answer a connection's requests in order: who asks for other things, too, has another client for that.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,6 +11,9 @@ from typing import Any
 from uuid import UUID
 
 from kafka.errors import (
+    FetchSessionIdNotFoundError,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpochError,
     KafkaError,
     NoError,
     OffsetNotAvailableError,
@@ -28,6 +33,12 @@ from aqueduct.io.kafka.offsets import log_starts
 
 MAX_BYTES = 16 << 20  # of one answer
 PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all the same
+
+# What a broker says that has forgotten a fetch session, or of a topic in it that was made anew.
+_SESSION_IS_OVER = FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError
+_EPOCHS = (1 << 31) - 1  # after which a session's epoch starts again at 1
+
+Positions = dict[tuple[UUID, int], int]  # the next offset to read, by topic id and partition
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,8 @@ class Follower:
         self._client = client
         self._positions = dict(positions)
         self._ids: dict[str, UUID] = {}
-        self._coming: dict[int, _Fetch] = {}  # by broker
+        self._sessions: dict[int, _Session] = {}  # by broker, as the next
+        self._coming: dict[int, Future] = {}
         self._patience = Patience(client, "gives nothing of the topics that are followed")
 
     @property
@@ -73,9 +85,10 @@ class Follower:
         news: list[News] = []
         try:
             self._ask()
-            self._client.wait_any((fetch.response for fetch in self._coming.values()), seconds)
-            for broker in [broker for broker, fetch in self._coming.items() if fetch.response.is_done]:
-                self._read(self._coming.pop(broker), news)
+            self._client.wait_any(self._coming.values(), seconds)
+            for broker in [broker for broker, response in self._coming.items() if response.is_done]:
+                self._read(broker, self._coming.pop(broker), news)
+            self._ask()  # what comes next comes while this is used
         except KafkaError as error:
             self._patience.pause(error)
             for topic in self._ids:
@@ -84,18 +97,19 @@ class Follower:
 
     def _ask(self) -> None:
         self._client.learn(topic for topic, _ in self._positions)
-        wanted: dict[int, dict[Place, int]] = {}
+        wanted: dict[int, Positions] = {}
         for place in self._positions:
             try:
                 leader = self._client.leader(*place)
                 if leader not in self._coming:
-                    wanted.setdefault(leader, {})[place] = self._position(*place)
+                    position = self._position(*place)
+                    wanted.setdefault(leader, {})[self._ids[place[0]], place[1]] = position
             except KafkaError as error:
                 if not passing(error):
                     raise
         for leader, positions in wanted.items():
-            response = self._client.submit(self._request(positions), leader)
-            self._coming[leader] = _Fetch(positions, response)
+            session = self._sessions.setdefault(leader, _Session())
+            self._coming[leader] = self._client.submit(session.request(positions), leader)
 
     def _position(self, topic: str, partition: int) -> int:
         """A topic that was made anew is followed from its beginning."""
@@ -107,38 +121,23 @@ class Follower:
             self._positions |= {place: 0 for place in self._positions if place[0] == topic}
         return self._positions[topic, partition]
 
-    def _request(self, positions: Mapping[Place, int]) -> FetchRequest:
-        kind = FetchRequest.FetchTopic
-        topics: dict[str, list[Any]] = {}
-        for (topic, partition), position in positions.items():
-            entry = kind.FetchPartition(
-                partition=partition, fetch_offset=position, partition_max_bytes=PARTITION_BYTES
-            )
-            topics.setdefault(topic, []).append(entry)
-        return FetchRequest(
-            max_wait_ms=WAIT_MILLISECONDS,
-            min_bytes=1,
-            max_bytes=MAX_BYTES,
-            isolation_level=IsolationLevel.READ_COMMITTED.value,
-            topics=[
-                kind(topic=name, topic_id=self._ids[name], partitions=entries)
-                for name, entries in topics.items()
-            ],
-            forgotten_topics_data=[],
-            min_version=TOPIC_IDS_SINCE,
-        )
-
-    def _read(self, fetch: "_Fetch", news: list[News]) -> None:
+    def _read(self, broker: int, response: Future, news: list[News]) -> None:
         """Raises what is wrong with one partition when all the others' news are there."""
-        answer = self._client.wait(fetch.response)
-        if answer.error_code:
-            raise for_code(answer.error_code)()
+        session = self._sessions.pop(broker)  # it goes on if nothing is wrong with all of the answer
+        try:
+            answer = self._client.wait(response)
+            if answer.error_code:
+                raise for_code(answer.error_code)()
+        except _SESSION_IS_OVER:
+            return  # the next request opens another one
+        if session.goes_on(answer.session_id):
+            self._sessions[broker] = session
         names = {topic_id: name for name, topic_id in self._ids.items()}
         trouble = None
         for topic in answer.responses:
             for partition in topic.partitions:
                 place = names.get(topic.topic_id, ""), partition.partition_index
-                start = fetch.positions.get(place)
+                start = session.positions.get((topic.topic_id, partition.partition_index))
                 # A partition that was asked of two leaders comes twice.
                 if start is not None and self._positions.get(place) == start:
                     try:
@@ -182,10 +181,49 @@ class Follower:
                 yield kept
 
 
-@dataclass(frozen=True)
-class _Fetch:
-    positions: Mapping[Place, int]  # that it was asked for
-    response: Future
+class _Session:
+    """What one broker knows of what is wanted."""
+
+    def __init__(self) -> None:
+        self._id = self._epoch = 0  # it is to be opened
+        self.positions: Positions = {}
+
+    def request(self, positions: Positions) -> FetchRequest:
+        """Tells the broker what is not as it was."""
+        changed = {
+            partition: position
+            for partition, position in positions.items()
+            if self.positions.get(partition) != position
+        }
+        forgotten = self.positions.keys() - positions.keys()
+        self.positions = positions
+        kind = FetchRequest.FetchTopic
+        entries: dict[UUID, list[Any]] = {}
+        for (topic_id, partition), position in changed.items():
+            entry = kind.FetchPartition(
+                partition=partition, fetch_offset=position, partition_max_bytes=PARTITION_BYTES
+            )
+            entries.setdefault(topic_id, []).append(entry)
+        return FetchRequest(
+            max_wait_ms=WAIT_MILLISECONDS,
+            min_bytes=1,
+            max_bytes=MAX_BYTES,
+            isolation_level=IsolationLevel.READ_COMMITTED.value,
+            session_id=self._id,
+            session_epoch=self._epoch,
+            topics=[kind(topic_id=topic_id, partitions=each) for topic_id, each in entries.items()],
+            forgotten_topics_data=[
+                FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[partition])
+                for topic_id, partition in forgotten
+            ],
+            min_version=TOPIC_IDS_SINCE,
+        )
+
+    def goes_on(self, session_id: int) -> bool:
+        """As the answer has it; 0: the broker keeps no session, and must be told all again."""
+        self._id = session_id
+        self._epoch = self._epoch % _EPOCHS + 1
+        return bool(session_id)
 
 
 def _name(place: Place) -> str:

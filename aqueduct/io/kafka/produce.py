@@ -109,6 +109,7 @@ class TransactionalProducer:
         self._producer_id = self._epoch = -1
         self._valid = False  # the epoch, and with it the sequences
         self._sequences: dict[Place, int] = {}
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._forget_transaction()
 
     def _forget_transaction(self) -> None:
@@ -123,6 +124,8 @@ class TransactionalProducer:
 
     def begin(self) -> None:
         """Make sure that what was begun before is over, and that nobody else has the transactional id."""
+        if self._partitions or self._groups:
+            self._valid = False  # it was left open, and is aborted by the coordinator
         self._forget_transaction()
         if not self._valid:
             patience = Patience(self._client, f"begins no transaction of {self._id}")
@@ -217,8 +220,16 @@ class TransactionalProducer:
     def _ask(self, attempt: Callable[[], None]) -> None:
         """Something that may be asked for twice."""
         patience = Patience(self._client, f"takes no part in the transaction of {self._id}")
+
+        def attempted() -> None:
+            try:
+                attempt()
+            except KafkaError:
+                self._coordinators.clear()  # another broker may be it now
+                raise
+
         try:
-            patience.until_done(attempt)
+            patience.until_done(attempted)
         except KafkaError as error:
             self._give_up(error)
 
@@ -236,6 +247,7 @@ class TransactionalProducer:
     # Requests. Each checks the response; the error says whether it is worth to ask again.
 
     def _init(self) -> tuple[int, int]:
+        self._coordinators.clear()
         request = InitProducerIdRequest(
             transactional_id=self._id,
             transaction_timeout_ms=int(self._timeout_seconds * 1000),
@@ -290,8 +302,7 @@ class TransactionalProducer:
             topics=offset_topics(kind, kind.TxnOffsetCommitRequestPartition, offsets),
             max_version=_OFFSET_COMMIT_UNTIL,
         )
-        coordinator = self._client.coordinators(CoordinatorType.GROUP, [group])[group]
-        for topic in self._client.send(request, coordinator).topics:
+        for topic in self._client.send(request, self._coordinator(group)).topics:
             for each in topic.partitions:
                 self._check(each.error_code, f"group {group}, {topic.name}-{each.partition_index}")
 
@@ -314,5 +325,10 @@ class TransactionalProducer:
         if code:
             raise for_code(code)(", ".join(filter(None, (f"transaction of {self._id}", what))))
 
-    def _coordinator(self) -> int:
-        return self._client.coordinators(CoordinatorType.TRANSACTION, [self._id])[self._id]
+    def _coordinator(self, group: str | None = None) -> int:
+        """The broker of the transaction or of a group, asked for once, and again after any trouble."""
+        kind = CoordinatorType.GROUP if group else CoordinatorType.TRANSACTION
+        asked = kind, group or self._id
+        if asked not in self._coordinators:
+            self._coordinators[asked] = self._client.coordinators(kind, asked[1:])[asked[1]]
+        return self._coordinators[asked]

@@ -1,8 +1,8 @@
 """Both sides of the link, as the tests see and break them."""
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from demo.flights import Flight
 SOURCE, TARGET = "pro1-kafka-1", "enclave-kafka-1"
 UPSTREAM, DOWNSTREAM = "pro1-diode-1", "enclave-diode-1"
 TOPIC, GAPS = "flights", "diode-gaps-pro1"
+Listed = dict[int, set[int]]  # offsets by partition
+Entries = dict[int, dict[str, Any]]  # of the ledger, by partition
 CARD, ADDRESS = "eth1", "10.77.5.12"
 CLOSED_PORT = 9
 
@@ -44,25 +46,41 @@ class Crossing:
         sent = self.sent()
         wait_until("what was sent in the enclave", lambda: count(self.arrived()) >= count(sent))
 
-    def ledger(self) -> dict[str, Any]:
-        """The newest entry of each partition, as a reader of the gap topic sees it."""
-        found = {}
+    def ledgers(self) -> dict[str, Entries]:
+        """The newest entry of each partition, by topic, as a reader of the gap topic sees it."""
+        newest: dict[str, Entries] = defaultdict(dict)
         for records in self.lab.read(TARGET, GAPS).values():
             for record in records:
-                assert record.key is not None
-                found[record.key.decode()] = json.loads(record.value or b"{}")
-        return found
-
-    def missing(self) -> int:
-        """Offsets that the ledger lists."""
-        return sum(last - first + 1 for entry in self.ledger().values() for first, last in entry["gaps"])
+                entry = json.loads(record.value or b"{}")
+                assert entry.get("parts") == 0, "a tombstone, or more gaps than this reader knows"
+                if not entry["retired"]:
+                    newest[entry["topic"]][entry["partition"]] = entry
+        return newest
 
     def packets_out(self) -> int:
         """That left the enclave's host by the link's network card since it was made."""
-        return int(self.lab.run(DOWNSTREAM, "cat", f"/sys/class/net/{CARD}/statistics/tx_packets").stdout)
+        return self._counted("tx_packets")
 
     def packets_in(self) -> int:
-        return int(self.lab.run(DOWNSTREAM, "cat", f"/sys/class/net/{CARD}/statistics/rx_packets").stdout)
+        """Many datagrams may be one packet, as the kernel has it."""
+        return self._counted("rx_packets")
+
+    def bytes_in(self) -> int:
+        return self._counted("rx_bytes")
+
+    def _counted(self, what: str) -> int:
+        return int(self.lab.run(DOWNSTREAM, "cat", f"/sys/class/net/{CARD}/statistics/{what}").stdout)
+
+    def figures(self, host: str, second: bool = False) -> dict[str, float]:
+        """What an end of a link says of itself, by the figures' names."""
+        url = f"http://127.0.0.1:{(9810 if host == UPSTREAM else 9830) + second}/metrics"
+        program = f"import urllib.request as u; print(u.urlopen({url!r}, timeout=10).read().decode())"
+        found: dict[str, float] = defaultdict(float)
+        for line in self.lab.run(host, "python3", "-c", program).stdout.splitlines():
+            if line.startswith("aqueduct_diode_"):
+                name, value = line.split()
+                found[name.removeprefix("aqueduct_diode_").partition("{")[0]] += float(value)
+        return found
 
     def knock(self) -> None:
         """What makes a host answer: a datagram to a port where nobody listens."""
@@ -71,35 +89,28 @@ class Crossing:
         )
         self.lab.run(UPSTREAM, "python3", "-c", program)
 
-    @contextmanager
-    def cut(self) -> Iterator[None]:
-        """What is sent meanwhile does not arrive."""
-        table = ("table", "inet", "cut")
-        self.lab.run(DOWNSTREAM, "nft", "add", *table)
-        hook = "{ type filter hook input priority 0; }"
-        self.lab.run(DOWNSTREAM, "nft", "add", "chain", *table[1:], "input", hook)
-        self.lab.run(DOWNSTREAM, "nft", "add", "rule", *table[1:], "input", "iifname", CARD, "drop")
-        try:
-            yield
-        finally:
-            self.lab.run(DOWNSTREAM, "nft", "delete", *table)
-
     def started(self, host: str, unit: str) -> str:
         """When its process was."""
         show = ("systemctl", "show", "--property=ExecMainStartTimestampMonotonic", unit)
         return self.lab.run(host, *show).stdout
 
-    def lag(self) -> int:
-        """Offsets at the source that the sending end has not committed as sent."""
-        consumer = Consumer({**self.lab.client(SOURCE), "group.id": "aqueduct-diode-enclave-pro1"})
+    def behind(self, topics: Iterable[str], second: bool = False) -> int:
+        """Offsets at the source that the sending end has not committed as sent. Failed where it has committed
+        nothing yet."""
+        group = f"aqueduct-diode-enclave-{'second' if second else 'pro1'}"
+        consumer = Consumer({**self.lab.client(SOURCE), "group.id": group})
         try:
-            places = [TopicPartition(TOPIC, number) for number in range(4)]
+            known = consumer.list_topics(timeout=30).topics
+            places = [TopicPartition(topic, number) for topic in topics for number in known[topic].partitions]
             ends = [consumer.get_watermark_offsets(place, timeout=30)[1] for place in places]
-            return sum(
-                end - place.offset for end, place in zip(ends, consumer.committed(places, 30), strict=True)
-            )
+            reached = [place.offset for place in consumer.committed(places, 30)]
+            assert min(reached) >= 0, "some are not followed yet"
+            return sum(end - offset for end, offset in zip(ends, reached, strict=True))
         finally:
             consumer.close()
+
+    def wait_until_sent(self, *topics: str, second: bool = False) -> None:
+        wait_until("everything as sent", lambda: self.behind(topics, second) == 0, every=0.2)
 
 
 def count(topic: dict[int, list[Record]]) -> int:

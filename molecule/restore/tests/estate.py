@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import edge_cases
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import NewTopic
+from edge_cases import KINDS
 from lab import Lab, Record, wait_until
 
 from demo.flights import flights
@@ -36,27 +37,10 @@ class Estate:
     # Writing
 
     def make(self, topic: str, partitions: int = 1, **config: str) -> None:
-        settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
-        admin = self.lab.admin(SITE)
-        admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result()
-        wait_until(f"topic {topic}", lambda: topic in admin.list_topics().topics, 30)
+        edge_cases.make(self.lab, SITE, topic, partitions, **config)
 
     def write(self, topic: str, records: Iterable[Record], partition: int = -1) -> None:
-        producer = self.lab.producer(SITE, "admin")
-        failures: list[str] = []
-        for record in records:
-            producer.produce(
-                topic,
-                record.value,
-                record.key,
-                partition,
-                timestamp=record.timestamp,
-                headers=list(record.headers),
-                on_delivery=lambda error, _: failures.append(str(error)) if error else None,
-            )
-            producer.poll(0)
-        assert producer.flush(120) == 0
-        assert failures == []
+        edge_cases.write(self.lab, SITE, topic, records, partition)
 
     def write_numbers(self, topic: str, count: int, partitions: int = 1) -> None:
         for partition in range(partitions):
@@ -72,51 +56,16 @@ class Estate:
         self.write(LONGEST, KINDS, partition=1)
         self.make(BY_BROKER, message_timestamp_type="LogAppendTime", retention_ms="86400000")
         self.write(BY_BROKER, KINDS, partition=0)
-        self._fill_compacted()
+        self.make(COMPACTED, **edge_cases.COMPACTED)
+        compacted = edge_cases.fill_compacted(self.lab, SITE, COMPACTED)
+        wait_until("holes in the compacted topic", compacted, 90)
         self.make(TRANSACTIONS)
         self.make(OPEN)
-        for number_, end in enumerate(("commit", "abort") * 5):
-            self._transaction(TRANSACTIONS, end, number_)
+        for number_ in range(0, 10, 2):
+            edge_cases.transaction(self.lab, SITE, TRANSACTIONS, "commit", number_)
+            edge_cases.transaction(self.lab, SITE, TRANSACTIONS, "abort", number_ + 1)
         self.write_numbers(OPEN, 10)
-        return self._transaction(OPEN, "open", 0)
-
-    def _transaction(self, topic: str, end: str, number_: int) -> Producer:
-        settings = self.lab.client(SITE) | {
-            "transactional.id": f"{topic}-{number_}",
-            "transaction.timeout.ms": 600_000,
-        }
-        producer = Producer(settings)
-        producer.init_transactions(30)
-        producer.begin_transaction()
-        for each in range(7):
-            producer.produce(
-                topic, b"%s %d.%d" % (end.encode(), number_, each), partition=0, timestamp=1_000 + each
-            )
-        producer.flush(30)
-        if end == "commit":
-            producer.commit_transaction(30)
-        elif end == "abort":
-            producer.abort_transaction(30)
-        return producer
-
-    def _fill_compacted(self) -> None:
-        """Of many records few keys stay: the cleaner leaves holes inside batches."""
-        self.make(
-            COMPACTED,
-            cleanup_policy="compact",
-            segment_ms="100",
-            min_cleanable_dirty_ratio="0.001",
-            delete_retention_ms="600000",
-        )
-        self.write(
-            COMPACTED, (keyed(each, b"k%d" % (each if each % 5 == 0 else each % 3)) for each in range(500)), 0
-        )
-
-        def compacted() -> bool:
-            self.write(COMPACTED, [keyed(0, b"roll")], 0)  # only a closed segment is cleaned
-            return len(self.lab.read(SITE, COMPACTED)[0]) < 400
-
-        wait_until("holes in the compacted topic", compacted, 90)
+        return edge_cases.transaction(self.lab, SITE, OPEN, "open", 0)
 
     # Groups
 
@@ -187,20 +136,3 @@ class Estate:
 def number(value: int) -> Record:
     """A record that no codec makes smaller."""
     return Record(b"%d" % value, random.Random(value).randbytes(200), (), NUMBERS_SINCE + value)  # noqa: S311
-
-
-def keyed(value: int, key: bytes) -> Record:
-    return Record(key, b"%d" % value, (), 0)  # now: by their records' times segments are closed
-
-
-# What others lose or change: see each kind's headers, nulls, empties, order and times.
-KINDS = [
-    Record(b"key", b"value", (("a", b"1"), ("a", b"2"), ("b", None), ("c", b"")), 5_000),
-    Record(None, b"no key", (), 1_000),
-    Record(b"", b"empty key", (), 9_000),
-    Record(b"tombstone", None, (("why", b"gone"),), 2_000),
-    Record(b"empty value", b"", (), 2_000),
-    Record(None, None, (), 3_000),
-    Record(b"\x00\xff", bytes(range(256)), (("", b"no name"), ("a", b"1")), 1_357_000_000_000),
-    Record(b"large", b"x" * 200_000, (), 4_000),
-]

@@ -1,0 +1,28 @@
+"""What a sending end commits with the next offset of a partition, as the offset's metadata."""
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Position:
+    """In `topic_id` all from offset `from_` on is to cross; `session` is when the sender's newest one began.
+
+    In a topic with another id the offset means nothing.
+    """
+
+    topic_id: str
+    from_: int
+    session: int  # milliseconds since 1970
+
+    def dumps(self) -> str:
+        return json.dumps({name.rstrip("_"): value for name, value in asdict(self).items()})
+
+
+def loads(metadata: str) -> Position | None:
+    """None: somebody else's metadata."""
+    try:
+        content = json.loads(metadata)
+        return Position(str(content["topic_id"]), int(content["from"]), int(content["session"]))
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return None

@@ -1,0 +1,58 @@
+"""Whatever is done to a link: what did not arrive is in the ledger; in the end all is there, once."""
+
+import os
+from pathlib import Path
+
+import pytest
+from crossing import Crossing
+from faults import FAULTS
+from table import Outcome, Row, inflict_all, total
+
+# One seed of each class of fault in CI; `script/scenario cross --all` runs them all.
+SEEDS = range(1, 6) if os.environ.get("AQUEDUCT_ALL_SEEDS") else range(1, 2)
+ROWS = [(fault, seed) for fault in FAULTS for seed in (SEEDS if fault.seeded else SEEDS[:1])]
+
+
+@pytest.fixture(scope="module")
+def outcome(crossing: Crossing) -> Outcome:
+    outcome = inflict_all(crossing, SEEDS)
+    print(f"\n{outcome}")
+    file: Path = crossing.lab.inventory / "reports/faults.md"
+    file.write_text(str(outcome))
+    return outcome
+
+
+@pytest.fixture(params=range(len(ROWS)), ids=[f"{fault.name}, seed {seed}" for fault, seed in ROWS])
+def row(outcome: Outcome, request: pytest.FixtureRequest) -> Row:
+    return outcome.rows[request.param]
+
+
+def test_the_ledger_tells_the_truth(row: Row) -> None:
+    assert total(row.sent) > 0
+    assert row.listed_records == row.missing
+    assert row.lost == 0
+
+
+def test_what_was_sent_again_completes_it(row: Row) -> None:
+    assert total(row.listed_afterwards) == 0
+    assert row.differences() == []
+
+
+def test_order_is_kept_within_what_arrived(outcome: Outcome, row: Row) -> None:
+    if not row.fault.several_ways:
+        came = outcome.came[row.fault.second].get(row.topic, {})
+        assert row.steps_back(came) == []
+
+
+def test_faults_that_should_lose_something_did(outcome: Outcome) -> None:
+    """Else the table would prove nothing."""
+    lossy = {"loss 20 %", "bursts of up to 300", "lost tail", "receiver dies", "foreign keys", "filter"}
+    lost = {row.fault.name for row in outcome.rows if total(row.missing)}
+    assert lossy - lost == set()
+    assert sum(row.repaired for row in outcome.rows) > 0
+    assert outcome.bundled >= sum(total(row.missing) for row in outcome.rows)
+
+
+def test_nothing_flowed_back_meanwhile(outcome: Outcome) -> None:
+    before, after = outcome.packets_out
+    assert after == before

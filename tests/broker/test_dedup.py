@@ -1,0 +1,177 @@
+"""Dedup and its ledger, with raw topics that are written frame by frame."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from uuid import UUID, uuid4
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from kafka_broker import Broker
+
+from aqueduct.batches.bodies import body
+from aqueduct.batches.records import Record, Records, build
+from aqueduct.cli import main
+from aqueduct.client_config import End
+from aqueduct.io import dedup, gap_topic
+from aqueduct.io.kafka import client as kafka
+from aqueduct.io.kafka import offsets
+from aqueduct.io.kafka.produce import Fenced
+from aqueduct.ledger.arrivals import bucket
+from aqueduct.link import frame
+from aqueduct.link.frame import Announcement, Frame
+
+PARTITIONS = 2
+SECONDS = 30
+ID = UUID(int=1)
+
+
+class Crossed:
+    """A raw topic, a ledger, and clean topics in one cluster."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.servers = broker.plaintext
+        self.end = End("cluster", self.servers)
+        mark = uuid4().hex[:8]
+        self.raw, self.gaps = f"raw.{mark}", f"gaps.{mark}"
+        # Of two topics, each with a partition in every bucket.
+        self.topics = [f"one.{mark}", f"other.{mark}"]
+        compacted = {"cleanup.policy": "compact"}
+        self.make(NewTopic(self.raw, PARTITIONS, 1), NewTopic(self.gaps, PARTITIONS, 1, config=compacted))
+        self.make(*(NewTopic(each, 4, 1) for each in self.topics))
+
+    def make(self, *topics: NewTopic) -> None:
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        for done in admin.create_topics([*topics]).values():
+            done.result()
+        with kafka.connect(self.end, "test") as client:  # once it answers, they can be written to
+            offsets.ends(client, [(topic.topic, 0) for topic in topics])
+
+    def bring(self, *all_of: Frame | Announcement, partitions: int = PARTITIONS) -> None:
+        producer = Producer({"bootstrap.servers": self.servers})
+        for each in all_of:
+            number = bucket(each.topic, each.partition, partitions)
+            producer.produce(self.raw, frame.pack(each), frame.key(each), number)
+        assert producer.flush(30) == 0
+
+    def dedup(self, *options: str, code: int = 0) -> None:
+        argv = [
+            "dedup",
+            "--bootstrap-servers",
+            self.servers,
+            "--raw-topics",
+            self.raw,
+            "--gap-topic",
+            self.gaps,
+        ]
+        names = [] if "--retire" in options else ["--topics", ",".join(self.topics), "--gap-grace", "0s"]
+        assert main([*argv, *names, *(options or ["--until-caught-up"])]) == code
+
+    def knows(self, topics: dict[str, int]) -> None:
+        """The ledger has so many partitions of each topic. What was just committed may take a moment."""
+        deadline = time.monotonic() + SECONDS
+        with kafka.connect(self.end, "test") as client:
+            while (found := Counter(topic for topic, _ in gap_topic.whole(client, self.gaps))) != topics:
+                assert time.monotonic() < deadline, found
+                client.sleep(0.1)
+
+    def written(self, topic: str) -> int:
+        with kafka.connect(self.end, "test") as client:
+            places = [(topic, number) for number in range(4)]
+            return sum(end > 0 for end in offsets.ends(client, places).values())
+
+
+@pytest.fixture
+def crossed(brokers: list[Broker]) -> Crossed:
+    return Crossed(brokers[0])
+
+
+def frames(topic: str, first: int = 0, last: int = 9, numbers: Iterable[int] = range(4)) -> list[Frame]:
+    rows = [Record(1_700_000_000_000, offset, body(b"k", b"v")) for offset in range(first, last + 1)]
+    data = bytes(build(Records.listed(rows)))
+    return [Frame(topic, ID, number, first, last, data) for number in numbers]
+
+
+def test_a_topic_that_is_gone_is_retired(crossed: Crossed, capsys: pytest.CaptureFixture[str]) -> None:
+    gone, stays = crossed.topics
+    crossed.bring(*frames(gone), *frames(stays))
+    crossed.dedup()
+    crossed.knows({gone: 4, stays: 4})
+    crossed.dedup("--retire", gone)
+    assert f"{gone} is retired: 4 partitions. 0 offsets that were missing" in capsys.readouterr().out
+    crossed.knows({stays: 4})
+    crossed.dedup()  # goes on with what stays
+    crossed.bring(*frames(stays), *frames(stays, 10, 19))
+    crossed.dedup()
+    assert "40 records in 8 frames" in (said := capsys.readouterr().out)
+    assert "40 offsets had arrived before" in said
+    crossed.dedup("--retire", gone, code=2)
+    assert f"has no entry of topic {gone}" in capsys.readouterr().err
+
+
+def test_a_topic_with_gaps_is_retired_only_when_told_so(
+    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone, _ = crossed.topics
+    crossed.bring(*frames(gone), Announcement(gone, ID, 0, 0, 25, compacted=False))
+    crossed.dedup()
+    crossed.dedup("--retire", gone, code=2)
+    assert "15 offsets" in capsys.readouterr().err
+    crossed.knows({gone: 4})
+    crossed.dedup("--retire", gone, "--with-gaps")
+    assert "15 offsets that were missing and 0 that were lost" in capsys.readouterr().out
+    crossed.knows({})
+
+
+def test_a_topic_whose_frames_wait_is_not_retired(
+    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Dedup would begin its ledger anew with them."""
+    gone, stays = crossed.topics
+    crossed.bring(*frames(gone), *frames(stays))
+    crossed.dedup()
+    crossed.bring(*frames(gone, 10, 19), *frames(stays, 10, 19))
+    crossed.dedup("--retire", gone, code=2)
+    assert "4 frames of topic" in capsys.readouterr().err
+    crossed.dedup()
+    crossed.dedup("--retire", gone)
+    crossed.knows({stays: 4})
+
+
+def test_a_dedup_that_runs_writes_no_entry_of_a_retired_topic(crossed: Crossed) -> None:
+    gone, _ = crossed.topics
+    crossed.bring(*frames(gone, numbers=[0]))
+    crossed.dedup()
+    number = bucket(gone, 0, PARTITIONS)
+    with kafka.connect(crossed.end, "test") as client:
+        running = dedup.producer_of(client, f"aqueduct-dedup-{crossed.gaps}", number)
+        running.begin()
+        crossed.dedup("--retire", gone)
+        [entry] = dedup.entries({f"{gone}/0": "{}"}, 0)
+        with pytest.raises(Fenced):
+            running.send(crossed.gaps, number, entry)
+    crossed.knows({})
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["of the ledger", "of a frame"])
+def test_more_partitions_are_noticed(
+    crossed: Crossed, capsys: pytest.CaptureFixture[str], known: bool
+) -> None:
+    """All of raw and gap topics, so that their numbers are equal again."""
+    topic, _ = crossed.topics
+    crossed.bring(*frames(topic))
+    if known:
+        crossed.dedup()
+    admin = AdminClient({"bootstrap.servers": crossed.servers})
+    for done in admin.create_partitions(
+        [NewPartitions(each, 5) for each in (crossed.raw, crossed.gaps)]
+    ).values():
+        done.result()
+    moved = [number for number in range(4) if bucket(topic, number, 5) != bucket(topic, number, PARTITIONS)]
+    assert moved
+    before = crossed.written(topic)
+    crossed.bring(*frames(topic, 10, 19), partitions=5)
+    crossed.dedup(code=1)
+    assert "have got more partitions" in capsys.readouterr().err
+    assert crossed.written(topic) == before

@@ -1,0 +1,70 @@
+"""What can't be right is said before anybody is asked for anything: no broker is there in these tests."""
+
+from pathlib import Path
+
+import pytest
+
+from aqueduct.cli import main
+from aqueduct.errors import ExitCode
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    for kind, name in (("receiver", "down"), ("sender", "up"), ("sender", "loose")):
+        assert main(["diode", "keygen", "--kind", kind, "--out", str(tmp_path), "--name", name]) == 0
+    (tmp_path / "loose.key").chmod(0o644)
+    (tmp_path / "bundle.json").write_text('{"type": "all", "results": []}')
+    return tmp_path
+
+
+def sending(keys: Path, verb: str) -> dict[str, str]:
+    return {
+        "targetIP": "127.0.0.1", "publicKeyFile": f"{keys}/down.pub", "signingKeyFile": f"{keys}/up.key",
+        **({"topic": "flights"} if verb == "upstream" else {"resendFileName": f"{keys}/bundle.json"}),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["upstream", "resend"])
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"publicKeyFile": "{}/up.pub"}, "up.pub is a sender's public key; a receiver's"),
+        ({"publicKeyFile": "{}/none.pub"}, "none.pub can't be read"),
+        ({"signingKeyFile": "{}/loose.key"}, "loose.key can be read by others than its owner"),
+        ({"targetIP": "no-such-host.invalid"}, "'no-such-host.invalid' can't be resolved"),
+        ({"nic": "no-such-card"}, "nic 'no-such-card'"),
+        ({"payloadSize": "9000", "mtu": "1500"}, "payloadSize 9000 does not fit the MTU"),
+    ],
+)  # fmt: skip
+def test_the_sending_end_looks_at_its_files_first(
+    keys: Path, capsys: pytest.CaptureFixture[str], verb: str, changed: dict[str, str], sentence: str
+) -> None:
+    options = sending(keys, verb) | {name: value.format(keys) for name, value in changed.items()}
+    code = main(["diode", verb, "--bootstrap-servers", NOBODY, *_argv(options)])
+    assert (code, sentence in capsys.readouterr().err) == (ExitCode.REFUSED, True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"privateKeyFiles": "{}/down.pub"}, "down.pub is a receiver's public key"),
+        ({"privateKeyFiles": "{0}/down.key,{0}/none.key"}, "none.key can't be read"),
+        ({"senderPublicKeyFile": "{}/up.key"}, "up.key is a sender's private key"),
+        ({"stateDir": "{}/none"}, "stateDir"),
+    ],
+)
+def test_the_receiving_end_looks_at_its_files_first(
+    keys: Path, capsys: pytest.CaptureFixture[str], changed: dict[str, str], sentence: str
+) -> None:
+    options = {
+        "privateKeyFiles": f"{keys}/down.key", "senderPublicKeyFile": f"{keys}/up.pub",
+        "stateDir": str(keys), "rawTopic": "raw",
+    } | {name: value.format(keys) for name, value in changed.items()}  # fmt: skip
+    code = main(["diode", "downstream", "--bootstrap-servers", NOBODY, *_argv(options)])
+    assert (code, sentence in capsys.readouterr().err) == (ExitCode.REFUSED, True)
+
+
+def _argv(options: dict[str, str]) -> list[str]:
+    return [f"--{name}={value}" for name, value in options.items()]
