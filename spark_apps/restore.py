@@ -29,6 +29,8 @@ from aqueduct.io.object_store import open_store
 from aqueduct.io.restore import group_offsets, mirrors, positions, records, topics
 from aqueduct.io.restore.mirrors import Mirror, Position, Positions
 from aqueduct.io.restore.positions import Answer, Answers, Question
+from aqueduct.link import position
+from aqueduct.link.position import Position as LinkPosition
 from aqueduct.restore import progress, settings
 from aqueduct.restore.outcome import LeftOut, Move, Outcome, Rights, Written
 from aqueduct.restore.plan import Lane, Plan, plan, shares
@@ -54,6 +56,12 @@ FORGOTTEN = (
     "delete the topic and restore it anew"
 )
 
+UNKNOWN_LINK = (
+    "the snapshot has no position of it, so it must stay stopped; "
+    "if all that was restored is to cross, start it"
+)
+AGAIN = "would cross as new, and it must stay stopped; if that is meant, start it"
+
 States = dict[str, TopicState]
 
 
@@ -74,6 +82,7 @@ class Order:
     skip_verify: bool = False
     release_retention: bool = False
     mirrors: tuple[Mirror, ...] = ()  # that read the target, and stand still
+    links: tuple[str, ...] = ()  # groups of one-way links, of which the same is true
 
 
 @dataclass(frozen=True)
@@ -142,6 +151,11 @@ def main(order: Order, workers: Workers) -> Outcome:
     if order.mirrors:
         with clock.phase("mirrors"):
             left_out += move_mirrors(job, written, workers)
+    stopped: tuple[str, ...] = ()
+    if order.links:
+        with clock.phase("links"):
+            stopped, more = move_links(job, written, workers)
+        left_out += more
     with clock.phase("settings"):
         states, rights, more = finish(job, states, written)
         left_out += more
@@ -156,6 +170,7 @@ def main(order: Order, workers: Workers) -> Outcome:
         held,
         warnings,
         tuple(left_out),
+        stopped,
         clock.seconds,
         before=job.done,
     )
@@ -185,7 +200,8 @@ def look(order: Order) -> Job:
                 f"Snapshot {manifest.number} has {count(len(manifest.groups), 'group')} and no topic: "
                 "groups' offsets mean records, and are restored with them. Back up their topics, too."
             )
-        chosen = order.groups.choose(group.group for group in manifest.groups) if order.groups else ()
+        others_groups = [each.group for each in manifest.groups if each.group not in order.links]
+        chosen = order.groups.choose(others_groups) if order.groups else ()
         wanted = plan(snapshot, order.request)
         there = client.topics(wanted.topics)
         known = topics.states(client, name, there)
@@ -453,6 +469,79 @@ def _moved(
         if each.next > stop:
             ahead.append(f"{what} up to {each.next}, and the snapshot ends at {stop}")
     return moved, f"it has read {some(ahead)}" if ahead else ""
+
+
+def move_links(
+    job: Job, written: Mapping[Place, Written], workers: Workers
+) -> tuple[tuple[str, ...], LeftOut]:
+    """Let one-way links that read the restored topics go on at the same records, once.
+
+    Those of which that can't be told, whose services must not be started; and what was left out.
+    """
+    stopped, left_out = [], []
+    for name in job.order.links:
+        try:
+            found = _moved_link(job, name, written, workers)
+        except Failed as error:
+            stopped.append(name)
+            found = [str(error)]
+        left_out += [(f"link {name}", each.rstrip(".")) for each in found]
+    return tuple(stopped), tuple(left_out)
+
+
+def _moved_link(job: Job, name: str, written: Mapping[Place, Written], workers: Workers) -> list[str]:
+    """What is to be said of one whose positions were moved, each; Failed if none was."""
+    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
+    saved = _link_positions(
+        ((each.topic, each.partition), each.offset, each.metadata)
+        for of_group in job.snapshot.manifest.groups
+        if of_group.group == name
+        for each in of_group.offsets
+    )
+    backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
+    with _connected(job.order) as (client, _):
+        ids = {topic: str(found.id) for topic, found in client.topics(backed_up).items()}
+        there = _link_positions(
+            (place, *said) for place, said in groups.committed(client, [name])[name].items()
+        )
+        # One that only waited in the empty topic has not begun.
+        begun = {
+            place for place, (offset, at) in there.items() if offset and at.topic_id == ids.get(place[0])
+        }
+        if not saved and not begun:
+            raise Failed(UNKNOWN_LINK)
+        old = {
+            place: offset
+            for place, (offset, at) in sorted(saved.items())
+            if place in lanes and place not in begun and at.topic_id == backed_up[place[0]]
+        }
+        if same := sorted({topic for topic, _ in old if ids[topic] == backed_up[topic]}):
+            raise Failed(f"{some(same)} was never made anew, so what was restored {AGAIN}")
+        answers = _translate(job, {place: {offset} for place, offset in old.items()}, written, workers)
+        found = {place: answers[place, offset] for place, offset in old.items()}
+        if unsure := [f"{_name(place)}: {each.unsure}" for place, each in found.items() if each.new is None]:
+            raise Failed(f"where it was can't be told, so it must stay stopped: {some(unsure)}")
+        session = max(at.session for _, at in (*saved.values(), *there.values()))
+        new = {place: each.new for place, each in found.items() if each.new is not None}
+        groups.commit(
+            *(client, name),
+            {place: (at, LinkPosition(ids[place[0]], at, session).dumps()) for place, at in new.items()},
+        )
+    stops = {place: (offset, lanes[place].stop) for place, offset in old.items()}
+    behind = [f"{_name(place)} from {at} to {stop - 1}" for place, (at, stop) in stops.items() if at < stop]
+    ahead = [f"{_name(place)} up to {at - 1}" for place, (at, stop) in stops.items() if at > stop]
+    return [
+        *([f"what of {some(behind)} (in the backup) had crossed crosses again"] if behind else []),
+        *([f"it has sent {some(ahead)}, and the snapshot ends before"] if ahead else []),
+    ]
+
+
+def _link_positions(committed: Iterable[tuple[Place, int, str]]) -> dict[Place, tuple[int, LinkPosition]]:
+    return {place: (offset, at) for place, offset, said in committed if (at := position.loads(said))}
+
+
+def _name(place: Place) -> str:
+    return "{}-{}".format(*place)
 
 
 # After

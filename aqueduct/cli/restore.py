@@ -62,6 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="client properties for where mirrors arrive; default: the same",
     )
+    add(
+        "--link",
+        metavar="GROUP",
+        action="append",
+        default=[],
+        help="group of a one-way link that reads the target and stands still: move its position, too",
+    )
     common.add_run(parser)
 
 
@@ -103,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
             Mirror(name, End("lake", servers, client_config.load(args.mirror_config or args.client_config)))
             for name, servers in args.mirror
         ),
+        links=tuple(args.link),
     )
     with Workers("aqueduct restore", args.master) as workers:
         outcome = restore.main(order, workers)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aqueduct.estate.model import Groups, HostVars, members, site_names
+from aqueduct.estate.model import Groups, HostVars, members, read_mirrors, site_names
 from aqueduct.estate.patterns import LEGAL_NAME
 
 # A raw topic's records hold whole frames: as much as a record of the source, and what frames it.
@@ -110,6 +110,25 @@ def read_links_from(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link
     """The links that leave a site."""
     links = (link for target in site_names(groups) for link in read_links(groups, hostvars, target))
     return tuple(link for link in links if link.source == site)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A service that reads a site's topics and keeps a position in them: a unit on a host."""
+
+    host: str
+    unit: str
+    group: str = ""  # whose offsets are its position; empty for a mirror, which keeps it at its target
+
+
+def read_readers(groups: Groups, hostvars: HostVars, site: str) -> tuple[Reader, ...]:
+    """Mirrors and the sending ends of links."""
+    mirrors = read_mirrors(groups, hostvars, site)
+    links = read_links_from(groups, hostvars, site)
+    return (
+        *(Reader(mirror.host, f"mirror_maker@{mirror.flow}") for mirror in mirrors),
+        *(Reader(link.upstream, f"diode_upstream@{link.sent_as}", link.group) for link in links),
+    )
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
         "restore_id": outcome.restore_id,
         "finished_before": outcome.before,
         "dry_run": outcome.dry_run,
+        "links_stopped": outcome.stopped,
         "at_most": outcome.planned and outcome.plan.at_most,  # the records of partitions
         "partitions": [
             {

@@ -55,6 +55,7 @@ class Outcome:
     held: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # topic: settings it shall get
     warnings: tuple[str, ...] = ()
     left_out: LeftOut = ()
+    stopped: tuple[str, ...] = ()  # one-way links that must not be started, by their groups
     seconds: Mapping[str, float] = field(default_factory=dict)  # by phase
     before: bool = False  # all records were written by earlier runs, which ended
     dry_run: bool = False

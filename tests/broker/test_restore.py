@@ -31,12 +31,15 @@ from aqueduct.acls import Plan as AclPlan
 from aqueduct.batches import produce as produce_batches
 from aqueduct.cli import main
 from aqueduct.client_config import ClientConfig, End
+from aqueduct.diode.feed import Feed
 from aqueduct.errors import ExitCode
 from aqueduct.io import kafka_admin
 from aqueduct.io.kafka import client as raw
 from aqueduct.io.kafka import groups
 from aqueduct.io.kafka.produce import TransactionalProducer
 from aqueduct.io.restore import records
+from aqueduct.link import position
+from aqueduct.link.position import Position
 from aqueduct.mirror_status import SOURCE_CONNECTOR
 from aqueduct.quotas import Quota
 from aqueduct.restore import settings as topic_settings
@@ -633,6 +636,8 @@ import os, sys
 from importlib import import_module
 from aqueduct.batches import produce
 from aqueduct.io.restore import records
+from aqueduct.link import position
+from aqueduct.link.position import Position
 produce.SMALL_BYTES, records.TRANSACTION_BYTES = 0, 500
 number, module, owner, function, calls, when = sys.argv[1:7]
 holder = import_module(module)
@@ -1099,3 +1104,100 @@ def test_a_topic_that_was_deleted_is_restored_anew_and_the_others_are_left_alone
     ]
     for topic in (name, other):
         assert read(target, topic) == read(source, topic)
+
+
+def link_position(broker: Broker, group: str, topic: str, partition: int = 0) -> tuple[int, Position]:
+    with raw.connect(End("target", broker.plaintext), "test") as client:
+        offset, metadata = groups.committed(client, [group])[group][topic, partition]
+    found = position.loads(metadata)
+    assert found
+    return offset, found
+
+
+def topic_id(broker: Broker, topic: str) -> str:
+    with raw.connect(End("target", broker.plaintext), "test") as client:
+        return str(client.topics([topic])[topic].id)
+
+
+def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
+    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+) -> None:
+    create(source, name, 2)
+    transaction(source, name, range(3), commit=True)
+    transaction(source, name, range(3, 6), commit=True)
+    sent = Position(topic_id(source, name), 0, session=7)
+    commit(source, group := f"{name}.link", {(name, 0): end(source, name), (name, 1): 0}, sent.dumps())
+    backup(name)
+    report = restore("--topics", name, "--link", group)
+    assert (report["links_stopped"], report["left_out"], report["groups"]) == ([], [], [])
+    at = end(target, name)
+    assert at != end(source, name)
+    assert link_position(target, group, name) == (at, Position(topic_id(target, name), at, 7))
+
+    # What its sending end makes of that: nothing of what was restored, all that comes now.
+    produce(target, name, ["now"])
+    with (
+        raw.connect(End("target", target.plaintext), "test") as client,
+        raw.connect(End("target", target.plaintext), "test") as following,
+    ):
+        wanted: Any = {"session": 8, "shift": 0, "largest": 1 << 20, "from_time": None}
+        feed = Feed(client, following, group, lambda topic: topic == name, **wanted)
+        frames = [frame for _ in range(4) for frame, _ in feed.poll(1)]
+        assert [(each.partition, each.start, each.stop) for each in frames] == [(0, at, at)]
+        assert [(told.partition, told.first, told.end) for told in feed.announcements(0)] == [(0, at, at + 1)]
+        feed.commit(feed.reached())
+
+    # It goes on by itself.
+    assert restore("--topics", name, "--link", group)["left_out"] == []
+    assert link_position(target, group, name) == (at + 1, Position(topic_id(target, name), at, 8))
+
+
+def test_what_a_link_may_have_sent_since_its_backup_is_named(
+    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+) -> None:
+    create(source, name)
+    produce(source, name, range(10))
+    sent = Position(topic_id(source, name), 0, session=7)
+    commit(source, group := f"{name}.link", {(name, 0): 4}, sent.dumps())
+    backup(name)
+    report = restore("--topics", name, "--link", group, code=ExitCode.INCOMPLETE)
+    why = f"what of {name}-0 from 4 to 9 (in the backup) had crossed crosses again"
+    assert report["left_out"] == [{"what": f"link {group}", "why": why}]
+    assert report["links_stopped"] == []
+    offset, _ = link_position(target, group, name)
+    assert [value for _, value, _, _ in read(target, name, start=offset)] == [b"%d" % n for n in range(4, 10)]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["not backed up", "forgotten, but not by the topic"])
+def test_a_link_that_would_send_all_again_must_stay_stopped(
+    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, known: bool
+) -> None:
+    create(source, name)
+    produce(source, name, range(10))
+    group = f"{name}.link"
+    command = ["--topics", name, "--link", group]
+    if known:
+        commit(source, group, {(name, 0): 4}, Position(topic_id(source, name), 0, session=7).dumps())
+        command += ["--append", "--bootstrap-servers", source.plaintext]
+    backup(name)
+    if known:
+        with kafka_admin.connect(source.plaintext, ClientConfig()) as admin:
+            admin.client.delete_groups([group])
+    report = restore(*command, code=ExitCode.INCOMPLETE)
+    assert report["links_stopped"] == [group]
+    [left_out] = report["left_out"]
+    assert "must stay stopped" in left_out["why"]
+    assert committed(source if known else target, group) == {}
+
+
+def test_a_link_in_the_very_topic_that_is_appended_to_goes_on(
+    source: Broker, name: str, backup: Callable[..., None], restore: Run
+) -> None:
+    create(source, name)
+    produce(source, name, range(10))
+    sent = Position(topic_id(source, name), 0, session=7)
+    commit(source, group := f"{name}.link", {(name, 0): 4}, sent.dumps())
+    backup(name)
+    appended = ["--topics", name, "--append", "--bootstrap-servers", source.plaintext]
+    assert restore(*appended, "--link", group)["links_stopped"] == []
+    assert link_position(source, group, name) == (4, sent)
