@@ -1,60 +1,32 @@
-"""The two steps of script/demo that are not playbooks: `python -m demo stream` and `python -m demo table`."""
+"""The steps of script/demo that are not playbooks: `python -m demo stream`, `fill` and `table`."""
 
 import json
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
 from confluent_kafka import Producer
 
 from demo.flights import flights
+from demo.lab import ADMIN, PKI, REPORTS, Lab, read_lab
+from demo.link import Crossing, Moments
+from demo.sink import sinks
+from demo.table import Row, table
 
-INVENTORY = Path("inventories/lab")
-PKI = INVENTORY / "pki"
-REPORTS = INVENTORY / "reports"
 STREAMED = REPORTS / "streamed.json"
 AIRPORTS = {"pro1": "EWR", "pro2": "JFK"}
 CATCH_UP = "5m"
 
 
-@dataclass(frozen=True)
-class Lab:
-    """The lab as its inventory says: `ports` of localhost and the flows that arrive, by site."""
+def produce(bootstrap_servers: str, origin: str, at: Moments) -> int:
+    """Write all flights of one airport; the number of records, every one acknowledged by the broker.
 
-    ports: dict[str, int]
-    flows: list[tuple[str, str]]  # source, target
-
-    def address(self, site: str) -> str:
-        return f"localhost:{self.ports[site]}"
-
-
-def read_lab() -> Lab:
-    listing = subprocess.run(
-        ["ansible-inventory", "--inventory", INVENTORY, "--list"], check=True, capture_output=True, text=True
-    )
-    inventory: dict[str, Any] = json.loads(listing.stdout)
-    variables = inventory["_meta"]["hostvars"]
-    sites = {
-        group.removeprefix("site_"): members["hosts"]
-        for group, members in inventory.items()
-        if group.startswith("site_")
-    }
-    return Lab(
-        ports={site: variables[hosts[0]]["lab_published_port"] for site, hosts in sites.items()},
-        flows=[
-            (flow["source"], site)
-            for site, hosts in sites.items()
-            for flow in variables[hosts[0]].get("mirror_maker_flows", [])
-        ],
-    )
-
-
-def produce(bootstrap_servers: str, origin: str) -> int:
-    """Write all flights of one airport; the number of records, every one acknowledged by the broker."""
+    `at`: what is done when all before it are acknowledged.
+    """
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -77,6 +49,9 @@ def produce(bootstrap_servers: str, origin: str) -> int:
 
     records = 0
     for flight in flights(origin):
+        if act := at.get(records):
+            producer.flush()
+            act()
         producer.produce(
             "flights", flight.value, flight.key, timestamp=flight.timestamp, headers=list(flight.headers),
             on_delivery=delivered,
@@ -92,16 +67,9 @@ def produce(bootstrap_servers: str, origin: str) -> int:
 def caught_up(lab: Lab, source: str, target: str) -> dict[str, Any]:
     """Wait until a lake has all that its source has; what `aqueduct mirror` reports, and how long it took."""
     report = REPORTS / f"mirror-{source}-{target}.json"
-    admin = str(PKI / "clients/admin.properties")
     command = ["aqueduct", "mirror", "--source", source, "--source-bootstrap-servers", lab.address(source)]
-    command += [
-        "--target-bootstrap-servers",
-        lab.address(target),
-        "--source-config",
-        admin,
-        "--target-config",
-        admin,
-    ]
+    command += ["--target-bootstrap-servers", lab.address(target)]
+    command += ["--source-config", str(ADMIN), "--target-config", str(ADMIN)]
     started = time.monotonic()
     done = subprocess.run(
         [*command, "--wait", CATCH_UP, "--until-caught-up", "--report", report],
@@ -118,75 +86,104 @@ def caught_up(lab: Lab, source: str, target: str) -> dict[str, Any]:
     }
 
 
+def crossed(crossing: Crossing) -> dict[str, Any]:
+    """Wait until all that was sent has arrived or is listed as missing, and how long it took."""
+    started = time.monotonic()
+    crossing.wait(lambda: crossing.untold() == 0, "all that was sent to arrive or to be listed")
+    return {"seconds": time.monotonic() - started, "missing": crossing.missing()}
+
+
 def stream() -> None:
-    """Write the flights at their sources, and wait until every flow has carried them."""
+    """Write the flights at their sources, and wait until every flow has carried them.
+
+    Links lose some meanwhile, and one moment's all.
+    """
     lab = read_lab()
     REPORTS.mkdir(exist_ok=True)
+    crossings = [Crossing(lab, link) for link in lab.links]
+    before = [crossing.figures() for crossing in crossings]
     started = time.monotonic()
     with ThreadPoolExecutor() as pool:
-        produced = dict(
-            zip(
-                AIRPORTS,
-                pool.map(produce, (lab.address(site) for site in AIRPORTS), AIRPORTS.values()),
-                strict=True,
-            )
-        )
-        producing = time.monotonic() - started
-        for site, records in produced.items():
-            print(f"    {site}: {records:,} flights from {AIRPORTS[site]} written and acknowledged")
-        waits = {flow: pool.submit(caught_up, lab, *flow) for flow in lab.flows}
-        flows = [
-            {
-                "source": source,
-                "target": target,
-                "streamed": produced[source],
-                "producing": producing,
-                **wait.result(),
-            }
-            for (source, target), wait in waits.items()
+        with ExitStack() as losses:
+            moments = {crossing.link.source: losses.enter_context(crossing.bad()) for crossing in crossings}
+            producers = [
+                pool.submit(produce, lab.address(site), airport, moments.get(site, {}))
+                for site, airport in AIRPORTS.items()
+            ]
+            produced = {site: writing.result() for site, writing in zip(AIRPORTS, producers, strict=True)}
+            producing = time.monotonic() - started
+            for site, records in produced.items():
+                print(f"    {site}: {records:,} flights from {AIRPORTS[site]} written and acknowledged")
+        waits = [pool.submit(caught_up, lab, flow.source, flow.target) for flow in lab.mirrors]
+        arrivals = [pool.submit(crossed, crossing) for crossing in crossings]
+
+        def told(source: str, target: str, found: dict[str, Any]) -> dict[str, Any]:
+            records = produced[source] - found.get("missing", 0)
+            speed = records / (producing + found["seconds"])
+            return {"source": source, "target": target, "per_second": speed, **found}
+
+        mirrors = [
+            told(flow.source, flow.target, wait.result())
+            for flow, wait in zip(lab.mirrors, waits, strict=True)
         ]
-    STREAMED.write_text(json.dumps(flows, indent=2))
+        links = [
+            told(crossing.link.source, crossing.link.target, arrival.result())
+            | asdict(crossing.figures().since(was))
+            for crossing, was, arrival in zip(crossings, before, arrivals, strict=True)
+        ]
+    written = [sink.arrived() for sink in sinks(lab, lab.ports)]
+    for told_of in written:
+        told_of["per_second"] = told_of["records_out"] / (producing + told_of["seconds"])
+    for link in links:
+        print(f"    {link['source']} to {link['target']}: {link['missing']:,} flights are listed as missing")
+    STREAMED.write_text(json.dumps({"mirrors": mirrors, "links": links, "sinks": written}, indent=2))
 
 
-def table() -> None:
-    """Print what came of every flow, from the reports of `stream` and of playbooks/reconcile.yml."""
+def fill() -> None:
+    """Wait until what was sent again has filled the gaps, and compare both ends of every link."""
     lab = read_lab()
-    columns = "{:<17} {:>11} {:>11}  {:<9} {:>13} {:>8}"
-    print("\n" + columns.format("flow", "records in", "records out", "equal", "records/s", "lag"))
-    every_one_equal = True
-    for flow in json.loads(STREAMED.read_text()):
-        source, target = flow["source"], flow["target"]
-        compared = json.loads((REPORTS / f"{source}-{target}.json").read_text())
-        equal = compared["exit_code"] == 0
-        every_one_equal &= equal and not flow["findings"]
-        print(
-            columns.format(
-                f"{source} -> {target}",
-                f"{sum(partition['source_records'] for partition in compared['partitions']):,}",
-                f"{sum(partition['target_records'] for partition in compared['partitions']):,}",
-                "yes" if equal else "NO",
-                f"{flow['streamed'] / (flow['producing'] + flow['seconds']):,.0f}",
-                f"{flow['behind']:,}",
-            )
-        )
-        for finding in flow["findings"]:
-            print(f"    {finding}")
-    admin = PKI / "clients/admin.properties"
+    streamed = json.loads(STREAMED.read_text())
+    for crossing, told in zip((Crossing(lab, link) for link in lab.links), streamed["links"], strict=True):
+        crossing.wait(lambda: crossing.missing() == 0, "the gaps to be filled")  # noqa: B023
+        told["missing"] = crossing.listed()
+        told["resent"] = crossing.resent()
+        told["behind"] = crossing.untold()
+        told["compared"] = crossing.compare()
+    STREAMED.write_text(json.dumps(streamed, indent=2))
+
+
+def show() -> None:
+    """Print what came of every flow."""
+    lab, streamed = read_lab(), json.loads(STREAMED.read_text())
+    rows = []
+    for told in streamed["mirrors"]:
+        compared = json.loads((REPORTS / f"{told['source']}-{told['target']}.json").read_text())
+        rows.append(Row.of("->", told, compared))
+    rows += [Row.of("=>", told, told["compared"]) for told in streamed["links"]]
+    rows += [Row.of_sink(told) for told in streamed["sinks"]]
+    print("\n" + table(rows))
+    findings = [finding for told in streamed["mirrors"] for finding in told["findings"]]
+    for finding in findings:
+        print(f"    {finding}")
     print(
         f"\nEqual: {REPORTS}/*.json compare every record's key, value, headers and timestamp, in order.\n"
-        "Records/s: from the first flight written to the last one mirrored, all flows at once.\n"
+        "Records/s: from the first flight written to the last one that arrived, all flows at once.\n"
+        "A one-way link (=>) lost packets on purpose, and for a moment all. Sent are records; repaired,\n"
+        "datagrams made again from parity; missing, records that the ledger listed then; resent, those sent\n"
+        "again, which came after what had arrived before them: there the order is not compared.\n"
+        "A connector (+>) writes a lake's topic to a file; what it could not take would be dead letters.\n"
         "Look further:\n"
         f"  any client    {', '.join(f'{site} is localhost:{port}' for site, port in lab.ports.items())};"
-        f" certificate: {admin}\n"
-        f"  health        .venv/bin/aqueduct health --bootstrap-servers localhost:{lab.ports['pro1']}"
-        f" --client-config {admin}\n"
+        f" certificate: {ADMIN}\n"
+        f"  health        .venv/bin/aqueduct health --bootstrap-servers {lab.address('pro1')}"
+        f" --client-config {ADMIN}\n"
         "  a service     docker exec aqueduct-lab-dwdev1-kafka-1 systemctl status mirror_maker@pro1\n"
         "  change it     edit inventories/lab, then .venv/bin/ansible-playbook playbooks/site.yml\n"
         "  take it down  script/lab-down"
     )
-    if not every_one_equal:
+    if findings or not all(row.equal and row.lag == 0 for row in rows):
         sys.exit("demo: not every flow is equal at both ends; the table and the reports say which.")
 
 
 if __name__ == "__main__":
-    {"stream": stream, "table": table}[sys.argv[1]]()
+    {"stream": stream, "fill": fill, "table": show}[sys.argv[1]]()

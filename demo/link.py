@@ -1,0 +1,203 @@
+"""The one-way link of the lab: what the demo does to it, and what its ends and its ledger tell."""
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
+
+from aqueduct import client_config
+from aqueduct.estate.links import Link
+from aqueduct.ledger.entry import Partition, partitions
+from aqueduct.ledger.spans import size
+from demo.lab import ADMIN, REPORTS, Lab, output
+
+CARD = "eth1"
+TABLE = "inet demo"
+LOST_PERCENT = 2
+# The link is cut when so many records were sent, until so many more were.
+BEFORE_CUT, IN_CUT = 20_000, 5_000
+UPSTREAM_PORT, DOWNSTREAM_PORT = 9810, 9830
+WAIT_SECONDS = 300.0
+TOPIC = "flights"
+
+Moments = Mapping[int, Callable[[], None]]  # what is to be done when so many records were written
+
+READ = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:%d/metrics').read().decode())"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Counted since the ends started."""
+
+    sent: int  # records
+    repaired: int  # datagrams that were lost and made again from parity
+    lost: int  # blocks
+
+    def since(self, before: "Figures") -> "Figures":
+        return Figures(self.sent - before.sent, self.repaired - before.repaired, self.lost - before.lost)
+
+
+@dataclass(frozen=True)
+class Crossing:
+    lab: Lab
+    link: Link
+
+    # What its ends count
+
+    def figures(self) -> Figures:
+        sending = self._metrics(self.link.upstream, UPSTREAM_PORT)
+        receiving = self._metrics(self.link.downstream, DOWNSTREAM_PORT)
+        return Figures(
+            sent=sending["upstream_records"],
+            repaired=receiving["downstream_shards_repaired"],
+            lost=receiving["downstream_blocks_lost"],
+        )
+
+    def _metrics(self, host: str, port: int) -> Mapping[str, int]:
+        text = self.lab.run(host, "python3", "-c", READ % port)
+        return {
+            family.name.removeprefix("aqueduct_diode_"): int(sum(sample.value for sample in family.samples))
+            for family in text_string_to_metric_families(text)
+        }
+
+    def listed(self) -> int:
+        """Offsets in the bundle that playbooks/resend.yml carried out."""
+        bundle = json.loads((REPORTS / f"bundle-{self.link.source}-{self.link.target}.json").read_text())
+        return size(gap for each in bundle["results"] for gap in each["gaps"])
+
+    def resent(self) -> int:
+        """Records of the last resend, by its journal."""
+        said = self.lab.run(
+            *(self.link.upstream, "journalctl", "--unit", "aqueduct-diode-resend"),
+            *("--output", "cat", "--lines", "5", "--no-pager"),
+        )
+        [*_, records] = re.findall(r"with (\d+) records? in them", said) or ["0"]
+        return int(records)
+
+    # What is lost on purpose
+
+    @contextmanager
+    def bad(self) -> Iterator[Moments]:
+        """The link loses some of all that is sent; and at moments of the stream, by its records, all."""
+        start = self.figures().sent
+        self._lose_some()
+        try:
+            yield {
+                BEFORE_CUT: lambda: self._when_sent(start + BEFORE_CUT, self._lose_all),
+                BEFORE_CUT + IN_CUT: lambda: self._when_sent(start + BEFORE_CUT + IN_CUT, self._lose_some),
+            }
+        finally:
+            self._nft(f"add table {TABLE}; delete table {TABLE}")
+
+    def _when_sent(self, records: int, act: Callable[[], None]) -> None:
+        self.wait(lambda: self.figures().sent >= records, "records to be sent")
+        act()
+
+    def _lose_some(self) -> None:
+        """Packets, each with all the datagrams that the kernel sends at once."""
+        self._drop(f"numgen random mod 100 < {LOST_PERCENT}")
+
+    def _lose_all(self) -> None:
+        self._drop("")
+
+    def _drop(self, which: str) -> None:
+        """At the receiving network card, before the receiving end."""
+        chain = f"chain {TABLE} input"
+        self._nft(
+            f"add table {TABLE}; add {chain} {{ type filter hook input priority 0; }}; flush {chain}; "
+            f"add rule {TABLE} input iifname {CARD} {which} drop"
+        )
+
+    def _nft(self, commands: str) -> None:
+        self.lab.run(self.link.downstream, "nft", commands)
+
+    # What the ledger says
+
+    def missing(self) -> int:
+        """Offsets that it lists."""
+        return sum(size(each.current.gaps) for each in self._ledger().values() if each.current)
+
+    def untold(self) -> int:
+        """Offsets of the source that have neither arrived nor are listed as missing."""
+        ledger = self._ledger()
+        with self._reading(self.link.source, TOPIC) as (consumer, places):
+            ends = {place.partition: consumer.get_watermark_offsets(place, 30)[1] for place in places}
+        return sum(max(0, end - _next(ledger.get((TOPIC, number)))) for number, end in ends.items())
+
+    def _ledger(self) -> Mapping[tuple[str, int], Partition]:
+        newest: dict[str, str] = {}
+        with self._reading(self.link.target, self.link.gap_topic) as (consumer, places):
+            unread = {place.partition for place in places}
+            while unread:
+                message = consumer.poll(30)
+                if message is None:
+                    raise SystemExit(f"demo: the ledger {self.link.gap_topic} can't be read.")
+                if error := message.error():
+                    if error.code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(error)
+                    unread.discard(message.partition())
+                elif value := message.value():
+                    newest[(message.key() or b"").decode()] = value.decode()
+                else:
+                    newest.pop((message.key() or b"").decode(), None)
+        return partitions(newest)
+
+    @contextmanager
+    def _reading(self, site: str, topic: str) -> Iterator[tuple[Consumer, list[TopicPartition]]]:
+        """A client that reads a topic from its beginning, and the topic's partitions."""
+        consumer = Consumer(
+            {
+                **client_config.load(str(ADMIN)).librdkafka(),
+                "bootstrap.servers": self.lab.address(site),
+                "group.id": "demo",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "log_level": 0,
+            }
+        )
+        try:
+            numbers = consumer.list_topics(topic, 30).topics[topic].partitions
+            places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers]
+            consumer.assign(places)
+            yield consumer, places
+        finally:
+            consumer.close()
+
+    # Whether both ends are equal
+
+    def compare(self) -> dict[str, object]:
+        """By `aqueduct reconcile`. No host sees both ends, so one of another site does for this alone."""
+        host = next(iter(self.lab.groups["reconcile"]))
+        network = self.lab.variables[self.link.downstream]["lab_network"]
+        container, report = self.lab.container(host), "/tmp/aqueduct-demo.json"  # noqa: S108 (the container's)
+        output("docker", "network", "connect", network, container)
+        try:
+            brokers = [f"{self.lab.broker(site)}:9092" for site in (self.link.source, self.link.target)]
+            command = ["/opt/aqueduct/spark/bin/aqueduct", "reconcile", "--source", brokers[0]]
+            command += ["--target", brokers[1], "--topics", TOPIC, "--report", report]
+            command += ["--client-config", "/etc/aqueduct/kafka/tls/client.properties"]
+            done = subprocess.run(["docker", "exec", container, *command], capture_output=True, text=True)
+            if done.returncode not in (0, 3):
+                raise SystemExit(f"demo: both ends of the link can't be compared: {done.stderr.strip()}")
+            found: dict[str, object] = json.loads(self.lab.run(host, "cat", report))
+            return found
+        finally:
+            output("docker", "network", "disconnect", network, container)
+
+    def wait(self, reached: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not reached():
+            if time.monotonic() > deadline:
+                raise SystemExit(f"demo: the link waited {WAIT_SECONDS:g} s in vain for {what}.")
+            time.sleep(0.5)
+
+
+def _next(partition: Partition | None) -> int:
+    return partition.current.next if partition and partition.current else 0
