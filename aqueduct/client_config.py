@@ -27,6 +27,10 @@ KNOWN = (
 )
 
 
+_BLANKS = " \t\f"
+_ENTRY = re.compile(r"((?:[^\\=: \t\f]|\\.)*+)[ \t\f]*+[=:]?[ \t\f]*+(.*+)", re.DOTALL)
+
+
 @dataclass(frozen=True)
 class ClientConfig:
     """How a client reaches a cluster. Paths are this host's and, on a Spark cluster, every worker's."""
@@ -124,15 +128,15 @@ def parse_properties(text: str) -> dict[str, str]:
     """Java's properties: comments; `=`, `:` or blanks; continued lines; escapes; the last one wins."""
     properties = {}
     for line in _logical_lines(text):
-        key, *value = re.split(r"(?<!\\)(?:\s*[=:]\s*|\s+)", line, maxsplit=1)
-        properties[_unescape(key)] = _unescape("".join(value))
+        key, value = _ENTRY.fullmatch(line).groups()  # type: ignore[union-attr]
+        properties[_unescape(key)] = _unescape(value)
     return properties
 
 
 def _logical_lines(text: str) -> Iterator[str]:
     joined = ""
     for line in re.split(r"\r\n|\r|\n", text):
-        line = line.lstrip()
+        line = line.lstrip(_BLANKS)
         if not joined and line[:1] in ("", "#", "!"):
             continue
         joined += line

@@ -1,5 +1,6 @@
 """Writes the pages of docs/ that are made from the code; script/docs runs it."""
 
+import argparse
 import io
 import json
 import os
@@ -11,7 +12,7 @@ from unittest.mock import patch
 
 import yaml
 
-from aqueduct.cli import VERBS, build_parser
+from aqueduct.cli import build_parser
 
 ROOT = Path(__file__).resolve().parents[1]
 ENDLESS = 10_000  # columns: nothing is wrapped
@@ -93,22 +94,31 @@ def table(rows: list[list[str]]) -> str:
 def cli_page() -> Iterator[str]:
     yield "# The command line"
     yield "Made by `script/docs` from what `--help` says. Exit codes: 0 done; 1 failed; 2 refused; 3 unequal."
-    for verb in ("", *VERBS):
-        usage, _, rest = command_help(verb).partition("\n\n")
-        yield f"## {' '.join(['aqueduct', *verb.split()])}"
+    for command in commands(build_parser()):
+        usage, _, rest = command_help(command).partition("\n\n")
+        yield f"## {command}"
         yield f"`{usage.removeprefix('usage: ')}`"
         yield f"```text\n{rest.rstrip()}\n```"
 
 
-def command_help(verb: str) -> str:
-    """What `aqueduct VERB --help` prints, unwrapped: every version of Python wraps otherwise."""
+def commands(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """`aqueduct`, `aqueduct VERB`, `aqueduct VERB COMMAND`."""
+    yield parser.prog
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from commands(each)
+
+
+def command_help(command: str) -> str:
+    """What the command prints with --help, unwrapped: every version of Python wraps otherwise."""
     parser = build_parser()
     with (
         redirect_stdout(io.StringIO()) as printed,
         patch.dict(os.environ, COLUMNS=str(ENDLESS)),
         suppress(SystemExit),
     ):
-        parser.parse_args([*verb.split(), "--help"])
+        parser.parse_args([*command.split()[1:], "--help"])
     return printed.getvalue()
 
 

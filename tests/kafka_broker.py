@@ -76,7 +76,7 @@ def running(directory: Path) -> Iterator[Broker]:
     jars = os.environ.get("AQUEDUCT_KAFKA_JARS")
     assert jars, "set AQUEDUCT_KAFKA_JARS to a directory with Kafka's jars: this test runs a real broker"
     java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
-    plaintext, tls, controller = _free_ports(3)
+    plaintext, tls, controller = free_ports(3)
     authority = Authority(directory / "pki")
     properties = directory / "server.properties"
     properties.write_text(
@@ -121,7 +121,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], servers: str, log: Path)
     raise AssertionError(f"the broker did not start:\n{log.read_text()[-3000:]}")
 
 
-def _free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for each in sockets:

@@ -20,14 +20,14 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
         self.certificate = self._write("authority.pem", self._sign(self._name, self._key, authority=True))
 
-    def issue(self, name: str) -> Path:
-        """A file with a new key and its certificate."""
+    def issue(self, name: str, days: int = 1) -> Path:
+        """A file with a new key and its certificate, valid until so many days from now."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        return self._write(f"{name}.pem", private + self._sign(subject, key, authority=False))
+        return self._write(f"{name}.pem", private + self._sign(subject, key, days))
 
     def client_config(self, name: str, trust: "Authority | None" = None) -> Path:
         """Kafka client properties for a new principal, that trust this authority or another one."""
@@ -38,13 +38,15 @@ class Authority:
             f"ssl.truststore.location={(trust or self).certificate}\n".encode(),
         )
 
-    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, authority: bool) -> bytes:
+    def _sign(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: int = 1, *, authority: bool = False
+    ) -> bytes:
         now = datetime.now(UTC)
         localhost = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
         return (
             x509.CertificateBuilder(self._name, subject, key.public_key(), x509.random_serial_number())
-            .not_valid_before(now - timedelta(hours=1))
-            .not_valid_after(now + timedelta(days=1))
+            .not_valid_before(now + timedelta(days=min(days, 0)) - timedelta(hours=1))
+            .not_valid_after(now + timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
             .add_extension(localhost, critical=False)
             .sign(self._key, hashes.SHA256())

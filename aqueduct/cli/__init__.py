@@ -19,6 +19,8 @@ VERBS = {
     "backup": "back up topics and groups to an object store",
     "dedup": "make clean topics of what crossed a link, and a ledger of what is missing",
     "diode": "send topics over a one-way link, and take them",
+    "dlq": "send dead letters of Kafka Connect back to their topics",
+    "doctor": "name what silently stops a part of the estate",
     "health": "say what is wrong with a cluster or a broker",
     "mirror": "tell how one MirrorMaker flow is doing",
     "reconcile": "compare two ends of a flow, record by record",

@@ -16,6 +16,11 @@ def diode_packages() -> AbstractContextManager[None]:
     return _packages("diode")
 
 
+def connect_packages() -> AbstractContextManager[None]:
+    """The same, of what hosts of Kafka Connect have."""
+    return _packages("connect")
+
+
 @contextmanager
 def _packages(extra: str) -> Iterator[None]:
     try:

@@ -1,4 +1,4 @@
-"""What flows, links and backups need, as entries of `kafka_acls`. Everything else is denied.
+"""What flows, links, backups and connectors need, as entries of `kafka_acls`. Everything else is denied.
 
 Derived from Kafka 4.3.1: names from connect-mirror and connect-runtime, transactions from KIP-618,
 synchronised groups from KIP-545, and what brokers ask for each request: CreateTopics create, CreatePartitions
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aqueduct.backup.selection import POSITION_GROUP
+from aqueduct.estate.connectors import Connector, internal_topics, worker_group
 from aqueduct.estate.links import Link, ledgers
 from aqueduct.estate.model import Flow, principal
 from aqueduct.estate.patterns import LEGAL_NAME
@@ -57,7 +58,8 @@ def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) ->
     for link in leaving:
         sender = principal("diode_upstream", site)
         found += _allow(sender, "topic", resources(link.topics), "describe describe_configs read")
-        found += _allow(sender, "group", [Resource(link.group, "literal")], "describe read")
+        positions = [Resource(name, "literal") for name in (link.group, f"{link.group}-resend")]
+        found += _allow(sender, "group", positions, "describe read")
     dedup = principal("dedup", site)
     transactions = Resource(DEDUP_PREFIX, "prefixed")
     for link in arriving:
@@ -94,6 +96,32 @@ def backup_acls(site: str) -> tuple[Acl, ...]:
     )
 
 
+def connect_acls(site: str, connectors: Iterable[Connector]) -> tuple[Acl, ...]:
+    """What a site's Connect needs: its own group and topics, and what each connector reads and writes."""
+    connect, group = principal("connect", site), worker_group(site)
+    own = [Resource(name, "literal") for name in internal_topics(site).values()]
+    found = [
+        *_allow(connect, "group", [Resource(group, "literal")], "describe read"),
+        *_allow(connect, "topic", own, "describe describe_configs read write"),
+        # KIP-618: one producer for the configuration, and one for each task of a source.
+        *_allow(
+            connect, "transactional_id", [Resource(f"connect-cluster-{group}", "literal")], "describe write"
+        ),
+        *_allow(connect, "transactional_id", [Resource(f"{group}-", "prefixed")], "describe write"),
+    ]
+    for connector in connectors:
+        written = "describe write"
+        if any(key.startswith("topic.creation.") for key in connector.config):  # KIP-158
+            written += " create describe_configs"
+        found += _allow(connect, "topic", resources(connector.writes), written)
+        found += _allow(connect, "topic", resources(connector.reads), "describe read")
+        if connector.is_sink:
+            found += _allow(connect, "group", [Resource(connector.group, "literal")], "describe read")
+        if connector.dead_letters:
+            found += _allow(connect, "topic", [Resource(connector.dead_letters, "literal")], "describe write")
+    return _merged(found)
+
+
 def source_acls(flow: Flow) -> list[Acl]:
     """Reading and describing, nothing else: the mirror's own topics are all at the target."""
     mirror, topics = principal("mirror_maker", flow.target), resources(flow.topics)
@@ -111,7 +139,7 @@ def target_acls(flow: Flow) -> list[Acl]:
     tasks = Resource(f"{connect}-", "prefixed")
     return [
         *_allow(mirror, "topic", topics, "alter alter_configs create describe describe_configs write"),
-        *_allow(mirror, "topic", internal_topics(flow), "create describe describe_configs read write"),
+        *_allow(mirror, "topic", mirror_topics(flow), "create describe describe_configs read write"),
         *_allow(mirror, "group", [Resource(connect, "literal")], "describe read"),
         # KIP-618: one producer for the configuration, and one for each task of each connector.
         *_allow(mirror, "transactional_id", [leader, tasks], "describe write"),
@@ -136,7 +164,7 @@ def written(flow: Flow) -> list[Resource]:
     return [Resource(flow.prefix + topic.name, topic.pattern) for topic in topics]
 
 
-def internal_topics(flow: Flow) -> list[Resource]:
+def mirror_topics(flow: Flow) -> list[Resource]:
     """MirrorMaker's own topics; all are at the target (offset-syncs.topic.location)."""
     names = (
         f"mm2-configs.{flow.name}.internal",

@@ -1,8 +1,9 @@
 """What the hosts need and can't fetch themselves, fetched once on the controller, checked, packed and cached.
 
-Three artifacts: Kafka's jars (one tar with a `libs/` folder), a wheelhouse (one tar with wheels and the
-requirements to install) and versitygw (one static binary). Every download is checked against a lock file in
-the repository; cached jars and binaries are checked again at every use.
+Four artifacts: Kafka's jars (one tar with a `libs/` folder), a wheelhouse (one tar with wheels and the
+requirements to install), versitygw (one static binary) and single files, such as Connect's plugins. Every
+download is checked against a lock file in the repository, or against a digest in the inventory; cached jars,
+binaries and files are checked again at every use.
 """
 
 import fcntl
@@ -15,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +33,7 @@ LOG4J_VERSION = "2.25.4"
 # An empty file at the end of an archive: where it is, the archive was unpacked to its end.
 LAST_ENTRY = "complete"
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
+REACH_MAVEN = "see that this controller reaches a Maven repository (a mirror goes into ~/.m2/settings.xml)"
 # Go's and `uname`'s words for a machine.
 GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 # How modules are reached is the user's; what else of Go's environment might change the binary is left out.
@@ -115,6 +118,31 @@ def versitygw(
             binary = _build_versitygw(version, machine, toolchain, Path(scratch))
             _check_digest(binary, wanted, lock)
             binary.replace(target)
+    return Artifact(target, fetched=True)
+
+
+def single_file(*, maven: str | None, url: str | None, sha256: str | None, lock: str, cache: str) -> Artifact:
+    """Fetch one file by its Maven coordinates (`group:artifact:version[:type[:classifier]]`) or its URL.
+
+    Its digest is `sha256`, or else the lock's by the name of the file, which the artifact keeps.
+    """
+    name = _maven_file_name(maven) if maven else Path(urllib.parse.urlsplit(str(url)).path).name
+    wanted = sha256 or _read_lock(Path(lock)).get(name)
+    if wanted is None:
+        raise Refused(f"{lock} has no digest of {name}: say its sha256.")
+    target = Path(cache) / "files" / wanted[:12] / name
+    with _exclusive(target):
+        if target.exists():
+            _check_digest(target, wanted, "sha256" if sha256 else lock)
+            return Artifact(target, fetched=False)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            fetched = Path(scratch) / name
+            if maven:
+                _copy_from_maven(maven, fetched.parent)
+            else:
+                fetched.write_bytes(_read(str(url), "its url"))
+            _check_digest(fetched, wanted, "sha256" if sha256 else lock)
+            fetched.replace(target)
     return Artifact(target, fetched=True)
 
 
@@ -230,12 +258,7 @@ def _check_jars(found: dict[str, str], wanted: dict[str, str], where: Path, lock
 
 
 def _fetch_from_maven(version: str, destination: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise Refused(
-            "Maven (mvn) is not on this controller: install it (apt-get install maven), "
-            "or set artifact_kafka_source to archive."
-        )
+    maven = _maven("set artifact_kafka_source to archive")
     coordinates = [
         *(("org.apache.kafka", module, version) for module in KAFKA_MODULES),
         *(("org.apache.logging.log4j", module, LOG4J_VERSION) for module in LOG4J_MODULES),
@@ -264,8 +287,43 @@ def _fetch_from_maven(version: str, destination: Path) -> None:
                 "-DincludeScope=runtime",
             ],
             "fetch Kafka's jars with Maven",
-            "see that this controller reaches a Maven repository (a mirror goes into ~/.m2/settings.xml)",
+            REACH_MAVEN,
         )
+
+
+def _copy_from_maven(coordinates: str, destination: Path) -> None:
+    _run(
+        [
+            _maven("say its url instead"),
+            "--quiet",
+            "--batch-mode",
+            "dependency:copy",
+            f"-Dartifact={coordinates}",
+            f"-DoutputDirectory={destination}",
+        ],
+        f"fetch {coordinates} with Maven",
+        REACH_MAVEN,
+    )
+
+
+def _maven(otherwise: str) -> str:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise Refused(
+            f"Maven (mvn) is not on this controller: install it (apt-get install maven), or {otherwise}."
+        )
+    return maven
+
+
+def _maven_file_name(coordinates: str) -> str:
+    """As Maven's repositories name it."""
+    match coordinates.split(":"):
+        case [_, artifact, version, *rest] if len(rest) <= 2:
+            kind, classifier = (*rest, *("jar", "")[len(rest) :])
+            return f"{artifact}-{version}{'-' * bool(classifier)}{classifier}.{kind}"
+    raise Refused(
+        f"{coordinates} are no coordinates of Maven's: write group:artifact:version[:type[:classifier]]."
+    )
 
 
 def _fetch_archive(url: str, sha256: str, destination: Path) -> None:
@@ -326,17 +384,22 @@ def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) ->
 
 def _download(url: str, sha256: str, variable: str) -> bytes:
     """What the variables `<variable>_url` and `<variable>_sha256` name."""
-    try:
-        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline controllers)
-            content: bytes = answer.read()
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        raise Failed(f"Could not read {url}: {error}; check {variable}_url.") from error
+    content = _read(url, f"{variable}_url")
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise Failed(
             f"{url} has SHA-256 {found}, but {variable}_sha256 says {sha256}: "
             "nothing was installed; find out which of the two is wrong."
         )
+    return content
+
+
+def _read(url: str, variable: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline controllers)
+            content: bytes = answer.read()
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        raise Failed(f"Could not read {url}: {error}; check {variable}.") from error
     return content
 
 

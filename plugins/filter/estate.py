@@ -10,7 +10,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from aqueduct.errors import AqueductError
-from aqueduct.estate import acls, links, model
+from aqueduct.estate import acls, connectors, links, model
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 
@@ -64,15 +64,19 @@ def backup_acls(groups: model.Groups, site: str) -> list[Json]:
 
 
 def readers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
-    """`groups | readers(hostvars, site)`: who mirrors a site, as `aqueduct.estate.model.Mirror`."""
-    return [asdict(mirror) for mirror in model.read_mirrors(groups, hostvars, site)]
+    """`groups | readers(hostvars, site)`: who reads a site's topics, as `aqueduct.estate.links.Reader`."""
+    return [asdict(reader) for reader in links.read_readers(groups, hostvars, site)]
 
 
-def mirror_options(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[str]:
-    """`groups | mirror_options(hostvars, site)`: what `aqueduct restore` is told of who mirrors a site."""
+def reader_options(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[str]:
+    """`groups | reader_options(hostvars, site)`: what `aqueduct restore` is told of who reads a site."""
     mirrors = model.read_mirrors(groups, hostvars, site)
     flows = sorted({(mirror.flow, mirror.target) for mirror in mirrors})
-    return [f"--mirror={flow}={bootstrap_servers(groups, hostvars, target)}" for flow, target in flows]
+    leaving = links.read_links_from(groups, hostvars, site)
+    return [
+        *(f"--mirror={flow}={bootstrap_servers(groups, hostvars, target)}" for flow, target in flows),
+        *(f"--link={link.group}" for link in leaving),
+    ]
 
 
 def links_to(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
@@ -111,6 +115,50 @@ def link_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list
     return [_acl(acl) for acl in acls.link_acls(site, arriving, leaving)]
 
 
+def connect_topics(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | connect_topics(hostvars, site)`: its own topics and those of dead letters, as entries
+    of `kafka_topics`."""
+    hosts = model.members(groups, site, "connect")
+    if not hosts:
+        return []
+    declared = (hostvars[host].get("kafka_topics") or () for host in model.members(groups, site, "kafka")[:1])
+    return connectors.topics(
+        site,
+        connectors.read_connectors(groups, hostvars, site),
+        retention_days=_number(hostvars[hosts[0]], "connect", "connect_dead_letters_days"),
+        declared=[topic["name"] for topics in declared for topic in topics],
+    )
+
+
+def connect_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | connect_acls(hostvars, site)`: what Connect needs at a site, as entries of `kafka_acls`."""
+    if not model.members(groups, site, "connect"):
+        return []
+    return [_acl(acl) for acl in acls.connect_acls(site, connectors.read_connectors(groups, hostvars, site))]
+
+
+def connectors_of(groups: model.Groups, hostvars: model.HostVars, site: str, replicas: int) -> list[Json]:
+    """`groups | connectors_of(hostvars, site, replicas)`: its connectors: `name`, `state` and, unless absent,
+    `config` as Connect gets it. `replicas`: how many its topics have."""
+    return [
+        {"name": each.name, "state": each.state}
+        | ({} if each.state == "absent" else {"config": each.full_config(replicas)})
+        for each in connectors.read_connectors(groups, hostvars, site)
+    ]
+
+
+def dead_letters(groups: model.Groups, hostvars: model.HostVars, site: str, connector: str) -> str:
+    """`groups | dead_letters(hostvars, site, connector)`: the topic of a connector's dead letters; empty
+    where it has none, or the site has no such connector."""
+    found = connectors.read_connectors(groups, hostvars, site)
+    return next((each.dead_letters for each in found if each.name == connector), "")
+
+
+def connect_worker(site: str) -> Json:
+    """`site | connect_worker`: the properties by which a site's workers find each other."""
+    return {"group.id": connectors.worker_group(site), **connectors.internal_topics(site)}
+
+
 def _link(link: links.Link) -> Json:
     names = ("name", "sent_as", "raw_topic", "gap_topic", "group", "topics_pattern")
     return {**asdict(link), **{name: getattr(link, name) for name in names}}
@@ -147,5 +195,6 @@ def _in_ansible(function: Callable[..., Any]) -> Callable[..., Any]:
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         every = (site_name, brokers, controllers, bootstrap_servers, flows, flow_acls, backup_acls, readers)
-        every += (mirror_options, links_to, links_from, ledgers, link_topics, link_acls)
+        every += (reader_options, links_to, links_from, ledgers, link_topics, link_acls)
+        every += (connect_topics, connect_acls, connectors_of, connect_worker, dead_letters)
         return {function.__name__: _in_ansible(function) for function in every}

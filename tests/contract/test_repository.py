@@ -117,17 +117,18 @@ def test_a_harmless_task_is_none(text: str) -> None:
     assert list(task_faults(yaml.safe_load(text))) == []
 
 
-SECRET = re.compile(r"(?<![a-z])(password|passphrase|passwd|secret|token|keys?)(?![a-z])")
+SECRET = re.compile(r"(?<![a-z])(password|passphrase|passwd|secret|token)(?![a-z])|(?<![a-z])keys?$")
 
 
 def secrets(document: Any) -> Iterator[str]:
-    """Names of variables or settings that are secrets and have a value, not a template that fetches one."""
+    """Names of variables or settings that are secrets and have a value, not a template that fetches one or a
+    reference to where one is."""
     for mapping in mappings(document):
         for name, value in mapping.items():
             if (
                 SECRET.search(str(name).lower())
                 and value not in (None, "", [], {})
-                and "{{" not in str(value)
+                and not re.search(r"\{\{|\$\{file:", str(value))
             ):
                 yield str(name)
 
@@ -143,6 +144,7 @@ def test_no_secret_has_a_value() -> None:
         ("kafka_settings: {ssl.key.password: changeit}", ["ssl.key.password"]),
         ("kafka_api_key: 1", ["kafka_api_key"]),
         ("kafka_password: ''", []),
+        ("{connection.password: '${file:/etc/secrets:one}', primary.key.mode: none}", []),
         ("kafka_password: '{{ vault_kafka_password }}'", []),
         ("kafka_keyboard: de", []),
     ],

@@ -1,4 +1,4 @@
-"""versitygw on the controller: what is not as the lock or the inventory says is refused with a sentence."""
+"""versitygw and files on the controller: what is not as the lock or the inventory says is refused."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aqueduct.errors import AqueductError
+from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.io import artifacts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,3 +102,39 @@ def test_a_binary_that_changed_in_the_cache_is_refused(tmp_path: Path) -> None:
 def test_what_no_lock_names_is_not_built(lock: str, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     assert str(tmp_path / lock) in refusal(tmp_path, source="go", lock=str(tmp_path / lock))
+
+
+def file_of(tmp_path: Path, **given: str | None) -> artifacts.Artifact:
+    wanted: dict[str, str | None] = {"maven": None, "url": None, "sha256": None, **given}
+    lock = tmp_path / "files.sha256"
+    lock.touch()
+    return artifacts.single_file(**wanted, lock=str(lock), cache=str(tmp_path / "cache"))  # type: ignore[arg-type]
+
+
+def test_a_file_is_fetched_once_and_checked_again(archive: Path, tmp_path: Path) -> None:
+    wanted = {"url": archive.as_uri(), "sha256": sha256(archive)}
+    fetched = file_of(tmp_path, **wanted)
+    assert fetched.fetched
+    assert fetched.path.name == archive.name
+    archive.unlink()
+    assert not file_of(tmp_path, **wanted).fetched
+    fetched.path.write_text("changed")
+    with pytest.raises(Failed, match="has SHA-256"):
+        file_of(tmp_path, **wanted)
+
+
+def test_a_file_with_another_digest_is_not_kept(archive: Path, tmp_path: Path) -> None:
+    with pytest.raises(Failed, match="Nothing was installed"):
+        file_of(tmp_path, url=archive.as_uri(), sha256="0" * 64)
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.name == archive.name]
+
+
+def test_a_file_without_a_known_digest_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"no digest of b-1-plugin\.tar\.gz"):
+        file_of(tmp_path, maven="a:b:1:tar.gz:plugin")
+
+
+@pytest.mark.parametrize("coordinates", ["a:b", "a:b:1:jar:x:y", "b"])
+def test_coordinates_that_are_none_are_refused(coordinates: str, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="are no coordinates"):
+        file_of(tmp_path, maven=coordinates, sha256="0" * 64)

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aqueduct.estate.acls import link_acls
-from aqueduct.estate.links import Ledger, Link, ledgers, read_links, read_links_from, topics
+from aqueduct.estate.links import (
+    Ledger,
+    Link,
+    Reader,
+    ledgers,
+    read_links,
+    read_links_from,
+    read_readers,
+    topics,
+)
 
 GROUPS = {
     "site_pro1": ["k1", "u1", "u2"],
@@ -33,6 +42,17 @@ def test_links_arrive_where_they_are_declared_and_leave_where_they_come_from() -
     assert read_links(GROUPS, HOSTVARS, "enclave") == (FLIGHTS, SECOND)
     assert read_links_from(GROUPS, HOSTVARS, "pro1") == (FLIGHTS, SECOND)
     assert read_links(GROUPS, HOSTVARS, "pro1") == read_links_from(GROUPS, HOSTVARS, "enclave") == ()
+
+
+def test_readers_of_a_site_are_its_mirrors_and_the_links_that_leave_it() -> None:
+    groups = {**GROUPS, "site_lake": ["m1", "m2"], "mirror_maker": ["m1", "m2"]}
+    flows = {"mirror_maker_flows": [{"source": "pro1", "topics": [".*"]}]}
+    assert read_readers(groups, {**HOSTVARS, "m1": flows, "m2": flows}, "pro1") == (
+        Reader("m1", "mirror_maker@pro1"),
+        Reader("m2", "mirror_maker@pro1"),
+        Reader("u1", "diode_upstream@enclave-pro1", "aqueduct-diode-enclave-pro1"),
+        Reader("u2", "diode_upstream@enclave-second", "aqueduct-diode-enclave-second"),
+    )
 
 
 def test_a_link_of_a_site_that_is_not_there_has_no_host() -> None:
@@ -100,6 +120,8 @@ def test_the_sending_end_reads_its_topics_and_commits_its_position() -> None:
         ("topic", "flights", "literal", "describe_configs"),
         ("group", "aqueduct-diode-enclave-pro1", "literal", "read"),
         ("group", "aqueduct-diode-enclave-pro1", "literal", "describe"),
+        ("group", "aqueduct-diode-enclave-pro1-resend", "literal", "read"),
+        ("group", "aqueduct-diode-enclave-pro1-resend", "literal", "describe"),
     }
 
 

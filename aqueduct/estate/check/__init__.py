@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aqueduct.estate.check import backups, clusters, flows, links, secrets, sites, stores
+from aqueduct.estate.check import backups, clusters, connectors, flows, links, secrets, sites, stores
 from aqueduct.estate.check.inventory import Finding, Inventory
 from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.check.variables import Roles, check_variables
@@ -42,6 +42,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         yield from stores.check_buckets(inventory, sound, site)
         yield from backups.check_backup(inventory, sound, site)
         yield from links.check_links(inventory, sound, site)
+        yield from connectors.check_connect(inventory, sound, site)
         arriving = []
         for mirror in flows.declared_at(inventory, sound, site):
             faults = list(flows.check_each(inventory, mirror))

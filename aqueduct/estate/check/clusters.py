@@ -7,6 +7,8 @@ from aqueduct.estate.check.sound import Item, Sound
 from aqueduct.estate.check.variables import distinct
 from aqueduct.estate.patterns import LEGAL_NAME
 
+VERSIONS = ("connect_version", "kafka_version", "mirror_maker_version")
+
 
 def check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
     hosts, nodes = inventory.members(site, "kafka"), sound.nodes(site)
@@ -81,7 +83,7 @@ def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, str]]:
 def check_versions(inventory: Inventory, supported: Sequence[str]) -> Iterator[Finding]:
     """Only versions whose digests the repository has. With an archive, the inventory gives the digest."""
     for host, name, value in distinct(inventory):
-        is_version = name in ("kafka_version", "mirror_maker_version") and isinstance(value, str | float)
+        is_version = name in VERSIONS and isinstance(value, str | float)
         from_archive = inventory.hosts[host].get("artifact_kafka_source") == "archive"
         if is_version and not from_archive and str(value) not in supported:
             sentence = f"Kafka {value} is not supported; take {' or '.join(supported)}."

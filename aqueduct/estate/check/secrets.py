@@ -7,8 +7,8 @@ from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.model import principal
 
 WITH_CERTIFICATE = (
-    *("backup", "dedup", "diode_downstream", "diode_upstream", "kafka", "mirror_maker", "object_store"),
-    "reconcile",
+    *("backup", "connect", "dedup", "diode_downstream", "diode_upstream", "kafka", "mirror_maker"),
+    *("object_store", "reconcile"),
 )
 
 

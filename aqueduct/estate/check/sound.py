@@ -13,6 +13,9 @@ SITE_WIDE = {
     "kafka_acls": "kafka",
     "mirror_maker_flows": "mirror_maker",
     "diode_downstream_links": "diode_downstream",
+    "connect_connectors": "connect",
+    "connect_plugins": "connect",
+    "connect_secrets": "connect",
 }
 
 _NODE = (

@@ -1,0 +1,118 @@
+"""Dead letters: records that a sink of Kafka Connect could not take.
+
+replay: send them back to the topics that they came from, when the cause is mended; each once, however often
+this is called or killed. A ledger in Kafka tells which went; it is written in the transactions that they are
+sent in, so that only readers of uncommitted records can see one of a killed replay twice. A letter that fails
+again is a new one. Partitions and times are kept, Connect's headers (__connect.errors.*) go, and the header
+aqueduct.replay tells how often a record was sent back. What is not chosen stays for another replay.
+
+Exit code: 0 done, 3 some letters can't be sent back, which it names, 1 failed (the same command goes on), 2
+the arguments can't be right.
+"""
+
+import argparse
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from aqueduct import client_config
+from aqueduct.cli import common, moment, report, selection
+from aqueduct.cli.extra import connect_packages
+from aqueduct.client_config import End
+from aqueduct.errors import ExitCode, Refused
+from aqueduct.wording import count
+
+if TYPE_CHECKING:
+    from aqueduct.io.dead_letters import Outcome
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    replay = commands.add_parser("replay", help="send dead letters back to their topics")
+    add = replay.add_argument
+    common.add_cluster(replay)
+    add("--dlq", metavar="TOPIC", required=True, help="the topic of dead letters")
+    add("--to", metavar="TOPIC", help="send them there instead; of fewer partitions: number modulo these")
+    add(
+        "--error-class",
+        metavar="A,B",
+        type=selection.names,
+        default=(),
+        help="only what failed by such an exception, named whole or by its last part",
+    )
+    add("--connector", metavar="NAME", help="only what this connector could not take")
+    add("--from", metavar="TIME", dest="from_time", type=moment.parse, help="only records of this time on")
+    add("--to-time", metavar="TIME", type=moment.parse, help="up to this one")
+    add("--ledger", metavar="TOPIC", help="what was sent back; default aqueduct.dlq.replayed")
+    add("--dry-run", action="store_true", help="only say what would be sent")
+    report.add_arguments(replay)
+    replay.set_defaults(command=_replay)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    code: ExitCode = args.command(args)
+    return code
+
+
+def _replay(args: argparse.Namespace) -> ExitCode:
+    started = datetime.now(UTC)
+    with connect_packages():
+        from aqueduct.connect import replayed
+        from aqueduct.connect.dead_letters import Choice
+        from aqueduct.io import dead_letters
+
+    ledger = args.ledger or replayed.TOPIC
+    if args.dlq in (args.to, ledger) or args.to == ledger:
+        raise Refused("--dlq, --to and --ledger must be different topics.")
+    if None not in (args.from_time, args.to_time) and args.from_time > args.to_time:
+        raise Refused("--from is later than --to-time.")
+    order = dead_letters.Order(
+        end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
+        topic=args.dlq,
+        ledger=ledger,
+        choice=Choice(args.error_class, args.connector, args.from_time, args.to_time),
+        to=args.to,
+        dry_run=args.dry_run,
+    )
+    outcome = dead_letters.replay(order)
+    print(_page(outcome, args.dry_run))
+    code = ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
+    if args.report:
+        report.write(args.report, "dlq replay", code, started, _report(outcome))
+    return code
+
+
+def _page(outcome: "Outcome", dry_run: bool) -> str:
+    total = sum(outcome.sent.values())
+    most_first = sorted(outcome.reasons.items(), key=lambda each: (-each[1], each[0]))
+    lines = [f"{number:>9}  {connector}  {error}" for (connector, error), number in most_first]
+    if lines:
+        lines = [f"{'letters':>9}  connector  error", *lines]
+    said = "would be sent back" if dry_run else "sent back"
+    lines += [
+        f"{count(total, 'dead letter')} {said}; {outcome.before:,} had been before; "
+        f"{outcome.others:,} not chosen."
+    ]
+    lines += [
+        f"{count(number, 'dead letter')} can't be sent back: {why}."
+        for why, number in sorted(outcome.left_out.items())
+    ]
+    return "\n".join(lines)
+
+
+def _report(outcome: "Outcome") -> dict[str, object]:
+    return {
+        "partitions": [
+            {"topic": topic, "partition": partition, "records": number}
+            for (topic, partition), number in sorted(outcome.sent.items())
+        ],
+        "errors": [
+            {"connector": connector, "error_class": error, "records": number}
+            for (connector, error), number in sorted(outcome.reasons.items())
+        ],
+        "before": outcome.before,
+        "not_chosen": outcome.others,
+        "left_out": [
+            {"what": count(number, "dead letter"), "why": why}
+            for why, number in sorted(outcome.left_out.items())
+        ],
+    }

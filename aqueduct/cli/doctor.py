@@ -1,0 +1,168 @@
+"""Name what silently stops a part of the estate, a sentence each, with the remedy.
+
+connect: a worker's configuration, as it is rendered or as someone else wrote it. Which of its blocks would
+speak plaintext to a TLS listener or lack a key or trust store (KAFKA-4090), what its stores hold, who may use
+its REST, and what its connectors override; with --rest also what failed. Brokers are asked whether they speak
+TLS; where none answers, one block is judged by the others.
+
+Exit code: 0 nothing is wrong, or only what is warned of; 1 a fault was found; 2 a file can't be read.
+"""
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aqueduct import client_config
+from aqueduct.cli import report
+from aqueduct.cli.extra import connect_packages
+from aqueduct.errors import AqueductError, ExitCode, Refused
+from aqueduct.wording import count
+
+if TYPE_CHECKING:
+    from aqueduct.connect.findings import Finding
+    from aqueduct.connect.worker import Connector
+
+REST_SECONDS = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(metavar="WHAT", required=True)
+    connect = commands.add_parser("connect", help="a worker of Kafka Connect")
+    add = connect.add_argument
+    add("--worker-config", metavar="FILE", type=Path, required=True, help="its properties")
+    add(
+        "--connector",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="a connector's configuration, .json or .properties; may be given several times",
+    )
+    add(
+        "--rest",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="ask it for its connectors, too; several workers are tried in turn",
+    )
+    add("--client-config", metavar="FILE", help="Kafka client properties, whose certificate REST is shown")
+    add("--no-probe", action="store_true", help="ask no broker whether it speaks TLS")
+    add("--strict", action="store_true", help="warnings are faults, too")
+    report.add_arguments(connect)
+    connect.set_defaults(command=_connect)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    code: ExitCode = args.command(args)
+    return code
+
+
+def _connect(args: argparse.Namespace) -> ExitCode:
+    started = datetime.now(UTC)
+    with connect_packages():
+        found, left_out = _connect_findings(args)
+    for finding in found:
+        print(finding)
+    for what, why in left_out:
+        print(f"not looked at: {what}, because {why}.")
+    faults = [each for each in found if args.strict or each.severity == "fault"]
+    if not found:
+        print("Nothing is wrong.")
+    else:
+        print(f"{count(len(faults), 'fault')}, {count(len(found) - len(faults), 'warning')}.")
+    code = ExitCode.FAILED if faults else ExitCode.DONE
+    if args.report:
+        told = {
+            "findings": [{"severity": each.severity, "sentence": each.sentence} for each in found],
+            "left_out": [{"what": what, "why": why} for what, why in left_out],
+        }
+        report.write(args.report, "doctor connect", code, started, told)
+    return code
+
+
+def _connect_findings(args: argparse.Namespace) -> "tuple[list[Finding], list[tuple[str, str]]]":
+    """And what could not be looked at, with why."""
+    from aqueduct.connect import preflight
+    from aqueduct.connect.findings import Facts
+    from aqueduct.connect.worker import parse_connector, parse_worker
+    from aqueduct.io import tls
+
+    file = args.worker_config
+    worker = parse_worker(_read(file), str(file), _try_to_read)
+    connectors = [parse_connector(_read(each), str(each)) for each in args.connector]
+    rest: list[Finding] = []
+    if args.rest:
+        asked, rest = _rest(args.rest, args.client_config)
+        connectors += asked
+    blocks = preflight.blocks(worker, connectors)
+    stores = {store: tls.contents(store) for store in preflight.stores(worker, connectors)}
+    servers = set() if args.no_probe else {block.servers for block in blocks}
+    listeners = {each: tls.listener(each) for each in servers}
+    folders = {folder: _trouble(Path(folder)) for folder in worker.plugin_path()}
+    facts = Facts(
+        datetime.now(UTC),
+        {store: contents for store, contents in stores.items() if contents is not None},
+        {each: listener for each, listener in listeners.items() if listener is not None},
+        {folder: trouble for folder, trouble in folders.items() if trouble},
+    )
+    left_out = [
+        (f"the {store.role} store {store.location}", "its password, or Java's keytool, is not to be had here")
+        for store in stores.keys() - facts.stores.keys()
+    ]
+    left_out += [(each, "no broker answers there") for each in listeners.keys() - facts.listeners.keys()]
+    return preflight.findings(worker, connectors, facts) + rest, sorted(left_out)
+
+
+def _rest(urls: list[str], config: str | None) -> "tuple[list[Connector], list[Finding]]":
+    """The connectors that run, and what is wrong with them; or why REST tells nothing."""
+    from aqueduct.connect.connectors import first_line
+    from aqueduct.connect.findings import Finding
+    from aqueduct.connect.worker import Connector
+    from aqueduct.io.connect import Connect
+
+    connect = Connect(urls, client_config.load(config))
+    connect.within(REST_SECONDS)
+    try:
+        actual = connect.connectors()
+    except Refused:
+        raise
+    except AqueductError as error:
+        return [], [Finding("fault", str(error))]
+    found = []
+    for each in actual.values():
+        for part in each.failed:
+            what = "it" if part.task is None else f"its task {part.task}"
+            found.append(
+                Finding(
+                    "fault",
+                    f"Connector {each.name}: {what} failed on {part.worker}: {first_line(part.trace)}; mend "
+                    "the cause and restart it.",
+                )
+            )
+    return [Connector(urls[0], each.name, each.config) for each in actual.values()], found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+
+
+def _try_to_read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def _trouble(folder: Path) -> str:
+    """What is wrong with a folder of plugin.path."""
+    try:
+        next(folder.iterdir(), None)
+    except NotADirectoryError:
+        return "" if folder.suffix == ".jar" else "is no folder"
+    except OSError as error:
+        return f"can't be read ({error.strerror})"
+    return ""

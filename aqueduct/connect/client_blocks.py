@@ -1,0 +1,129 @@
+"""Which blocks of a worker make clients that the brokers won't take: KAFKA-4090 and its kin."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from aqueduct.connect.findings import Facts, Finding, store_findings
+from aqueduct.connect.worker import Block
+
+ISSUE = "KAFKA-4090"
+
+# What a client of each block is for, and what comes of it if it can't speak to the brokers.
+PURPOSE = {
+    "worker": "it joins the group and keeps the internal topics",
+    "producer": "it writes dead letters and what sources bring, and hangs or dies at the first, with tasks "
+    "that still say RUNNING",
+    "consumer": "it reads for sinks, which would get nothing and still say RUNNING",
+    "admin": "it makes the topics of sources and of dead letters",
+}
+
+
+class Known:
+    """What the brokers want of a client: as they answered, else as other blocks of the worker have it."""
+
+    def __init__(self, facts: Facts, blocks: Sequence[Block]) -> None:
+        self.facts = facts
+        self._blocks = blocks
+
+    def tls(self, block: Block) -> str | None:
+        """Why the brokers are taken to speak TLS; None: they are not."""
+        listener = self.facts.listeners.get(block.servers)
+        if listener:
+            return f"{block.servers} speaks TLS" if listener.tls else None
+        other = self._other(block, lambda each: each.tls)
+        return f"{other} speaks TLS to {block.servers}" if other else None
+
+    def plaintext(self, block: Block) -> bool:
+        listener = self.facts.listeners.get(block.servers)
+        return listener is not None and not listener.tls
+
+    def key_store(self, block: Block) -> str | None:
+        """Why a client needs one."""
+        listener = self.facts.listeners.get(block.servers)
+        if listener:
+            demands = f"{block.servers} demands a certificate of its clients"
+            return demands if listener.client_certificate else None
+        other = self._other(block, lambda each: each.tls and each.key_store is not None)
+        return f"{other} has one for {block.servers}" if other else None
+
+    def trust_store(self, block: Block) -> str | None:
+        other = self._other(block, lambda each: each.tls and each.trust_store is not None)
+        return f"{other} has one for {block.servers}" if other else None
+
+    def _other(self, block: Block, has: Callable[[Block], bool]) -> Block | None:
+        same = (
+            each for each in self._blocks if each.servers == block.servers and each.prefix != block.prefix
+        )
+        return next(filter(has, same), None)
+
+
+def client_findings(blocks: Iterable[Block], known: Known) -> Iterator[Finding]:
+    for block in blocks:
+        if not block.tls:
+            yield from _plaintext(block, known)
+            continue
+        if known.plaintext(block):
+            yield Finding(
+                "fault",
+                f"{block.file}: {block} speaks {block.protocol}, and {block.servers} does not speak TLS; "
+                "name the TLS listener in bootstrap.servers.",
+            )
+        yield from _key_store(block, known)
+        yield from _trust_store(block, known)
+        if block.settings.get("ssl.endpoint.identification.algorithm", "https") == "":
+            yield Finding(
+                "warning",
+                f"{block.file}: {block} does not check the brokers' names; remove "
+                f"{block.prefix}ssl.endpoint.identification.algorithm, and put the names into certificates.",
+            )
+
+
+def _plaintext(block: Block, known: Known) -> Iterator[Finding]:
+    if reason := known.tls(block):
+        yield Finding(
+            "fault",
+            f"{block.file}: {block} would speak {block.protocol}, but {reason}: {PURPOSE[block.name]} "
+            f"({ISSUE}); set {block.prefix}security.protocol=SSL and its key and trust store.",
+        )
+
+
+def _key_store(block: Block, known: Known) -> Iterator[Finding]:
+    store = block.key_store
+    if store:
+        if store.type != "PEM" and store.password is None:
+            yield Finding(
+                "fault",
+                f"{block.file}: {block} names a {store.type} key store without a password; set "
+                f"{block.prefix}ssl.keystore.password.",
+            )
+        yield from store_findings(block.file, str(block), store, known.facts)
+    elif block.protocol == "SSL" and (reason := known.key_store(block)):
+        yield Finding(
+            "fault",
+            f"{block.file}: {block} has no key store, but {reason}: {PURPOSE[block.name]} ({ISSUE}); set "
+            f"{block.prefix}ssl.keystore.location and {block.prefix}ssl.keystore.type.",
+        )
+
+
+def _trust_store(block: Block, known: Known) -> Iterator[Finding]:
+    store = block.trust_store
+    if store:
+        yield from store_findings(block.file, str(block), store, known.facts)
+        return
+    reason = known.trust_store(block)
+    yield Finding(
+        "fault" if reason else "warning",
+        f"{block.file}: {block} has no trust store, "
+        + (f"but {reason}: {PURPOSE[block.name]} ({ISSUE})" if reason else "so it trusts Java's authorities")
+        + f"; set {block.prefix}ssl.truststore.location and {block.prefix}ssl.truststore.type.",
+    )
+
+
+def inherited(blocks: Iterable[Block], known: Known) -> Iterator[Finding]:
+    for block in blocks:
+        if block.name == "admin" and "security.protocol" not in block.own and known.tls(block) and block.tls:
+            yield Finding(
+                "warning",
+                f"{block.file}: {block} has no TLS settings and gets by with those of the worker's own; "
+                f"set {block.prefix}security.protocol=SSL and its key and trust store, so that no block is "
+                f"forgotten ({ISSUE}).",
+            )

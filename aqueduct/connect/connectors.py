@@ -1,0 +1,304 @@
+"""Connectors: what is declared against what a Connect cluster has."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from aqueduct.connect.worker import CLIENTS, REFERENCE
+from aqueduct.errors import Refused
+from aqueduct.wording import some
+
+MASK = "********"
+STATES = {"running": "RUNNING", "paused": "PAUSED", "stopped": "STOPPED"}
+ACTIONS = {"running": "resume", "paused": "pause", "stopped": "stop"}
+# Settings whose names a plugin does not list, though it, a converter or a client takes them.
+FREE = (
+    *(f"{client}.override." for client in CLIENTS),
+    *("key.converter.", "value.converter.", "header.converter."),
+    *("transforms.", "predicates.", "topic.creation."),
+)
+SECRET = re.compile(r"passw|secret|token|api[._-]?key|private[._-]?key|credential|jaas", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Status:
+    """Of a connector (task None) or of one of its tasks."""
+
+    task: int | None
+    state: str  # RUNNING, PAUSED, STOPPED, FAILED, UNASSIGNED, RESTARTING
+    worker: str  # host:port of its REST
+    trace: str  # a Java stack trace, if it failed
+
+
+@dataclass(frozen=True)
+class Connector:
+    """As the cluster has it."""
+
+    name: str
+    config: Mapping[str, str]
+    statuses: tuple[Status, ...]  # the connector's, then its tasks'
+
+    @property
+    def failed(self) -> list[Status]:
+        return [each for each in self.statuses if each.state == "FAILED"]
+
+    @property
+    def state(self) -> str:
+        return self.statuses[0].state
+
+
+@dataclass(frozen=True)
+class Declared:
+    """As the inventory wants it. `config` None: leave it as it is."""
+
+    name: str
+    state: str  # of STATES, or "absent"
+    config: Mapping[str, str] | None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What validating a configuration said."""
+
+    known: frozenset[str]
+    passwords: frozenset[str]  # keys whose values Connect itself hides
+    errors: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def parse(cls, configs: Iterable[Mapping[str, Any]]) -> "Validation":
+        entries = [(each.get("definition") or {}, each["value"]) for each in configs]
+        return cls(
+            frozenset(str(definition["name"]) for definition, _ in entries if definition),
+            frozenset(str(d["name"]) for d, _ in entries if d.get("type") == "PASSWORD"),
+            {str(value["name"]): value["errors"] for _, value in entries if value.get("errors")},
+        )
+
+
+def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
+    """The inventory's `connect_connectors`; Refused with every mistake in it."""
+    found: dict[str, Declared] = {}
+    problems = []
+    for entry in entries:
+        name, state, config = str(entry["name"]), entry.get("state") or "running", entry.get("config")
+        if name in found:
+            problems.append(f"{name} is declared twice")
+        if config is not None and not config.get("connector.class"):
+            problems.append(f"{name} has no connector.class")
+        if config is not None and str(config.get("name", name)) != name:
+            problems.append(f"the name in the configuration of {name} is {config['name']}; take it out")
+        texts = config and {key: text(value) for key, value in config.items() if value is not None}
+        found[name] = Declared(name, state, texts and {**texts, "name": name})
+    if problems:
+        raise Refused(f"connect_connectors can't be right: {'; '.join(problems)}.")
+    return tuple(found.values())
+
+
+def text(value: Any) -> str:
+    """As Connect wants every value: YAML's true as `true`, a list as `a,b`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(text, value))
+    return str(value)
+
+
+def check_class(declared: Declared, plugins: Sequence[str]) -> None:
+    """Refused if `connector.class` is no plugin's: its class, or the end of that (Connect's alias)."""
+    wanted = (declared.config or {})["connector.class"]
+    names = {name for plugin in plugins for name in _names(plugin)}
+    if wanted not in names:
+        near = get_close_matches(wanted, sorted(names), 1, 0.6)
+        meant = f"did you mean {near[0]}?" if near else f"there are {some(sorted(plugins), 10)}."
+        raise Refused(
+            f"Connector {declared.name}: no worker has a plugin {wanted}; install it into plugin.path, or "
+            f"correct connector.class: {meant}"
+        )
+
+
+def _names(plugin: str) -> tuple[str, ...]:
+    simple = plugin.rpartition(".")[2]
+    return plugin, simple, simple.removesuffix("Connector")
+
+
+def errors(declared: Declared, validation: Validation) -> list[str]:
+    """Sentences on what can't be right in a configuration. No secret is in them."""
+    config = declared.config or {}
+    found = [
+        f"Connector {declared.name}: {key}: {_without_secrets(error, key, config).rstrip('.')}."
+        for key, each in sorted(validation.errors.items())
+        for error in each
+    ]
+    # Of clients' settings a plugin lists only those of the clients that it has with this configuration.
+    secret = validation.passwords | {key for key in config if ".override." in key and SECRET.search(key)}
+    open_secrets = sorted(key for key in secret & config.keys() if _is_literal(config[key]))
+    found += [
+        f"Connector {declared.name}: {key} is a secret that everyone who may use Connect's REST can read "
+        "there; put it into a file of a config provider and write ${file:...:...}."
+        for key in open_secrets
+    ]
+    return found
+
+
+def unknown(declared: Declared, validation: Validation) -> list[str]:
+    """Sentences on keys that neither the plugin nor Connect lists: Connect ignores them without a word."""
+    found = []
+    for key in sorted((declared.config or {}).keys() - validation.known):
+        if not key.startswith(FREE):
+            near = get_close_matches(key, sorted(validation.known), 1, 0.8)
+            meant = f"did you mean {near[0]}?" if near else "see that the plugin reads it."
+            found.append(f"Connector {declared.name}: {key} is no setting that Connect knows of; {meant}")
+    return found
+
+
+def _without_secrets(error: str, key: str, config: Mapping[str, str]) -> str:
+    declared = config.get(key, "")
+    if REFERENCE.search(declared):  # the sentence has what it stands for
+        return f"what {declared} stands for is refused"
+    return error.replace(declared, MASK) if declared and SECRET.search(key) else error
+
+
+def _is_literal(value: str) -> bool:
+    return bool(value) and not REFERENCE.fullmatch(value)
+
+
+def masked(config: Mapping[str, str], passwords: frozenset[str] = frozenset()) -> dict[str, str]:
+    """For a diff. References to a config provider stay."""
+    return {
+        key: MASK if (key in passwords or SECRET.search(key)) and _is_literal(value) else value
+        for key, value in sorted(config.items())
+    }
+
+
+def secrets(entries: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Values that no log may have."""
+    every = ((str(key), value) for entry in entries for key, value in (entry.get("config") or {}).items())
+    return {
+        text(value)
+        for key, value in every
+        if value is not None
+        and not isinstance(value, bool)
+        and SECRET.search(key)
+        and _is_literal(text(value))
+    }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done, in this order."""
+
+    create: tuple[Declared, ...] = ()
+    update: tuple[Declared, ...] = ()
+    move: tuple[Declared, ...] = ()  # to another state
+    restart: tuple[str, ...] = ()  # what failed
+    delete: tuple[str, ...] = ()
+
+    @property
+    def touched(self) -> set[str]:
+        """Names of those that are there afterwards."""
+        return {each.name for each in (*self.create, *self.update, *self.move)} | set(self.restart)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.touched or self.delete)
+
+
+def plan(declared: Iterable[Declared], actual: Mapping[str, Connector]) -> Plan:
+    """Refused where one is to be kept as it is that is not there."""
+    steps: dict[str, list[Any]] = {name: [] for name in ("create", "update", "move", "restart", "delete")}
+    for each in declared:
+        now = actual.get(each.name)
+        if each.state == "absent":
+            if now:
+                steps["delete"].append(each.name)
+        elif now is None:
+            if each.config is None:
+                raise Refused(f"Connector {each.name} is not there, and has no config to make it with.")
+            steps["create"].append(each)
+        else:
+            changed = each.config is not None and dict(now.config) != dict(each.config)
+            if changed:
+                steps["update"].append(each)
+            if not in_state(now.state, each.state):
+                steps["move"].append(each)
+            if now.failed and each.state == "running":
+                steps["restart"].append(each.name)
+    return Plan(**{name: tuple(each) for name, each in steps.items()})
+
+
+def in_state(state: str, wanted: str) -> bool:
+    """Whether a connector's state is what was asked for, as far as asking goes: it may have failed since."""
+    if wanted == "running":
+        return state not in ("PAUSED", "STOPPED")
+    return state == STATES[wanted]
+
+
+def waiting_for(declared: Declared, actual: Connector | None) -> str:
+    """What is missing until it is as declared; "" if nothing is."""
+    if actual is None:
+        return "is not there yet"
+    wanted = STATES[declared.state]
+    if declared.state == "stopped":
+        return "" if actual.state == wanted else f"is {actual.state}"
+    other = [each for each in actual.statuses if each.state != wanted]
+    if other:
+        return "; ".join(f"{_part(each)} is {each.state}" for each in other)
+    if len(actual.statuses) == 1 and declared.state == "running":
+        return "has no task"
+    return ""
+
+
+def failures(connector: Connector) -> str:
+    """Sentences with the whole trace of each part that failed; of parts that failed alike, of one."""
+    traces: dict[str, list[Status]] = {}
+    for each in connector.failed:
+        traces.setdefault(each.trace.strip(), []).append(each)
+    return "\n".join(
+        f"Connector {connector.name}: {', '.join(map(_part, parts))} FAILED on {parts[0].worker}: {trace}"
+        for trace, parts in traces.items()
+    )
+
+
+def first_line(trace: str) -> str:
+    return trace.strip().partition("\n")[0]
+
+
+def _part(status: Status) -> str:
+    return "it" if status.task is None else f"task {status.task}"
+
+
+def diff(
+    steps: Plan, actual: Mapping[str, Connector], passwords: Mapping[str, frozenset[str]]
+) -> list[dict[str, Any]]:
+    """Ansible's, one entry per connector that changes."""
+    found = []
+    configs: dict[str, Declared] = {each.name: each for each in (*steps.create, *steps.update)}
+    moves = {each.name: each for each in steps.move}
+    for name in sorted({*configs, *moves, *steps.restart, *steps.delete}):
+        hidden = passwords.get(name, frozenset())
+        now = actual.get(name)
+        before = {**masked(now.config, hidden), "state": now.state} if now else {}
+        after: dict[str, str] = {}
+        if name not in steps.delete:
+            new = configs.get(name)
+            config = new.config if new else now.config if now else {}
+            after = masked(config or {}, hidden)
+            after["state"] = _state_after(name, steps, now)
+        found.append(
+            {"before_header": name, "after_header": name, "before": _lines(before), "after": _lines(after)}
+        )
+    return found
+
+
+def _state_after(name: str, steps: Plan, now: Connector | None) -> str:
+    for each in (*steps.create, *steps.move):
+        if each.name == name:
+            return STATES[each.state]
+    if name in steps.restart:
+        return "RUNNING"
+    return now.state if now else ""
+
+
+def _lines(config: Mapping[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in config.items())

@@ -1,0 +1,79 @@
+"""Dead letters: records that a sink could not take, with headers on where they came from (KIP-298)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aqueduct.batches.bodies import Header
+
+CONTEXT = "__connect.errors."
+REPLAYS = "aqueduct.replay"  # how often this record was sent back to its topic, in digits
+
+
+class Origin(NamedTuple):
+    """Where a dead letter came from, and why it is one."""
+
+    topic: str
+    partition: int
+    offset: int
+    connector: str
+    error_class: str  # of the exception, whole
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which dead letters are meant. Times are those of the records, in milliseconds since 1970, inclusive."""
+
+    error_classes: tuple[str, ...] = ()  # whole names or their last parts; empty: any
+    connector: str | None = None
+    from_time: int | None = None
+    to_time: int | None = None
+
+    def takes(self, origin: Origin, timestamp: int) -> bool:
+        simple = origin.error_class.rpartition(".")[2]
+        return (
+            (not self.error_classes or not {origin.error_class, simple}.isdisjoint(self.error_classes))
+            and self.connector in (None, origin.connector)
+            and (self.from_time is None or timestamp >= self.from_time)
+            and (self.to_time is None or timestamp <= self.to_time)
+        )
+
+
+def origin(headers: Sequence[Header]) -> Origin | None:
+    """What the headers tell; None where they lack a topic, partition or offset."""
+    found = {name: value for name, value in headers if value is not None}  # the last one is Connect's
+    try:
+        return Origin(
+            topic=found[_name("topic")].decode(),
+            partition=int(found[_name("partition")]),
+            offset=int(found[_name("offset")]),
+            connector=found.get(_name("connector.name"), b"").decode(errors="replace"),
+            error_class=found.get(_name("exception.class.name"), b"").decode(errors="replace"),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def sent_back(headers: Sequence[Header]) -> list[Header]:
+    """The record's own headers, and how often it was sent back.
+
+    Of Connect's only the last of each name goes: a sink that reads dead letters leaves its own after those
+    of the first one, which are part of its record.
+    """
+    last = {name: at for at, (name, _) in enumerate(headers)}
+    replays = REPLAYS.encode()
+    kept = [
+        (name, value)
+        for at, (name, value) in enumerate(headers)
+        if name != replays and not (name.startswith(CONTEXT.encode()) and last[name] == at)
+    ]
+    return [*kept, (replays, b"%d" % (_replays(headers) + 1))]
+
+
+def _replays(headers: Sequence[Header]) -> int:
+    before = [value or b"" for name, value in headers if name == REPLAYS.encode()]
+    return int(before[-1]) if before and before[-1].isdigit() else 0
+
+
+def _name(what: str) -> bytes:
+    return f"{CONTEXT}{what}".encode()

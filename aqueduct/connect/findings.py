@@ -1,0 +1,69 @@
+"""What is wrong with a worker's configuration, and what was seen outside its file."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from aqueduct.connect.stores import Contents
+from aqueduct.connect.worker import Store
+
+
+@dataclass(frozen=True)
+class Finding:
+    severity: Literal["fault", "warning"]
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.sentence}"
+
+
+@dataclass(frozen=True)
+class Listener:
+    """What a broker's listener answered."""
+
+    tls: bool
+    client_certificate: bool = False  # it demands one
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was found outside the files; what is missing here was not looked at, and is not judged."""
+
+    now: datetime
+    stores: Mapping[Store, Contents | str] = field(default_factory=dict)  # or why Java can't use it
+    listeners: Mapping[str, Listener] = field(default_factory=dict)  # by bootstrap.servers
+    folders: Mapping[str, str] = field(default_factory=dict)  # of plugin.path: what is wrong with them
+
+
+def store_findings(file: str, user: str, store: Store, facts: Facts) -> Iterator[Finding]:
+    contents = facts.stores.get(store)
+    what = f"the {store.role} store {store.location or '(PEM in the file)'} of {user}"
+    if contents is None:
+        return
+    if isinstance(contents, str):
+        yield Finding("fault", f"{file}: {what} {contents}.")
+        return
+    if store.role == "key" and not contents.private_key:
+        yield Finding(
+            "fault", f"{file}: {what} holds no private key; give it the client's key and certificate."
+        )
+        return
+    if not contents.certificates:
+        remedy = "make it with keytool: what openssl makes looks empty to Java"
+        yield Finding("fault", f"{file}: {what} holds no certificate that Java sees; {remedy}.")
+        return
+    own = contents.certificates[:1] if store.role == "key" else contents.certificates
+    if all(each.not_after < facts.now for each in own):
+        last = max(own, key=lambda each: each.not_after)
+        yield Finding(
+            "fault",
+            f"{file}: the certificate of {last.subject} in {what} expired at "
+            f"{last.not_after:%Y-%m-%d %H:%M} UTC; renew it and restart the worker.",
+        )
+    elif all(each.not_before > facts.now for each in own):
+        yield Finding(
+            "fault",
+            f"{file}: the certificate of {own[0].subject} in {what} is valid only from "
+            f"{own[0].not_before:%Y-%m-%d %H:%M} UTC on; set this host's clock, or issue it anew.",
+        )

@@ -1,0 +1,67 @@
+"""The ledger of dead letters that were sent back, so that none is twice: what its topic's records say.
+
+The topic is compacted. The key `topic/partition/block` stands for BLOCK offsets of one partition of one topic
+of dead letters; the value is `{"topic_id": ..., "replayed": [[first, last], ...]}`. A record is written in
+the same transaction as the letters. Group offsets would not do: letters are chosen one by one, and a group
+without members is forgotten after a week (offsets.retention.minutes).
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from aqueduct.errors import Failed
+from aqueduct.ledger import spans
+from aqueduct.ledger.spans import Spans
+
+TOPIC = "aqueduct.dlq.replayed"
+BLOCK = 10_000  # offsets of one record, which then has at most about 100 KB
+
+Block = tuple[int, int]  # partition, number
+
+
+class Ledger:
+    """Of one topic of dead letters, as long as it has this id."""
+
+    def __init__(self, topic: str, topic_id: str, blocks: Mapping[Block, Spans] | None = None) -> None:
+        self._topic = topic
+        self._topic_id = topic_id
+        self._blocks = dict(blocks or {})
+
+    @classmethod
+    def parse(cls, topic: str, topic_id: str, entries: Mapping[str, str]) -> "Ledger":
+        """`entries`: the newest value of each key. Failed at what is none of ours."""
+        blocks = {}
+        for key, value in entries.items():
+            try:
+                name, partition, number = key.rsplit("/", 2)
+                content = json.loads(value)
+                if name == topic and content["topic_id"] == topic_id:
+                    pieces = [(int(first), int(last)) for first, last in content["replayed"]]
+                    blocks[int(partition), int(number)] = spans.spans_of(pieces)
+            except (KeyError, TypeError, ValueError):
+                raise Failed(
+                    f"{key!r} is no entry of a ledger of dead letters: is its topic used for something else?"
+                ) from None
+        return cls(topic, topic_id, blocks)
+
+    def has(self, partition: int, offset: int) -> bool:
+        block = self._blocks.get((partition, offset // BLOCK), [])
+        return spans.has(block, offset)
+
+    def entries(self, letters: Iterable[tuple[int, int]]) -> dict[str, str]:
+        """Note these partitions and offsets; what the topic has to say of them."""
+        touched = set()
+        for partition, offset in letters:
+            block = partition, offset // BLOCK
+            spans.add(self._blocks.setdefault(block, []), offset, offset)
+            touched.add(block)
+        return {
+            f"{self._topic}/{partition}/{number}": json.dumps(
+                {"topic_id": self._topic_id, "replayed": self._blocks[partition, number]}
+            )
+            for partition, number in sorted(touched)
+        }
+
+    def __len__(self) -> int:
+        """How many letters."""
+        return sum(map(spans.size, self._blocks.values()))

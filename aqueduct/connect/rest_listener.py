@@ -1,0 +1,61 @@
+"""Who may use a worker's REST."""
+
+from collections.abc import Iterator
+
+from aqueduct.connect import worker as of_worker
+from aqueduct.connect.findings import Facts, Finding, store_findings
+from aqueduct.connect.worker import Properties, Worker
+
+LOOPBACK = ("localhost", "127.", "[::1]")
+
+
+def _listeners(worker: Worker) -> list[tuple[str, str]]:
+    """Of REST: the setting's name and the listener; without any, Connect opens http://:8083."""
+    return [
+        (name, listener.strip())
+        for name, default in (("listeners", "http://:8083"), ("admin.listeners", ""))
+        for listener in worker.properties.get(name, default).split(",")
+        if listener.strip()
+    ]
+
+
+def https(worker: Worker) -> bool:
+    return any(listener.lower().startswith("https://") for _, listener in _listeners(worker))
+
+
+def rest_findings(worker: Worker, facts: Facts) -> Iterator[Finding]:
+    for name, listener in _listeners(worker):
+        if not listener.lower().startswith("https://"):
+            here = listener.partition("://")[2].startswith(LOOPBACK)
+            yield Finding(
+                "warning" if here else "fault",
+                f"{worker.file}: REST is offered at {listener} without TLS, and who reaches it may change "
+                f"every connector; set {name}=https://:8083 and listeners.https.ssl.*.",
+            )
+    if not https(worker):
+        return
+    tls = worker.rest_tls()
+    if tls.get("ssl.client.auth", "none").lower() != "required":
+        yield Finding(
+            "fault",
+            f"{worker.file}: REST takes every client, because its ssl.client.auth is "
+            f"{tls.get('ssl.client.auth', 'none')}; set listeners.https.ssl.client.auth=required.",
+        )
+    yield from _rest_stores(worker, tls, facts)
+
+
+def _rest_stores(worker: Worker, tls: Properties, facts: Facts) -> Iterator[Finding]:
+    for role, store in (("key", of_worker.key_store(tls)), ("trust", of_worker.trust_store(tls))):
+        setting = f"listeners.https.ssl.{role}store.location"
+        if store is None:
+            yield Finding(
+                "fault", f"{worker.file}: REST has no {role} store; set {setting} to a PKCS12 or JKS file."
+            )
+        elif store.type == "PEM" or store.location is None:
+            yield Finding(
+                "fault",
+                f"{worker.file}: REST can't use a PEM {role} store, as Connect's clients can; set {setting} "
+                "to a PKCS12 or JKS file.",
+            )
+        else:
+            yield from store_findings(worker.file, "REST", store, facts)

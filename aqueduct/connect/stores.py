@@ -1,0 +1,76 @@
+"""What is inside a key store or a trust store, as far as it tells whether a client can use it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import PublicFormat
+
+_SPKI = serialization.Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+_BEGIN, _END = b"-----BEGIN ", b"PRIVATE KEY-----"
+_PLAIN, _ENCRYPTED = _BEGIN + _END, _BEGIN + b"ENCRYPTED " + _END  # both PKCS#8
+
+
+@dataclass(frozen=True)
+class Certificate:
+    subject: str
+    not_before: datetime
+    not_after: datetime
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The certificates; of a key store the first is the client's own."""
+
+    certificates: tuple[Certificate, ...]
+    private_key: bool
+
+
+class Unusable(Exception):
+    """Why Java can't use a store; goes on after the store's name: "has no certificate"."""
+
+
+def certificates(pem: bytes) -> tuple[Certificate, ...]:
+    """Those in PEM text, in their order. Unusable if one is damaged."""
+    if b"-----BEGIN CERTIFICATE-----" not in pem:
+        return ()
+    try:
+        found = x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        raise Unusable(f"holds a damaged certificate ({error})") from None
+    return tuple(
+        Certificate(each.subject.rfc4514_string(), each.not_valid_before_utc, each.not_valid_after_utc)
+        for each in found
+    )
+
+
+def pem_contents(pem: bytes, role: str, password: str | None) -> Contents:
+    """Of a PEM store as Kafka takes it (KIP-651). Unusable with the reason."""
+    found = certificates(pem)
+    if not found:
+        raise Unusable("holds no PEM certificate")
+    if role == "key":
+        _check_key(pem, password)
+    return Contents(found, role == "key")
+
+
+def _check_key(pem: bytes, password: str | None) -> None:
+    encrypted = _ENCRYPTED in pem
+    if not encrypted and _PLAIN not in pem:
+        if _END in pem:
+            raise Unusable(
+                "has its key not as PKCS#8, all that Kafka takes (openssl pkcs8 -topk8 converts it)"
+            )
+        raise Unusable("holds no private key")
+    if encrypted and password is None:
+        raise Unusable("has an encrypted key, and there is no ssl.key.password for it")
+    own_key = pem[pem.index(_ENCRYPTED if encrypted else _PLAIN) :]
+    try:
+        key = serialization.load_pem_private_key(own_key, (password or "").encode() if encrypted else None)
+    except (ValueError, TypeError):
+        hint = "ssl.key.password does not open it" if encrypted else "it is damaged"
+        raise Unusable(f"has a key that can't be read: {hint}") from None
+    own = x509.load_pem_x509_certificates(pem)[0]
+    if key.public_key().public_bytes(*_SPKI) != own.public_key().public_bytes(*_SPKI):
+        raise Unusable("has a key that is not that of its first certificate")

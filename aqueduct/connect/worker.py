@@ -1,0 +1,192 @@
+"""A worker's properties and connectors' configurations, as the clients that Connect makes take them.
+
+Only the worker's own clients and its connectors' admin clients take what stands without a prefix
+(org.apache.kafka.connect.runtime.Worker): a producer or a consumer of a connector gets nothing but
+`bootstrap.servers`, its block, and what the connector overrides (KIP-458). See KAFKA-4090.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aqueduct.client_config import parse_properties
+from aqueduct.errors import Refused
+
+Properties = Mapping[str, str]
+
+CLIENTS = ("consumer", "producer", "admin")
+BOOTSTRAP = "bootstrap.servers"
+FILE_PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
+REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # as Kafka's ConfigTransformer has it
+
+
+@dataclass(frozen=True)
+class Store:
+    """A key store or a trust store. `pem` instead of a location: it stands in the configuration (KIP-651)."""
+
+    role: str  # "key" or "trust"
+    type: str  # "PEM", "JKS", "PKCS12", ...
+    location: str | None = None
+    password: str | None = field(default=None, repr=False)  # of a PEM key store: of its key
+    pem: str | None = field(default=None, repr=False)
+
+    @property
+    def known_password(self) -> bool:
+        """Whether the password, if it has one, is no reference that could not be followed."""
+        return not (self.password and REFERENCE.search(self.password))
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one kind of client is made with."""
+
+    file: str
+    name: str  # "worker", "producer", ...
+    prefix: str  # what its own settings begin with: "", "producer.", "producer.override.", ...
+    settings: Properties  # all that hold for it, without the prefix
+    own: Properties  # those of them that its prefix set
+
+    def __str__(self) -> str:
+        return "the worker's own block" if not self.prefix else f"the block {self.prefix}"
+
+    @property
+    def servers(self) -> str:
+        return self.settings.get(BOOTSTRAP, "")
+
+    @property
+    def protocol(self) -> str:
+        return self.settings.get("security.protocol", "PLAINTEXT").upper()
+
+    @property
+    def tls(self) -> bool:
+        return self.protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def key_store(self) -> Store | None:
+        return key_store(self.settings)
+
+    @property
+    def trust_store(self) -> Store | None:
+        return trust_store(self.settings)
+
+
+@dataclass(frozen=True)
+class Connector:
+    file: str  # or the URL that it was read from
+    name: str
+    config: Properties
+
+    @property
+    def overrides(self) -> dict[str, Properties]:
+        """By kind of client."""
+        found = {client: _under(self.config, f"{client}.override.") for client in CLIENTS}
+        return {client: settings for client, settings in found.items() if settings}
+
+    @property
+    def dead_letters(self) -> str:
+        """The name of the topic, "" if there is none."""
+        return self.config.get("errors.deadletterqueue.topic.name", "")
+
+
+@dataclass(frozen=True)
+class Worker:
+    file: str
+    properties: Properties
+
+    def blocks(self) -> list[Block]:
+        """The worker's own block, then those of its connectors' clients."""
+        own = self._unprefixed()
+        return [Block(self.file, "worker", "", own, own), *map(self._block, CLIENTS)]
+
+    def overridden(self, connector: Connector) -> list[Block]:
+        """The blocks of the clients that the connector has settings of its own for."""
+        found = []
+        for client, settings in connector.overrides.items():
+            base = self._block(client).settings
+            prefix = f"{client}.override."
+            found.append(Block(connector.file, client, prefix, {**base, **settings}, settings))
+        return found
+
+    def _block(self, client: str) -> Block:
+        own = _under(self.properties, f"{client}.")
+        inherited = self._unprefixed()
+        if client != "admin":  # which takes the worker's, as it did before it had a block
+            inherited = {BOOTSTRAP: inherited.get(BOOTSTRAP, "")}
+        return Block(self.file, client, f"{client}.", {**inherited, **own}, own)
+
+    def _unprefixed(self) -> dict[str, str]:
+        prefixes = tuple(f"{client}." for client in CLIENTS)
+        return {key: value for key, value in self.properties.items() if not key.startswith(prefixes)}
+
+    def rest_tls(self) -> Properties:
+        """What the HTTPS listener takes: what is under `listeners.https.` or, if nothing is, all the rest."""
+        return _under(self.properties, "listeners.https.") or self.properties
+
+    def plugin_path(self) -> list[str]:
+        return [each.strip() for each in self.properties.get("plugin.path", "").split(",") if each.strip()]
+
+
+def key_store(settings: Properties) -> Store | None:
+    pem = "\n".join(
+        settings[name] for name in ("ssl.keystore.key", "ssl.keystore.certificate.chain") if name in settings
+    )
+    return _store("key", settings, pem, settings.get("ssl.key.password"))
+
+
+def trust_store(settings: Properties) -> Store | None:
+    return _store("trust", settings, settings.get("ssl.truststore.certificates", ""), None)
+
+
+def _store(role: str, settings: Properties, pem: str, pem_password: str | None) -> Store | None:
+    kind = settings.get(f"ssl.{role}store.type", "JKS").upper()  # JKS is Kafka's default
+    location = settings.get(f"ssl.{role}store.location") or None
+    if location is None and not pem:
+        return None
+    password = pem_password if kind == "PEM" else settings.get(f"ssl.{role}store.password")
+    return Store(role, kind, location, password, None if location else pem)
+
+
+def parse_worker(text: str, file: str, read: Callable[[str], str | None]) -> Worker:
+    """`read` gives the text of a file that a FileConfigProvider would read, None where it can't."""
+    return Worker(file, resolved(parse_properties(text), read))
+
+
+def resolved(properties: Properties, read: Callable[[str], str | None]) -> Properties:
+    """With references to files (`${file:/path:key}`) followed, where these can be read."""
+    providers = {
+        name.strip()
+        for name in properties.get("config.providers", "").split(",")
+        if properties.get(f"config.providers.{name.strip()}.class") == FILE_PROVIDER
+    }
+
+    def follow(reference: re.Match[str]) -> str:
+        provider, path, key = reference[1], reference[3], reference[4]
+        text = read(path) if provider in providers and path else None
+        return reference[0] if text is None else parse_properties(text).get(key, reference[0])
+
+    return {key: REFERENCE.sub(follow, value) for key, value in properties.items()}
+
+
+def parse_connector(text: str, file: str) -> Connector:
+    """A connector's properties, or JSON: its configuration, or that under "config" beside its "name"."""
+    if not file.endswith(".json"):
+        config = parse_properties(text)
+        return Connector(file, config.get("name", file), config)
+    try:
+        content = json.loads(text)
+        config = content.get("config", content)
+        entries: dict[str, Any] = dict(config.items())
+    except (ValueError, AttributeError) as error:
+        raise Refused(f"{file} holds no connector: {error}; write an object of its configuration.") from None
+    name = str(content.get("name", entries.get("name", file)))
+    return Connector(file, name, {key: _text(value) for key, value in entries.items() if value is not None})
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _under(properties: Properties, prefix: str) -> dict[str, str]:
+    return {key.removeprefix(prefix): each for key, each in properties.items() if key.startswith(prefix)}

@@ -1,0 +1,108 @@
+"""A site's Connect: has it a cluster, and each connector its topics, its secrets and its plugin?"""
+
+import re
+from collections.abc import Iterator
+
+from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
+from aqueduct.estate.check.sound import Item, Sound
+from aqueduct.estate.connectors import Connector, plain_secrets, references
+from aqueduct.estate.patterns import LEGAL_NAME, PatternError, language
+
+VARIABLE = "connect_connectors"
+SECRETS = "/etc/aqueduct/connect/secrets.properties"  # roles/connect writes it
+LONGEST_NAME = 200  # leaves room for what topics and groups have around it
+DIGEST = re.compile(r"[0-9a-f]{64}")
+COORDINATES = re.compile(r"[^:]+:[^:]+:[^:]+(:[^:]+){0,2}")
+
+
+def check_connect(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    hosts = inventory.members(site, "connect")
+    items = list(sound.items(site, VARIABLE))
+    if items and not hosts:
+        sentence = f"site {site} has no host for its connectors; put one into the group connect."
+        yield inventory.finding(items[0].host, VARIABLE, sentence)
+    if hosts and not inventory.members(site, "kafka"):
+        sentence = f"site {site} has no Kafka to connect to; take {some(hosts)} out of connect."
+        yield Finding(inventory.declared(hosts[0]), "connect", sentence)
+    seen: set[str] = set()
+    secrets = (sound.value(hosts[0], "connect_secrets") or {}) if hosts else {}
+    for item in items:
+        connector = Connector.of(item.value)
+        for path, sentence in _faults(connector, seen, secrets):
+            yield inventory.finding(item.host, VARIABLE, sentence, (item.place, *path))
+        seen.add(connector.name)
+    for item in sound.items(site, "connect_plugins"):
+        for path, sentence in _faults_of_plugin(item):
+            yield inventory.finding(item.host, "connect_plugins", sentence, (item.place, *path))
+
+
+def _faults(
+    connector: Connector, seen: set[str], secrets: dict[str, str]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    name = connector.name
+    if not LEGAL_NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+        sentence = (
+            f'"{name}" becomes part of names in Kafka; '
+            f"use up to {LONGEST_NAME} letters, digits, dots, - and _."
+        )
+        yield ("name",), sentence
+    if name in seen:
+        yield ("name",), f"connector {name} is declared twice; leave one of them."
+    if connector.state == "absent":
+        return
+    if "connector.class" not in connector.config:
+        yield ("config",), f"connector {name} has no connector.class; name one."
+    if not connector.is_sink and not connector.writes:
+        sentence = (
+            f"connector {name} may neither read nor write any topic; name what a sink reads with topics in "
+            "its config, and what a source writes with writes."
+        )
+        yield (), sentence
+    if "name" in connector.config:
+        yield ("config", "name"), "a connector's name stands beside its config; take it out here."
+    yield from _faults_of_patterns(connector)
+    yield from _faults_of_secrets(connector, secrets)
+
+
+def _faults_of_patterns(connector: Connector) -> Iterator[tuple[tuple[str, ...], str]]:
+    key = "topics.regex" if "topics.regex" in connector.config else "topics"
+    for pattern in (*connector.reads, *connector.writes):
+        try:
+            names = language(pattern)
+        except PatternError as error:
+            yield (), f"{pattern} does not compile: {error}; mend it."
+            continue
+        letters = connector.dead_letters
+        if letters and (letters == pattern or (names is not None and letters in names)):
+            sentence = (
+                f"connector {connector.name} would read {letters}, its own dead letters, again and again; "
+                "leave that topic out."
+            )
+            yield ("config", key), sentence
+
+
+def _faults_of_secrets(
+    connector: Connector, secrets: dict[str, str]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    for key in plain_secrets(connector.config):
+        remedy = f"put it into connect_secrets and write ${{file:{SECRETS}:<key>}}."
+        sentence = f"REST would show it to every client; {remedy}"
+        yield ("config", key), sentence
+    for key, value in connector.config.items():
+        for secret in references(value, SECRETS):
+            if secret not in secrets:
+                remedy = did_you_mean(secret, secrets, "set it there.")
+                yield ("config", key), f"connect_secrets has no {secret}; {remedy}"
+
+
+def _faults_of_plugin(item: Item) -> Iterator[tuple[tuple[str, ...], str]]:
+    plugin = item.value
+    if ("maven" in plugin) == ("url" in plugin):
+        yield (), "a plugin comes either from maven or from a url; name one of them."
+    elif "maven" in plugin and not COORDINATES.fullmatch(str(plugin["maven"])):
+        sentence = f"{plugin['maven']} are no coordinates; write group:artifact:version[:type[:classifier]]."
+        yield ("maven",), sentence
+    elif "url" in plugin and "sha256" not in plugin:
+        yield (), f"what {plugin['url']} answers could be anything; say its sha256."
+    if "sha256" in plugin and not DIGEST.fullmatch(str(plugin["sha256"])):
+        yield ("sha256",), "a SHA-256 has 64 digits of 0-9 and a-f; write it so."

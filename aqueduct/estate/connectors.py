@@ -1,0 +1,131 @@
+"""The connectors of a site, declared where they run (`connect_connectors`).
+
+What Connect, its topics and its rights need of them is worked out here, from the inventory alone. Names and
+defaults are those of Kafka 4.3.1's connect-runtime (ConnectorConfig, SinkConnectorConfig, DistributedConfig).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aqueduct.connect.connectors import text
+from aqueduct.estate.model import Groups, HostVars, members
+
+DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+# A dead letter is the record with what went wrong, a stack trace among it, in its headers.
+LARGEST_LETTER_BYTES = 10 << 20
+
+
+@dataclass(frozen=True)
+class Connector:
+    """An item of `connect_connectors`."""
+
+    name: str
+    config: Mapping[str, str]  # as declared, without what is null there
+    writes: tuple[str, ...] = ()  # topics of a source: Java's regular expressions for whole names
+    state: str = "running"  # or paused, stopped, absent
+    left_out: frozenset[str] = frozenset()  # keys that are null: not even our default is wanted
+
+    @property
+    def is_sink(self) -> bool:
+        """By what Connect itself takes a sink's topics from; a source may have them, too (MirrorMaker)."""
+        return not self.writes and ("topics" in self.config or "topics.regex" in self.config)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The topics of a sink, as patterns."""
+        if not self.is_sink:
+            return ()
+        named = (topic.strip() for topic in self.config.get("topics", "").split(","))
+        return (*filter(None, named), *filter(None, [self.config.get("topics.regex", "")]))
+
+    @property
+    def group(self) -> str:
+        """As which a sink's positions are committed."""
+        return self.config.get("consumer.override.group.id", f"connect-{self.name}")
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic of a sink's dead letters; empty where it has none."""
+        unwanted = self.left_out & {"errors.tolerance", DEAD_LETTERS}
+        if not self.is_sink or unwanted or self.config.get("errors.tolerance") == "none":
+            return ""
+        return self.config.get(DEAD_LETTERS, f"{self.name}-dlq")
+
+    def full_config(self, replication_factor: int) -> dict[str, str]:
+        """What Connect gets: with dead letters, where nothing else was said."""
+        defaults = {}
+        if self.dead_letters:
+            defaults = {
+                "errors.tolerance": "all",
+                "errors.log.enable": "true",
+                DEAD_LETTERS: self.dead_letters,
+                "errors.deadletterqueue.context.headers.enable": "true",
+                "errors.deadletterqueue.topic.replication.factor": str(replication_factor),
+            }
+        return {key: value for key, value in defaults.items() if key not in self.left_out} | dict(self.config)
+
+    @classmethod
+    def of(cls, declared: Mapping[str, Any]) -> "Connector":
+        config = declared.get("config") or {}
+        return cls(
+            name=str(declared["name"]),
+            config={str(key): text(value) for key, value in config.items() if value is not None},
+            writes=tuple(declared.get("writes", ())),
+            state=declared.get("state", "running"),
+            left_out=frozenset(str(key) for key, value in config.items() if value is None),
+        )
+
+
+def read_connectors(groups: Groups, hostvars: HostVars, site: str) -> tuple[Connector, ...]:
+    """They are the same on all connect hosts of a site."""
+    for host in members(groups, site, "connect")[:1]:
+        return tuple(Connector.of(each) for each in hostvars[host].get("connect_connectors") or ())
+    return ()
+
+
+def worker_group(site: str) -> str:
+    """Of the workers. A sink's begins with `connect-`, so that no connector can have a name that collides."""
+    return f"aqueduct-connect-{site}"
+
+
+def internal_topics(site: str) -> dict[str, str]:
+    """Connect's own topics, by the worker's property that names each."""
+    kinds = {"config": "configs", "offset": "offsets", "status": "status"}
+    return {f"{kind}.storage.topic": f"{worker_group(site)}-{name}" for kind, name in kinds.items()}
+
+
+def topics(
+    site: str, connectors: Iterable[Connector], *, retention_days: int, declared: Iterable[str]
+) -> list[dict[str, Any]]:
+    """Connect's own topics and those of dead letters, as entries of `kafka_topics`.
+
+    `declared`: names of topics that the site declares itself.
+    """
+    partitions = {"config.storage.topic": 1, "offset.storage.topic": 25, "status.storage.topic": 5}
+    own = [
+        {"name": name, "partitions": partitions[key], "config": {"cleanup.policy": "compact"}}
+        for key, name in internal_topics(site).items()
+    ]
+    letters = {connector.dead_letters for connector in connectors} - {"", *declared}
+    config = {
+        "cleanup.policy": "delete",
+        "retention.ms": str(retention_days * 86_400_000),
+        "max.message.bytes": str(LARGEST_LETTER_BYTES),
+    }
+    return own + [{"name": name, "partitions": 1, "config": config} for name in sorted(letters)]
+
+
+_SECRET_KEY = re.compile(r"(^|[._-])(password|passphrase|secret|token|credentials?|jaas\.config)$", re.I)
+_REFERENCE = re.compile(r"\$\{(\w+):(?:([^}:]*):)?([^}]*)\}")
+
+
+def plain_secrets(config: Mapping[str, str]) -> list[str]:
+    """Keys of what looks like a secret and stands there in plain, as REST would show it to every client."""
+    return [key for key, value in config.items() if _SECRET_KEY.search(key) and value and "${" not in value]
+
+
+def references(value: str, file: str) -> list[str]:
+    """The keys of a properties file that a setting refers to, as FileConfigProvider reads it."""
+    return [key for provider, path, key in _REFERENCE.findall(value) if (provider, path) == ("file", file)]

@@ -1,0 +1,164 @@
+"""Promise `connect`: poison goes to its dead letters, and what comes after it arrives."""
+
+import json
+
+import pytest
+from lab import wait_until
+from lake import (
+    BROKER,
+    CONFIG,
+    GOOD,
+    POISON,
+    TO_DATABASE,
+    TO_FILES,
+    WORKERS,
+    Site,
+    flight,
+)
+
+
+def test_what_comes_after_a_poison_record_arrives(poisoned: Site) -> None:
+    wait_until("every good flight in the database", lambda: len(poisoned.rows()) >= 2 * GOOD)
+    assert sorted(poisoned.rows()) == list(range(2 * GOOD))
+    wait_until("both good notes in files", lambda: len(poisoned.notes()) >= 2)
+    assert sorted(poisoned.notes()) == ["after", "before"]
+
+
+@pytest.mark.parametrize(
+    ("connector", "topic", "offset"), [(TO_DATABASE, "flights", GOOD), (TO_FILES, "notes", 1)]
+)
+def test_the_poison_is_a_dead_letter_with_its_story(
+    poisoned: Site, connector: str, topic: str, offset: int
+) -> None:
+    [letter] = wait_until("a dead letter", lambda: poisoned.letters(connector))
+    assert letter.value == POISON
+    story = {name.removeprefix("__connect.errors."): value for name, value in letter.headers}
+    assert (story["topic"], story["partition"], story["offset"]) == (topic.encode(), b"0", b"%d" % offset)
+    assert story["connector.name"] == connector.encode()
+    assert story["exception.class.name"] == b"org.apache.kafka.connect.errors.DataException"
+    assert b"JsonConverter" in (story["exception.stacktrace"] or b"")
+
+
+def test_memory_and_cpu_stay_flat_when_everything_is_poison(poisoned: Site) -> None:
+    """With KAFKA-4090 each dead letter waits in memory for ever."""
+    before = {host: poisoned.show(host, "MainPID", "NRestarts") for host in WORKERS}
+    known = len(poisoned.letters(TO_FILES))
+    poisoned.write("notes", [POISON + b" " * 10_000] * 2_000)
+    wait_until("all of it as dead letters", lambda: len(poisoned.letters(TO_FILES)) == known + 2_000)
+    for host in WORKERS:
+        shown = poisoned.show(host, "MainPID", "NRestarts", "MemoryCurrent", "MemoryMax")
+        assert shown.items() >= before[host].items()
+        assert int(shown["MemoryCurrent"]) < int(shown["MemoryMax"]) < 1 << 30
+        assert "java.lang.OutOfMemoryError" not in poisoned.journal(host)
+    idle = [measure_cpu(poisoned, host) for host in WORKERS]
+    assert max(idle) < 0.5
+
+
+def measure_cpu(site: Site, host: str) -> float:
+    """The share of one processor that an idle worker takes, over ten seconds."""
+    program = (
+        "pid=$(systemctl show --property=MainPID --value connect); "
+        'used() { cut -d" " -f14,15 /proc/$pid/stat; }; '
+        "used; sleep 10; used; getconf CLK_TCK"
+    )
+    *times, ticks = map(int, site.lab.run(host, "sh", "-c", program).stdout.split())
+    return (sum(times[2:]) - sum(times[:2])) / ticks / 10
+
+
+def test_rest_wants_a_client_certificate(site: Site) -> None:
+    """Neither no certificate nor one of a stranger is enough; ours is."""
+    assert site.ask("/connectors")[0] == 200
+    stranger = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=admin "
+        "-keyout /tmp/key.pem -out /tmp/certificate.pem 2>/dev/null; "
+        "cat /tmp/key.pem /tmp/certificate.pem >/tmp/stranger.pem"
+    )
+    site.lab.run(WORKERS[0], "sh", "-c", stranger)
+    for certificate in ("", "/tmp/stranger.pem"):
+        refused = site.request("/connectors", certificate=certificate)
+        assert refused.returncode == 1
+        assert "alert" in refused.stderr
+
+
+def test_no_secret_is_shown(site: Site) -> None:
+    """Not by REST, not in a log, not in Connect's own topics; on the host only the service reads it."""
+    secret = (site.lab.pki / "passwords/warehouse").read_text().strip()
+    assert len(secret) == 24
+    reference = f"${{file:{CONFIG}/secrets.properties:warehouse_password}}"
+    assert site.rest(f"/connectors/{TO_DATABASE}/config")["connection.password"] == reference
+    shown = [
+        json.dumps(site.rest(path))
+        for path in ("/connectors?expand=info", f"/connectors/{TO_DATABASE}/tasks")
+    ]
+    shown += [site.journal(host) for host in WORKERS]
+    shown += [
+        str(record)
+        for topic in ("configs", "offsets", "status")
+        for records in site.lab.read(BROKER, f"aqueduct-connect-lake-{topic}").values()
+        for record in records
+    ]
+    assert all(shown)
+    assert [text for text in shown if secret in text] == []
+    stat = site.lab.run(WORKERS[0], "stat", "--format=%a %U", f"{CONFIG}/secrets.properties", CONFIG)
+    assert stat.stdout.splitlines() == ["600 connect", "700 connect"]
+    assert secret in site.file(WORKERS[0], f"{CONFIG}/secrets.properties")
+
+
+def test_the_figures_are_for_this_host_alone(site: Site) -> None:
+    site.wait_until_all_run(*WORKERS)
+    found = {name for host in WORKERS for name in site.figures(host)}
+    assert f'kafka_connect_task_status{{connector="{TO_DATABASE}",status="running",task="0"}}' in found
+    read = "kafka_connect_sink_task_metrics_sink_record_read{"
+    assert [name for name in found if name.startswith(read)]
+    for host in WORKERS:
+        connect = f"import socket; socket.create_connection(('{host}', 9404), 10)"
+        refused = site.lab.run(BROKER, "python3", "-c", connect, check=False)
+        assert "Connection refused" in refused.stderr
+
+
+def test_a_killed_worker_s_tasks_move_and_nothing_is_lost(poisoned: Site) -> None:
+    lines = [f"line {number}" for number in range(2_000)]
+    put_lines(poisoned, lines[:1_000])
+    poisoned.wait_until_all_run(*WORKERS)
+    first = min(poisoned.rows(), default=0) + 10_000
+    poisoned.write("flights", map(flight, range(first, first + 2_000)))
+    # Not even its systemd brings it back, so that what it had must go elsewhere.
+    [[_, victim], *_] = poisoned.states(TO_DATABASE)
+    survivor = next(host for host in WORKERS if host != victim)
+    poisoned.lab.kill(victim, "connect")
+    poisoned.lab.run(victim, "systemctl", "stop", "connect")
+    try:
+        poisoned.write("flights", map(flight, range(first + 2_000, first + 4_000)))
+        put_lines(poisoned, lines[1_000:])
+        poisoned.wait_until_all_run(survivor, worker=survivor)
+        wait_until("every flight", lambda: set(range(first, first + 4_000)) <= poisoned.rows().keys())
+        wait_until("every line", lambda: len(written_lines(poisoned)) >= len(lines))
+        assert written_lines(poisoned) == lines
+    finally:
+        poisoned.lab.run(victim, "systemctl", "start", "connect")
+    wait_until("the worker back", lambda: poisoned.ask("/health", worker=victim)[0] == 200)
+
+
+def put_lines(site: Site, lines: list[str]) -> None:
+    """At the end of the source's file, which both hosts have, as if it were on storage that they share."""
+    text = "".join(f"{line}\n" for line in lines)
+    for host in WORKERS:
+        site.lab.run(host, "sh", "-c", "cat >>/srv/connect/lines", stdin=text)
+
+
+def written_lines(site: Site) -> list[str]:
+    return [(record.value or b"").decode() for record in site.lab.read(BROKER, "lines")[0]]
+
+
+def test_renewed_certificates_reach_both_workers_with_tasks_running(poisoned: Site) -> None:
+    before = {host: (poisoned.serial(host), poisoned.show(host, "MainPID")) for host in WORKERS}
+    first = 100_000
+    poisoned.write("flights", map(flight, range(first, first + 1_000)))
+    done = poisoned.lab.play("connect", certificates_renewal_days=400, certificates_validity_days=500)
+    assert done.returncode == 0, done.stdout
+    poisoned.write("flights", map(flight, range(first + 1_000, first + 2_000)))
+    after = {host: (poisoned.serial(host), poisoned.show(host, "MainPID")) for host in WORKERS}
+    assert [host for host in WORKERS if set(map(str, before[host])) & set(map(str, after[host]))] == []
+    assert "Restart a worker" in done.stdout
+    wait_until("every flight", lambda: set(range(first, first + 2_000)) <= poisoned.rows().keys())
+    poisoned.wait_until_all_run(*WORKERS)

@@ -1,0 +1,70 @@
+"""What the inventory says of connectors is made so, and dead letters go back when their cause is mended.
+
+Each test goes on where the one before it ended; afterwards all is as the inventory has it.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from lab import wait_until
+from lake import BROKER, FROM_FILES, POISON, TO_DATABASE, TO_FILES, WORKERS, Site
+
+NOTE = b"a note that is no JSON"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def afterwards_as_declared(poisoned: Site) -> Iterator[None]:
+    pids = [poisoned.show(host, "MainPID") for host in WORKERS]
+    yield
+    poisoned.play(poisoned.declared())
+    assert "batch.size" not in poisoned.rest(f"/connectors/{TO_DATABASE}/config")
+    poisoned.wait_until_all_run(*WORKERS)
+    assert [poisoned.show(host, "MainPID") for host in WORKERS] == pids  # no worker is touched
+
+
+def test_a_change_is_shown_before_it_is_made(site: Site) -> None:
+    # The second key is misspelt, which Connect itself does not mind.
+    changed = site.declared({TO_DATABASE: {"batch.size": 77, "insert.mod": "insert"}})
+    shown = " ".join(site.play(changed, "--check", "--diff").split())
+    assert "batch.size" in shown
+    assert "changed=1" in shown
+    assert "insert.mod is no setting that Connect knows of; did you mean insert.mode?" in shown
+    assert "batch.size" not in site.rest(f"/connectors/{TO_DATABASE}/config")
+
+
+def test_what_is_declared_otherwise_is_made_so_and_nothing_else(site: Site) -> None:
+    before = site.rest("/connectors?expand=info")
+    changed = site.declared({TO_DATABASE: {"batch.size": 77}}, paused=FROM_FILES)
+    assert "changed=1" in site.play(changed)
+    after = site.rest("/connectors?expand=info")
+    assert after[TO_DATABASE]["info"]["config"]["batch.size"] == "77"
+    assert [name for name in before if before[name] != after[name]] == [TO_DATABASE]
+    assert {state for state, _ in site.states(FROM_FILES)} == {"PAUSED"}
+    assert {state for state, _ in site.states(TO_DATABASE)} == {"RUNNING"}
+
+
+def test_dead_letters_go_back_once_and_only_what_is_absent_is_deleted(poisoned: Site) -> None:
+    known = len(poisoned.letters(TO_FILES))
+    poisoned.write("notes", [NOTE])
+    wait_until("it as a dead letter", lambda: len(poisoned.letters(TO_FILES)) > known)
+    assert NOTE.decode() not in poisoned.notes()
+
+    text = "org.apache.kafka.connect.storage.StringConverter"
+    mended = poisoned.declared({TO_FILES: {"value.converter": text}}, absent=FROM_FILES)
+    poisoned.play([each for each in mended if each["name"] != TO_DATABASE])
+    assert poisoned.ask(f"/connectors/{FROM_FILES}")[0] == 404
+    assert {state for state, _ in poisoned.states(TO_DATABASE)} == {"RUNNING"}  # though it is not listed
+
+    for _ in range(2):  # what was sent back is not sent again
+        done = poisoned.lab.play("dlq_replay", connector=TO_FILES)
+        assert done.returncode == 0, done.stdout
+    # One more record, behind all of them: when it has arrived, so have they.
+    poisoned.write("notes", [b"the last"])
+    wait_until("what came after them", lambda: "the last" in poisoned.notes())
+    arrived = poisoned.notes()
+    assert arrived.count(NOTE.decode()) == 1
+    assert arrived.count(POISON.decode()) == 1
+    again = [record for record in poisoned.lab.read(BROKER, "notes")[0] if record.header("aqueduct.replay")]
+    assert {record.header("aqueduct.replay") for record in again} == {b"1"}
+    letters = [record.value for record in poisoned.letters(TO_FILES)]
+    assert sorted(record.value or b"" for record in again) == sorted(value or b"" for value in letters)

@@ -1,0 +1,121 @@
+#!/usr/bin/python
+"""Ansible module: make a Connect cluster have the declared connectors."""
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: connect_connectors
+short_description: Create, change, pause, restart and delete connectors of Kafka Connect
+description:
+  - Runs on a host that reaches Connect's REST. All connectors go into one call; those that are not named stay
+    as they are.
+  - Every configuration is first validated by its plugin, in check mode too. A setting that nobody knows,
+    which Connect ignores, is warned about.
+  - Returns when each connector and all its tasks are in the declared state. What has failed is restarted
+    once; if it fails again, so does this, with the trace.
+  - Secrets belong into a file of a config provider, C(${file:...:...}); a password that stands in a
+    configuration is refused, because REST shows it to everyone who may use it.
+options:
+  urls:
+    description: "REST of the workers, such as C(https://connect-1.example.com:8083); tried in turn."
+    type: list
+    elements: str
+    required: true
+  client_config:
+    description: File of Kafka client properties, whose CA, certificate and key are used for https.
+    type: path
+  connectors:
+    description: The connectors.
+    type: list
+    elements: dict
+    required: true
+    options:
+      name: {description: Name of the connector., type: str, required: true}
+      state:
+        description: V(absent) deletes it.
+        type: str
+        choices: [running, paused, stopped, absent]
+        default: running
+      config:
+        description:
+          - All its settings. Without any, an existing connector keeps its own. One that is null is left out.
+        type: dict
+  timeout_seconds:
+    description: How long to wait for REST, and until everything is as declared.
+    type: int
+    default: 120
+  settle_seconds:
+    description: How long what was changed must stay in its state to be believed.
+    type: int
+    default: 5
+"""
+
+RETURN = r"""
+created: {description: Names of connectors that were made., type: list, returned: success}
+updated: {description: Names of connectors that got other settings., type: list, returned: success}
+moved: {description: "Names of those that were paused, stopped or resumed.", type: list, returned: success}
+restarted: {description: Names of those of which something had failed., type: list, returned: success}
+deleted: {description: Names of connectors that were deleted., type: list, returned: success}
+"""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "urls": {"type": "list", "elements": "str", "required": True},
+            "client_config": {"type": "path"},
+            "connectors": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "state": {
+                        "type": "str",
+                        "choices": ["running", "paused", "stopped", "absent"],
+                        "default": "running",
+                    },
+                    "config": {"type": "dict"},
+                },
+            },
+            "timeout_seconds": {"type": "int", "default": 120},
+            "settle_seconds": {"type": "int", "default": 5},
+        },
+        supports_check_mode=True,
+        no_log=True,  # in the journal: a secret that should not be there may be among the arguments
+    )
+    from aqueduct import client_config
+    from aqueduct.connect import connectors
+    from aqueduct.errors import AqueductError
+    from aqueduct.io.connect import Connect
+    from aqueduct.io.connectors import apply, await_declared, check
+
+    given = module.params
+    module.no_log_values.update(connectors.secrets(given["connectors"]))
+    try:
+        declared = connectors.parse(given["connectors"])
+        connect = Connect(given["urls"], client_config.load(given["client_config"]))
+        connect.within(given["timeout_seconds"])
+        checked = check(connect, declared)
+        plan = checked.plan
+        if not module.check_mode:
+            apply(connect, plan)
+            await_declared(connect, declared, plan.touched, given["settle_seconds"])
+    except AqueductError as error:
+        module.fail_json(msg=str(error))
+    for warning in checked.warnings:
+        module.warn(warning)
+    module.exit_json(
+        changed=plan.changed,
+        created=[each.name for each in plan.create],
+        updated=[each.name for each in plan.update],
+        moved=[each.name for each in plan.move],
+        restarted=list(plan.restart),
+        deleted=list(plan.delete),
+        diff=connectors.diff(plan, checked.actual, checked.passwords),
+    )
+
+
+if __name__ == "__main__":
+    main()

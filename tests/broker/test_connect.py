@@ -1,0 +1,309 @@
+"""Connectors of a real worker: the Ansible module, the doctor, and dead letters that are sent back."""
+
+import json
+import re
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import connect_worker
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from connect_worker import Worker
+from kafka_broker import Broker
+
+from aqueduct import acls
+from aqueduct.acls import Acl
+from aqueduct.cli import main
+from aqueduct.client_config import ClientConfig
+from aqueduct.io import kafka_admin
+
+MODULE = Path(__file__).parents[2] / "plugins/modules/connect_connectors.py"
+WAIT_SECONDS = 60
+
+Module = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def worker(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    broker = brokers[0]
+    rights = [("topic", "*"), ("group", "*"), ("transactional_id", "*"), ("cluster", "kafka-cluster")]
+    everything = tuple(Acl("User:CN=connect", what, name, "literal", "all") for what, name in rights)
+    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
+        admin.apply_acls(acls.Plan(everything, ()))
+    with connect_worker.running(broker, tmp_path_factory.mktemp("connect")) as running:
+        yield running
+
+
+@pytest.fixture
+def module(worker: Worker) -> Iterator[Module]:
+    """Runs it as Ansible does, with one connector; what it returns. The connector is gone afterwards."""
+    names = set()
+
+    def run(name: str, *, check: bool = False, url: str = worker.url, **connector: Any) -> dict[str, Any]:
+        names.add(name)
+        given = {
+            "urls": ["https://127.0.0.1:1", url],  # the first one is away
+            "client_config": str(worker.client_config),
+            "connectors": [{"name": name, **connector}],
+            "timeout_seconds": WAIT_SECONDS,
+            "settle_seconds": 2,
+            "_ansible_check_mode": check,
+            "_ansible_diff": True,
+        }
+        done = subprocess.run(
+            [sys.executable, MODULE],
+            input=json.dumps({"ANSIBLE_MODULE_ARGS": given}),
+            env={"PYTHONPATH": str(MODULE.parents[2])},
+            capture_output=True,
+            text=True,
+        )
+        return dict(json.loads(done.stdout))
+
+    yield run
+    for each in names:
+        assert "msg" not in run(each, state="absent")
+
+
+@pytest.fixture
+def topic(worker: Worker) -> str:
+    name = f"flights-{uuid4().hex[:8]}"
+    make_topics(worker.broker, name)
+    return name
+
+
+def make_topics(broker: Broker, *names: str, partitions: int = 2) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.plaintext})  # one that is collected drops its requests
+    for made in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
+        made.result()
+
+
+def file_sink(topic: str, file: Path, **settings: str) -> dict[str, str]:
+    config = {"connector.class": "FileStreamSink", "topics": topic, "file": str(file)}
+    return config | {key.replace("_", "."): value for key, value in settings.items()}
+
+
+def changes(result: dict[str, Any]) -> dict[str, list[str]]:
+    assert "msg" not in result, result["msg"]
+    kinds = ("created", "updated", "moved", "restarted", "deleted")
+    found = {kind: result[kind] for kind in kinds if result[kind]}
+    assert result["changed"] is bool(found)
+    assert len(result["diff"]) == len({name for names in found.values() for name in names})
+    return found
+
+
+def test_a_connector_is_made_changed_paused_stopped_resumed_and_deleted(
+    module: Module, topic: str, tmp_path: Path
+) -> None:
+    sink = file_sink(topic, tmp_path / "out")
+    assert changes(module("sink", config=sink, check=True)) == {"created": ["sink"]}
+    made = module("sink", config=sink)  # check mode made nothing
+    assert changes(made) == {"created": ["sink"]}
+    [difference] = made["diff"]
+    assert difference["before"] == ""
+    assert f"topics={topic}\nstate=RUNNING\n" in difference["after"]
+    assert changes(module("sink", config=sink)) == {}
+    assert changes(module("sink")) == {}  # as it is
+
+    more = sink | {"tasks.max": 2}
+    assert changes(module("sink", config=more, check=True)) == {"updated": ["sink"]}
+    assert changes(module("sink", config=more)) == {"updated": ["sink"]}
+    assert changes(module("sink", config=more, state="paused")) == {"moved": ["sink"]}
+    assert changes(module("sink", config=more, state="paused")) == {}
+    assert changes(module("sink", config=sink, state="stopped")) == {"updated": ["sink"], "moved": ["sink"]}
+    assert changes(module("sink", config=sink, state="running")) == {"moved": ["sink"]}
+
+    assert changes(module("sink", state="absent", check=True)) == {"deleted": ["sink"]}
+    assert changes(module("sink", state="absent")) == {"deleted": ["sink"]}
+    assert changes(module("sink", state="absent")) == {}
+    assert changes(module("sink", config=sink, state="paused")) == {"created": ["sink"]}
+
+
+def test_a_task_that_fails_is_told_with_its_trace_and_restarted_when_mended(
+    module: Module, topic: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "not-yet"
+    sink = file_sink(topic, folder / "out")
+    failed = module("failing", config=sink)
+    assert failed["failed"]
+    assert "Connector failing: task 0 FAILED on 127.0.0.1:" in failed["msg"]
+    assert "java.nio.file.NoSuchFileException" in failed["msg"]
+    again = module("failing", config=sink)
+    assert again["failed"]
+    assert "NoSuchFileException" in again["msg"]
+    folder.mkdir()
+    assert changes(module("failing", config=sink)) == {"restarted": ["failing"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"connector.class": "FileStreamSnk"},
+            "no worker has a plugin FileStreamSnk; .* did you mean FileSt",
+        ),
+        (
+            {"connector.class": "com.example.X"},
+            "no worker has a plugin com.example.X; .* there are org.apache",
+        ),
+        ({"tasks.max": "many"}, "Connector wrong: tasks.max: Invalid value many for configuration tasks.max"),
+        ({"file": None, "topics": None}, "Must configure one of topics or topics.regex"),
+        (
+            {"producer.override.ssl.key.password": "hush"},
+            "producer.override.ssl.key.password is a secret that",
+        ),
+        ({"name": "other"}, "the name in the configuration of wrong is other; take it out"),
+    ],
+)
+def test_what_can_not_be_right_is_refused(
+    module: Module, topic: str, tmp_path: Path, change: dict[str, str | None], sentence: str
+) -> None:
+    for check in (True, False):
+        refused = module("wrong", config=file_sink(topic, tmp_path / "out") | change, check=check)
+        assert refused["failed"]
+        assert re.search(sentence, refused["msg"])
+        assert "hush" not in json.dumps(refused)
+    assert changes(module("wrong", state="absent")) == {}
+
+
+def test_a_misspelt_setting_is_warned_of(module: Module, topic: str, tmp_path: Path) -> None:
+    config = file_sink(
+        topic, tmp_path / "out", errors_tolerence="all", value_converter_schemas_enable="false"
+    )
+    result = module("sink", config=config)
+    assert changes(result) == {"created": ["sink"]}
+    assert "errors.tolerence is no setting that Connect knows of; did you mean errors.tolerance?" in str(
+        result["warnings"]
+    )
+    assert "schemas.enable is no setting" not in str(result["warnings"])
+
+
+def test_references_to_secrets_stay(worker: Worker, module: Module, topic: str, tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text(f"file={tmp_path}/hidden\nmany=hidden")
+    sink = file_sink(topic, tmp_path / "out") | {"file": f"${{file:{secrets}:file}}"}
+    made = module("sink", config=sink)
+    assert changes(made) == {"created": ["sink"]}
+    assert f"file=${{file:{secrets}:file}}\n" in made["diff"][0]["after"]
+    assert changes(module("sink", config=sink)) == {}
+    refused = module("sink", config=sink | {"tasks.max": f"${{file:{secrets}:many}}"})
+    assert f"tasks.max: what ${{file:{secrets}:many}} stands for is refused." in refused["msg"]
+    assert "hidden" not in json.dumps(refused)
+    assert (tmp_path / "hidden").exists()
+
+
+def test_the_doctor_finds_nothing_and_then_what_failed(
+    worker: Worker, module: Module, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = ["doctor", "connect", "--worker-config", str(worker.properties), "--rest", worker.url]
+    ask += ["--client-config", str(worker.client_config)]
+    code = main([*ask, "--strict"])
+    assert (code, capsys.readouterr().out) == (0, "Nothing is wrong.\n")
+    module("ill", config=file_sink(topic, tmp_path / "no" / "folder"))
+    code = main(ask)
+    [fault, _] = capsys.readouterr().out.splitlines()
+    assert code == 1
+    assert fault.startswith("fault: Connector ill: its task 0 failed on 127.0.0.1:")
+    assert "Couldn't find or create file" in fault
+
+
+def test_the_doctor_asks_the_broker(
+    worker: Worker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With no block that speaks TLS left, only the listener tells."""
+    plain = tmp_path / "worker.properties"
+    lines = worker.properties.read_text().splitlines()
+    kept = [line for line in lines if not line.removeprefix("producer.").startswith(("security.", "ssl."))]
+    kept = [line for line in kept if not line.startswith(("consumer.s", "admin.s"))]
+    plain.write_text("\n".join(kept))
+    assert main(["doctor", "connect", "--worker-config", str(plain)]) == 1
+    printed = capsys.readouterr().out
+    assert printed.count(f"would speak PLAINTEXT, but {worker.broker.tls} speaks TLS: ") == 4
+    text = worker.properties.read_text()
+    without = [line for line in text.splitlines() if not line.startswith("producer.ssl.keystore")]
+    plain.write_text("\n".join(without))
+    assert main(["doctor", "connect", "--worker-config", str(plain)]) == 1
+    printed = capsys.readouterr().out
+    assert f"no key store, but {worker.broker.tls} demands a certificate of its clients: " in printed
+    plain.write_text(text.replace(worker.broker.tls, worker.broker.plaintext))
+    assert main(["doctor", "connect", "--worker-config", str(plain)]) == 1
+    printed = capsys.readouterr().out
+    assert printed.count(f"speaks SSL, and {worker.broker.plaintext} does not speak TLS; name") == 4
+
+
+def test_rest_is_refused_in_a_sentence(
+    worker: Worker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = ["doctor", "connect", "--no-probe", "--worker-config", str(worker.properties), "--rest", worker.url]
+    without = tmp_path / "without.properties"
+    ca = worker.broker.authority.certificate
+    without.write_text(f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={ca}\n")
+    old = worker.broker.authority.issue("old", days=-1)
+    expired = tmp_path / "expired.properties"
+    expired.write_text(f"{without.read_text()}ssl.keystore.type=PEM\nssl.keystore.location={old}\n")
+    for config in (without, expired):
+        assert main([*ask, "--client-config", str(config)]) == 1
+        assert "refused our certificate (" in capsys.readouterr().out
+    with pytest.raises(ssl.SSLCertVerificationError):  # so it is the worker's certificate that is not trusted
+        ssl.get_server_certificate(("127.0.0.1", int(worker.url.rpartition(":")[2])), ca_certs=str(old))
+    assert main(ask) == 1
+    assert "shows a certificate that is not trusted" in capsys.readouterr().out
+
+
+def test_dead_letters_go_back_when_the_cause_is_mended(
+    worker: Worker, module: Module, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dead, out = f"{topic}-dead", tmp_path / "out"
+    make_topics(worker.broker, dead)
+    sink = file_sink(
+        topic,
+        out,
+        errors_tolerance="all",
+        errors_deadletterqueue_topic_name=dead,
+        errors_deadletterqueue_context_headers_enable="true",
+    )
+    assert changes(module("sink", config=sink)) == {"created": ["sink"]}
+    producer = Producer({"bootstrap.servers": worker.broker.plaintext})
+    for number, value in enumerate(["1", "poison", "3"]):
+        producer.produce(topic, value, "k", number % 2, headers=[("h", "v"), ("h", None)])
+    assert producer.flush(30) == 0
+    await_lines(out, {"1", "3"})  # what came after the poison, too
+
+    replay = ["dlq", "replay", "--bootstrap-servers", worker.broker.plaintext, "--dlq", dead]
+    await_replay([*replay, "--dry-run"], capsys, "1 dead letter would be sent back; 0 had been")
+    assert main([*replay, "--error-class", "NullPointerException"]) == 0
+    assert "0 dead letters sent back; 0 had been before; 1 not chosen." in capsys.readouterr().out
+    mended = sink | {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    assert changes(module("sink", config=mended)) == {"updated": ["sink"]}
+    assert main([*replay, "--error-class", "DataException"]) == 0
+    assert "1 dead letter sent back; 0 had been before; 0 not chosen." in capsys.readouterr().out
+    assert main(replay) == 0
+    assert "0 dead letters sent back; 1 had been before; 0 not chosen." in capsys.readouterr().out
+    await_lines(out, {"1", "3", "poison"})
+    producer.produce(topic, "last", "k", 1)  # of poison's partition: what came before it is in the file now
+    assert producer.flush(30) == 0
+    await_lines(out, {"1", "3", "poison", "last"})
+    assert sorted(out.read_text().splitlines()) == ["1", "3", "last", "poison"]
+
+
+def await_lines(file: Path, wanted: set[str]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not (file.exists() and wanted <= set(file.read_text().splitlines())):
+        assert time.monotonic() < deadline, file.read_text() if file.exists() else "no file"
+        time.sleep(0.1)
+
+
+def await_replay(command: list[str], capsys: pytest.CaptureFixture[str], said: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        main(command)
+        printed = capsys.readouterr().out
+        if said in printed:
+            return
+        assert time.monotonic() < deadline, printed

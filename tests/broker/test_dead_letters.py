@@ -1,0 +1,353 @@
+"""`aqueduct dlq replay`: every letter once, whatever happens."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka.errors import KafkaError
+from kafka_broker import Broker
+
+from aqueduct import acls
+from aqueduct.acls import Acl
+from aqueduct.batches.bodies import body
+from aqueduct.batches.records import Record
+from aqueduct.cli import main
+from aqueduct.client_config import ClientConfig, End
+from aqueduct.connect import replayed
+from aqueduct.io import dead_letters, kafka_admin
+from aqueduct.io.kafka import client as raw
+from aqueduct.io.kafka import offsets
+from aqueduct.io.kafka.produce import Retry, TransactionalProducer
+
+WAIT_SECONDS = 60
+PARTITIONS = 2
+
+
+@pytest.fixture
+def broker(brokers: list[Broker]) -> Broker:
+    return brokers[0]
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """A topic, and that of its dead letters."""
+    name = f"flights-{uuid4().hex[:8]}"
+    make(broker, name)
+    make(broker, dead(name))
+    return name
+
+
+def dead(topic: str) -> str:
+    return f"{topic}-dead"
+
+
+def make(broker: Broker, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.plaintext})  # one that is collected drops its requests
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
+    settled(broker, name)
+
+
+def settled(broker: Broker, name: str) -> list[int]:
+    """Where each partition ends, when no transaction is open any more."""
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
+        places = [(name, number) for number in range(PARTITIONS)]
+        patience = raw.Patience(client, "writes no markers")
+        while (ends := offsets.ends(client, places)) != offsets.ends(client, places, "read_uncommitted"):
+            patience.pause(raw.NodeNotReadyError())
+        return list(ends.values())
+
+
+def fill(broker: Broker, topic: str, letters: int, /, start: int = 0, **context: str) -> None:
+    """Dead letters, as Connect writes them, of both partitions; each with its number as its value."""
+    producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 20})
+    for number in range(start, start + letters):
+        of = {"topic": topic, "partition": str(number % PARTITIONS), "offset": str(number)}
+        of |= {"connector.name": "sink", "exception.class.name": f"org.example.Bad{number % 3}"} | context
+        headers: list[tuple[str, str | bytes | None]] = [("h", "1"), ("h", None), ("", b"")]
+        headers += [(f"__connect.errors.{name}", value) for name, value in of.items() if value]
+        producer.produce(
+            dead(topic), str(number), "k", number % 2, timestamp=1_700_000_000_000 + number, headers=headers
+        )
+    assert producer.flush(30) == 0
+
+
+def seen(broker: Broker, topic: str) -> list[Message]:
+    """What a read-committed reader sees of all partitions, up to their ends."""
+    settled(broker, topic)
+    settings = {"bootstrap.servers": broker.plaintext, "group.id": uuid4().hex, "enable.auto.commit": False}
+    consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    found, ended = [], 0
+    while ended < PARTITIONS:
+        message = consumer.poll(WAIT_SECONDS)
+        assert message, "the reader saw nothing, not even the log's end"
+        if message.error():
+            ended += 1
+        else:
+            found.append(message)
+    consumer.close()
+    return found
+
+
+def numbers(broker: Broker, topic: str) -> list[int]:
+    return sorted(int(message.value() or b"") for message in seen(broker, topic))
+
+
+def command(broker: Broker, topic: str, *options: str) -> list[str]:
+    return ["dlq", "replay", "--bootstrap-servers", broker.plaintext, "--dlq", dead(topic), *options]
+
+
+def test_letters_are_what_they_were(broker: Broker, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(broker, topic, 10)
+    assert main(command(broker, topic)) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "  letters  connector  error",
+        "        4  sink  org.example.Bad0",
+        "        3  sink  org.example.Bad1",
+        "        3  sink  org.example.Bad2",
+        "10 dead letters sent back; 0 had been before; 0 not chosen.",
+    ]
+    found = seen(broker, topic)
+    assert sorted(int(message.value() or b"") for message in found) == list(range(10))
+    for message in found:
+        number = int(message.value() or b"")
+        assert (message.key(), message.partition()) == (b"k", number % PARTITIONS)
+        assert message.timestamp()[1] == 1_700_000_000_000 + number
+        assert message.headers() == [("h", b"1"), ("h", None), ("", b""), ("aqueduct.replay", b"1")]
+
+
+def test_letters_are_chosen_and_the_others_stay(
+    broker: Broker, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(broker, topic, 30)
+    report = tmp_path / "report.json"
+
+    def replay(*options: str) -> dict[str, Any]:
+        assert main(command(broker, topic, *options, "--report", str(report))) == 0
+        return dict(json.loads(report.read_text()))
+
+    told = replay("--error-class", "Bad1,org.example.Bad2", "--dry-run")
+    assert sum(each["records"] for each in told["partitions"]) == 20
+    assert "20 dead letters would be sent back" in capsys.readouterr().out
+    assert numbers(broker, topic) == []
+
+    told = replay("--error-class", "Bad1", "--from", "1700000000006", "--to-time", "1700000000020")
+    assert (told["before"], told["not_chosen"]) == (0, 25)
+    assert numbers(broker, topic) == [7, 10, 13, 16, 19]
+    assert replay("--connector", "other")["not_chosen"] == 25
+    told = replay("--error-class", "Bad1")
+    assert (told["before"], told["not_chosen"]) == (5, 20)
+    assert replay()["before"] == 10
+    assert numbers(broker, topic) == list(range(30))
+    fill(broker, topic, 5, start=30)  # new ones
+    assert replay()["before"] == 30
+    assert numbers(broker, topic) == list(range(35))
+
+
+def test_what_can_not_go_back_is_named_and_stays(
+    broker: Broker, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(broker, topic, 4)
+    fill(broker, topic, 3, start=4, topic="never.was")
+    fill(broker, topic, 2, start=7, partition="9")
+    fill(broker, topic, 1, start=9, offset="")
+    report = tmp_path / "report.json"
+    for before in (0, 4):
+        assert main(command(broker, topic, "--report", str(report))) == 3
+        assert f"{4 - before} dead letters sent back; {before} had been" in capsys.readouterr().out
+        assert json.loads(report.read_text())["left_out"] == [
+            {"what": "1 dead letter", "why": "no headers say where it came from"},
+            {"what": "3 dead letters", "why": "there is no topic never.was"},
+            {"what": "2 dead letters", "why": f"topic {topic} has no partition 9"},
+        ]
+    other = f"{topic}-again"
+    make(broker, other)
+    assert main(command(broker, topic, "--to", other)) == 3  # the one that nothing is known of
+    assert numbers(broker, other) == [4, 5, 6, 7, 8]
+    assert numbers(broker, topic) == [0, 1, 2, 3]
+
+
+def test_letters_of_a_topic_that_was_made_anew_are_new(broker: Broker, topic: str) -> None:
+    fill(broker, topic, 6)
+    assert main(command(broker, topic)) == 0
+    admin = AdminClient({"bootstrap.servers": broker.plaintext})
+    admin.delete_topics([dead(topic)])[dead(topic)].result()
+    deadline = time.monotonic() + WAIT_SECONDS
+    while dead(topic) in admin.list_topics(timeout=10).topics:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    make(broker, dead(topic))
+    fill(broker, topic, 6)
+    assert main(command(broker, topic)) == 0
+    assert Counter(numbers(broker, topic)) == dict.fromkeys(range(6), 2)
+
+
+def test_a_commit_of_which_nobody_knows_is_looked_up(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every second transaction is in trouble: half of these were committed, and half of them not."""
+    fill(broker, topic, 100)
+    monkeypatch.setattr(dead_letters, "TRANSACTION_LETTERS", 10)
+    commit, calls = TransactionalProducer.commit, []
+
+    def troubled(producer: TransactionalProducer) -> None:
+        calls.append(producer)
+        if len(calls) % 4 == 1:
+            producer.abort()
+        else:
+            commit(producer)
+        if len(calls) % 2:
+            producer._valid = False
+            raise Retry("the coordinator is away")
+
+    monkeypatch.setattr(TransactionalProducer, "commit", troubled)
+    assert main(command(broker, topic)) == 0
+    assert len(calls) > 10
+    assert "100 dead letters sent back; 0 had been before; 0 not chosen." in capsys.readouterr().out
+    assert numbers(broker, topic) == list(range(100))
+
+
+LETTERS = 3_000
+IN_SMALL_TRANSACTIONS = """
+import sys
+from aqueduct.io import dead_letters, kafka_admin
+from aqueduct.cli import main
+dead_letters.TRANSACTION_LETTERS = 20
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_replays_that_are_killed_double_nothing(
+    broker: Broker, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(broker, topic, LETTERS)
+    progress = 0
+    for _ in range(3):
+        process = subprocess.Popen([sys.executable, "-c", IN_SMALL_TRANSACTIONS, *command(broker, topic)])
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (now := sum(ends(broker, topic))) <= progress + 100:
+            assert process.poll() is None, "it came to its end before it could be killed"
+            assert time.monotonic() < deadline
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        progress = now
+    assert main(command(broker, topic)) == 0
+    printed = capsys.readouterr().out
+    assert f"{LETTERS} dead letters sent back" not in printed
+    assert numbers(broker, topic) == list(range(LETTERS))
+
+
+def ends(broker: Broker, topic: str) -> list[int]:
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
+        return list(offsets.ends(client, [(topic, number) for number in range(PARTITIONS)]).values())
+
+
+def test_of_two_replays_the_later_one_goes_on(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(broker, topic, 50)
+    monkeypatch.setattr(dead_letters, "TRANSACTION_LETTERS", 10)
+    commit, calls = TransactionalProducer.commit, []
+
+    def overtaken(producer: TransactionalProducer) -> None:
+        calls.append(producer)
+        if len(calls) == 2:  # before it commits, another one does it all
+            monkeypatch.setattr(TransactionalProducer, "commit", commit)
+            assert main(command(broker, topic)) == 0
+            assert "40 dead letters sent back; 10 had been before" in capsys.readouterr().out
+        commit(producer)
+
+    monkeypatch.setattr(TransactionalProducer, "commit", overtaken)
+    assert main(command(broker, topic)) == 1
+    error = capsys.readouterr().err
+    assert f"The transactional id aqueduct-dlq-{dead(topic)} of the cluster" in error
+    assert "is used by another process that was started later" in error
+    assert numbers(broker, topic) == list(range(50))
+
+
+def test_these_rights_are_enough(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(broker, topic, 4)
+    config = str(broker.authority.client_config("replay"))
+    replay = ["dlq", "replay", "--bootstrap-servers", broker.tls, "--client-config", config]
+    replay += ["--dlq", dead(topic), "--ledger", f"ledger-{topic}"]
+    assert main(replay) == 1
+    assert "refused or did not answer" in capsys.readouterr().err
+    rights = [("topic", dead(topic), "read"), ("topic", topic, "write")]
+    rights += [("topic", f"ledger-{topic}", right) for right in ("create", "read", "write")]
+    rights += [("transactional_id", f"aqueduct-dlq-{dead(topic)}", "write")]
+    granted = tuple(Acl("User:CN=replay", what, name, "literal", right) for what, name, right in rights)
+    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
+        admin.apply_acls(acls.Plan(granted, ()))
+    assert main(replay) == 0
+    assert numbers(broker, topic) == [0, 1, 2, 3]
+
+
+def test_another_replay_that_is_not_over_hides_nothing(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was committed after the first record of an open transaction can't be read before its end."""
+    fill(broker, topic, 10)
+    assert main(command(broker, topic, "--error-class", "Bad0")) == 0
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
+        other = TransactionalProducer(client, f"other-{topic}")
+        write = dead_letters._write
+
+        def write_after_the_other(*given: Any) -> None:
+            monkeypatch.setattr(dead_letters, "_write", write)
+            other.begin()
+            write(other, (replayed.TOPIC, 0), [Record(0, 0, body(b"another/0/0", b"{}"))])
+            write(*given)
+
+        class AbortsTheOther(raw.Patience):
+            def pause(self, error: KafkaError) -> None:
+                if other._partitions:
+                    other.abort()
+                super().pause(error)
+
+        monkeypatch.setattr(dead_letters, "_write", write_after_the_other)
+        assert main(command(broker, topic, "--error-class", "Bad1")) == 0
+        monkeypatch.setattr(dead_letters, "Patience", AbortsTheOther)
+        assert main(command(broker, topic)) == 0
+        assert not other._partitions
+    assert numbers(broker, topic) == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (["--dlq", "no.such"], 2, "has no topic no.such."),
+        (["--dlq", "a", "--to", "a"], 2, "--dlq, --to and --ledger must be different topics."),
+        (["--dlq", "a", "--ledger", "a"], 2, "--dlq, --to and --ledger must be different topics."),
+        (["--dlq", "a", "--from", "yesterday"], 2, "'yesterday' is no time; write 2026-"),
+        (
+            ["--dlq", "a", "--from", "2026-01-02T00:00:00Z", "--to-time", "2026-01-01T00:00:00Z"],
+            2,
+            "--from is later than --to-time.",
+        ),
+    ],
+)
+def test_bad_input(
+    broker: Broker, options: list[str], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for more in ([], ["--dry-run"]):
+        assert main(["dlq", "replay", "--bootstrap-servers", broker.plaintext, *options, *more]) == code
+        assert sentence in capsys.readouterr().err
+
+
+def test_the_ledger_is_compacted(broker: Broker, topic: str) -> None:
+    fill(broker, topic, 1)
+    assert main(command(broker, topic)) == 0
+    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
+        assert admin.effective([replayed.TOPIC], "cleanup.policy") == {replayed.TOPIC: "compact"}

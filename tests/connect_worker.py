@@ -1,0 +1,141 @@
+"""A real Connect worker for one test session: distributed mode, mutual TLS to its broker and at its REST."""
+
+import os
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPSConnection
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
+from kafka_broker import Broker, free_ports
+from pki import Authority
+
+START_SECONDS = 120
+STORE_PASSWORD = "for-tests-only"  # noqa: S105
+TLS = """
+{prefix}security.protocol=SSL
+{prefix}ssl.keystore.type=PEM
+{prefix}ssl.keystore.location={keystore}
+{prefix}ssl.truststore.type=PEM
+{prefix}ssl.truststore.location={truststore}
+"""
+PROPERTIES = """
+bootstrap.servers={servers}
+group.id={group}
+config.storage.topic={group}-configs
+offset.storage.topic={group}-offsets
+status.storage.topic={group}-status
+config.storage.replication.factor=1
+offset.storage.replication.factor=1
+offset.storage.partitions=1
+status.storage.replication.factor=1
+status.storage.partitions=1
+offset.flush.interval.ms=1000
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter.schemas.enable=false
+plugin.path={plugins}
+config.providers=file
+config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider
+consumer.metadata.max.age.ms=1000
+listeners=https://127.0.0.1:{port}
+listeners.https.ssl.client.auth=required
+listeners.https.ssl.keystore.type=PKCS12
+listeners.https.ssl.keystore.location={rest_keystore}
+listeners.https.ssl.keystore.password={password}
+listeners.https.ssl.key.password={password}
+listeners.https.ssl.truststore.type=PKCS12
+listeners.https.ssl.truststore.location={rest_truststore}
+listeners.https.ssl.truststore.password={password}
+"""
+
+
+@dataclass(frozen=True)
+class Worker:
+    url: str
+    properties: Path
+    client_config: Path  # of a client that REST lets in
+    broker: Broker
+
+
+@contextmanager
+def running(broker: Broker, directory: Path) -> Iterator[Worker]:
+    """A worker that keeps its files in the directory, and its state in the broker. REST is ready."""
+    [port] = free_ports(1)
+    properties = write_properties(broker.authority, broker.tls, port, directory)
+    client_config = broker.authority.client_config("rest-client")
+    jars = os.environ["AQUEDUCT_KAFKA_JARS"]
+    java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+    log = directory / "connect.log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [*java, "org.apache.kafka.connect.cli.ConnectDistributed", properties], stdout=out, stderr=out
+        )
+    try:
+        _wait_until_ready(process, port, broker.authority, log)
+        yield Worker(f"https://127.0.0.1:{port}", properties, client_config, broker)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def write_properties(authority: Authority, servers: str, port: int, directory: Path) -> Path:
+    """A worker's properties, with the stores that they name; nothing is wrong with them."""
+    directory.mkdir(exist_ok=True)
+    identity = authority.issue("connect")
+    plugins = directory / "plugins"
+    plugins.mkdir()
+    rest_keystore, rest_truststore = java_stores(authority, identity, directory)
+    text = PROPERTIES.format(
+        servers=servers,
+        group="connect",
+        plugins=plugins,
+        port=port,
+        rest_keystore=rest_keystore,
+        rest_truststore=rest_truststore,
+        password=STORE_PASSWORD,
+    )
+    for prefix in ("", "producer.", "consumer.", "admin."):
+        text += TLS.format(prefix=prefix, keystore=identity, truststore=authority.certificate)
+    properties = directory / "worker.properties"
+    properties.write_text(text)
+    return properties
+
+
+def java_stores(authority: Authority, identity: Path, directory: Path) -> tuple[Path, Path]:
+    """The same as PKCS12: a key store and a trust store that Java takes."""
+    pem = identity.read_bytes()
+    key = serialization.load_pem_private_key(pem, None)
+    assert isinstance(key, pkcs12.PKCS12PrivateKeyTypes)
+    own, trusted = x509.load_pem_x509_certificate(pem), authority.certificate.read_bytes()
+    encryption = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
+    keystore, truststore = directory / "rest.p12", directory / "trust.p12"
+    keystore.write_bytes(pkcs12.serialize_key_and_certificates(b"rest", key, own, None, encryption))
+    ca = pkcs12.PKCS12Certificate(x509.load_pem_x509_certificate(trusted), b"ca")
+    truststore.write_bytes(pkcs12.serialize_java_truststore([ca], encryption))
+    return keystore, truststore
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], port: int, authority: Authority, log: Path) -> None:
+    """By a client of its own: what is tested is not what tells whether it may be."""
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    context.load_cert_chain(authority.issue("waiting"))
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        connection = HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
+        try:
+            connection.request("GET", "/connectors")
+            if connection.getresponse().status == 200:
+                return
+        except (OSError, HTTPException):
+            pass
+        finally:
+            connection.close()
+        time.sleep(0.2)
+    raise AssertionError(f"the worker did not start:\n{log.read_text()[-3000:]}")

@@ -1,0 +1,396 @@
+"""`aqueduct doctor connect` on workers' files, each broken in one way; it has listeners of its own."""
+
+import json
+import re
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+
+import connect_worker
+import pytest
+from pki import Authority
+
+from aqueduct.cli import main
+from aqueduct.io import tls
+
+SERVERS = "broker-1:9092,broker-2:9092"
+UNKNOWN = "${vault:secret:password}"
+REST = "listeners.https.ssl."
+Edit = Callable[[str], str]
+Doctor = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority") / "pki")
+
+
+@pytest.fixture(scope="module")
+def sound(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("worker") / "files"
+    found = connect_worker.write_properties(authority, SERVERS, 8083, directory)
+    text = found.read_text().replace("replication.factor=1", "replication.factor=3")
+    # Opening the stores of REST takes a JVM: only where they matter.
+    found.write_text(text.replace(f"password={connect_worker.STORE_PASSWORD}", f"password={UNKNOWN}"))
+    return found
+
+
+@pytest.fixture
+def doctor(sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Doctor:
+    """Its exit code and its findings, with `FILE` for the worker's file, after an edit of it.
+
+    The stores of REST are not looked at where their passwords are UNKNOWN.
+    """
+
+    def look(edit: Edit = lambda text: text, *options: str) -> tuple[int, list[str]]:
+        broken = tmp_path / "worker.properties"
+        broken.write_text(edit(sound.read_text()))
+        probe = [] if "--probe" in options else ["--no-probe"]
+        given = [each for each in options if each != "--probe"]
+        code = main(["doctor", "connect", "--worker-config", str(broken), *probe, *given])
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        *lines, last = printed.out.replace(str(broken), "FILE").splitlines()
+        assert last == "Nothing is wrong." or re.fullmatch(r"\d+ faults?, \d+ warnings?\.", last)
+        return code, [line for line in lines if not line.startswith("not looked at: ")]
+
+    return look
+
+
+def without(pattern: str) -> Edit:
+    return lambda text: re.sub(rf"^{pattern}.*\n", "", text, flags=re.MULTILINE)
+
+
+def setting(key: str, value: str) -> Edit:
+    return lambda text: without(re.escape(key) + "=")(text) + f"\n{key}={value}\n"
+
+
+def test_nothing_is_wrong_with_a_sound_worker(doctor: Doctor) -> None:
+    assert doctor(lambda text: text, "--strict") == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("prefix", "named"),
+    [
+        ("", "the worker's own block"),
+        ("producer.", "the block producer."),
+        ("consumer.", "the block consumer."),
+    ],
+)
+def test_each_block_without_tls_is_named(doctor: Doctor, prefix: str, named: str) -> None:
+    code, found = doctor(without(rf"{re.escape(prefix)}(security|ssl)\."))
+    assert code == 1
+    [fault] = found
+    assert fault.startswith(f"fault: FILE: {named} would speak PLAINTEXT, but ")
+    assert f" speaks TLS to {SERVERS}: " in fault
+    assert fault.endswith(f"(KAFKA-4090); set {prefix}security.protocol=SSL and its key and trust store.")
+
+
+def test_an_admin_block_that_is_missing_is_lent_the_workers(doctor: Doctor) -> None:
+    edit = without(r"admin\.")
+    code, [warning] = doctor(edit)
+    assert code == 0
+    assert warning.startswith("warning: FILE: the block admin. has no TLS settings and gets by with those of")
+    assert doctor(edit, "--strict") == (1, [warning])
+
+
+def test_an_admin_block_that_turns_tls_off_is_a_fault(doctor: Doctor) -> None:
+    code, [fault] = doctor(setting("admin.security.protocol", "PLAINTEXT"))
+    assert code == 1
+    assert fault.startswith("fault: FILE: the block admin. would speak PLAINTEXT, but the worker's own block")
+
+
+@pytest.mark.parametrize("prefix", ["", "producer.", "consumer."])
+@pytest.mark.parametrize("role", ["key", "trust"])
+def test_each_store_that_is_missing_is_named(doctor: Doctor, prefix: str, role: str) -> None:
+    code, [fault] = doctor(without(rf"{re.escape(prefix)}ssl\.{role}store"))
+    assert code == 1
+    assert f" has no {role} store, but " in fault
+    assert f"set {prefix}ssl.{role}store.location and {prefix}ssl.{role}store.type." in fault
+
+
+def test_stores_that_can_not_be_used(
+    doctor: Doctor, sound: Path, authority: Authority, tmp_path: Path
+) -> None:
+    def with_key_store(content: bytes) -> str:
+        file = tmp_path / "store.pem"
+        file.write_bytes(content)
+        code, [fault] = doctor(setting("producer.ssl.keystore.location", str(file)))
+        assert code == 1
+        start = f"fault: FILE: the key store {file} of the block producer. "
+        assert fault.startswith(start)
+        return fault.removeprefix(start)
+
+    own, other = authority.issue("a").read_bytes(), authority.issue("b").read_bytes()
+    key, certificate = own.split(b"-----BEGIN CERTIFICATE")
+    certificate = b"-----BEGIN CERTIFICATE" + certificate
+    assert with_key_store(certificate) == "holds no private key."
+    assert with_key_store(key) == "holds no PEM certificate."
+    assert with_key_store(other.split(b"-----BEGIN CERTIFICATE")[0] + certificate) == (
+        "has a key that is not that of its first certificate."
+    )
+    traditional = key.replace(b"BEGIN PRIVATE", b"BEGIN EC PRIVATE").replace(
+        b"END PRIVATE", b"END EC PRIVATE"
+    )
+    assert "PKCS#8" in with_key_store(traditional + certificate)
+    assert "damaged" in with_key_store(own.replace(b"CERTIFICATE-----\nMII", b"CERTIFICATE-----\nAAA", 1))
+    encrypted = key.replace(b"PRIVATE KEY", b"ENCRYPTED PRIVATE KEY") + certificate
+    assert "there is no ssl.key.password" in with_key_store(encrypted)
+
+    (tmp_path / "store.pem").unlink()
+    _, [fault] = doctor(setting("producer.ssl.keystore.location", str(tmp_path / "store.pem")))
+    assert fault.endswith("store.pem of the block producer. can't be read: No such file or directory.")
+
+
+def test_an_expired_certificate_is_named(doctor: Doctor, authority: Authority) -> None:
+    file = authority.issue("old", days=-1)
+    code, [fault] = doctor(setting("consumer.ssl.keystore.location", str(file)))
+    assert code == 1
+    assert "the certificate of CN=old in the key store" in fault
+    assert " expired at 20" in fault
+    assert fault.endswith("renew it and restart the worker.")
+
+
+def test_stores_of_rest_are_opened_as_java_does(doctor: Doctor, sound: Path) -> None:
+    right, wrong = connect_worker.STORE_PASSWORD, "not-it"
+
+    def opened(**changes: str) -> list[str]:
+        settings = {"keystore.password": UNKNOWN, "truststore.password": UNKNOWN}
+        settings |= {key.replace("_", "."): value for key, value in changes.items()}
+
+        def edit(text: str) -> str:
+            for key, value in settings.items():
+                text = setting(f"{REST}{key}", value)(text)
+            return text
+
+        return doctor(edit)[1]
+
+    assert opened(keystore_password=right, truststore_password=right) == []
+    [fault] = opened(keystore_password=wrong)
+    assert "rest.p12 of REST is not opened by its password (" in fault
+    assert wrong not in fault
+    keys, trusted = str(sound.parent / "rest.p12"), str(sound.parent / "trust.p12")
+    [fault] = opened(truststore_password=right, truststore_location=keys)
+    assert "rest.p12 of REST holds no certificate that Java sees; make it with keytool" in fault
+    [fault] = opened(keystore_password=right, keystore_location=trusted)
+    assert "trust.p12 of REST holds no private key" in fault
+
+
+def test_a_password_in_a_file_of_a_provider_is_found(doctor: Doctor, tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text("wrong=x")
+    code, [fault] = doctor(setting(f"{REST}keystore.password", f"${{file:{secrets}:wrong}}"))
+    assert code == 1
+    assert "is not opened by its password" in fault
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        (setting("listeners", "http://:8083"), "REST is offered at http://:8083 without TLS"),
+        (without("listeners="), "REST is offered at http://:8083 without TLS"),
+        (
+            setting("admin.listeners", "http://connect.example.com:1"),
+            "REST is offered at http://connect.example.com:1 without TLS",
+        ),
+        (
+            setting("listeners.https.ssl.client.auth", "requested"),
+            "REST takes every client, because its ssl.client.auth is requested",
+        ),
+        (
+            without("listeners.https.ssl.client.auth"),
+            "REST takes every client, because its ssl.client.auth is none",
+        ),
+        (without("listeners.https.ssl.truststore"), "REST has no trust store"),
+        (setting(f"{REST}keystore.type", "PEM"), "REST can't use a PEM key store"),
+        (setting("plugin.path", "/nowhere/at/all"), "/nowhere/at/all of plugin.path can't be read (No such"),
+        (without("plugin.path"), "plugin.path is not set"),
+        (setting("config.storage.replication.factor", "1"), "config.storage.replication.factor=1, so one"),
+        (without("status.storage.topic"), "status.storage.topic is not set"),
+        (setting("status.storage.topic", "connect-configs"), "name the same topic connect-configs"),
+        (
+            setting("producer.ssl.endpoint.identification.algorithm", ""),
+            "the block producer. does not check the brokers' names",
+        ),
+    ],
+)
+def test_what_else_is_wrong_with_a_worker(doctor: Doctor, edit: Edit, sentence: str) -> None:
+    code, [found] = doctor(edit, "--strict")
+    assert code == 1
+    assert re.match(r"(fault|warning): FILE: .*[^.]\.$", found)
+    assert sentence in found
+
+
+SINK = {
+    "topics": "flights",
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.topic.name": "dead",
+    "errors.deadletterqueue.context.headers.enable": "true",
+}
+
+
+@pytest.mark.parametrize(
+    ("edit", "change", "sentences"),
+    [
+        (None, {}, []),
+        (None, {"producer.override.acks": "1"}, []),
+        (
+            None,
+            {"producer.override.security.protocol": "PLAINTEXT"},
+            ["the block producer.override. would speak PLAINTEXT, but"],
+        ),
+        (
+            None,
+            {"consumer.override.ssl.keystore.location": "/gone"},
+            ["/gone of the block consumer.override. can't"],
+        ),
+        (
+            setting("connector.client.config.override.policy", "None"),
+            {"producer.override.acks": "1"},
+            ["sink overrides producer.override.acks, which the policy None of FILE refuses"],
+        ),
+        (
+            setting("connector.client.config.override.policy", "Principal"),
+            {"producer.override.sasl.jaas.config": "x"},
+            [],
+        ),
+        (
+            setting("connector.client.config.override.policy", "Allowlist"),
+            {"producer.override.acks": "1"},
+            ["sink overrides producer.override.acks, which the policy Allowlist of FILE refuses"],
+        ),
+        (None, {"errors.tolerance": "none"}, ["sink stops at the first bad record"]),
+        (None, {"errors.deadletterqueue.topic.name": ""}, ["sink drops bad records without a trace"]),
+        (
+            None,
+            {"errors.deadletterqueue.context.headers.enable": "false"},
+            ["can't be replayed; set errors."],
+        ),
+    ],
+)
+def test_connectors(
+    doctor: Doctor, tmp_path: Path, edit: Edit | None, change: dict[str, str], sentences: list[str]
+) -> None:
+    file = tmp_path / "sink.json"
+    file.write_text(json.dumps({"name": "sink", "config": SINK | change}))
+    code, found = doctor(edit or (lambda text: text), "--strict", "--connector", str(file))
+    assert code == (1 if sentences else 0)
+    assert len(found) == len(sentences)
+    assert all(sentence in line for sentence, line in zip(sentences, found, strict=True))
+
+
+# Listeners
+
+
+@contextmanager
+def listening(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection, suppress(OSError):
+                    serve(connection)
+
+        thread = Thread(target=accept)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            server.close()
+            thread.join()
+
+
+def plaintext(connection: socket.socket) -> None:
+    connection.recv(4)  # a length that no request has: the broker hangs up
+
+
+def speaking_tls(authority: Authority, verify: ssl.VerifyMode) -> Callable[[socket.socket], None]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue("listener"))
+    context.load_verify_locations(authority.certificate)
+    context.verify_mode = verify
+
+    def serve(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secured:
+            if secured.recv(14):
+                secured.sendall(b"\0\0\0\6\0\0\0\0\0\0")
+
+    return serve
+
+
+def test_a_listener_shows_what_it_wants(authority: Authority) -> None:
+    with listening(plaintext) as servers:
+        assert tls.listener(f"127.0.0.1:1,{servers}") == tls.Listener(tls=False)
+    for verify, demands in ((ssl.CERT_NONE, False), (ssl.CERT_REQUIRED, True)):
+        with listening(speaking_tls(authority, verify)) as servers:
+            assert tls.listener(servers) == tls.Listener(tls=True, client_certificate=demands)
+    assert tls.listener("127.0.0.1:1") is None
+
+
+def test_every_block_is_judged_by_the_listener(doctor: Doctor, authority: Authority) -> None:
+    with listening(speaking_tls(authority, ssl.CERT_REQUIRED)) as servers:
+        point = setting("bootstrap.servers", servers)
+        bare = without(r"((producer|consumer|admin)\.)?(security|ssl)\.")
+        code, found = doctor(lambda text: bare(point(text)), "--probe")
+        assert code == 1
+        assert [line.partition(" would speak PLAINTEXT, but ")[0] for line in found] == [
+            f"fault: FILE: {block}"
+            for block in (
+                *("the worker's own block", "the block consumer."),
+                *("the block producer.", "the block admin."),
+            )
+        ]
+        assert all(f"but {servers} speaks TLS: " in line for line in found)
+    with listening(plaintext) as servers:
+        code, found = doctor(setting("bootstrap.servers", servers), "--probe")
+        assert code == 1
+        assert len(found) == 4
+        assert all(f"speaks SSL, and {servers} does not speak TLS; name" in line for line in found)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--worker-config", "/gone"], "aqueduct: /gone can't be read: No such file or directory.\n"),
+        ([], "aqueduct: the following arguments are required: --worker-config; see "),
+        (["--worker-config", "{sound}", "--connector", "/gone"], "aqueduct: /gone can't be read: No such"),
+        (["--worker-config", "{sound}", "--rest", "host:8083"], "'host:8083' is no URL of Connect's REST"),
+    ],
+)
+def test_bad_input(
+    sound: Path, options: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "connect", *(each.format(sound=sound) for each in options)]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_rest_that_is_away_is_a_fault(
+    doctor: Doctor, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aqueduct.cli.doctor.REST_SECONDS", 0)
+    config = str(authority.client_config("asking"))
+    code, [fault] = doctor(lambda text: text, "--rest", "https://127.0.0.1:1", "--client-config", config)
+    assert code == 1
+    assert fault.startswith("fault: Connect's REST can't be used: https://127.0.0.1:1 can't be reached (")
+
+
+def test_the_report_has_every_finding(doctor: Doctor, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    code, [line] = doctor(without("plugin.path"), "--report", str(file))
+    report = json.loads(file.read_text())
+    assert (report["verb"], report["exit_code"]) == ("doctor connect", code)
+    assert [each["what"].rpartition("/")[2] for each in report["left_out"]] == ["rest.p12", "trust.p12"]
+    [finding] = report["findings"]
+    assert finding["severity"] == "warning"
+    assert finding["sentence"].endswith(line.removeprefix("warning: FILE"))

@@ -1,0 +1,173 @@
+"""Connectors: what is declared against what there is. tests/broker/test_connect.py has a real worker."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from aqueduct.connect import connectors
+from aqueduct.connect.connectors import MASK, Connector, Declared, Plan, Status, Validation
+from aqueduct.errors import Refused
+
+CONFIG = {"connector.class": "FileStreamSink", "topics": "flights", "name": "sink"}
+
+
+def declared(state: str = "running", config: Mapping[str, str] | None = CONFIG) -> Declared:
+    return Declared("sink", state, config)
+
+
+def actual(*states: str, config: Mapping[str, str] = CONFIG, trace: str = "") -> dict[str, Connector]:
+    numbers = [None, *range(len(states) - 1)]
+    rows = [Status(n, state, "h:1", trace) for n, state in zip(numbers, states, strict=True)]
+    return {"sink": Connector("sink", config, tuple(rows))}
+
+
+def test_values_are_what_connect_takes() -> None:
+    [found] = connectors.parse(
+        [{"name": "sink", "config": {"connector.class": "X", "a": True, "b": 5, "c": ["x", 1], "d": None}}]
+    )
+    expected = {"connector.class": "X", "a": "true", "b": "5", "c": "x,1", "name": "sink"}
+    assert found == Declared("sink", "running", expected)
+
+
+@pytest.mark.parametrize(
+    ("entries", "sentence"),
+    [
+        ([{"name": "a", "config": {}}], "a has no connector.class"),
+        ([{"name": "a"}, {"name": "a"}], "a is declared twice"),
+        (
+            [{"name": "a", "config": {"connector.class": "X", "name": "b"}}],
+            "the name in the configuration of a is b",
+        ),
+    ],
+)
+def test_what_can_not_be_declared(entries: list[dict[str, Any]], sentence: str) -> None:
+    with pytest.raises(Refused, match=rf"^connect_connectors can't be right: {sentence}"):
+        connectors.parse(entries)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "expected"),
+    [
+        (declared(), {}, Plan(create=(declared(),))),
+        (declared(), actual("RUNNING", "RUNNING"), Plan()),
+        (declared(), actual("RUNNING", config=CONFIG | {"a": "b"}), Plan(update=(declared(),))),
+        (declared(), actual("PAUSED", "PAUSED"), Plan(move=(declared(),))),
+        (declared(), actual("STOPPED"), Plan(move=(declared(),))),
+        (declared(), actual("RUNNING", "FAILED"), Plan(restart=("sink",))),
+        (declared(), actual("FAILED"), Plan(restart=("sink",))),
+        (declared(), actual("UNASSIGNED", "UNASSIGNED"), Plan()),
+        (declared("paused"), actual("RUNNING", "FAILED"), Plan(move=(declared("paused"),))),
+        (declared("paused", None), actual("PAUSED", "PAUSED"), Plan()),
+        (declared("stopped", None), actual("PAUSED"), Plan(move=(declared("stopped", None),))),
+        (declared("absent"), actual("FAILED"), Plan(delete=("sink",))),
+        (declared("absent"), {}, Plan()),
+    ],
+)
+def test_only_what_differs_is_done(wanted: Declared, there: Mapping[str, Connector], expected: Plan) -> None:
+    other = {"other": Connector("other", {}, (Status(None, "FAILED", "h:1", ""),))}  # is nobody's business
+    assert connectors.plan([wanted], {**there, **other}) == expected
+
+
+def test_a_connector_that_is_not_there_needs_a_configuration() -> None:
+    with pytest.raises(Refused, match=r"^Connector sink is not there, and has no config to make it with\.$"):
+        connectors.plan([declared(config=None)], {})
+
+
+@pytest.mark.parametrize(
+    ("state", "states", "missing"),
+    [
+        ("running", ["RUNNING", "RUNNING"], ""),
+        ("running", ["RUNNING"], "has no task"),
+        ("running", ["RUNNING", "UNASSIGNED", "FAILED"], "task 0 is UNASSIGNED; task 1 is FAILED"),
+        ("running", ["UNASSIGNED"], "it is UNASSIGNED"),
+        ("paused", ["PAUSED", "PAUSED"], ""),
+        ("paused", ["PAUSED", "RUNNING"], "task 0 is RUNNING"),
+        ("stopped", ["STOPPED"], ""),
+        ("stopped", ["RUNNING", "RUNNING"], "is RUNNING"),
+    ],
+)
+def test_a_connector_is_waited_for_with_every_task(state: str, states: list[str], missing: str) -> None:
+    assert connectors.waiting_for(declared(state), actual(*states)["sink"]) == missing
+    assert connectors.waiting_for(declared(state), None) == "is not there yet"
+
+
+def test_tasks_that_failed_alike_are_told_once() -> None:
+    [connector] = actual("RUNNING", "FAILED", "FAILED", trace="java.X: no\n\tat Y\n").values()
+    assert connectors.failures(connector) == (
+        "Connector sink: task 0, task 1 FAILED on h:1: java.X: no\n\tat Y"
+    )
+    assert connectors.first_line(connector.failed[0].trace) == "java.X: no"
+
+
+def validation(*known: str, errors: Mapping[str, list[str]] | None = None) -> Validation:
+    return Validation.parse(
+        [
+            {
+                "definition": {"name": key, "type": "PASSWORD" if "password" in key else "STRING"},
+                "value": {"name": key, "errors": (errors or {}).get(key, [])},
+            }
+            for key in known
+        ]
+        + [{"definition": None, "value": {"name": "without", "errors": []}}]
+    )
+
+
+def test_errors_have_no_secrets() -> None:
+    config = CONFIG | {"my.password": "hush", "url": "x${file:/s:k}", "client.secret": "hush"}
+    found = connectors.errors(
+        declared(config=config),
+        validation(
+            *("url", "my.password", "client.secret", "topics"),
+            errors={
+                "url": ["Invalid value xhush"],
+                "client.secret": ["Invalid value hush for it"],
+                "topics": ["Invalid value flights."],
+            },
+        ),
+    )
+    assert found[:3] == [
+        f"Connector sink: client.secret: Invalid value {MASK} for it.",
+        "Connector sink: topics: Invalid value flights.",
+        "Connector sink: url: what x${file:/s:k} stands for is refused.",
+    ]
+    [refused] = found[3:]
+    assert refused.startswith("Connector sink: my.password is a secret that everyone who may use")
+    assert "hush" not in str(found)
+
+
+def test_a_reference_is_no_secret() -> None:
+    config = CONFIG | {"my.password": "${file:/s:k}", "producer.override.ssl.key.password": "${file:/s:k}"}
+    assert connectors.errors(declared(config=config), validation("my.password")) == []
+    literal = CONFIG | {"producer.override.ssl.key.password": "hush"}
+    [refused] = connectors.errors(declared(config=literal), validation())
+    assert refused.startswith("Connector sink: producer.override.ssl.key.password is a secret")
+
+
+def test_keys_that_nobody_knows_are_named() -> None:
+    known = validation(*CONFIG, "errors.tolerance", "tasks.max")
+    extra = {"task.max": "1", "errors.tolerence": "all", "hibernate.x": "y", "value.converter.a": "b"}
+    extra |= {"transforms.a.b": "c", "consumer.override.d": "e"}
+    nobody = "is no setting that Connect knows of;"
+    assert connectors.unknown(declared(config=CONFIG | extra), known) == [
+        f"Connector sink: errors.tolerence {nobody} did you mean errors.tolerance?",
+        f"Connector sink: hibernate.x {nobody} see that the plugin reads it.",
+        f"Connector sink: task.max {nobody} did you mean tasks.max?",
+    ]
+
+
+def test_a_difference_shows_no_secret() -> None:
+    before = CONFIG | {"my.password": "old", "odd": "old", "a.token": "${file:/s:k}"}
+    after = before | {"my.password": "new", "odd": "new"}
+    there = actual("RUNNING", "RUNNING", config=before)
+    wanted = declared("paused", after)
+    [shown] = connectors.diff(connectors.plan([wanted], there), there, {"sink": frozenset({"odd"})})
+    assert "old" not in shown["before"]
+    assert "new" not in shown["after"]
+    assert f"my.password={MASK}\n" in shown["after"]
+    assert "a.token=${file:/s:k}\n" in shown["after"]
+    assert (shown["before"][-14:], shown["after"][-13:]) == ("state=RUNNING\n", "state=PAUSED\n")
+    entries = [
+        {"name": "a", "config": {"x.password": "hush", "y": "z", "tokens": True, "b.secret": "${f:p:k}"}}
+    ]
+    assert connectors.secrets(entries) == {"hush"}

@@ -1,0 +1,135 @@
+"""What a connector of the inventory needs: its configuration with dead letters, topics, and the rights."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.estate.acls import connect_acls
+from aqueduct.estate.connectors import Connector, plain_secrets, references, topics
+
+FILE = "/etc/aqueduct/connect/secrets.properties"
+SINK = Connector.of({"name": "files", "config": {"connector.class": "FileStreamSink", "topics": "a, b"}})
+SOURCE = Connector.of(
+    {"name": "lines", "config": {"connector.class": "FileStreamSource"}, "writes": ["lines"]}
+)
+
+
+def rights(*connectors: Connector) -> set[tuple[str, str, str, str]]:
+    return {
+        (acl.resource, acl.name, acl.pattern, operation)
+        for acl in connect_acls("lake", connectors)
+        for operation in acl.operations
+        if acl.principal == "connect-lake"
+    }
+
+
+def test_a_sink_has_dead_letters() -> None:
+    assert SINK.full_config(3) == {
+        "connector.class": "FileStreamSink",
+        "topics": "a, b",
+        "errors.tolerance": "all",
+        "errors.log.enable": "true",
+        "errors.deadletterqueue.topic.name": "files-dlq",
+        "errors.deadletterqueue.context.headers.enable": "true",
+        "errors.deadletterqueue.topic.replication.factor": "3",
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "letters"),
+    [
+        ({}, "files-dlq"),
+        ({"errors.tolerance": "all"}, "files-dlq"),
+        ({"errors.deadletterqueue.topic.name": "bad"}, "bad"),
+        ({"errors.tolerance": "none"}, ""),
+        ({"errors.tolerance": None}, ""),
+        ({"errors.deadletterqueue.topic.name": None}, ""),
+    ],
+)
+def test_dead_letters_go_where_the_inventory_says(config: dict[str, str | None], letters: str) -> None:
+    sink = Connector.of({"name": "files", "config": {"topics": "a", **config}})
+    assert sink.dead_letters == letters
+    assert ("errors.deadletterqueue.topic.name" in sink.full_config(1)) == bool(letters)
+    assert None not in sink.full_config(1).values()
+    assert [topic["name"] for topic in topics("lake", [sink], retention_days=1, declared=[])][3:] == [
+        *filter(None, [letters])
+    ]
+
+
+def test_a_source_has_none_whatever_its_settings_are_called() -> None:
+    mirror = Connector.of({"name": "mirror", "config": {"topics": ".*"}, "writes": ["pro1\\..*"]})
+    assert not SOURCE.dead_letters
+    assert not mirror.is_sink
+    assert mirror.reads == ()
+
+
+def test_values_become_kafka_s_text() -> None:
+    assert Connector.of({"name": "x", "config": {"a": True, "b": 2, "c": None}}).config == {
+        "a": "true",
+        "b": "2",
+    }
+
+
+def test_own_topics_are_compacted_and_one_the_site_declares_is_not_made_twice() -> None:
+    made = topics("lake", [SINK], retention_days=2, declared=["files-dlq"])
+    assert [(topic["name"], topic["config"]["cleanup.policy"]) for topic in made] == [
+        ("aqueduct-connect-lake-configs", "compact"),
+        ("aqueduct-connect-lake-offsets", "compact"),
+        ("aqueduct-connect-lake-status", "compact"),
+    ]
+    assert made[0]["partitions"] == 1  # Connect refuses more
+    [letters] = topics("lake", [SINK], retention_days=2, declared=[])[3:]
+    assert letters["config"]["retention.ms"] == "172800000"
+
+
+def test_a_sink_may_read_its_topics_and_write_its_dead_letters() -> None:
+    assert rights(SINK) - rights() == {
+        ("topic", "a", "literal", "describe"),
+        ("topic", "a", "literal", "read"),
+        ("topic", "b", "literal", "describe"),
+        ("topic", "b", "literal", "read"),
+        ("topic", "files-dlq", "literal", "describe"),
+        ("topic", "files-dlq", "literal", "write"),
+        ("group", "connect-files", "literal", "describe"),
+        ("group", "connect-files", "literal", "read"),
+    }
+
+
+def test_a_source_may_write_its_topics_and_create_them_only_where_it_is_to() -> None:
+    assert rights(SOURCE) - rights() == {
+        ("topic", "lines", "literal", "describe"),
+        ("topic", "lines", "literal", "write"),
+    }
+    creating = Connector.of(
+        {"name": "x", "config": {"topic.creation.default.partitions": 1}, "writes": ["lines"]}
+    )
+    assert ("topic", "lines", "literal", "create") in rights(creating)
+
+
+@given(st.lists(st.sampled_from(["lake", "connect-lake", "aqueduct-connect-lake", "x"]), max_size=3))
+def test_no_connector_s_group_is_the_workers_and_none_may_touch_the_cluster(names: list[str]) -> None:
+    sinks = [Connector.of({"name": name, "config": {"topics": "a"}}) for name in names]
+    assert "aqueduct-connect-lake" not in {sink.group for sink in sinks}
+    assert not [acl for acl in connect_acls("lake", sinks) if acl.resource == "cluster"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "plain"),
+    [
+        ("connection.password", "hunter2", True),
+        ("connection.password", "${file:x:y}", False),
+        ("connection.password", "", False),
+        ("aws_secret", "hunter2", True),
+        ("sasl.jaas.config", "x", True),
+        ("password.encoder", "x", False),
+        ("tokens.max", "2", False),
+    ],
+)
+def test_a_secret_in_plain_is_found(key: str, value: str, plain: bool) -> None:
+    assert plain_secrets({key: value}) == ([key] if plain else [])
+
+
+def test_references_to_our_file_are_found() -> None:
+    others = f"${{file:/other:two}} ${{dir:{FILE}:three}} ${{env:four}}"
+    value = f"a ${{file:{FILE}:one}} {others} ${{file:{FILE}:five}}"
+    assert references(value, FILE) == ["one", "five"]
