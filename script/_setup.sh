@@ -122,14 +122,16 @@ have_controller() {
 # What only tests need on the controller: Spark, from the same wheels as the hosts', and servers of their own, which are
 # Kafka's jars and the object store's binary.
 have_test_software() {
-    local wanted
-    export AQUEDUCT_KAFKA_JARS="$AQUEDUCT_CACHE/test/libs" AQUEDUCT_VERSITYGW="$AQUEDUCT_CACHE/test/versitygw"
-    wanted=$(sha256sum locks/spark.txt artifacts/*)
-    [[ -d $AQUEDUCT_KAFKA_JARS && -x $AQUEDUCT_VERSITYGW && -f .venv/with-spark && $(<.venv/with-spark) == "$wanted" ]] && return
+    local wanted directory
+    wanted=$(sha256sum locks/spark.txt artifacts/* | sha256sum | cut -c1-12)
+    directory=$AQUEDUCT_CACHE/test-$wanted # another checkout of this machine may want, and use, another one
+    export AQUEDUCT_KAFKA_JARS="$directory/libs" AQUEDUCT_VERSITYGW="$directory/versitygw"
+    [[ -d $directory && -f .venv/with-spark && $(<.venv/with-spark) == "$wanted" ]] && return
     have_packages maven
     say "Having Spark, Kafka and an object store for tests on this machine"
-    .venv/bin/python - "$AQUEDUCT_CACHE" <<'PY'
-import shutil, sys, tarfile
+    [[ -d $directory ]] || .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" <<'PY'
+import shutil, sys, tarfile, tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from aqueduct.io.artifacts import kafka_jars, versitygw, wheelhouse
@@ -151,13 +153,16 @@ try:
     )
 except AqueductError as error:
     sys.exit(f"test: {error}")
-shutil.rmtree(cache / "test", ignore_errors=True)
-for artifact in (wheels, jars):
-    with tarfile.open(artifact.path) as archive:
-        archive.extractall(cache / "test", filter="data")
-shutil.copy(gateway.path, cache / "test/versitygw")
+with tempfile.TemporaryDirectory(dir=cache) as scratch:
+    whole = Path(scratch, "test")
+    for artifact in (wheels, jars):
+        with tarfile.open(artifact.path) as archive:
+            archive.extractall(whole, filter="data")
+    shutil.copy(gateway.path, whole / "versitygw")
+    with suppress(OSError):  # another run of the same was faster
+        whole.rename(sys.argv[2])
 PY
-    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --find-links "$AQUEDUCT_CACHE/test" \
-        --requirement "$AQUEDUCT_CACHE/test/requirements.txt"
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --find-links "$directory" \
+        --requirement "$directory/requirements.txt"
     printf '%s' "$wanted" >.venv/with-spark
 }
