@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from aqueduct.client_config import End
 from aqueduct.errors import Refused
-from aqueduct.io import kafka_admin
+from aqueduct.io import gap_topic, kafka_admin
 from aqueduct.io.dedup import Clean, Done, Share, check_there, dedup
 from aqueduct.io.kafka import client as kafka
 from aqueduct.io.kafka import offsets
@@ -40,7 +40,6 @@ class Order:
 
 def run(order: Order, master: str | None, tell: Callable[[str], None]) -> Done:
     """All that was there at the start; or, if it is to go on, until it is interrupted."""
-    total = Done()
     with Workers(CLIENT, master) as workers:
         while True:
             share, waiting = _plan(order)
@@ -51,9 +50,8 @@ def run(order: Order, master: str | None, tell: Callable[[str], None]) -> Done:
             done = Done()
             for each in workers.runner(waiting)(dedup, shares):
                 done.add(each)
-            total.add(done)
             if order.every_seconds is None:
-                return total
+                return done
             tell(sentence(done, time.monotonic() - began))
 
 
@@ -61,6 +59,8 @@ def sentence(done: Done, seconds: float) -> str:
     said = f"{count(done.records, 'record')} in {count(done.frames, 'frame')} within {seconds:.1f} s"
     said += f"; {count(done.repeated, 'offset')} had arrived before" if done.repeated else ""
     said += f"; {count(done.malformed, 'raw record')} can't be read" if done.malformed else ""
+    said += f"; {count(done.missing, 'offset')} missing" if done.missing else ""
+    said += f"; {count(done.lost, 'offset')} lost for good" if done.lost else ""
     left_out = ", ".join(f"{topic} ({count(n, 'frame')})" for topic, n in sorted(done.left_out.items()))
     return said + (f"; left out as asked: {left_out}" if left_out else "") + "."
 
@@ -74,6 +74,8 @@ def _plan(order: Order) -> tuple[Share, int]:
         raw = [(name, number) for name in order.raw_topics for number in range(len(found[name].partitions))]
         starts, ends = offsets.log_starts(client, raw), offsets.ends(client, raw)
     own = {*order.raw_topics, order.gap_topic}
+    if mixed := own & set((order.topics or {}).values()):
+        raise Refused(f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.")
     wanted = order.topics or {name: name for name in found if name not in own and not name.startswith("__")}
     clean = _clean(order, wanted, found)
     share = Share(
@@ -93,13 +95,7 @@ def _plan(order: Order) -> tuple[Share, int]:
 
 def _clean(order: Order, wanted: Mapping[str, str], found: Mapping[str, Topic]) -> dict[str, Clean]:
     with kafka_admin.connect(order.end.bootstrap_servers, order.end.client_config) as admin:
-        [policy] = admin.effective([order.gap_topic], "cleanup.policy").values()
-        if policy != "compact":
-            raise Refused(
-                f"Gap topic {order.gap_topic} has cleanup.policy={policy}, so what is missing would be "
-                f"forgotten: kafka-configs --alter --topic {order.gap_topic} "
-                "--add-config cleanup.policy=compact"
-            )
+        gap_topic.check_kept(admin, order.gap_topic)
         clean = sorted(set(wanted.values()))
         sizes = admin.effective(clean, "max.message.bytes")
         times = admin.effective(clean, "message.timestamp.type")

@@ -3,8 +3,8 @@
 Options of upstream, downstream, create and resend come from a file (YAML or .properties), the environment
 (AQUEDUCT_DIODE_TARGET_IP) and the command line; the later one wins.
 
-Exit code: 0 done; 3 some of what a bundle lists is not at the source any more; 1 failed; 2 the options can't
-be right.
+Exit code: 0 done; 3 some of what is missing can't be sent any more, or nothing is known yet; 1 failed; 2 the
+options can't be right.
 """
 
 import argparse
@@ -22,7 +22,8 @@ from aqueduct.cli.extra import diode_packages
 from aqueduct.diode import options
 from aqueduct.diode.options import Common, Create, Downstream, Resend, Upstream
 from aqueduct.errors import ExitCode, Refused
-from aqueduct.wording import count
+from aqueduct.ledger.spans import size
+from aqueduct.wording import count, some
 
 Run = Callable[[Any, argparse.Namespace], ExitCode]
 
@@ -120,16 +121,19 @@ def _downstream(settings: Downstream, _: argparse.Namespace) -> ExitCode:
 def _create(settings: Create, _: argparse.Namespace) -> ExitCode:
     from aqueduct.diode import create
 
-    text, missing = create.bundle_text(settings)
+    outcome = create.create(settings)
     if settings.resend_file_name is None:
-        print(text)
+        print(outcome.bundle)
     else:
         try:
-            settings.resend_file_name.write_text(text + "\n")
+            settings.resend_file_name.write_text(outcome.bundle + "\n")
         except OSError as error:
             raise Refused(f"{settings.resend_file_name} can't be written: {error.strerror}.") from None
-        print(f"{count(missing, 'offset')} to be sent again; {settings.resend_file_name} lists them.")
-    return ExitCode.DONE
+        said = f"{count(outcome.offsets, 'offset')} to be sent again"
+        print(f"{said}; {settings.resend_file_name} lists them.")
+    for sentence in outcome.left_out:
+        print(sentence, file=sys.stderr)
+    return ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
 
 
 def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
@@ -137,10 +141,22 @@ def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
 
     outcome = resend.run(settings, dry_run=args.dry_run, progress=_progress)
     said = "would be sent" if args.dry_run else f"sent, with {count(outcome.records, 'record')} in them"
-    print(f"{count(outcome.offsets, 'offset')} {said}.")
+    withheld = f"; the filter withheld {count(outcome.withheld, 'record')}" if outcome.withheld else ""
+    print(f"{count(outcome.offsets, 'offset')} {said}{withheld}.")
     for each in outcome.gone:
         print(f"{each.topic}-{each.partition}: {each.start} to {each.stop - 1} can't be sent any more.")
-    return ExitCode.INCOMPLETE if outcome.gone else ExitCode.DONE
+    for each in outcome.beyond:
+        span = f"{each.topic}-{each.partition}: {each.start} to {each.stop - 1}"
+        print(f"{span} can't be sent: beyond the source's last stable offset.")
+    if outcome.others:
+        offsets = count(sum(size(each.gaps) for each in outcome.others), "offset")
+        named = some(f"{each.topic}-{each.partition}" for each in outcome.others)
+        print(
+            f"{offsets} of {count(len(outcome.others), 'partition')} of the bundle ({named}) left out: none "
+            "of this link's topics, or outside partitionStartValue and partitionStopValue.",
+            file=sys.stderr,
+        )
+    return ExitCode.INCOMPLETE if outcome.gone or outcome.beyond else ExitCode.DONE
 
 
 def _progress(sent: int, total: int) -> None:

@@ -78,12 +78,19 @@ class Feed:
     def _frames(self, news: News) -> Iterator[tuple[Frame, int]]:
         place = news.place
         if self._began.get(place, ("",))[0] != str(news.topic_id):
+            _recreated(place, news.topic_id)
             self._began[place] = str(news.topic_id), news.log_start
         compacted = self._compacted.get(place[0], False)
         # What was deleted before it could be read never crosses; what compaction took has newer values.
         first = news.start if compacted else max(news.start, news.log_start)
         if news.batches:
             first = min(first, news.batches[0].base_offset)
+        if first > news.start:
+            log.error(
+                "%s-%d: offsets %d to %d were deleted before they could be sent; the ledger will list them "
+                "as lost",
+                *place, news.start, first - 1,
+            )  # fmt: skip
         standing = _Standing(news.topic_id, max(self._began[place][1], news.log_start), news.stable)
         # Of a log that never had a record there is nothing to tell: a restore may yet say where to begin.
         if standing.end and self._standing.get(place) != standing:
@@ -202,6 +209,8 @@ class Feed:
                 starts[place], self._began[place] = offset, (known.topic_id, known.from_)
             else:
                 fresh.append(place)
+                if known:
+                    _recreated(place, ids[place[0]])
         since, ends = {}, {}
         if self._from_time is not None and not committed:
             since = offsets.since(self._client, fresh, self._from_time)
@@ -211,6 +220,14 @@ class Feed:
             starts[place] = start if start >= 0 else ends[place]
             self._began[place] = ids[place[0]], starts[place]
         return starts
+
+
+def _recreated(place: Place, topic_id: UUID | str) -> None:
+    log.warning(
+        "%s-%d is of a topic that was deleted and made again, with the id %s: what of the former was not "
+        "sent is gone",
+        *place, topic_id,
+    )  # fmt: skip
 
 
 def last_session(client: Client, group: str) -> int:

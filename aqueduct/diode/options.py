@@ -17,6 +17,7 @@ from aqueduct.client_config import ClientConfig, End
 from aqueduct.errors import Refused
 
 ENVIRONMENT = "AQUEDUCT_DIODE_"
+INTERNAL = "__"  # how the names of Kafka's own topics begin
 
 # Options of air-gap that mean nothing here, and why.
 MEANINGLESS = {
@@ -248,6 +249,10 @@ class Upstream(Sending):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.topic and self.topic.startswith(INTERNAL):
+            raise Refused(
+                f"Topic {self.topic} is internal to Kafka and never crosses a link: name another one."
+            )
         if (self.topic is None) == (self.topics is None):
             raise Refused("topic or topics must be set, and not both.")
 
@@ -256,7 +261,9 @@ class Upstream(Sending):
 class Resend(Sending):
     """`aqueduct diode resend`"""
 
-    topic: Annotated[str | None, Option("with partition, what is sent")] = None
+    topic: Annotated[
+        str | None, Option("with partition, what is sent; of a bundle, nothing of other topics is sent")
+    ] = None
     topics: Annotated[
         re.Pattern[str] | None,
         Option("regular expression of whole names: nothing of other topics is sent", _pattern),
@@ -265,9 +272,12 @@ class Resend(Sending):
     partition: Annotated[
         int | None, Option("instead: this one, by its number downstream", _number(0, 1 << 30))
     ] = None
-    offset_from: Annotated[int, Option("its first offset", _number(0, 2**63 - 1))] = 0
+    offset_from: Annotated[
+        int | None,
+        Option("with partition: its first offset; default: the first there is", _number(0, 2**63 - 1)),
+    ] = None
     offset_to: Annotated[
-        int | None, Option("its last offset; default: up to the end", _number(0, 2**63 - 1))
+        int | None, Option("with partition: its last offset; default: up to the end", _number(0, 2**63 - 1))
     ] = None
     from_: Annotated[
         int | None, Option("of its records: none earlier than this time", _moment, name="from")
@@ -285,14 +295,37 @@ class Resend(Sending):
         super().__post_init__()
         if (self.resend_file_name is None) == (self.partition is None):
             raise Refused("resendFileName, or topic with partition, must be set, and not both.")
-        if self.partition is not None and self.topic is None:
+        if self.partition is not None:
+            self._check_place(self.topic, self.partition)
+        elif self.offset_from is not None or self.offset_to is not None:
+            raise Refused("offsetFrom and offsetTo go with topic and partition alone: a bundle has its own.")
+        if self.offset_to is not None and (self.offset_from or 0) > self.offset_to:
+            raise Refused(f"offsetFrom {self.offset_from} is after offsetTo {self.offset_to}: swap them.")
+        if self.from_ is not None and self.to is not None and self.from_ > self.to:
+            raise Refused("from is a later time than to: swap them.")
+
+    def _check_place(self, topic: str | None, partition: int) -> None:
+        if topic is None:
             raise Refused("partition is of no use without topic.")
-        if self.partition is not None and not self.crosses(str(self.topic)):
-            raise Refused(f"Topic {self.topic} does not cross this link: it is none of its topics.")
+        if topic.startswith(INTERNAL):
+            raise Refused(f"Topic {topic} is internal to Kafka and never crosses a link: name another one.")
+        if not self.crosses(topic):
+            raise Refused(f"Topic {topic} does not cross this link: it is none of its topics.")
+        if not self.covers(partition):
+            raise Refused(
+                f"partition {partition} is none of this cluster's: give the number downstream, within "
+                "partitionStartValue and partitionStopValue."
+            )
 
     def crosses(self, topic: str) -> bool:
-        """Another link may have carried it, with another filter."""
-        return self.topics is None or self.topics.fullmatch(topic) is not None
+        """Another link may have carried it, with another filter; and a bundle may list anything."""
+        of_topics = self.topics is None or self.topics.fullmatch(topic) is not None
+        return of_topics and self.topic in (None, topic) and not topic.startswith(INTERNAL)
+
+    def covers(self, partition: int) -> bool:
+        """A partition, by its number downstream."""
+        start, many = self.partition_start_value, self.partition_stop_value
+        return start <= partition and (not many or partition < start + many)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from aqueduct.io.kafka import groups, offsets
 from aqueduct.io.kafka.client import Client, Place
 from aqueduct.io.kafka.fetch import read
 from aqueduct.ledger import bundle
-from aqueduct.ledger.bundle import Bundle
+from aqueduct.ledger.bundle import Bundle, Missing
 from aqueduct.link import frame
 from aqueduct.link.frame import Frame
 from aqueduct.link.key_frame import Kind
@@ -27,8 +27,11 @@ from aqueduct.ranges import Range
 @dataclass(frozen=True)
 class Outcome:
     offsets: int = 0  # that were sent, with those that hold no record
-    records: int = 0
+    records: int = 0  # that were sent
+    withheld: int = 0  # records, by the filter
     gone: tuple[Range, ...] = ()  # that the source has no more, or that are over largestRecord
+    beyond: tuple[Range, ...] = ()  # the last stable offset
+    others: tuple[Missing, ...] = ()  # that the bundle lists, and that do not cross here
 
 
 def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]) -> Outcome:
@@ -36,11 +39,12 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
     outlets = [Outlet(settings, target, Kind.RESEND) for target in settings.all_targets()]
     rules = Filter.of(settings)
     with kafka.connect(settings.end("source"), f"{settings.id}-resend") as client:
-        wanted, gone = _there(client, settings, list(_asked(settings)))
+        asked, others = asked_for(settings)
+        wanted, gone, beyond = _there(client, settings, asked)
         total = sum(map(len, wanted))
         progress(0, total)
         if dry_run:
-            return Outcome(total, 0, tuple(gone))
+            return Outcome(total, gone=tuple(gone), beyond=tuple(beyond), others=tuple(others))
         start = _start(client, settings, wanted)
         for outlet in outlets:
             outlet.begin(start)
@@ -65,7 +69,7 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
         for outlet in outlets:
             outlet.end()
             outlet.close()
-    return Outcome(sent, records, tuple(gone))
+    return Outcome(sent, records - rules.withheld, rules.withheld, tuple(gone), tuple(beyond), tuple(others))
 
 
 def _start(client: Client, settings: Resend, wanted: list[Range]) -> int:
@@ -99,18 +103,38 @@ class _Throttle:
             now = time.monotonic()
 
 
-def _asked(settings: Resend) -> Iterator[tuple[str, int, int, int | None]]:
-    """Topic, partition of this cluster, first and last offset; None: up to the end."""
+@dataclass(frozen=True)
+class Asked:
+    """Offsets of a partition, by its number in this cluster."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int  # up to here they must be there
+    onwards: bool = False  # and whatever comes after it
+
+
+def asked_for(settings: Resend) -> tuple[list[Asked], list[Missing]]:
+    """What is asked for; and what the bundle lists, but another link or cluster has to send."""
     if settings.partition is not None:
-        first, last = settings.offset_from, settings.offset_to
-        places = [(str(settings.topic), settings.partition, first, last)]
-    else:
-        listed = _listed(_bundle(settings.resend_file_name))
-        places = [each for each in listed if settings.crosses(each[0])]
-    start, count = settings.partition_start_value, settings.partition_stop_value
-    for topic, partition, first, last in places:
-        if start <= partition and (not count or partition < start + count):
-            yield topic, partition - start, first, last
+        partition = settings.partition - settings.partition_start_value
+        first, last = settings.offset_from or 0, settings.offset_to
+        if last is None:  # from 0 on: all that there is, be it nothing
+            return [Asked(str(settings.topic), partition, first, first or -1, onwards=True)], []
+        return [Asked(str(settings.topic), partition, first, last)], []
+    found = _bundle(settings.resend_file_name)
+    asked, others = [], []
+    for each in found.results:
+        if not each.gaps:
+            continue
+        if not (settings.crosses(each.topic) and settings.covers(each.partition)):
+            others.append(each)
+            continue
+        partition = each.partition - settings.partition_start_value
+        onwards = found.kind == "first"
+        for first, last in each.gaps[:1] if onwards else each.gaps:
+            asked.append(Asked(each.topic, partition, first, last, onwards))
+    return asked, others
 
 
 def _bundle(path: Path | None) -> Bundle:
@@ -121,47 +145,59 @@ def _bundle(path: Path | None) -> Bundle:
         raise Refused(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def _listed(found: Bundle) -> Iterator[tuple[str, int, int, int | None]]:
-    for each in found.results:
-        if found.kind == "first" and each.gaps:
-            yield each.topic, each.partition, each.gaps[0][0], None
-        elif found.kind == "all":
-            for first, last in each.gaps:
-                yield each.topic, each.partition, first, last
-
-
 def _there(
-    client: Client, settings: Resend, asked: list[tuple[str, int, int, int | None]]
-) -> tuple[list[Range], list[Range]]:
-    """What of it the source still has, and what is gone. Refused where there is no such partition."""
-    topics = client.topics(sorted({topic for topic, *_ in asked}))
-    for topic, partition, *_ in asked:
-        if topic not in topics or partition >= len(topics[topic].partitions):
+    client: Client, settings: Resend, asked: list[Asked]
+) -> tuple[list[Range], list[Range], list[Range]]:
+    """What of it the source still has, what is gone, and what is beyond its last stable offset. Refused
+    where there is no such partition."""
+    topics = client.topics(sorted({each.topic for each in asked}))
+    for each in asked:
+        if each.topic not in topics or each.partition >= len(topics[each.topic].partitions):
             raise Refused(
-                f"The {client.end} has no {topic}-{partition}: is the bundle of another cluster, or "
-                "partitionStartValue another one than the upstream's?"
+                f"The {client.end} has no {each.topic}-{each.partition}: is the bundle of another cluster, "
+                "or partitionStartValue another one than the upstream's?"
             )
-    places: list[Place] = sorted({(topic, partition) for topic, partition, *_ in asked})
+    places: list[Place] = sorted({(each.topic, each.partition) for each in asked})
     with kafka_admin.connect(client.end.bootstrap_servers, client.end.client_config) as admin:
         policies = admin.effective(sorted(topics), "cleanup.policy") if topics else {}
     starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
     # Records are in no order of time: a window of time is that between the first records of its edges.
     since = offsets.since(client, places, settings.from_) if settings.from_ is not None else {}
     until = offsets.since(client, places, settings.to + 1) if settings.to is not None else {}
-    wanted, gone = [], []
-    for topic, partition, first, last in asked:
-        place = topic, partition
-        stop = ends[place] if last is None else min(last + 1, ends[place])
-        if until.get(place, -1) >= 0:
-            stop = min(stop, until[place])
-        if place in since:
-            first = max(first, since[place]) if since[place] >= 0 else stop
-        start = first if policies[topic] == "compact" else max(first, starts[place])
-        if first < min(start, stop):
-            gone.append(Range(topic, partition, first, min(start, stop)))
-        if start < stop:
-            wanted.append(Range(topic, partition, start, stop))
-    return wanted, gone
+    wanted: list[Range] = []
+    gone: list[Range] = []
+    beyond: list[Range] = []
+    for each in asked:
+        place = each.topic, each.partition
+        # What compaction took has newer values: it is not lost.
+        start = 0 if policies[each.topic] == "compact" else starts[place]
+        parts = divided(each, start, ends[place], since.get(place), until.get(place, -1))
+        for part, of_all in zip(parts, (wanted, gone, beyond), strict=True):
+            if part.start < part.stop:
+                of_all.append(part)
+    return wanted, gone, beyond
+
+
+def divided(
+    asked: Asked, start: int, end: int, since: int | None = None, until: int = -1
+) -> tuple[Range, Range, Range]:
+    """What of it a log from `start` to `end` has, lost and never had; each may be empty.
+
+    `since` and `until`: the offsets of a window of time; -1: there is no record so late, None: any time.
+    """
+    stop = end if asked.onwards else min(asked.last + 1, end)
+    if until >= 0:
+        stop = min(stop, until)
+    first = asked.first
+    if since is not None:
+        first = max(first, since) if since >= 0 else stop
+    there = max(first, start)
+    never = max(asked.first, end) if until < 0 else asked.last + 1  # else the window closes before the end
+    return (
+        Range(asked.topic, asked.partition, there, stop),
+        Range(asked.topic, asked.partition, first, min(there, stop)),
+        Range(asked.topic, asked.partition, never, asked.last + 1),
+    )
 
 
 def _frames(client: Client, settings: Resend, wanted: Range) -> Iterator[tuple[Frame, int] | Range]:

@@ -9,7 +9,7 @@ from threading import Event
 
 from aqueduct.diode.feed import Feed, last_session
 from aqueduct.diode.filter import Filter
-from aqueduct.diode.options import Upstream
+from aqueduct.diode.options import INTERNAL, Upstream
 from aqueduct.diode.outlet import Outlet, begin_after
 from aqueduct.io.kafka import client as kafka
 from aqueduct.io.kafka.groups import Offsets
@@ -51,7 +51,7 @@ def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None])
             client,
             following,
             settings.group,
-            _wanted(settings),
+            wanted(settings),
             session=start,
             shift=settings.partition_start_value,
             largest=settings.largest_record,
@@ -62,10 +62,11 @@ def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None])
         _Loop(settings, figures).run(stopping)
 
 
-def _wanted(settings: Upstream) -> Callable[[str], bool]:
+def wanted(settings: Upstream) -> Callable[[str], bool]:
+    """Which topics cross, by their names."""
     if settings.topics:
         pattern = settings.topics
-        return lambda name: pattern.fullmatch(name) is not None
+        return lambda name: pattern.fullmatch(name) is not None and not name.startswith(INTERNAL)
     return lambda name: name == settings.topic
 
 

@@ -71,6 +71,8 @@ class Done:
     frames: int = 0
     repeated: int = 0  # offsets that had arrived before
     malformed: int = 0  # records of the raw topics that are no frames
+    missing: int = 0  # offsets that the ledger lists at the end
+    lost: int = 0  # of these others, those that can't be sent again
     left_out: Counter[str] = field(default_factory=Counter)  # frames, by source topics that are not wanted
 
     def add(self, other: "Done") -> None:
@@ -79,6 +81,8 @@ class Done:
         self.frames += other.frames
         self.repeated += other.repeated
         self.malformed += other.malformed
+        self.missing += other.missing
+        self.lost += other.lost
         self.left_out += other.left_out
 
 
@@ -94,6 +98,7 @@ def dedup(share: Share) -> Done:
                 run = _Run(client, following, share, producers, done)
                 while run.step(deadline):
                     last_commit = time.monotonic()
+                run.count_missing()
                 return done
             except Retry as error:
                 if time.monotonic() > last_commit + RETRY_SECONDS:
@@ -219,6 +224,12 @@ class _Run:
         return all(positions[place] >= end for place, end in self._ends.items()) and not any(
             bucket.announced for bucket in self._buckets.values()
         )
+
+    def count_missing(self) -> None:
+        for bucket in self._buckets.values():
+            missing, lost = bucket.ledger.missing()
+            self._done.missing += missing
+            self._done.lost += lost
 
     def _sort(self, news: News) -> None:
         bucket = self._buckets[news.place[1]]

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from aqueduct.errors import Refused
 from aqueduct.io.kafka.client import Client, Place
 from aqueduct.io.kafka.table import newest
+from aqueduct.io.kafka_admin import Admin
 from aqueduct.ledger.entry import Partition, partitions
 
 
@@ -19,3 +20,13 @@ def whole(client: Client, topic: str) -> dict[Place, Partition]:
 def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[Place, Partition]:
     """The ledger in some of the gap topic's partitions, read committed. Failed if it is none."""
     return partitions(newest(client, [(topic, number) for number in numbers]))
+
+
+def check_kept(admin: Admin, topic: str) -> None:
+    """Refused where Kafka would forget what it says."""
+    [policy] = admin.effective([topic], "cleanup.policy").values()
+    if policy != "compact":
+        raise Refused(
+            f"Gap topic {topic} has cleanup.policy={policy}, so what is missing would be forgotten: "
+            f"kafka-configs --alter --topic {topic} --add-config cleanup.policy=compact"
+        )

@@ -1,7 +1,8 @@
 """Takes a topic that its source has no more out of the ledger."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from aqueduct.batches.bodies import key_and_value
@@ -11,7 +12,7 @@ from aqueduct.errors import Refused
 from aqueduct.io import dedup, gap_topic
 from aqueduct.io.kafka import client as kafka
 from aqueduct.io.kafka import groups, offsets
-from aqueduct.io.kafka.client import Client
+from aqueduct.io.kafka.client import Client, Place
 from aqueduct.io.kafka.fetch import read
 from aqueduct.ledger import entry
 from aqueduct.ledger.arrivals import bucket
@@ -20,6 +21,8 @@ from aqueduct.ledger.spans import size
 from aqueduct.link import frame
 from aqueduct.ranges import Range
 from aqueduct.wording import count
+
+LIVES_SECONDS = 150  # a topic that lives is announced each minute
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ def retire(
 ) -> Retired:
     """All that the ledger says of a source's topic. A dedup that runs is fenced, and must begin anew.
 
-    Refused where the topic has no entry, where frames of it wait for dedup, which would be written again
-    where they were before, and where offsets are missing, unless `with_gaps`.
+    Refused where the topic has no entry, where its source still has it or frames of it wait for dedup, which
+    would be written again where they were before, and where offsets are missing, unless `with_gaps`.
     """
     with kafka.connect(end, f"{group}-retire") as client:
         found = client.topics([*raw_topics, ledger])
@@ -47,7 +50,16 @@ def retire(
         gone = {place: each for place, each in gap_topic.whole(client, ledger).items() if place[0] == topic}
         if not gone:
             raise Refused(f"The ledger in {ledger} has no entry of topic {topic}.")
-        if waiting := sum(_waiting(client, group, raw_topics, producers, topic)):
+        places = [(raw, number) for raw in raw_topics for number in producers]
+        if any(key.topic == topic and key.announced for key in _keys(client, _lately(client, places))):
+            raise Refused(
+                f"The source of topic {topic} has announced it in the last {LIVES_SECONDS} s, so it has "
+                "it still: what comes of a topic that is retired would be written twice. Delete it there, or "
+                "let it cross no more, and retire it then."
+            )
+        unread = _unread(client, group, places)
+        # Announcements make no records.
+        if waiting := sum(key.topic == topic and not key.announced for key in _keys(client, unread)):
             raise Refused(
                 f"{count(waiting, 'frame')} of topic {topic} in the raw topics are not in the clean topic "
                 "yet: let dedup finish, and retire the topic then."
@@ -80,19 +92,24 @@ def _outcome(gone: Iterable[Partition]) -> Retired:
     )
 
 
-def _waiting(
-    client: Client, group: str, raw_topics: Iterable[str], numbers: Iterable[int], topic: str
-) -> Iterator[int]:
-    """Frames of a topic that dedup has not read yet; announcements make no records."""
-    places = [(raw, number) for raw in raw_topics for number in numbers]
-    starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
+def _lately(client: Client, places: list[Place]) -> dict[Place, int]:
+    """Where what arrived lately begins."""
+    since = offsets.since(client, places, int((time.time() - LIVES_SECONDS) * 1000))
+    return {place: offset for place, offset in since.items() if offset >= 0}
+
+
+def _unread(client: Client, group: str, places: list[Place]) -> dict[Place, int]:
+    """Where what dedup has not read begins."""
+    starts = offsets.log_starts(client, places)
     committed = groups.progress(client, group, places)
-    for place in places:
-        start = max(starts[place], committed.get(place, (0, ""))[0])
+    return {place: max(starts[place], committed.get(place, (0, ""))[0]) for place in places}
+
+
+def _keys(client: Client, starts: Mapping[Place, int]) -> Iterator[frame.Key]:
+    """Of the frames and announcements from there on."""
+    ends = offsets.ends(client, starts)
+    for place, start in starts.items():
         for piece in read(client, Range(*place, start, max(start, ends[place]))):
             for record in (each for batch in piece.batches for each in records(batch)):
-                try:
-                    key = frame.read_key(key_and_value(record.body)[0] or b"")
-                except (frame.Malformed, IndexError, ValueError):
-                    continue  # dedup counts it
-                yield key.topic == topic and not key.announced
+                with suppress(frame.Malformed, IndexError, ValueError):  # dedup counts it
+                    yield frame.read_key(key_and_value(record.body)[0] or b"")

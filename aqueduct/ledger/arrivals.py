@@ -69,6 +69,14 @@ class Bucket:
         self._changed.clear()
         return told
 
+    def missing(self) -> tuple[int, int]:
+        """Offsets that may yet be sent again, and those that can't."""
+        missing = lost = 0
+        for partition in self._ledger.values():
+            missing += size(partition.missing)
+            lost += sum(size(each) for each in partition.lost.values())
+        return missing, lost
+
     def _lineage(self, place: Place, topic_id: UUID, first: int) -> Lineage:
         partition = self._ledger.setdefault(place, Partition(*place))
         if not partition.knows(str(topic_id)):

@@ -13,7 +13,7 @@ from typing import Any
 
 from aqueduct.errors import Failed
 from aqueduct.ledger.lineage import Lineage, begin
-from aqueduct.ledger.spans import Span, Spans
+from aqueduct.ledger.spans import Span, Spans, spans_of
 
 PER_RECORD = 10_000  # spans; about 300 KB
 
@@ -28,6 +28,18 @@ class Partition:
     partition: int
     current: Lineage | None = None
     retired: dict[str, Lineage] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> Spans:
+        """What may yet be sent again."""
+        return self.current.gaps if self.current else []
+
+    @property
+    def lost(self) -> dict[str, Spans]:
+        """What can't be, by topic id: deleted before it was read, or of a topic that was made anew."""
+        lost = {self.current.topic_id: self.current.lost} if self.current else {}
+        lost |= {topic_id: spans_of([*old.gaps, *old.lost]) for topic_id, old in self.retired.items()}
+        return {topic_id: spans for topic_id, spans in lost.items() if spans}
 
     def knows(self, topic_id: str) -> bool:
         return topic_id in self.retired or bool(self.current and self.current.topic_id == topic_id)

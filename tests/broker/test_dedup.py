@@ -48,11 +48,13 @@ class Crossed:
         with kafka.connect(self.end, "test") as client:  # once it answers, they can be written to
             offsets.ends(client, [(topic.topic, 0) for topic in topics])
 
-    def bring(self, *all_of: Frame | Announcement, partitions: int = PARTITIONS) -> None:
+    def bring(self, *all_of: Frame | Announcement, partitions: int = PARTITIONS, ago: float = 0) -> None:
+        """Into the raw topic, as if that had been so many seconds ago."""
         producer = Producer({"bootstrap.servers": self.servers})
+        at = int((time.time() - ago) * 1000)
         for each in all_of:
             number = bucket(each.topic, each.partition, partitions)
-            producer.produce(self.raw, frame.pack(each), frame.key(each), number)
+            producer.produce(self.raw, frame.pack(each), frame.key(each), number, timestamp=at)
         assert producer.flush(30) == 0
 
     def dedup(self, *options: str, code: int = 0) -> None:
@@ -114,7 +116,7 @@ def test_a_topic_with_gaps_is_retired_only_when_told_so(
     crossed: Crossed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone, _ = crossed.topics
-    crossed.bring(*frames(gone), Announcement(gone, ID, 0, 0, 25, compacted=False))
+    crossed.bring(*frames(gone), Announcement(gone, ID, 0, 0, 25, compacted=False), ago=200)
     crossed.dedup()
     crossed.dedup("--retire", gone, code=2)
     assert "15 offsets" in capsys.readouterr().err
@@ -122,6 +124,66 @@ def test_a_topic_with_gaps_is_retired_only_when_told_so(
     crossed.dedup("--retire", gone, "--with-gaps")
     assert "15 offsets that were missing and 0 that were lost" in capsys.readouterr().out
     crossed.knows({})
+
+
+def test_a_topic_that_its_source_announces_is_not_retired(
+    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lives, _ = crossed.topics
+    crossed.bring(*frames(lives), Announcement(lives, ID, 0, 0, 10, compacted=False))
+    crossed.dedup()
+    crossed.dedup("--retire", lives, "--with-gaps", code=2)
+    assert "in the last 150 s, so it has it still" in capsys.readouterr().err
+    crossed.knows({lives: 4})
+
+
+def test_what_no_bundle_can_bring_is_told(crossed: Crossed, capsys: pytest.CaptureFixture[str]) -> None:
+    topic, _ = crossed.topics
+
+    def create(code: int) -> tuple[str, str]:
+        argv = ["diode", "create", "--bootstrap-servers", crossed.servers, "--topic", crossed.gaps]
+        capsys.readouterr()
+        assert main(argv) == code
+        said = capsys.readouterr()
+        return said.out, said.err
+
+    out, err = create(3)
+    assert '"results": []' in out
+    assert f"The ledger in {crossed.gaps} has no entry" in err
+    crossed.bring(*frames(topic, 0, 9, [0]))
+    crossed.dedup()
+    crossed.knows({topic: 1})
+    assert create(0)[1] == ""
+    # Its source deletes 10 to 14; then the topic is made anew, while 15 to 29 are missing.
+    crossed.bring(Announcement(topic, ID, 0, 15, 30, compacted=False))
+    crossed.dedup()
+    said = capsys.readouterr().out
+    assert "15 offsets missing; 5 offsets lost for good" in said
+    out, err = create(3)
+    assert "[[15, 29]]" in out
+    assert err == (
+        f"{topic}-0: 5 offsets lost for good, deleted at the source before it could be sent: 10 to 14.\n"
+    )
+    crossed.bring(Announcement(topic, UUID(int=2), 0, 0, 3, compacted=False))
+    crossed.dedup()
+    out, err = create(3)
+    assert "[[0, 2]]" in out
+    assert (
+        f"20 offsets lost for good, of the topic that had the name before, with the id {ID}: 10 to 29." in err
+    )
+
+
+def test_a_gap_topic_that_forgets_is_refused_and_a_link_s_own_topic_is_no_clean_one(
+    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forgets = f"{crossed.gaps}.forgets"
+    crossed.make(NewTopic(forgets, PARTITIONS, 1))
+    argv = ["diode", "create", "--bootstrap-servers", crossed.servers, "--topic", forgets]
+    assert main(argv) == 2
+    assert "has cleanup.policy=delete" in capsys.readouterr().err
+    crossed.topics[1] += f":{crossed.raw}"
+    crossed.dedup(code=2)
+    assert f"Topic {crossed.raw} can't be a clean topic, too" in capsys.readouterr().err
 
 
 def test_a_topic_whose_frames_wait_is_not_retired(

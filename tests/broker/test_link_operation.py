@@ -1,9 +1,11 @@
 """A link's life: clocks that are wrong, keys that are replaced, and records that cross without dedup."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from kafka_broker import Broker
 from relay import Faults, Relay
 from test_link import (  # noqa: F401  # fixtures
@@ -27,6 +29,7 @@ from test_link import (  # noqa: F401  # fixtures
 
 from aqueduct.cli import main
 from aqueduct.diode import outlet
+from aqueduct.errors import ExitCode
 
 HOUR = 3600
 CLOCK = "import time\nright = time.time_ns\ntime.time_ns = lambda: right() + {} * 10**9\n"
@@ -153,3 +156,53 @@ def test_records_cross_without_dedup_and_it_is_said_what_that_means(
     ends.stop(up)
     ends.stop(down)
     assert there(target) == expected
+
+
+def test_a_resend_tells_of_all_that_it_was_asked_for(
+    source: Broker,  # noqa: F811
+    topic: str,  # noqa: F811
+    ends: Ends,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    producer = Producer({"bootstrap.servers": source.plaintext})
+    for number in range(20):
+        producer.produce(topic, b"secret" if number % 2 else b"plain", partition=0)
+    producer.flush()
+    file = tmp_path / "bundle.json"
+
+    def resend(**options: str) -> tuple[ExitCode, str, str]:
+        told = ends.sending | {"topic": topic, "inputFilterRules": "deny:^secret"} | options
+        code = main(["diode", "resend", *(f"--{name}={value}" for name, value in told.items())])
+        return ExitCode(code), *capsys.readouterr()
+
+    def of_bundle(kind: str, *spans: list[int]) -> tuple[ExitCode, str, str]:
+        others = [("flights", [[0, 499]]), ("__consumer_offsets", [[3, 3]])]
+        results = [{"topic": name, "partition": 0, "gaps": of} for name, of in [(topic, spans), *others]]
+        file.write_text(json.dumps({"type": kind, "results": results}))
+        return resend(resendFileName=str(file))
+
+    code, out, err = of_bundle("all", [0, 9])
+    assert (code, out) == (
+        ExitCode.DONE,
+        "10 offsets sent, with 5 records in them; the filter withheld 5 records.\n",
+    )
+    assert "501 offsets of 2 partitions of the bundle (flights-0, __consumer_offsets-0) left out" in err
+    beyond = f"{topic}-0: {{}} can't be sent: beyond the source's last stable offset."
+    code, out, _ = of_bundle("all", [18, 25], [600, 900])
+    assert (code, out.splitlines()) == (
+        ExitCode.INCOMPLETE,
+        [
+            "2 offsets sent, with 1 record in them; the filter withheld 1 record.",
+            beyond.format("20 to 25"),
+            beyond.format("600 to 900"),
+        ],
+    )
+    code, out, _ = of_bundle("first", [5000, 5009])
+    assert (code, beyond.format("5000 to 5009") in out) == (ExitCode.INCOMPLETE, True)
+    code, out, err = resend(partition="0", offsetFrom="900")
+    assert (code, beyond.format("900 to 900") in out) == (ExitCode.INCOMPLETE, True)
+    assert "left out" not in err
+    assert resend(partition="0", offsetFrom="18")[0] == ExitCode.DONE
+    code, _, err = resend(topic="__consumer_offsets", partition="0")
+    assert (code, "internal to Kafka" in err) == (ExitCode.REFUSED, True)

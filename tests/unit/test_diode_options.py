@@ -7,6 +7,8 @@ import pytest
 
 from aqueduct.diode import options
 from aqueduct.diode.options import Create, Downstream, Resend, Target, Upstream
+from aqueduct.diode.resend import Asked, asked_for, divided
+from aqueduct.diode.upstream import wanted
 from aqueduct.errors import Refused
 
 UPSTREAM = {
@@ -27,6 +29,11 @@ DOWNSTREAM = {
 
 def upstream(**more: str) -> Upstream:
     return options.build(Upstream, None, {}, UPSTREAM | more, pytest.fail)
+
+
+def resend(**more: str) -> Resend:
+    rest = {name: value for name, value in UPSTREAM.items() if name != "topic"}
+    return options.build(Resend, None, {}, rest | more, pytest.fail)
 
 
 def test_defaults_are_those_of_the_documentation() -> None:
@@ -124,8 +131,108 @@ def test_files_that_are_no_use(tmp_path: Path, content: str, sentence: str) -> N
 
 def test_a_resend_is_of_the_link_s_topics_alone() -> None:
     """The options of another link's upstream have another filter."""
-    link = UPSTREAM | {"topics": r"flights|seats\..*"}
-    found = options.build(Resend, None, {}, link | {"resendFileName": "bundle.json"}, pytest.fail)
+    topics = r"flights|seats\..*"
+    found = resend(topics=topics, resendFileName="bundle.json")
     assert [found.crosses(name) for name in ("flights", "seats.a", "flights2")] == [True, True, False]
     with pytest.raises(Refused, match="secrets does not cross this link"):
-        options.build(Resend, None, {}, link | {"topic": "secrets", "partition": "0"}, pytest.fail)
+        resend(topics=topics, topic="secrets", partition="0")
+
+
+def test_the_one_topic_of_a_link_restricts_a_bundle_too() -> None:
+    found = resend(topic="flights", resendFileName="b.json")
+    assert [found.crosses(name) for name in ("flights", "seats", "__consumer_offsets")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_no_internal_topic_of_kafka_crosses() -> None:
+    assert not resend(topics=".*", resendFileName="b.json").crosses("__consumer_offsets")
+    with pytest.raises(Refused, match="Topic __consumer_offsets is internal to Kafka"):
+        resend(topic="__consumer_offsets", partition="0")
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"resendFileName": "b", "offsetFrom": "0"}, "go with topic and partition alone"),
+        ({"resendFileName": "b", "offsetTo": "9"}, "go with topic and partition alone"),
+        (
+            {"topic": "t", "partition": "0", "offsetFrom": "5", "offsetTo": "3"},
+            "offsetFrom 5 is after offsetTo 3",
+        ),
+        (
+            {"topic": "t", "partition": "1", "partitionStartValue": "2"},
+            "partition 1 is none of this cluster's",
+        ),
+        (
+            {"resendFileName": "b", "from": "2026-01-31T18:00:01Z", "to": "2026-01-31T18:00:00Z"},
+            "from is a later time than to",
+        ),
+    ],
+)
+def test_a_resend_of_what_can_not_be_is_refused(more: Mapping[str, str], sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        resend(**more)
+
+
+BUNDLE = """{"type": "%s", "results": [
+    {"topic": "flights", "partition": 2, "gaps": [[5, 7], [9, 9]]},
+    {"topic": "flights", "partition": 9, "gaps": [[0, 3]]},
+    {"topic": "__consumer_offsets", "partition": 2, "gaps": [[0, 99]]}]}"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("all", [Asked("flights", 0, 5, 7), Asked("flights", 0, 9, 9)]),
+        ("first", [Asked("flights", 0, 5, 7, onwards=True)]),
+    ],
+)
+def test_what_others_have_to_send_of_a_bundle_is_known(
+    tmp_path: Path, kind: str, expected: list[Asked]
+) -> None:
+    file = tmp_path / "bundle.json"
+    file.write_text(BUNDLE % kind)
+    shifted = {"partitionStartValue": "2", "partitionStopValue": "3"}
+    asked, others = asked_for(resend(topics=".*", resendFileName=str(file), **shifted))
+    assert asked == expected
+    assert [each.topic for each in others] == ["flights", "__consumer_offsets"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "window", "expected"),
+    [
+        ((120, 130), {}, [(120, 131), None, None]),
+        ((90, 130), {}, [(100, 131), (90, 100), None]),
+        ((10, 20), {}, [None, (10, 21), None]),
+        ((480, 520), {}, [(480, 500), None, (500, 521)]),
+        ((600, 900), {}, [None, None, (600, 901)]),
+        ((480, 490, True), {}, [(480, 500), None, None]),
+        ((5000, 5009, True), {}, [None, None, (5000, 5010)]),
+        ((0, -1, True), {}, [(100, 500), (0, 100), None]),
+        ((480, 520), {"since": 490}, [(490, 500), None, (500, 521)]),
+        ((480, 520), {"since": -1}, [None, None, (500, 521)]),
+        ((480, 520), {"until": 490}, [(480, 490), None, None]),
+    ],
+)
+def test_what_a_log_lacks_is_told_apart(
+    asked: tuple[int, int], window: dict[str, int], expected: list[tuple[int, int] | None]
+) -> None:
+    """A log from offset 100 to 500, exclusive."""
+    parts = divided(Asked("t", 0, *asked), 100, 500, **window)
+    assert [(each.start, each.stop) if each.start < each.stop else None for each in parts] == expected
+
+
+def test_an_empty_log_that_is_asked_for_all_it_has_lacks_nothing() -> None:
+    [one], _ = asked_for(resend(topic="t", partition="0"))
+    assert all(each.start >= each.stop for each in divided(one, 0, 0))
+
+
+def test_the_sending_end_follows_no_internal_topic_of_kafka() -> None:
+    rest = {name: value for name, value in UPSTREAM.items() if name != "topic"}
+    follows = wanted(options.build(Upstream, None, {}, rest | {"topics": ".*"}, pytest.fail))
+    assert [name for name in ("__consumer_offsets", "_orders") if follows(name)] == ["_orders"]
+    with pytest.raises(Refused, match="is internal to Kafka"):
+        upstream(topic="__consumer_offsets")
