@@ -62,10 +62,13 @@ class Writer:
         ):  # what producers compress is not compressed twice
             self._compressor = zstandard.ZstdCompressor(compression_params=PACKING)
         for batch in batches:
-            self._frame.write(batch.data)
             self._unpacked += len(batch.data)
+            if self._compressor is None:
+                self._stored += batch.data
+                continue
+            self._frame.write(batch.data)
             if self._frame.tell() >= FRAME_BYTES:
-                self._pack()
+                self._pack(self._compressor)
         self._indexes.append(Index.of(batches))
         self._records += self._indexes[-1].records
         full = self._unpacked >= self._limits.unpacked_bytes or self._records >= self._limits.records
@@ -105,14 +108,15 @@ class Writer:
         self._begin()
         return segment
 
-    def _pack(self) -> None:
+    def _pack(self, compressor: zstandard.ZstdCompressor) -> None:
         with self._frame.getbuffer() as whole, whole[: self._frame.tell()] as frame:
             if frame:
-                self._stored += self._compressor.compress(frame) if self._compressor else frame
+                self._stored += compressor.compress(frame)
         self._frame.seek(0)
 
     def _create(self, segment: Segment, index: Index) -> Segment:
-        self._pack()
+        if self._compressor:
+            self._pack(self._compressor)
         stored, described = self._stored, index.to_bytes()
         segment = segment._replace(
             stored_bytes=len(stored),
