@@ -231,6 +231,11 @@ class Sending(Endpoint):
         return self.targets or (Target(str(self.target_ip), self.target_port, self.link),)
 
 
+def _refuse_internal(topic: str) -> None:
+    if topic.startswith(INTERNAL):
+        raise Refused(f"Topic {topic} is internal to Kafka and never crosses a link: name another one.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Upstream(Sending):
     """`aqueduct diode upstream`"""
@@ -249,10 +254,7 @@ class Upstream(Sending):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.topic and self.topic.startswith(INTERNAL):
-            raise Refused(
-                f"Topic {self.topic} is internal to Kafka and never crosses a link: name another one."
-            )
+        _refuse_internal(self.topic or "")
         if (self.topic is None) == (self.topics is None):
             raise Refused("topic or topics must be set, and not both.")
 
@@ -307,8 +309,7 @@ class Resend(Sending):
     def _check_place(self, topic: str | None, partition: int) -> None:
         if topic is None:
             raise Refused("partition is of no use without topic.")
-        if topic.startswith(INTERNAL):
-            raise Refused(f"Topic {topic} is internal to Kafka and never crosses a link: name another one.")
+        _refuse_internal(topic)
         if not self.crosses(topic):
             raise Refused(f"Topic {topic} does not cross this link: it is none of its topics.")
         if not self.covers(partition):
