@@ -8,10 +8,14 @@ import sys
 from confluent_kafka import Consumer, TopicPartition
 
 MESSAGES = 10_000
+# By default librdkafka pauses for a second whenever 100,000 messages wait, which small ones soon are.
+FULL_QUEUES = {"queued.min.messages": 10_000_000, "fetch.queue.backoff.ms": 5}
 
 
 def main(servers: str, topic: str) -> None:
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": "bench", "enable.auto.commit": False, **FULL_QUEUES}
+    )
     partitions = consumer.list_topics(topic).topics[topic].partitions
     ends = {each: consumer.get_watermark_offsets(TopicPartition(topic, each))[1] for each in partitions}
     consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
