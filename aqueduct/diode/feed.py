@@ -17,7 +17,9 @@ from aqueduct.link.position import Position
 
 FRAME_BYTES = 512 << 10  # of batches: what is lost with one datagram too many is about a block's
 REFRESH_SECONDS = 10.0  # between looks for new topics and partitions
-ANNOUNCE_CHANGED_SECONDS, ANNOUNCE_ALL_SECONDS = 1.0, 60.0
+# What a log holds is told when it changed, again so much later, then after twice as long, and so on up to
+# the latter: the word may be lost with the very records that it would have told missing.
+ANNOUNCE_SECONDS, ANNOUNCE_AGAIN_SECONDS = 1.0, 60.0
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,14 @@ class _Standing:
     topic_id: UUID
     first: int
     end: int
+
+
+@dataclass(frozen=True)
+class _Due:
+    """When a partition is to be announced, and how long after that again."""
+
+    at: float
+    wait: float
 
 
 class Feed:
@@ -61,8 +71,8 @@ class Feed:
         # Topic id, and the first offset that ever was to cross.
         self._began: dict[Place, tuple[str, int]] = {}
         self._standing: dict[Place, _Standing] = {}
-        self._changed: set[Place] = set()
-        self._refresh_at = self._announce_at = self._announce_all_at = 0.0
+        self._due: dict[Place, _Due] = {}
+        self._refresh_at = self._announce_at = 0.0
         self.records = self.bytes = self.oversized = 0
 
     # Reading
@@ -95,7 +105,7 @@ class Feed:
         # Of a log that never had a record there is nothing to tell: a restore may yet say where to begin.
         if standing.end and self._standing.get(place) != standing:
             self._standing[place] = standing
-            self._changed.add(place)
+            self._due[place] = _Due(0, ANNOUNCE_SECONDS)
         yield from self._cut(news, first)
 
     def _cut(self, news: News, first: int) -> Iterator[tuple[Frame, int]]:
@@ -139,13 +149,12 @@ class Feed:
         """What is due to be told of the logs."""
         if now < self._announce_at:
             return []
-        self._announce_at = now + ANNOUNCE_CHANGED_SECONDS
-        places = self._changed
-        if now >= self._announce_all_at:
-            self._announce_all_at = now + ANNOUNCE_ALL_SECONDS
-            places = set(self._standing)
-        self._changed = set()
-        return [self._announcement(place) for place in sorted(places)]
+        self._announce_at = now + ANNOUNCE_SECONDS
+        places = sorted(place for place, due in self._due.items() if due.at <= now)
+        for place in places:
+            wait = self._due[place].wait
+            self._due[place] = _Due(now + wait, min(2 * wait, ANNOUNCE_AGAIN_SECONDS))
+        return [self._announcement(place) for place in places]
 
     def _announcement(self, place: Place) -> Announcement:
         (topic, partition), standing = place, self._standing[place]
@@ -185,7 +194,7 @@ class Feed:
             self._follower.leave(name)
             for place in [place for place in self._standing if place[0] == name]:
                 del self._standing[place]
-                self._changed.discard(place)
+                del self._due[place]
         places = [(name, number) for name, topic in found.items() for number in range(len(topic.partitions))]
         if new := [place for place in places if place not in self._follower.positions]:
             with kafka_admin.connect(

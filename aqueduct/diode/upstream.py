@@ -1,6 +1,7 @@
 """The sending end: from the source's topics to datagrams, and its position to the group."""
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -92,6 +93,7 @@ class _Loop:
                 self._send(frame.pack(self._figures.filter.apply(found), compress_above=self._compress_above))
                 self._throttle(records, stopping)
             self._tick()
+        self._announce(math.inf)
         for outlet in self._outlets:
             outlet.end()
         self._feed.commit(self._feed.reached())
@@ -110,11 +112,14 @@ class _Loop:
                 self._repeat_bytes -= len(self._repeats.popleft()[1])
                 self._figures.not_repeated += 1
 
+    def _announce(self, now: float) -> None:
+        for told in self._feed.announcements(now):
+            self._send(frame.pack(told), again=True)
+
     def _tick(self) -> None:
         """What time asks for."""
         now = time.monotonic()
-        for told in self._feed.announcements(now):
-            self._send(frame.pack(told), again=True)
+        self._announce(now)
         while self._repeats and self._repeats[0][0] <= now:
             _, value = self._repeats.popleft()
             self._repeat_bytes -= len(value)

@@ -121,6 +121,11 @@ class Ends:
     def said(self, verb: str) -> str:
         return (self.folder / f"{verb}.log").read_text()
 
+    def kept(self) -> int:
+        """When what must not be taken twice was last written."""
+        file = self.state / "link-7.json"
+        return file.stat().st_mtime_ns if file.exists() else 0
+
     def check(self) -> None:
         for process in self._running:
             assert process.poll() is None, self.said("upstream") + self.said("downstream")
@@ -249,6 +254,19 @@ def sent_all(source: Broker, topic: str, ends: "Ends") -> Callable[[], bool]:
     return done
 
 
+def told_all(source: Broker, target: Broker, topic: str, raw: str) -> Callable[[], bool]:
+    """The raw topic holds an announcement of the end of both partitions, so what came before it as well."""
+
+    def done() -> bool:
+        keys = [
+            (key or b"").split(b"/") for partition in (0, 1) for key, *_ in consumed(target, raw, partition)
+        ]
+        told = {key[1]: int(key[3]) for key in keys if len(key) == 5}
+        return sum(told.values()) == end_of(source, topic)
+
+    return done
+
+
 def bundle(target: Broker, gaps: str, folder: Path) -> dict[str, Any]:
     file = folder / "bundle.json"
     argv = ["diode", "create", "--bootstrap-servers", target.plaintext, "--topic", gaps]
@@ -263,6 +281,7 @@ def test_everything_crosses(
     topic: str,
     ends: Ends,
     dedup: Callable[..., None],
+    raw: str,
     gaps: str,
     tmp_path: Path,
 ) -> None:
@@ -272,7 +291,7 @@ def test_everything_crosses(
     write(source, topic, 2000, seed=1)
     wait_for(sent_all(source, topic, ends), "sending all")
     ends.stop(up)
-    time.sleep(1)
+    wait_for(told_all(source, target, topic, raw), "telling all")
     ends.stop(down)
     dedup()
     assert assert_equal(source, target, topic) == 5000
@@ -288,6 +307,7 @@ def test_what_is_lost_is_listed_resent_and_never_doubled(
     ends: Ends,
     relay: Relay,
     dedup: Callable[..., None],
+    raw: str,
     gaps: str,
     tmp_path: Path,
 ) -> None:
@@ -298,7 +318,7 @@ def test_what_is_lost_is_listed_resent_and_never_doubled(
         write(source, topic, 400, seed=seed)
     wait_for(sent_all(source, topic, ends), "sending all")
     relay.faults = Faults()
-    time.sleep(3)
+    wait_for(told_all(source, target, topic, raw), "telling all")
     dedup()
     found = bundle(target, gaps, tmp_path)
     missing = {
@@ -314,9 +334,12 @@ def test_what_is_lost_is_listed_resent_and_never_doubled(
         assert consumed(target, topic, partition) == arrived
     argv = [f"--{name}={value}" for name, value in ends.sending.items()]
     assert main(["diode", "resend", *argv, "--resendFileName", str(tmp_path / "bundle.json")]) == 0
-    time.sleep(2)
-    dedup()
-    assert bundle(target, gaps, tmp_path)["results"] == []
+
+    def filled() -> bool:
+        dedup()
+        return not bundle(target, gaps, tmp_path)["results"]
+
+    wait_for(filled, "filling what was lost")
     for partition in (0, 1):
         expected, actual = consumed(source, topic, partition), consumed(target, topic, partition)
         assert sorted(map(repr, actual)) == sorted(map(repr, expected))
@@ -331,8 +354,10 @@ def test_a_receiver_that_is_killed_takes_nothing_twice(
     down, up = ends.downstream(), ends.upstream()
     write(source, topic, 1000)
     wait_for(sent_all(source, topic, ends), "sending all")
-    wait_for(lambda: (ends.state / "link-7.json").exists(), "keeping the state")
-    time.sleep(3)
+    wait_for(told_all(source, target, topic, raw), "telling all")
+    for _ in range(2):  # the first may be of before
+        kept = ends.kept()
+        wait_for(lambda kept=kept: ends.kept() != kept, "keeping the state")
     ends.kill_one(down)
     before = frames(target, raw)
     down = ends.downstream()
@@ -342,7 +367,7 @@ def test_a_receiver_that_is_killed_takes_nothing_twice(
     write(source, topic, 1000, seed=1)
     wait_for(sent_all(source, topic, ends), "sending all")
     ends.stop(up)
-    time.sleep(1)
+    wait_for(told_all(source, target, topic, raw), "telling all")
     ends.stop(down)
     after = frames(target, raw)
     assert len(set(after)) == len(after) > len(before)  # what is new, and nothing of the recording
@@ -356,6 +381,7 @@ def test_a_sender_that_is_killed_goes_on(
     topic: str,
     ends: Ends,
     dedup: Callable[..., None],
+    raw: str,
     gaps: str,
     tmp_path: Path,
 ) -> None:
@@ -366,7 +392,7 @@ def test_a_sender_that_is_killed_goes_on(
         up = ends.upstream()
     wait_for(sent_all(source, topic, ends), "sending all")
     ends.stop(up)
-    time.sleep(1)
+    wait_for(told_all(source, target, topic, raw), "telling all")
     ends.stop(down)
     dedup()
     assert bundle(target, gaps, tmp_path)["results"] == []
@@ -374,7 +400,13 @@ def test_a_sender_that_is_killed_goes_on(
 
 
 def test_keys_rotate_and_old_private_keys_still_open(
-    source: Broker, target: Broker, topic: str, ends: Ends, dedup: Callable[..., None], tmp_path: Path
+    source: Broker,
+    target: Broker,
+    topic: str,
+    ends: Ends,
+    dedup: Callable[..., None],
+    raw: str,
+    tmp_path: Path,
 ) -> None:
     assert main(["diode", "keygen", "--kind", "receiver", "--out", str(tmp_path), "--name", "new"]) == 0
     down = ends.downstream(privateKeyFiles=f"{tmp_path}/new.key,{tmp_path}/down.key")
@@ -384,7 +416,7 @@ def test_keys_rotate_and_old_private_keys_still_open(
         time.sleep(1)
     wait_for(sent_all(source, topic, ends), "sending all")
     ends.stop(up)
-    time.sleep(1)
+    wait_for(told_all(source, target, topic, raw), "telling all")
     ends.stop(down)
     dedup()
     assert assert_equal(source, target, topic) == 1800
@@ -411,6 +443,7 @@ def test_what_the_source_never_had_is_no_gap(
     topic: str,
     ends: Ends,
     dedup: Callable[..., None],
+    raw: str,
     gaps: str,
     tmp_path: Path,
 ) -> None:
@@ -426,7 +459,7 @@ def test_what_the_source_never_had_is_no_gap(
     down, up = ends.downstream(), ends.upstream(inputFilterRules="deny:^secret")
     wait_for(sent_all(source, topic, ends), "sending all")
     ends.stop(up)
-    time.sleep(1)
+    wait_for(told_all(source, target, topic, raw), "telling all")
     ends.stop(down)
     dedup()
     assert bundle(target, gaps, tmp_path)["results"] == []
@@ -442,6 +475,7 @@ def test_partitions_are_shifted(
     topic: str,
     ends: Ends,
     dedup: Callable[..., None],
+    raw: str,
     gaps: str,
     tmp_path: Path,
 ) -> None:
@@ -451,7 +485,7 @@ def test_partitions_are_shifted(
     down, up = ends.downstream(), ends.upstream(partitionStartValue="2")
     wait_for(sent_all(source, topic, ends), "sending all")
     ends.stop(up)
-    time.sleep(1)
+    wait_for(told_all(source, target, topic, raw), "telling all")
     ends.stop(down)
     dedup()
     for partition in (0, 1):
@@ -489,7 +523,8 @@ def test_two_links_lose_different_things(
     wait_for(sent_all(source, topic, ends), "sending all")
     relay.faults = other.faults = Faults()
     ends.stop(up)
-    time.sleep(1)
+    wait_for(told_all(source, target, topic, raw), "telling all")
+    wait_for(told_all(source, target, topic, other_raw), "telling all")
     for each in (down, down2):
         ends.stop(each)
     other.stop()
