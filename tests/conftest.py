@@ -6,6 +6,11 @@ from contextlib import ExitStack
 
 import kafka_broker
 import pytest
+from hypothesis import settings
+
+# How long an example takes says what else the machine does, not whether it is right.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

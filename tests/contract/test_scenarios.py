@@ -195,7 +195,8 @@ def run_copy(tmp_path: Path, *, fails: str = "none") -> tuple[int, list[str]]:
 def test_ci_runs_everything(tmp_path: Path) -> None:
     code, calls = run_copy(tmp_path)
     assert code == 0
-    assert calls == ["script/lint ", "pytest tests", "script/scenario one", "script/scenario other"]
+    pytest_ = "pytest tests --numprocesses 2 --dist loadfile"
+    assert calls == ["script/lint ", pytest_, "script/scenario one", "script/scenario other"]
 
 
 def test_a_scenario_that_fails_fails_ci(tmp_path: Path) -> None:
