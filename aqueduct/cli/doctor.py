@@ -5,7 +5,8 @@ speak plaintext to a TLS listener or lack a key or trust store (KAFKA-4090), wha
 its REST, and what its connectors override; with --rest also what failed. Brokers are asked whether they speak
 TLS; where none answers, one block is judged by the others.
 
-Exit code: 0 nothing is wrong, or only what is warned of; 1 a fault was found; 2 a file can't be read.
+Exit code: 0 nothing is wrong, or only what is warned of; 1 a fault was found; 2 a file can't be
+read, or is none of the kind.
 """
 
 import argparse
@@ -68,7 +69,7 @@ def _connect(args: argparse.Namespace) -> ExitCode:
         print(f"not looked at: {what}, because {why}.")
     faults = [each for each in found if args.strict or each.severity == "fault"]
     if not found:
-        print("Nothing is wrong.")
+        print("Nothing is wrong with the rest." if left_out else "Nothing is wrong.")
     else:
         print(f"{count(len(faults), 'fault')}, {count(len(found) - len(faults), 'warning')}.")
     code = ExitCode.FAILED if faults else ExitCode.DONE
@@ -84,34 +85,17 @@ def _connect(args: argparse.Namespace) -> ExitCode:
 def _connect_findings(args: argparse.Namespace) -> "tuple[list[Finding], list[tuple[str, str]]]":
     """And what could not be looked at, with why."""
     from aqueduct.connect import preflight
-    from aqueduct.connect.findings import Facts
-    from aqueduct.connect.worker import parse_connector, parse_worker
-    from aqueduct.io import tls
+    from aqueduct.connect.worker import parse_connector
+    from aqueduct.io import workers
 
-    file = args.worker_config
-    worker = parse_worker(_read(file), str(file), _try_to_read)
-    connectors = [parse_connector(_read(each), str(each)) for each in args.connector]
+    worker = workers.read_worker(args.worker_config)
+    connectors = [parse_connector(workers.read(each), str(each)) for each in args.connector]
     rest: list[Finding] = []
     if args.rest:
         asked, rest = _rest(args.rest, args.client_config)
         connectors += asked
-    blocks = preflight.blocks(worker, connectors)
-    stores = {store: tls.contents(store) for store in preflight.stores(worker, connectors)}
-    servers = set() if args.no_probe else {block.servers for block in blocks}
-    listeners = {each: tls.listener(each) for each in servers}
-    folders = {folder: _trouble(Path(folder)) for folder in worker.plugin_path()}
-    facts = Facts(
-        datetime.now(UTC),
-        {store: contents for store, contents in stores.items() if contents is not None},
-        {each: listener for each, listener in listeners.items() if listener is not None},
-        {folder: trouble for folder, trouble in folders.items() if trouble},
-    )
-    left_out = [
-        (f"the {store.role} store {store.location}", "its password, or Java's keytool, is not to be had here")
-        for store in stores.keys() - facts.stores.keys()
-    ]
-    left_out += [(each, "no broker answers there") for each in listeners.keys() - facts.listeners.keys()]
-    return preflight.findings(worker, connectors, facts) + rest, sorted(left_out)
+    facts, left_out = workers.look(worker, connectors, probe=not args.no_probe)
+    return preflight.findings(worker, connectors, facts) + rest, left_out
 
 
 def _rest(urls: list[str], config: str | None) -> "tuple[list[Connector], list[Finding]]":
@@ -141,28 +125,3 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[Connector], list[F
                 )
             )
     return [Connector(urls[0], each.name, each.config) for each in actual.values()], found
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise Refused(f"{path} can't be read: {error.strerror}.") from None
-
-
-def _try_to_read(path: str) -> str | None:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-
-
-def _trouble(folder: Path) -> str:
-    """What is wrong with a folder of plugin.path."""
-    try:
-        next(folder.iterdir(), None)
-    except NotADirectoryError:
-        return "" if folder.suffix == ".jar" else "is no folder"
-    except OSError as error:
-        return f"can't be read ({error.strerror})"
-    return ""

@@ -6,6 +6,7 @@ from aqueduct.connect.findings import Facts, Finding, store_findings
 from aqueduct.connect.worker import Block
 
 ISSUE = "KAFKA-4090"
+PROTOCOLS = ("SSL", "SASL_SSL", "PLAINTEXT", "SASL_PLAINTEXT")
 
 # What a client of each block is for, and what comes of it if it can't speak to the brokers.
 PURPOSE = {
@@ -58,6 +59,13 @@ class Known:
 
 def client_findings(blocks: Iterable[Block], known: Known) -> Iterator[Finding]:
     for block in blocks:
+        if block.protocol not in PROTOCOLS:
+            yield Finding(
+                "fault",
+                f"{block.file}: {block} has {block.prefix}security.protocol={block.protocol}, which Kafka "
+                f"does not know; it has {', '.join(PROTOCOLS)}.",
+            )
+            continue
         if not block.tls:
             yield from _plaintext(block, known)
             continue
@@ -119,11 +127,19 @@ def _trust_store(block: Block, known: Known) -> Iterator[Finding]:
 
 
 def inherited(blocks: Iterable[Block], known: Known) -> Iterator[Finding]:
+    """What an admin block gets by with because Connect lends it the worker's own."""
     for block in blocks:
-        if block.name == "admin" and "security.protocol" not in block.own and known.tls(block) and block.tls:
+        if block.name != "admin" or not block.tls or not known.tls(block):
+            continue
+        lent = [
+            setting
+            for setting in ("security.protocol", "ssl.keystore.location", "ssl.truststore.location")
+            if setting in block.settings and setting not in block.own
+        ]
+        if lent:
             yield Finding(
                 "warning",
-                f"{block.file}: {block} has no TLS settings and gets by with those of the worker's own; "
-                f"set {block.prefix}security.protocol=SSL and its key and trust store, so that no block is "
-                f"forgotten ({ISSUE}).",
+                f"{block.file}: {block} gets by with the worker's own {', '.join(lent)}; set "
+                f"{', '.join(f'{block.prefix}{each}' for each in lent)}, so that no block is forgotten "
+                f"({ISSUE}).",
             )

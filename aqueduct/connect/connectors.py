@@ -20,6 +20,14 @@ FREE = (
     *("transforms.", "predicates.", "topic.creation."),
 )
 SECRET = re.compile(r"passw|secret|token|api[._-]?key|private[._-]?key|credential|jaas", re.IGNORECASE)
+# Of these a value in plain is refused; the others that SECRET finds are only hidden.
+SECRET_KEY = re.compile(
+    r"(^|[._-])(password|passphrase|secret|token|credentials?|jaas\.config|keystore\.key)$", re.IGNORECASE
+)
+# //user:HERE@host, and ?password=HERE or ;password=HERE of a database's URL.
+SECRET_OF_URL = re.compile(
+    r"//[^/?#\s:@]*:([^/?#\s@]+)(?=@)|[?&;][\w.]*(?:passw(?:or)?d|pwd|secret|token)=([^&;\s]+)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -104,17 +112,18 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def check_class(declared: Declared, plugins: Sequence[str]) -> None:
-    """Refused if `connector.class` is no plugin's: its class, or the end of that (Connect's alias)."""
+def class_error(declared: Declared, plugins: Sequence[str]) -> str:
+    """A sentence if `connector.class` is no plugin's: its class, or the end of that (Connect's alias)."""
     wanted = (declared.config or {})["connector.class"]
     names = {name for plugin in plugins for name in _names(plugin)}
-    if wanted not in names:
-        near = get_close_matches(wanted, sorted(names), 1, 0.6)
-        meant = f"did you mean {near[0]}?" if near else f"there are {some(sorted(plugins), 10)}."
-        raise Refused(
-            f"Connector {declared.name}: no worker has a plugin {wanted}; install it into plugin.path, or "
-            f"correct connector.class: {meant}"
-        )
+    if wanted in names:
+        return ""
+    near = get_close_matches(wanted, sorted(names), 1, 0.6)
+    meant = f"did you mean {near[0]}?" if near else f"there are {some(sorted(plugins), 10)}."
+    return (
+        f"Connector {declared.name}: no worker has a plugin {wanted}; install it into plugin.path, or "
+        f"correct connector.class: {meant}"
+    )
 
 
 def _names(plugin: str) -> tuple[str, ...]:
@@ -130,13 +139,10 @@ def errors(declared: Declared, validation: Validation) -> list[str]:
         for key, each in sorted(validation.errors.items())
         for error in each
     ]
-    # Of clients' settings a plugin lists only those of the clients that it has with this configuration.
-    secret = validation.passwords | {key for key in config if ".override." in key and SECRET.search(key)}
-    open_secrets = sorted(key for key in secret & config.keys() if _is_literal(config[key]))
     found += [
-        f"Connector {declared.name}: {key} is a secret that everyone who may use Connect's REST can read "
-        "there; put it into a file of a config provider and write ${file:...:...}."
-        for key in open_secrets
+        f"Connector {declared.name}: {key} holds a secret that everyone who may use Connect's REST can "
+        "read there; put it into a file of a config provider and write ${file:...:...}."
+        for key in sorted(plain_secrets(config, validation.passwords))
     ]
     return found
 
@@ -156,32 +162,53 @@ def _without_secrets(error: str, key: str, config: Mapping[str, str]) -> str:
     declared = config.get(key, "")
     if REFERENCE.search(declared):  # the sentence has what it stands for
         return f"what {declared} stands for is refused"
-    return error.replace(declared, MASK) if declared and SECRET.search(key) else error
+    return error.replace(declared, MASK) if declared and SECRET.search(key) else _masked_urls(error)
 
 
 def _is_literal(value: str) -> bool:
     return bool(value) and not REFERENCE.fullmatch(value)
 
 
+def plain_secrets(config: Mapping[str, str], passwords: frozenset[str] = frozenset()) -> list[str]:
+    """Keys of what stands there as REST would show it. `passwords`: those that a plugin calls so."""
+    return [
+        key
+        for key, value in config.items()
+        if ((key in passwords or SECRET_KEY.search(key)) and value and not REFERENCE.search(value))
+        or secrets_of_url(value)
+    ]
+
+
+def secrets_of_url(value: str) -> list[str]:
+    """Those that stand there in plain."""
+    found = SECRET_OF_URL.finditer(value if "://" in value else "")
+    return [secret for each in found if _is_literal(secret := each[1] or each[2])]
+
+
 def masked(config: Mapping[str, str], passwords: frozenset[str] = frozenset()) -> dict[str, str]:
     """For a diff. References to a config provider stay."""
     return {
-        key: MASK if (key in passwords or SECRET.search(key)) and _is_literal(value) else value
+        key: MASK if (key in passwords or SECRET.search(key)) and _is_literal(value) else _masked_urls(value)
         for key, value in sorted(config.items())
     }
 
 
+def _masked_urls(value: str) -> str:
+    for secret in secrets_of_url(value):
+        value = re.sub(rf"(?<=[:=]){re.escape(secret)}", MASK, value)
+    return value
+
+
 def secrets(entries: Iterable[Mapping[str, Any]]) -> set[str]:
     """Values that no log may have."""
-    every = ((str(key), value) for entry in entries for key, value in (entry.get("config") or {}).items())
-    return {
-        text(value)
-        for key, value in every
-        if value is not None
-        and not isinstance(value, bool)
-        and SECRET.search(key)
-        and _is_literal(text(value))
-    }
+    every = [
+        (str(key), text(value))
+        for entry in entries
+        for key, value in (entry.get("config") or {}).items()
+        if value is not None and not isinstance(value, bool)
+    ]
+    whole = {value for key, value in every if SECRET.search(key) and _is_literal(value)}
+    return whole.union(*(secrets_of_url(value) for _, value in every))
 
 
 @dataclass(frozen=True)
@@ -241,7 +268,9 @@ def waiting_for(declared: Declared, actual: Connector | None) -> str:
     wanted = STATES[declared.state]
     if declared.state == "stopped":
         return "" if actual.state == wanted else f"is {actual.state}"
-    other = [each for each in actual.statuses if each.state != wanted]
+    # What failed does nothing, which is all that pausing asks for; Connect never says PAUSED of it.
+    fine = {wanted} if declared.state == "running" else {wanted, "FAILED"}
+    other = [each for each in actual.statuses if each.state not in fine]
     if other:
         return "; ".join(f"{_part(each)} is {each.state}" for each in other)
     if len(actual.statuses) == 1 and declared.state == "running":

@@ -35,7 +35,7 @@ def findings(worker: Worker, connectors: Sequence[Connector], facts: Facts) -> l
     """Every one, the worker's before its connectors'. The same sentence comes once."""
     own = worker.blocks()
     known = Known(facts, own)
-    found = [*client_findings(own, known), *inherited(own, known)]
+    found = [*_group_findings(worker), *client_findings(own, known), *inherited(own, known)]
     found += rest_findings(worker, facts)
     found += _topic_findings(worker)
     found += _plugin_findings(worker, facts)
@@ -43,6 +43,16 @@ def findings(worker: Worker, connectors: Sequence[Connector], facts: Facts) -> l
         found += client_findings(worker.overridden(connector), known)
         found += _connector_findings(worker, connector)
     return list(dict.fromkeys(found))
+
+
+def _group_findings(worker: Worker) -> Iterator[Finding]:
+    missing = {
+        of_worker.BOOTSTRAP: "so it asks localhost:9092; name the brokers' TLS listener",
+        "group.id": "so the worker does not start; name the group of its workers",
+    }
+    for setting, comes_of_it in missing.items():
+        if not worker.properties.get(setting):
+            yield Finding("fault", f"{worker.file}: {setting} is not set, {comes_of_it}.")
 
 
 def _topic_findings(worker: Worker) -> Iterator[Finding]:

@@ -26,11 +26,12 @@ def https(worker: Worker) -> bool:
 def rest_findings(worker: Worker, facts: Facts) -> Iterator[Finding]:
     for name, listener in _listeners(worker):
         if not listener.lower().startswith("https://"):
-            here = listener.partition("://")[2].startswith(LOOPBACK)
+            address = listener.partition("://")[2]
+            here = address.startswith(LOOPBACK)
             yield Finding(
                 "warning" if here else "fault",
                 f"{worker.file}: REST is offered at {listener} without TLS, and who reaches it may change "
-                f"every connector; set {name}=https://:8083 and listeners.https.ssl.*.",
+                f"every connector; set {name}=https://{address} and {name}.https.ssl.*.",
             )
     if not https(worker):
         return

@@ -150,7 +150,13 @@ def _store(role: str, settings: Properties, pem: str, pem_password: str | None) 
 
 def parse_worker(text: str, file: str, read: Callable[[str], str | None]) -> Worker:
     """`read` gives the text of a file that a FileConfigProvider would read, None where it can't."""
-    return Worker(file, resolved(parse_properties(text), read))
+    properties = parse_properties(text)
+    if not properties.keys() & {BOOTSTRAP, "group.id"}:
+        raise Refused(
+            f"{file} holds no worker: neither {BOOTSTRAP} nor group.id is in it; name the properties that "
+            "connect-distributed is started with."
+        )
+    return Worker(file, resolved(properties, read))
 
 
 def resolved(properties: Properties, read: Callable[[str], str | None]) -> Properties:

@@ -97,11 +97,12 @@ def internal_topics(site: str) -> dict[str, str]:
 
 
 def topics(
-    site: str, connectors: Iterable[Connector], *, retention_days: int, declared: Iterable[str]
+    site: str, connectors: Iterable[Connector], *, letters_mebibytes: int, declared: Iterable[str]
 ) -> list[dict[str, Any]]:
     """Connect's own topics and those of dead letters, as entries of `kafka_topics`.
 
-    `declared`: names of topics that the site declares itself.
+    `letters_mebibytes`: how many a topic of dead letters keeps. `declared`: names of topics that the site
+    declares itself.
     """
     partitions = {"config.storage.topic": 1, "offset.storage.topic": 25, "status.storage.topic": 5}
     own = [
@@ -109,21 +110,17 @@ def topics(
         for key, name in internal_topics(site).items()
     ]
     letters = {connector.dead_letters for connector in connectors} - {"", *declared}
+    # By size alone: a letter has the time of its record, by which an old record's would be gone in minutes.
     config = {
         "cleanup.policy": "delete",
-        "retention.ms": str(retention_days * 86_400_000),
+        "retention.ms": "-1",
+        "retention.bytes": str(letters_mebibytes << 20),
         "max.message.bytes": str(LARGEST_LETTER_BYTES),
     }
     return own + [{"name": name, "partitions": 1, "config": config} for name in sorted(letters)]
 
 
-_SECRET_KEY = re.compile(r"(^|[._-])(password|passphrase|secret|token|credentials?|jaas\.config)$", re.I)
 _REFERENCE = re.compile(r"\$\{(\w+):(?:([^}:]*):)?([^}]*)\}")
-
-
-def plain_secrets(config: Mapping[str, str]) -> list[str]:
-    """Keys of what looks like a secret and stands there in plain, as REST would show it to every client."""
-    return [key for key, value in config.items() if _SECRET_KEY.search(key) and value and "${" not in value]
 
 
 def references(value: str, file: str) -> list[str]:

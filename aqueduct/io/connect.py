@@ -13,6 +13,7 @@ from aqueduct.client_config import ClientConfig
 from aqueduct.connect.connectors import Connector, Status, Validation
 from aqueduct.errors import Failed, Refused
 
+CONNECT_SECONDS = 10  # a host that is gone answers nothing, and another one is to be asked
 REQUEST_SECONDS = 100  # Connect itself gives up after 90
 POLL_SECONDS = 0.5
 
@@ -87,7 +88,9 @@ class Connect:
             troubles, closed = [], []
             for url in self._urls:
                 try:
-                    return self._answer(url, method, path, body, gone_is_fine)
+                    answer = self._answer(url, method, path, body, gone_is_fine)
+                    self._urls.sort(key=url.__ne__)  # who answered is asked first from now on
+                    return answer
                 except NotYet as trouble:
                     troubles.append(f"{url} {trouble}")
                 except _Closed as trouble:
@@ -95,7 +98,9 @@ class Connect:
             if closed and (not troubles or self.late):
                 raise closed[0]
             if self.late:
-                raise Failed(f"Connect's REST can't be used: {'; '.join(troubles)}.")
+                raise Failed(
+                    f"Connect's REST can't be used: {'; '.join(troubles)}. See that a worker runs there."
+                )
             time.sleep(POLL_SECONDS)
 
     def _answer(self, url: str, method: str, path: str, body: Any, gone_is_fine: bool) -> Any:
@@ -122,12 +127,14 @@ class Connect:
         parts = urlsplit(url)
         if self._tls and parts.scheme == "https":
             connection: HTTPConnection = HTTPSConnection(
-                parts.netloc, timeout=REQUEST_SECONDS, context=self._tls
+                parts.netloc, timeout=CONNECT_SECONDS, context=self._tls
             )
         else:
-            connection = HTTPConnection(parts.netloc, timeout=REQUEST_SECONDS)
+            connection = HTTPConnection(parts.netloc, timeout=CONNECT_SECONDS)
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         try:
+            connection.connect()
+            connection.sock.settimeout(REQUEST_SECONDS)
             connection.request(method, parts.path.rstrip("/") + path, body, headers)
             response = connection.getresponse()
             return response.status, response.read().decode(errors="replace")

@@ -3,10 +3,12 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from aqueduct.connect import connectors
+from aqueduct.connect import connectors, preflight, worker
 from aqueduct.connect.connectors import Connector, Declared, Plan
 from aqueduct.errors import Failed, Refused
+from aqueduct.io import workers
 from aqueduct.io.connect import POLL_SECONDS, Connect
 
 FAILED_PATIENCE = 3  # times as long as a state must hold to be believed, FAILED may be what was before
@@ -22,6 +24,19 @@ class Checked:
     passwords: Mapping[str, frozenset[str]]  # keys whose values Connect hides, by connector
 
 
+def check_clients(worker_config: Path, declared: Sequence[Declared]) -> None:
+    """Refused with all that is wrong with a worker's clients, those with connectors' own settings too."""
+    kept = [
+        worker.Connector(f"connect_connectors, {each.name}", each.name, each.config)
+        for each in declared
+        if each.config is not None and each.state != "absent"
+    ]
+    read = workers.read_worker(worker_config)
+    facts, _ = workers.look(read, kept)
+    if found := preflight.findings(read, kept, facts):
+        raise Refused("\n".join(each.sentence for each in found))
+
+
 def check(connect: Connect, declared: Sequence[Declared]) -> Checked:
     """Refused with every mistake that the plugins find. Nothing is changed."""
     actual = connect.connectors()
@@ -30,7 +45,9 @@ def check(connect: Connect, declared: Sequence[Declared]) -> Checked:
     errors, warnings, passwords = [], [], {}
     for each in declared:
         if each.config is not None and each.state != "absent":
-            connectors.check_class(each, plugins)
+            if wrong := connectors.class_error(each, plugins):
+                errors.append(wrong)
+                continue
             validation = connect.validate(each.config)
             errors += connectors.errors(each, validation)
             warnings += connectors.unknown(each, validation)

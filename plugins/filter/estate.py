@@ -125,7 +125,7 @@ def connect_topics(groups: model.Groups, hostvars: model.HostVars, site: str) ->
     return connectors.topics(
         site,
         connectors.read_connectors(groups, hostvars, site),
-        retention_days=_number(hostvars[hosts[0]], "connect", "connect_dead_letters_days"),
+        letters_mebibytes=_number(hostvars[hosts[0]], "connect", "connect_dead_letters_mebibytes"),
         declared=[topic["name"] for topics in declared for topic in topics],
     )
 

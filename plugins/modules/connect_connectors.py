@@ -1,6 +1,8 @@
 #!/usr/bin/python
 """Ansible module: make a Connect cluster have the declared connectors."""
 
+from pathlib import Path
+
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -9,8 +11,9 @@ short_description: Create, change, pause, restart and delete connectors of Kafka
 description:
   - Runs on a host that reaches Connect's REST. All connectors go into one call; those that are not named stay
     as they are.
-  - Every configuration is first validated by its plugin, in check mode too. A setting that nobody knows,
-    which Connect ignores, is warned about.
+  - Every configuration is first validated by its plugin, in check mode too, and what it sets for its
+    own clients is looked at as C(aqueduct doctor connect --strict) does. A setting that nobody knows, which
+    Connect ignores, is warned about.
   - Returns when each connector and all its tasks are in the declared state. What has failed is restarted
     once; if it fails again, so does this, with the trace.
   - Secrets belong into a file of a config provider, C(${file:...:...}); a password that stands in a
@@ -23,6 +26,9 @@ options:
     required: true
   client_config:
     description: File of Kafka client properties, whose CA, certificate and key are used for https.
+    type: path
+  worker_config:
+    description: The worker's properties; without them clients are not looked at.
     type: path
   connectors:
     description: The connectors.
@@ -59,12 +65,23 @@ deleted: {description: Names of connectors that were deleted., type: list, retur
 """
 
 
+class Unlogged(AnsibleModule):  # type: ignore[misc]
+    """A secret that should not be among the arguments is not in the host's journal, where Ansible logs them.
+
+    The constructor's `no_log` does not do it: what the task says of it, or does not, comes after it.
+    """
+
+    def log(self, msg: str, log_args: dict[str, str] | None = None) -> None:
+        """Log nothing."""
+
+
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = Unlogged(
         argument_spec={
             "urls": {"type": "list", "elements": "str", "required": True},
             "client_config": {"type": "path"},
+            "worker_config": {"type": "path"},
             "connectors": {
                 "type": "list",
                 "elements": "dict",
@@ -83,29 +100,30 @@ def main() -> None:
             "settle_seconds": {"type": "int", "default": 5},
         },
         supports_check_mode=True,
-        no_log=True,  # in the journal: a secret that should not be there may be among the arguments
     )
     from aqueduct import client_config
     from aqueduct.connect import connectors
     from aqueduct.errors import AqueductError
     from aqueduct.io.connect import Connect
-    from aqueduct.io.connectors import apply, await_declared, check
+    from aqueduct.io.connectors import apply, await_declared, check, check_clients
 
     given = module.params
     module.no_log_values.update(connectors.secrets(given["connectors"]))
     try:
         declared = connectors.parse(given["connectors"])
+        if given["worker_config"]:
+            check_clients(Path(given["worker_config"]), declared)
         connect = Connect(given["urls"], client_config.load(given["client_config"]))
         connect.within(given["timeout_seconds"])
         checked = check(connect, declared)
         plan = checked.plan
+        for warning in checked.warnings:
+            module.warn(warning)
         if not module.check_mode:
             apply(connect, plan)
             await_declared(connect, declared, plan.touched, given["settle_seconds"])
     except AqueductError as error:
         module.fail_json(msg=str(error))
-    for warning in checked.warnings:
-        module.warn(warning)
     module.exit_json(
         changed=plan.changed,
         created=[each.name for each in plan.create],

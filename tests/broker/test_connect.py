@@ -46,11 +46,14 @@ def module(worker: Worker) -> Iterator[Module]:
     """Runs it as Ansible does, with one connector; what it returns. The connector is gone afterwards."""
     names = set()
 
-    def run(name: str, *, check: bool = False, url: str = worker.url, **connector: Any) -> dict[str, Any]:
+    def run(
+        name: str, *, check: bool = False, worker_config: Path | None = None, **connector: Any
+    ) -> dict[str, Any]:
         names.add(name)
         given = {
-            "urls": ["https://127.0.0.1:1", url],  # the first one is away
+            "urls": ["https://127.0.0.1:1", worker.url],  # the first one is away
             "client_config": str(worker.client_config),
+            "worker_config": worker_config and str(worker_config),
             "connectors": [{"name": name, **connector}],
             "timeout_seconds": WAIT_SECONDS,
             "settle_seconds": 2,
@@ -137,8 +140,10 @@ def test_a_task_that_fails_is_told_with_its_trace_and_restarted_when_mended(
     again = module("failing", config=sink)
     assert again["failed"]
     assert "NoSuchFileException" in again["msg"]
+    assert changes(module("failing", config=sink, state="paused")) == {"moved": ["failing"]}
+    assert changes(module("failing", config=sink, state="paused")) == {}
     folder.mkdir()
-    assert changes(module("failing", config=sink)) == {"restarted": ["failing"]}
+    assert changes(module("failing", config=sink)) == {"moved": ["failing"], "restarted": ["failing"]}
 
 
 @pytest.mark.parametrize(
@@ -155,8 +160,8 @@ def test_a_task_that_fails_is_told_with_its_trace_and_restarted_when_mended(
         ({"tasks.max": "many"}, "Connector wrong: tasks.max: Invalid value many for configuration tasks.max"),
         ({"file": None, "topics": None}, "Must configure one of topics or topics.regex"),
         (
-            {"producer.override.ssl.key.password": "hush"},
-            "producer.override.ssl.key.password is a secret that",
+            {"producer.override.ssl.key.password": "hush", "a.password": "hush"},
+            "a.password holds a secret that .*\\n.* producer.override.ssl.key.password holds a secret that",
         ),
         ({"name": "other"}, "the name in the configuration of wrong is other; take it out"),
     ],
@@ -170,6 +175,20 @@ def test_what_can_not_be_right_is_refused(
         assert re.search(sentence, refused["msg"])
         assert "hush" not in json.dumps(refused)
     assert changes(module("wrong", state="absent")) == {}
+
+
+def test_a_client_without_tls_is_refused(worker: Worker, module: Module, topic: str, tmp_path: Path) -> None:
+    sink = file_sink(topic, tmp_path / "out")
+    plain = sink | {"producer.override.security.protocol": "PLAINTEXT"}
+    for check in (True, False):
+        refused = module("plain", config=plain, check=check, worker_config=worker.properties)
+        assert refused["msg"].startswith(
+            "connect_connectors, plain: the block producer.override. would speak PLAINTEXT, but "
+        )
+        assert "KAFKA-4090" in refused["msg"]
+    assert changes(module("plain", state="absent")) == {}
+    made = module("plain", config=sink, worker_config=worker.properties)
+    assert changes(made) == {"created": ["plain"]}
 
 
 def test_a_misspelt_setting_is_warned_of(module: Module, topic: str, tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def test_a_connector_that_is_not_there_needs_a_configuration() -> None:
         ("running", ["UNASSIGNED"], "it is UNASSIGNED"),
         ("paused", ["PAUSED", "PAUSED"], ""),
         ("paused", ["PAUSED", "RUNNING"], "task 0 is RUNNING"),
+        ("paused", ["PAUSED", "FAILED"], ""),
         ("stopped", ["STOPPED"], ""),
         ("stopped", ["RUNNING", "RUNNING"], "is RUNNING"),
     ],
@@ -115,25 +116,51 @@ def validation(*known: str, errors: Mapping[str, list[str]] | None = None) -> Va
 
 def test_errors_have_no_secrets() -> None:
     config = CONFIG | {"my.password": "hush", "url": "x${file:/s:k}", "client.secret": "hush"}
+    config |= {"hosts": "http+x://a:hush@b", "jdbc": "jdbc:x://h?password=hush&a=b"}
     found = connectors.errors(
         declared(config=config),
         validation(
-            *("url", "my.password", "client.secret", "topics"),
+            *("url", "my.password", "client.secret", "topics", "hosts"),
             errors={
+                "hosts": ["Invalid value http+x://a:hush@b for it"],
                 "url": ["Invalid value xhush"],
                 "client.secret": ["Invalid value hush for it"],
                 "topics": ["Invalid value flights."],
             },
         ),
     )
-    assert found[:3] == [
+    assert found[:4] == [
         f"Connector sink: client.secret: Invalid value {MASK} for it.",
+        f"Connector sink: hosts: Invalid value http+x://a:{MASK}@b for it.",
         "Connector sink: topics: Invalid value flights.",
         "Connector sink: url: what x${file:/s:k} stands for is refused.",
     ]
-    [refused] = found[3:]
-    assert refused.startswith("Connector sink: my.password is a secret that everyone who may use")
+    for key, refused in zip(("client.secret", "hosts", "jdbc", "my.password"), found[4:], strict=True):
+        assert refused.startswith(f"Connector sink: {key} holds a secret that everyone who may use")
     assert "hush" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "plain"),
+    [
+        ("connection.password", "hunter2", True),
+        ("connection.password", "${file:x:y}", False),
+        ("connection.password", "", False),
+        ("aws_secret", "hunter2", True),
+        ("sasl.jaas.config", "x", True),
+        ("producer.override.ssl.keystore.key", "PEM of a key", True),
+        ("sasl.jaas.config", 'Plain required username="a" password="${file:/s:k}";', False),
+        ("password.encoder", "x", False),
+        ("tokens.max", "2", False),
+        ("connection.url", "jdbc:postgresql://h:5432/db?user=a&password=hunter2", True),
+        ("connection.url", "jdbc:sqlserver://h:1433;user=a;password=hunter2;encrypt=true", True),
+        ("connection.url", "elastic://user:hunter2@host:9200", True),
+        ("connection.url", "elastic://user:${file:/s:k}@host/?password=${file:/s:k}", False),
+        ("connection.url", "jdbc:postgresql://h-1:5432,h-2:5433/db?user=a@b", False),
+    ],
+)
+def test_a_secret_in_plain_is_found(key: str, value: str, plain: bool) -> None:
+    assert connectors.plain_secrets({key: value}) == ([key] if plain else [])
 
 
 def test_a_reference_is_no_secret() -> None:
@@ -141,7 +168,7 @@ def test_a_reference_is_no_secret() -> None:
     assert connectors.errors(declared(config=config), validation("my.password")) == []
     literal = CONFIG | {"producer.override.ssl.key.password": "hush"}
     [refused] = connectors.errors(declared(config=literal), validation())
-    assert refused.startswith("Connector sink: producer.override.ssl.key.password is a secret")
+    assert refused.startswith("Connector sink: producer.override.ssl.key.password holds a secret")
 
 
 def test_keys_that_nobody_knows_are_named() -> None:
@@ -157,8 +184,8 @@ def test_keys_that_nobody_knows_are_named() -> None:
 
 
 def test_a_difference_shows_no_secret() -> None:
-    before = CONFIG | {"my.password": "old", "odd": "old", "a.token": "${file:/s:k}"}
-    after = before | {"my.password": "new", "odd": "new"}
+    before = CONFIG | {"my.password": "old", "odd": "old", "a.token": "${file:/s:k}", "url": "x://y:old@z"}
+    after = before | {"my.password": "new", "odd": "new", "url": "x://y:new@z"}
     there = actual("RUNNING", "RUNNING", config=before)
     wanted = declared("paused", after)
     [shown] = connectors.diff(connectors.plan([wanted], there), there, {"sink": frozenset({"odd"})})
@@ -168,6 +195,7 @@ def test_a_difference_shows_no_secret() -> None:
     assert "a.token=${file:/s:k}\n" in shown["after"]
     assert (shown["before"][-14:], shown["after"][-13:]) == ("state=RUNNING\n", "state=PAUSED\n")
     entries = [
-        {"name": "a", "config": {"x.password": "hush", "y": "z", "tokens": True, "b.secret": "${f:p:k}"}}
+        {"name": "a", "config": {"x.password": "hush", "y": "z", "tokens": True, "b.secret": "${f:p:k}"}},
+        {"name": "b", "config": {"url": "jdbc:x://h?password=hash&a=b", "hosts": "//a:${f:p:k}@b"}},
     ]
-    assert connectors.secrets(entries) == {"hush"}
+    assert connectors.secrets(entries) == {"hush", "hash"}

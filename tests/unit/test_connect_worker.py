@@ -50,6 +50,7 @@ def test_rest_takes_all_or_nothing_under_its_prefix() -> None:
 
 def test_references_to_files_are_followed() -> None:
     text = (
+        "group.id=connect\n"
         "config.providers=file,vault\n"
         "config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider\n"
         "config.providers.vault.class=com.example.Vault\n"

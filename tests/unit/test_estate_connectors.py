@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aqueduct.estate.acls import connect_acls
-from aqueduct.estate.connectors import Connector, plain_secrets, references, topics
+from aqueduct.estate.connectors import Connector, references, topics
 
 FILE = "/etc/aqueduct/connect/secrets.properties"
 SINK = Connector.of({"name": "files", "config": {"connector.class": "FileStreamSink", "topics": "a, b"}})
@@ -51,7 +51,7 @@ def test_dead_letters_go_where_the_inventory_says(config: dict[str, str | None],
     assert sink.dead_letters == letters
     assert ("errors.deadletterqueue.topic.name" in sink.full_config(1)) == bool(letters)
     assert None not in sink.full_config(1).values()
-    assert [topic["name"] for topic in topics("lake", [sink], retention_days=1, declared=[])][3:] == [
+    assert [topic["name"] for topic in topics("lake", [sink], letters_mebibytes=1, declared=[])][3:] == [
         *filter(None, [letters])
     ]
 
@@ -71,15 +71,15 @@ def test_values_become_kafka_s_text() -> None:
 
 
 def test_own_topics_are_compacted_and_one_the_site_declares_is_not_made_twice() -> None:
-    made = topics("lake", [SINK], retention_days=2, declared=["files-dlq"])
+    made = topics("lake", [SINK], letters_mebibytes=2, declared=["files-dlq"])
     assert [(topic["name"], topic["config"]["cleanup.policy"]) for topic in made] == [
         ("aqueduct-connect-lake-configs", "compact"),
         ("aqueduct-connect-lake-offsets", "compact"),
         ("aqueduct-connect-lake-status", "compact"),
     ]
     assert made[0]["partitions"] == 1  # Connect refuses more
-    [letters] = topics("lake", [SINK], retention_days=2, declared=[])[3:]
-    assert letters["config"]["retention.ms"] == "172800000"
+    [letters] = topics("lake", [SINK], letters_mebibytes=2, declared=[])[3:]
+    assert (letters["config"]["retention.ms"], letters["config"]["retention.bytes"]) == ("-1", "2097152")
 
 
 def test_a_sink_may_read_its_topics_and_write_its_dead_letters() -> None:
@@ -111,22 +111,6 @@ def test_no_connector_s_group_is_the_workers_and_none_may_touch_the_cluster(name
     sinks = [Connector.of({"name": name, "config": {"topics": "a"}}) for name in names]
     assert "aqueduct-connect-lake" not in {sink.group for sink in sinks}
     assert not [acl for acl in connect_acls("lake", sinks) if acl.resource == "cluster"]
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "plain"),
-    [
-        ("connection.password", "hunter2", True),
-        ("connection.password", "${file:x:y}", False),
-        ("connection.password", "", False),
-        ("aws_secret", "hunter2", True),
-        ("sasl.jaas.config", "x", True),
-        ("password.encoder", "x", False),
-        ("tokens.max", "2", False),
-    ],
-)
-def test_a_secret_in_plain_is_found(key: str, value: str, plain: bool) -> None:
-    assert plain_secrets({key: value}) == ([key] if plain else [])
 
 
 def test_references_to_our_file_are_found() -> None:

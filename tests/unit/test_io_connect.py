@@ -1,6 +1,8 @@
 """How REST is asked; these servers answer what they are told, tests/broker/test_connect.py has a real one."""
 
 import json
+import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,9 +29,10 @@ WRONG = 500, {"error_code": 500, "message": "java.lang.NullPointerException."}
 
 
 class Server:
-    def __init__(self, *answers: Answer) -> None:
-        """Answers in this order, and then always the last one."""
+    def __init__(self, *answers: Answer, seconds: float = 0) -> None:
+        """Answers in this order, and then always the last one; after so long."""
         self.asked: list[tuple[str, str, Any]] = []
+        self.seconds = seconds
         self._answers = list(answers)
 
     def next(self) -> Answer:
@@ -42,6 +45,7 @@ def serving(server: Server) -> Iterator[str]:
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             server.asked.append((self.command, self.path, json.loads(body) if body else None))
+            time.sleep(server.seconds)
             status, content = server.next()
             text = "" if content is None else content if isinstance(content, str) else json.dumps(content)
             self.send_response(status)
@@ -104,6 +108,37 @@ def test_the_time_is_up(serve: Serve) -> None:
 def test_workers_are_tried_in_turn(serve: Serve) -> None:
     away, there = Server(NOT_READY), Server((200, [{"class": "a.B"}]))
     assert asking("http://127.0.0.1:1", serve(away), serve(there), seconds=0).plugins() == ["a.B"]
+
+
+def test_who_answered_is_asked_first_from_then_on(serve: Serve) -> None:
+    """A host that is gone costs its CONNECT_SECONDS once, not with each question."""
+    away, there = Server(NOT_READY), Server((200, []))
+    connect = asking(serve(away), serve(there))
+    assert [connect.plugins() for _ in range(3)] == [[], [], []]
+    assert (len(away.asked), len(there.asked)) == (1, 3)
+
+
+def test_a_worker_may_think_longer_than_it_may_take_to_be_reached(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "CONNECT_SECONDS", 0.2)
+    assert asking(serve(Server((200, []), seconds=0.5)), seconds=0).plugins() == []
+
+
+def test_a_host_that_takes_no_connection_is_left_for_another(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "CONNECT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as gone, ExitStack() as stack:
+        address = gone.getsockname()
+        full = [stack.enter_context(socket.socket()) for _ in range(2)]  # nobody accepts: no room for more
+        for each in full:
+            each.setblocking(False)
+            each.connect_ex(address)
+        url = f"http://127.0.0.1:{address[1]}"
+        with pytest.raises(Failed, match="can't be reached \\(timed out\\)"):
+            asking(url, seconds=0).plugins()
+        assert asking(url, serve(Server((200, []))), seconds=0).plugins() == []
 
 
 def test_a_proxy_of_the_environment_is_not_asked(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

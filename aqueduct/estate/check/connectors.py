@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator
 
+from aqueduct.connect.connectors import plain_secrets
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
 from aqueduct.estate.check.sound import Item, Sound
-from aqueduct.estate.connectors import Connector, plain_secrets, references
+from aqueduct.estate.connectors import Connector, references
 from aqueduct.estate.patterns import LEGAL_NAME, PatternError, language
 
 VARIABLE = "connect_connectors"
