@@ -125,12 +125,15 @@ def parse(text: str, where: str) -> ClientConfig:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's properties: comments; `=`, `:` or blanks; continued lines; escapes; the last one wins."""
-    properties = {}
+    """Java's properties; of a key that is there twice the last one wins."""
+    return dict(entries(text))
+
+
+def entries(text: str) -> Iterator[tuple[str, str]]:
+    """Of Java's properties: comments; `=`, `:` or blanks; continued lines; escapes."""
     for line in _logical_lines(text):
         key, value = _ENTRY.fullmatch(line).groups()  # type: ignore[union-attr]
-        properties[_unescape(key)] = _unescape(value)
-    return properties
+        yield _unescape(key), _unescape(value)
 
 
 def _logical_lines(text: str) -> Iterator[str]:

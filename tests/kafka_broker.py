@@ -5,6 +5,7 @@ Who comes by plaintext is a super user; who comes by TLS may do what ACLs allow.
 
 import base64
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -60,6 +61,13 @@ class Process:
         """As a host does that loses its power, but for its disks."""
         self._process.kill()
         self._process.wait()
+
+    def pause(self) -> None:
+        """It holds its connections, and answers nothing."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
 
 @dataclass(frozen=True)

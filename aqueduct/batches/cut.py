@@ -1,5 +1,6 @@
-"""Keeping of a batch only the records inside a range of offsets and a window of time."""
+"""Parts of a batch: the records inside a range of offsets and a window of time, or as many as fit a size."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from aqueduct.batches.batch import HEADER, Batch, walk
@@ -51,6 +52,27 @@ def cut(batch: Batch, window: Window) -> Batch | None:
     if within and keep.all():
         return batch
     return _rebuilt(batch, found.where(keep)) if keep.any() else None
+
+
+def split(batch: Batch, max_bytes: int) -> Iterator[Batch]:
+    """The batch itself if it is not larger, else its records in halves, and halves of these.
+
+    Offsets, times, codec and attributes are kept. A batch of one record may be larger all the same.
+    """
+    if len(batch) <= max_bytes or batch.count < 2:
+        yield batch
+    else:
+        yield from _halves(batch, Records.of([batch]), max_bytes)
+
+
+def _halves(batch: Batch, records: Records, max_bytes: int) -> Iterator[Batch]:
+    middle = len(records) // 2
+    for half in (records[:middle], records[middle:]):
+        made = _rebuilt(batch, half)
+        if len(made) <= max_bytes or len(half) == 1:
+            yield made
+        else:
+            yield from _halves(batch, half, max_bytes)
 
 
 def _rebuilt(batch: Batch, records: Records) -> Batch:

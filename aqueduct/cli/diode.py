@@ -49,15 +49,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.add_argument("file", nargs="?", type=Path, metavar="FILE", default=None, help="of options")
         command.add_argument("--config", type=Path, metavar="FILE", default=None, help="the same")
         for each in options.known(kind):
-            spellings = dict.fromkeys((f"--{each.kebab}", f"--{each.camel}"))
             command.add_argument(
-                *spellings, dest=f"of_{each.field}", metavar="VALUE", help=each.option.help.replace("%", "%%")
+                *_spellings(each.kebab, each.camel),
+                dest=f"of_{each.camel}",
+                action=_Once,
+                metavar="VALUE",
+                help=each.option.help.replace("%", "%%"),
             )
-        for each_name in options.MEANINGLESS:
-            command.add_argument(f"--{each_name}", dest=f"of_{each_name}", help=argparse.SUPPRESS)
+        for nothing in options.MEANINGLESS:
+            spellings = _spellings(options.kebab(nothing), nothing)
+            command.add_argument(*spellings, dest=f"of_{nothing}", action=_Once, help=argparse.SUPPRESS)
         if kind is Resend:
             command.add_argument("--dry-run", action="store_true", default=False)
         command.set_defaults(command=_from_options(kind, runs))
+
+
+def _spellings(kebab: str, camel: str) -> dict[str, None]:
+    return dict.fromkeys((f"--{kebab}", f"--{camel}"))
+
+
+class _Once(argparse.Action):
+    """An option that may be given once, in one of its spellings."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        _: str | None = None,
+    ) -> None:
+        if hasattr(namespace, self.dest):
+            raise argparse.ArgumentError(self, "is given twice; leave one")
+        setattr(namespace, self.dest, values)
 
 
 def run(args: argparse.Namespace) -> ExitCode:
@@ -70,6 +93,8 @@ def _from_options(kind: type[Common], run: Run) -> Callable[[argparse.Namespace]
         given = {
             name.removeprefix("of_"): value for name, value in vars(args).items() if name.startswith("of_")
         }
+        if args.file and args.config:
+            raise Refused(f"FILE {args.file} and --config {args.config} are the same option; leave one.")
         with diode_packages():
             settings = options.build(kind, args.config or args.file, os.environ, given, _warn)
             _log(settings)
@@ -148,6 +173,8 @@ def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
     for each in outcome.beyond:
         span = f"{each.topic}-{each.partition}: {each.start} to {each.stop - 1}"
         print(f"{span} can't be sent: beyond the source's last stable offset.")
+    for sentence in outcome.misfits:
+        print(f"Left out: {sentence}")
     if outcome.others:
         offsets = count(sum(size(each.gaps) for each in outcome.others), "offset")
         named = some(f"{each.topic}-{each.partition}" for each in outcome.others)
@@ -156,7 +183,8 @@ def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
             "of this link's topics, or outside partitionStartValue and partitionStopValue.",
             file=sys.stderr,
         )
-    return ExitCode.INCOMPLETE if outcome.gone or outcome.beyond else ExitCode.DONE
+    incomplete = outcome.gone or outcome.beyond or outcome.misfits
+    return ExitCode.INCOMPLETE if incomplete else ExitCode.DONE
 
 
 def _progress(sent: int, total: int) -> None:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from aqueduct.batches.batch import Batch
+from aqueduct.diode.framing import Span, TooLarge, spans
 from aqueduct.io import kafka_admin
 from aqueduct.io.kafka import groups, offsets
-from aqueduct.io.kafka.client import Client, Place
+from aqueduct.io.kafka.client import Client, Patience, Place
 from aqueduct.io.kafka.follow import Follower, News
 from aqueduct.link import position
 from aqueduct.link.frame import Announcement, Frame
 from aqueduct.link.position import Position
+from aqueduct.wording import some
 
-FRAME_BYTES = 512 << 10  # of batches: what is lost with one datagram too many is about a block's
 REFRESH_SECONDS = 10.0  # between looks for new topics and partitions
 # What a log holds is told when it changed, again so much later, then after twice as long, and so on up to
 # the latter: the word may be lost with the very records that it would have told missing.
@@ -106,41 +106,26 @@ class Feed:
         if standing.end and self._standing.get(place) != standing:
             self._standing[place] = standing
             self._due[place] = _Due(0, ANNOUNCE_SECONDS)
-        yield from self._cut(news, first)
+        for span in spans(news.batches, first, news.next_offset, self._largest):
+            if isinstance(span, TooLarge):
+                self._refuse(place, span)
+            else:
+                yield self._frame(news, span)
 
-    def _cut(self, news: News, first: int) -> Iterator[tuple[Frame, int]]:
-        """Frames of about FRAME_BYTES that leave out no offset from `first` on, but of what is too large."""
-        some: list[Batch] = []
-        size = 0
-        for batch in news.batches:
-            if len(batch.data) > self._largest:
-                if batch.base_offset > first:
-                    yield self._frame(news, first, batch.base_offset, some)
-                some, size, first = [], 0, batch.last_offset + 1
-                self._refuse(news.place, batch)
-                continue
-            if some and size + len(batch.data) > FRAME_BYTES:
-                yield self._frame(news, first, batch.base_offset, some)
-                some, size, first = [], 0, batch.base_offset
-            some.append(batch)
-            size += len(batch.data)
-        if news.next_offset > first:
-            yield self._frame(news, first, news.next_offset, some)
-
-    def _frame(self, news: News, first: int, stop: int, batches: list[Batch]) -> tuple[Frame, int]:
+    def _frame(self, news: News, span: Span) -> tuple[Frame, int]:
         topic, partition = news.place
-        data = b"".join(batch.data for batch in batches)
-        records = sum(batch.count for batch in batches)
+        data, records = span.data, span.count
         self.records += records
         self.bytes += len(data)
-        return Frame(topic, news.topic_id, partition + self._shift, first, stop - 1, data), records
+        return Frame(topic, news.topic_id, partition + self._shift, span.start, span.stop - 1, data), records
 
-    def _refuse(self, place: Place, batch: Batch) -> None:
+    def _refuse(self, place: Place, record: TooLarge) -> None:
         self.oversized += 1
         log.error(
-            "%s-%d: the batch at offset %d has %d bytes, over largestRecord (%d): it does not cross, and "
-            "stays in the ledger as a gap",
-            *place, batch.base_offset, len(batch.data), self._largest,
+            "%s-%d: the record at offset %d has %d bytes, over largestRecord (%d): it does not cross, and "
+            "stays in the ledger as a gap; set largestRecord at both ends and max.message.bytes of the raw "
+            "topic, and send it again",
+            *place, record.start, record.size, self._largest,
         )  # fmt: skip
 
     # Announcing
@@ -197,13 +182,27 @@ class Feed:
                 del self._due[place]
         places = [(name, number) for name, topic in found.items() for number in range(len(topic.partitions))]
         if new := [place for place in places if place not in self._follower.positions]:
-            with kafka_admin.connect(
-                self._client.end.bootstrap_servers, self._client.end.client_config
-            ) as admin:
-                policies = admin.effective(sorted({topic for topic, _ in new}), "cleanup.policy")
+            topics = {topic for topic, _ in new}
+            policies = self._settings(topics, "cleanup.policy")
             self._compacted |= {topic: policy == "compact" for topic, policy in policies.items()}
+            limits = self._settings(topics, "max.message.bytes")
+            self._compare({topic: int(limit) for topic, limit in limits.items()})
+            new = [place for place in new if place[0] in policies]  # others may just have been deleted
             self._follower.follow(self._starts(new, {name: str(topic.id) for name, topic in found.items()}))
-            log.info("following %d new partitions of %d topics", len(new), len({topic for topic, _ in new}))
+            log.info("following %d new partitions of %d topics", len(new), len(topics))
+
+    def _settings(self, topics: set[str], key: str) -> dict[str, str]:
+        patience = Patience(self._client, "does not tell topics' settings")
+        return patience.until_done(lambda: kafka_admin.effective(self._client.send, topics, key))
+
+    def _compare(self, limits: Mapping[str, int]) -> None:
+        """Tell which topics may get records that would not cross; a batch is split if it has several."""
+        if over := {topic: limit for topic, limit in limits.items() if limit > self._largest}:
+            log.warning(
+                "a record of %s may have up to %d bytes (max.message.bytes), and over largestRecord (%d) it "
+                "would not cross: set largestRecord at both ends and max.message.bytes of the raw topic",
+                some(over), max(over.values()), self._largest,
+            )  # fmt: skip
 
     def _starts(self, places: list[Place], ids: Mapping[str, str]) -> dict[Place, int]:
         """Where the group stopped in this very topic, else at the time asked for, else at the start."""

@@ -1,16 +1,17 @@
 """What can be told to the diode's verbs, and where it may be told.
 
 A file (YAML or .properties), then the environment (AQUEDUCT_DIODE_TARGET_IP), then the command line: the
-later one wins. Options are named as in air-gap's documentation (`targetIP`) or in kebab-case (`target-ip`).
-One file may serve several verbs: an option of another one is passed over.
+later one wins; in one of them nothing may be given twice. Options are named as in air-gap's documentation
+(`targetIP`) or in kebab-case (`target-ip`). One file may serve several verbs: an option of another one is
+passed over.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 from aqueduct import client_config, moments
 from aqueduct.client_config import ClientConfig, End
@@ -55,7 +56,7 @@ def _number(low: float, high: float, kind: type[int] | type[float] = int) -> Rea
         except ValueError:
             found = None
         if found is None or not low <= found <= high:
-            raise Unfit(f"must be a {'whole ' if kind is int else ''}number from {low:g} to {high:g}")
+            raise Unfit(f"must be a {'whole ' if kind is int else ''}number from {int(low)} to {int(high)}")
         return found
 
     return read
@@ -165,7 +166,12 @@ class Endpoint(Common):
     target_port: Annotated[int, Option("UDP port of the downstream", _number(1, 65535))] = 9777
     link: Annotated[int, Option("number of the link, the same at both ends", _number(0, 65535))] = 0
     largest_record: Annotated[
-        int, Option("bytes; larger ones are refused and counted", _number(1, 1 << 30))
+        int,
+        Option(
+            "bytes of a record with its batch's header, compressed if the producer does; a larger one does "
+            "not cross, and is counted",
+            _number(1, 1 << 30),
+        ),
     ] = 16 << 20
     mtu: Annotated[int | None, Option("default: the network card's", _number(576, 65535))] = None
     metrics_port: Annotated[
@@ -395,8 +401,27 @@ def _known(of: Field[Any], option: Option) -> Known:
     return Known(of.name, option.name or camel, "-".join((first, *words)), option, of.default is MISSING)
 
 
+def kebab(camel: str) -> str:
+    """`sendingThreads` as `sending-threads`."""
+    return re.sub(r"[A-Z]", lambda found: f"-{found[0].lower()}", camel)
+
+
 def _by_name(kind: type[Common]) -> dict[str, Known]:
-    return {name: each for each in known(kind) for name in (each.camel, each.kebab, each.field)}
+    return {name: each for each in known(kind) for name in (each.camel, each.kebab)}
+
+
+_MEANINGLESS = MEANINGLESS | {kebab(name): why for name, why in MEANINGLESS.items()}
+
+
+_ENVIRONMENT = "environment"  # what a place is called
+
+
+class _Given(NamedTuple):
+    """An option as somebody gave it."""
+
+    name: str  # in camel or kebab case
+    value: str
+    written: str  # the name
 
 
 def build(
@@ -406,23 +431,40 @@ def build(
     command_line: Mapping[str, str],
     warn: Callable[[str], None],
 ) -> Settings:
-    """From all three places; Refused, with the place and what was expected, at what is unknown or unfit."""
+    """From all three places.
+
+    Refused, with the place and what was expected, at what is unknown, unfit or given twice in one place.
+    """
     by_name = _by_name(kind)
     found: dict[str, Any] = {}
     for where, content in _places(file, environment, command_line):
-        for name, value in content.items():
-            if name in by_name:
-                found[by_name[name].field] = _read(by_name[name], value, f"{where}: {name}")
-            elif name in MEANINGLESS:
-                warn(f"{where}: {name} means nothing here: {MEANINGLESS[name]}.")
+        here: dict[str, str] = {}
+        for name, value, written in content:
+            option = by_name.get(name)
+            meant = option.field if option else name
+            if meant in here:
+                raise Refused(f"{where}: {_twice(here[meant], written)}")
+            here[meant] = written
+            if option:
+                found[option.field] = _read(option, value, f"{where}: {written}")
+            elif name in _MEANINGLESS:
+                warn(f"{where}: {written} means nothing here: {_MEANINGLESS[name]}.")
             elif not any(name in _by_name(other) for other in VERBS):
                 near = get_close_matches(name, by_name, 1)
+                if near and where == _ENVIRONMENT:
+                    near = [ENVIRONMENT + by_name[near[0]].kebab.upper().replace("-", "_")]
                 hint = f"; did you mean {near[0]}?" if near else "."
-                raise Refused(f"{where}: there is no option {name}{hint}")
+                raise Refused(f"{where}: there is no option {written}{hint}")
     for each in known(kind):
         if each.required and each.field not in found:
             raise Refused(f"{each.camel} must be set: {each.option.help}.")
     return kind(**found)
+
+
+def _twice(one: str, other: str) -> str:
+    if one == other:
+        return f"{one} is given twice; leave one."
+    return f"{one} and {other} are the same option; leave one."
 
 
 def _read(of: Known, value: str, where: str) -> Any:
@@ -435,40 +477,50 @@ def _read(of: Known, value: str, where: str) -> Any:
 
 def _places(
     file: Path | None, environment: Mapping[str, str], command_line: Mapping[str, str]
-) -> Iterable[tuple[str, Mapping[str, str]]]:
+) -> Iterator[tuple[str, Iterable[_Given]]]:
     if file:
-        yield str(file), _file(file)
-    of_ours = {
-        name.removeprefix(ENVIRONMENT).lower(): value
-        for name, value in environment.items()
-        if name.startswith(ENVIRONMENT)
-    }
-    yield "environment", {"from_" if name == "from" else name: value for name, value in of_ours.items()}
-    yield "command line", command_line
+        yield str(file), (_Given(name, value, name) for name, value in _file(file))
+    yield (
+        _ENVIRONMENT,
+        (
+            _Given(name.removeprefix(ENVIRONMENT).lower().replace("_", "-"), value, name)
+            for name, value in environment.items()
+            if name.startswith(ENVIRONMENT)
+        ),
+    )
+    yield "command line", (_Given(name, value, name) for name, value in command_line.items())
 
 
-def _file(path: Path) -> Mapping[str, str]:
+def _file(path: Path) -> Iterable[tuple[str, str]]:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from None
     if path.suffix not in (".yml", ".yaml"):
-        return client_config.parse_properties(text)
+        return client_config.entries(text)
     import yaml  # hosts that have no link lack it, and show all help
 
     try:
-        content = yaml.safe_load(text) or {}
+        root = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise Refused(f"{path} is no YAML: {' '.join(str(error).split())}.") from None
-    if not isinstance(content, dict):
+    if root is None:
+        return []
+    if not isinstance(root, yaml.MappingNode):
         raise Refused(f"{path} must be a mapping of options.")
-    return {str(name): _scalar(value) for name, value in content.items()}
+    return [(_written(name, path), _written(value, path)) for name, value in root.value]
 
 
-def _scalar(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(_scalar, value))
-    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+def _written(node: Any, path: Path) -> str:
+    """A node of YAML as text: what was written, so that 2026-01-31 is no date yet; a list has commas."""
+    kind = node.tag.rpartition(":")[2]
+    if node.id == "sequence":
+        return ",".join(_written(each, path) for each in node.value)
+    if node.id == "mapping":
+        raise Refused(f"{path}, line {node.start_mark.line + 1}: an option's value can't be a mapping.")
+    if kind == "bool":
+        return "true" if node.value.lower() in ("true", "yes", "on") else "false"
+    return "" if kind == "null" else str(node.value)
 
 
 def _secret(path: Path) -> str:

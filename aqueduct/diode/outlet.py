@@ -15,6 +15,9 @@ from aqueduct.link.sender import Session, Settings
 
 LARGEST_PAYLOAD = payload_of(9000, 4)  # unless told otherwise: loopback would allow 64 KB
 END_TIMES, END_PAUSE_SECONDS = 5, 0.05
+# What a clock may say, in milliseconds since 1970: not before there was a link, nor a hundred years later.
+CLOCK_FROM = 1_735_689_600_000  # 2025-01-01
+CLOCK_TO = 4_891_363_200_000  # 2125-01-01
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +28,8 @@ class Outlet:
     session: Session
 
     def __init__(self, settings: Sending, target: Target, kind: Kind) -> None:
-        """Refused where a key, an address or a size is no use; nothing is sent yet."""
+        """Refused where a key, an address, a size or this host's clock is no use; nothing is sent yet."""
+        check_clock()
         self.target = target
         self._receiver = files.load(ReceiverPublicKey, settings.public_key_file)
         self._sender = files.load(SenderKey, settings.signing_key_file)
@@ -104,6 +108,16 @@ def _payload(settings: Sending, address: udp.Address) -> int:
             f"{most} bytes."
         )
     return settings.payload_size or min(most, LARGEST_PAYLOAD, LARGEST_SEND)
+
+
+def check_clock() -> None:
+    """Refused where a session that began now would be a replay for ever, or make all later ones replays."""
+    if not CLOCK_FROM <= _wall() < CLOCK_TO:
+        year = 1970 + _wall() // (365.2425 * 86_400_000)
+        raise Refused(
+            f"This host's clock can't be right, it says that the year is {year:.0f}: set it first. A "
+            "receiver takes no session that began before the last one it knows."
+        )
 
 
 def begin_after(last: int) -> int:

@@ -4,7 +4,8 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event
 
@@ -44,7 +45,11 @@ def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None])
     rules = Filter.of(settings)
     # What is asked for beside the records must not wait behind a Fetch that waits for records.
     end = settings.end("source")
-    with kafka.connect(end, settings.id) as client, kafka.connect(end, settings.id) as following:
+    with (
+        _bearing_a_stop(),
+        kafka.connect(end, settings.id, stopping) as client,
+        kafka.connect(end, settings.id, stopping) as following,
+    ):
         start = begin_after(last_session(client, settings.group))
         for outlet in outlets:
             outlet.begin(start)
@@ -61,6 +66,15 @@ def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None])
         figures = Figures(feed, outlets, rules)
         publish(figures)
         _Loop(settings, figures).run(stopping)
+
+
+@contextmanager
+def _bearing_a_stop() -> Iterator[None]:
+    """One while no broker answers is no failure: the position that is committed is an earlier one."""
+    try:
+        yield
+    except kafka.Stopped as error:
+        log.warning("%s What was sent since the position was last committed will be sent again.", error)
 
 
 def wanted(settings: Upstream) -> Callable[[str], bool]:
@@ -88,15 +102,24 @@ class _Loop:
         log.info(
             "sending to %s", ", ".join(f"{each.host}:{each.port}" for each in self._settings.all_targets())
         )
-        while not stopping.is_set():
-            for found, records in self._feed.poll(self._patience()):
-                self._send(frame.pack(self._figures.filter.apply(found), compress_above=self._compress_above))
-                self._throttle(records, stopping)
-            self._tick()
+        try:
+            while not stopping.is_set():
+                for found, records in self._feed.poll(self._patience()):
+                    self._send(
+                        frame.pack(self._figures.filter.apply(found), compress_above=self._compress_above)
+                    )
+                    self._throttle(records, stopping)
+                self._tick()
+        except kafka.Stopped:  # some that was read may not be sent, so its position must not be committed
+            self._end()
+            raise
+        self._end()
+        self._feed.commit(self._feed.reached())
+
+    def _end(self) -> None:
         self._announce(math.inf)
         for outlet in self._outlets:
             outlet.end()
-        self._feed.commit(self._feed.reached())
 
     @property
     def _compress_above(self) -> int:

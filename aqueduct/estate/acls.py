@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from aqueduct.backup.selection import POSITION_GROUP
 from aqueduct.estate.connectors import Connector, internal_topics, worker_group
-from aqueduct.estate.links import Link, ledgers
+from aqueduct.estate.links import RECORD, Link, kept_raw, ledgers
 from aqueduct.estate.model import Flow, principal
 from aqueduct.estate.patterns import LEGAL_NAME
 
@@ -62,9 +62,13 @@ def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) ->
         found += _allow(sender, "group", positions, "describe read")
     dedup = principal("dedup", site)
     transactions = Resource(DEDUP_PREFIX, "prefixed")
+    receiver = principal("diode_downstream", site)
     for link in arriving:
+        if link.mode == RECORD:
+            found += _allow(receiver, "topic", resources(link.topics), "describe write")
+    for link in kept_raw(arriving):
         raw = [Resource(link.raw_topic, "literal")]
-        found += _allow(principal("diode_downstream", site), "topic", raw, "describe write")
+        found += _allow(receiver, "topic", raw, "describe describe_configs write")
         found += _allow(dedup, "topic", raw, "describe read")
         clean = resources(link.clean_topics.values() or link.topics)
         found += _allow(dedup, "topic", clean, "describe describe_configs write")

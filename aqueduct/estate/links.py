@@ -5,7 +5,7 @@ must agree on is worked out here, from the inventory alone: nothing is ever aske
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ from aqueduct.estate.patterns import LEGAL_NAME
 
 # A raw topic's records hold whole frames: as much as a record of the source, and what frames it.
 FRAME_BYTES = 1 << 20
+
+RAW, RECORD = "raw", "record"  # modes of a link
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Link:
     number: int  # by which both ends know it
     topics: tuple[str, ...]
     given_name: str = ""
+    mode: str = RAW  # RECORD: straight into the plain topics, without raw topic, dedup and ledger
     upstream: str = ""  # host that sends; empty where the site has none
     downstream: str = ""  # host that receives
     address: str = ""  # where it is sent to: a name or an address of the receiving host
@@ -80,6 +83,7 @@ class Link:
             number=int(declared["number"]),
             topics=tuple(declared["topics"]),
             given_name=declared.get("name", ""),
+            mode=declared.get("mode", cls.mode),
             upstream=declared.get("upstream") or _first(groups, source, "diode_upstream"),
             downstream=downstream,
             address=declared.get("address") or downstream,
@@ -104,6 +108,11 @@ def read_links(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...
         declared = hostvars[host].get("diode_downstream_links") or ()
         return tuple(Link.of(groups, site, each) for each in declared)
     return ()
+
+
+def kept_raw(links: Iterable[Link]) -> list[Link]:
+    """Those whose frames are kept for dedup."""
+    return [link for link in links if link.mode == RAW]
 
 
 def read_links_from(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...]:
@@ -133,7 +142,7 @@ def read_readers(groups: Groups, hostvars: HostVars, site: str) -> tuple[Reader,
 
 @dataclass(frozen=True)
 class Ledger:
-    """What one dedup works on: all that arrives at a site from one source, by however many links."""
+    """What one dedup works on: all that arrives raw at a site from one source, by however many links."""
 
     source: str
     gap_topic: str
@@ -144,7 +153,7 @@ class Ledger:
 def ledgers(links: tuple[Link, ...]) -> tuple[Ledger, ...]:
     """Those of the links that arrive at one site, in their order."""
     found: dict[str, list[Link]] = {}
-    for link in links:
+    for link in kept_raw(links):
         found.setdefault(link.source, []).append(link)
     return tuple(
         Ledger(
@@ -167,7 +176,7 @@ def topics(links: tuple[Link, ...], *, partitions: int, retention_hours: int) ->
     gaps = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
     found = [
         (link.raw_topic, raw | {"max.message.bytes": str(link.largest_record_bytes + FRAME_BYTES)})
-        for link in links
+        for link in kept_raw(links)
     ]
     found += [(each.gap_topic, gaps) for each in ledgers(links)]
     return [{"name": name, "partitions": partitions, "config": config} for name, config in found]

@@ -59,6 +59,7 @@ _OPERATIONS += ["create_tokens", "describe_tokens", "two_phase_commit"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
+Send = Callable[[Any], Any]
 
 
 def from_any_broker(question: Callable[P, T]) -> Callable[P, T]:
@@ -204,7 +205,7 @@ class Admin:
                 if error not in (NoError, UnknownTopicOrPartitionError):
                     raise error(f"topic {topic.name}")
             found.update({topic.name: topic.partitions for topic in response.topics if not topic.error_code})
-        configs = self._configs({name: keys[name] for name in found if keys[name]}, "modified")
+        configs = _configs(self.send, {name: keys[name] for name in found if keys[name]}, "modified")
         return {
             name: topics.Actual(
                 partitions=len(partitions),
@@ -268,47 +269,20 @@ class Admin:
     @from_any_broker
     def topic_settings(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """What is set on each topic itself, by key; nothing for a topic that is not there."""
-        return self._configs(dict.fromkeys(names), "modified")
+        return _configs(self.send, dict.fromkeys(names), "modified")
 
     @from_any_broker
     def settings(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """All that holds for each topic, by key; nothing for a topic that is not there."""
-        return self._configs(dict.fromkeys(names), "all")
+        return _configs(self.send, dict.fromkeys(names), "all")
 
     @from_any_broker
     def effective(self, names: Iterable[str], key: str) -> dict[str, str]:
         """The value of a setting that holds for each topic: its own, else the cluster's."""
-        found = self._configs({name: [key] for name in names}, "all")
-        if gone := sorted(name for name, config in found.items() if key not in config):
+        wanted = set(names)
+        found = effective(self.send, wanted, key)
+        if gone := sorted(wanted - found.keys()):
             raise UnknownTopicOrPartitionError(some(gone))
-        return {name: config[key] for name, config in found.items()}
-
-    def _configs(
-        self, keys: Mapping[str, list[str] | None], which: Literal["all", "modified"]
-    ) -> dict[str, dict[str, str]]:
-        """Settings by topic and key (None: every key): all that hold, or those of the topics themselves.
-
-        Nothing for a topic that is not there. kafka-python's describe_configs takes one that we may not ask
-        about for a topic without settings.
-        """
-        found: dict[str, dict[str, str]] = {}
-        for names in in_lists(keys, RESOURCES_PER_REQUEST):
-            kind = DescribeConfigsRequest.DescribeConfigsResource
-            resources = [
-                kind(
-                    resource_type=ConfigResourceType.TOPIC, resource_name=name, configuration_keys=keys[name]
-                )
-                for name in names
-            ]
-            for result in self.send(DescribeConfigsRequest(resources=resources, min_version=1)).results:
-                error = for_code(result.error_code)
-                if error not in (NoError, UnknownTopicOrPartitionError):
-                    raise error(f"settings of topic {result.resource_name}")
-                found[result.resource_name] = {
-                    entry.name: entry.value
-                    for entry in result.configs
-                    if which == "all" or entry.config_source == ConfigSourceType.DYNAMIC_TOPIC_CONFIG
-                }
         return found
 
     # ACLs
@@ -409,6 +383,39 @@ class Admin:
             )
         if refused:
             raise Failed(f"The controller refused {count(len(refused), 'quota')}: {some(refused)}.")
+
+
+def effective(send: Send, names: Iterable[str], key: str) -> dict[str, str]:
+    """As `Admin.effective`, of the topics that are there. `send` returns the response to a request."""
+    found = _configs(send, {name: [key] for name in names}, "all")
+    return {name: config[key] for name, config in found.items() if key in config}
+
+
+def _configs(
+    send: Send, keys: Mapping[str, list[str] | None], which: Literal["all", "modified"]
+) -> dict[str, dict[str, str]]:
+    """Settings by topic and key (None: every key): all that hold, or those of the topics themselves.
+
+    Nothing for a topic that is not there. kafka-python's describe_configs takes one that we may not ask
+    about for a topic without settings.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for names in in_lists(keys, RESOURCES_PER_REQUEST):
+        kind = DescribeConfigsRequest.DescribeConfigsResource
+        resources = [
+            kind(resource_type=ConfigResourceType.TOPIC, resource_name=name, configuration_keys=keys[name])
+            for name in names
+        ]
+        for result in send(DescribeConfigsRequest(resources=resources, min_version=1)).results:
+            error = for_code(result.error_code)
+            if error not in (NoError, UnknownTopicOrPartitionError):
+                raise error(f"settings of topic {result.resource_name}")
+            found[result.resource_name] = {
+                entry.name: entry.value
+                for entry in result.configs
+                if which == "all" or entry.config_source == ConfigSourceType.DYNAMIC_TOPIC_CONFIG
+            }
+    return found
 
 
 def _creation(topic: topics.Declared) -> dict[str, Any]:

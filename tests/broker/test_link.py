@@ -100,6 +100,12 @@ class Ends:
     def upstream(self, **more: str) -> subprocess.Popen[bytes]:
         return self._start("upstream", self.upstream_options | more)
 
+    def following(self, **more: str) -> subprocess.Popen[bytes]:
+        """An upstream that has announced its keys, and sends from now on whatever is new."""
+        process = self.upstream(**more)
+        wait_for(lambda: "following" in self.said("upstream") or bool(process.poll()), "following")
+        return process
+
     def downstream(self, **more: str) -> subprocess.Popen[bytes]:
         """Returns when it listens."""
         log = self.folder / "downstream.log"
@@ -311,8 +317,7 @@ def test_what_is_lost_is_listed_resent_and_never_doubled(
     gaps: str,
     tmp_path: Path,
 ) -> None:
-    down, up = ends.downstream(), ends.upstream(parity="5")
-    time.sleep(2)
+    down, up = ends.downstream(), ends.following(parity="5")
     relay.faults = Faults(lose=0.2, double=0.05, delay=0.05, flip=0.01)
     for seed in range(20):
         write(source, topic, 400, seed=seed)
@@ -453,10 +458,12 @@ def test_what_the_source_never_had_is_no_gap(
     for number in range(10):
         producer.begin_transaction()
         for partition in (0, 1):
-            producer.produce(topic, f"{'secret' if number % 3 else 'plain'} {number}", partition=partition)
+            what = ("plain", "secret", "other")[number % 3]
+            producer.produce(topic, f"{what} {number}", partition=partition)
         producer.flush()
         (producer.abort_transaction if number % 2 else producer.commit_transaction)()
-    down, up = ends.downstream(), ends.upstream(inputFilterRules="deny:^secret")
+    rules = {"inputFilterRules": "deny:^secret,allow:^plain", "inputFilterDefaultAction": "deny"}
+    down, up = ends.downstream(), ends.upstream(**rules)
     wait_for(sent_all(source, topic, ends), "sending all")
     ends.stop(up)
     wait_for(told_all(source, target, topic, raw), "telling all")
@@ -467,6 +474,47 @@ def test_what_the_source_never_had_is_no_gap(
         values = [value for _, value, _, _ in consumed(target, topic, partition)]
         assert values == [b"plain 0", b"plain 6"]
     assert b"secret" not in b"".join(message or b"" for _, message, _, _ in consumed(target, topic, 0))
+
+
+def test_only_a_record_that_is_too_large_by_itself_stays_behind(
+    source: Broker,
+    target: Broker,
+    topic: str,
+    ends: Ends,
+    dedup: Callable[..., None],
+    raw: str,
+    gaps: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """However large the batches are, in which smaller ones come."""
+    write(source, topic, 400, **{"compression.type": "zstd"})
+    write(source, topic, 400, seed=1)
+    producer = Producer({"bootstrap.servers": source.plaintext})
+    producer.produce(topic, random.Random(1).randbytes(5000), partition=1)  # noqa: S311
+    producer.flush()
+    down, up = ends.downstream(), ends.upstream(largestRecord="3000")
+    wait_for(sent_all(source, topic, ends), "sending all")
+    ends.stop(up)
+    assert f"a record of {topic} may have up to 1048588 bytes (max.message.bytes)" in ends.said("upstream")
+    assert ends.said("upstream").count("it does not cross") == 1
+    wait_for(told_all(source, target, topic, raw), "telling all")
+    dedup()
+    [missing] = bundle(target, gaps, tmp_path)["results"]
+    assert (missing["partition"], missing["gaps"]) == (1, [[400, 400]])
+    argv = [f"--{name}={value}" for name, value in ends.sending.items()]
+    argv = ["diode", "resend", *argv, "--resendFileName", str(tmp_path / "bundle.json")]
+    assert main([*argv, "--largestRecord=3000"]) == ExitCode.INCOMPLETE
+    assert f"{topic}-1: 400 to 400 can't be sent" in capsys.readouterr().out
+    assert main([*argv, "--largestRecord=6000"]) == ExitCode.DONE
+
+    def filled() -> bool:
+        dedup()
+        return not bundle(target, gaps, tmp_path)["results"]
+
+    wait_for(filled, "filling what was lost")
+    ends.stop(down)
+    assert assert_equal(source, target, topic) == 801
 
 
 def test_partitions_are_shifted(
@@ -514,8 +562,7 @@ def test_two_links_lose_different_things(
     down2 = ends.downstream(
         targetPort=str(port), rawTopic=other_raw, link="8", stateDir=str(tmp_path / "state2")
     )
-    up = ends.upstream(targetIP="", targets=f"127.0.0.1:{relay.port}=7,127.0.0.1:{other.port}=8", parity="0")
-    time.sleep(2)
+    up = ends.following(targetIP="", targets=f"127.0.0.1:{relay.port}=7,127.0.0.1:{other.port}=8", parity="0")
     relay.faults = other.faults = Faults(lose=0.02)
     for seed in range(10):
         write(source, topic, 400, seed=seed)

@@ -22,6 +22,7 @@ from test_link import (  # noqa: F401  # fixtures
     sent_all,
     source,
     target,
+    told_all,
     topic,
     wait_for,
     write,
@@ -135,6 +136,33 @@ def test_all_keys_are_replaced_while_records_cross(
         ends.stop(down)
     dedup()
     assert assert_equal(source, target, topic) == 200 * len(steps)
+
+
+def test_a_sender_is_stopped_while_no_broker_answers(
+    source: Broker,  # noqa: F811
+    target: Broker,  # noqa: F811
+    topic: str,  # noqa: F811
+    raw: str,  # noqa: F811
+    ends: Ends,  # noqa: F811
+    dedup: Callable[..., None],  # noqa: F811
+) -> None:
+    down, up = ends.downstream(), ends.upstream()
+    write(source, topic, 300)
+    wait_for(sent_all(source, topic, ends), "sending")
+    source.process.pause()
+    try:
+        ends.stop(up)
+    finally:
+        source.process.resume()
+    assert "will be sent again" in ends.said("upstream")
+    write(source, topic, 300, seed=1)
+    up = ends.upstream()
+    wait_for(sent_all(source, topic, ends), "sending")
+    ends.stop(up)
+    wait_for(told_all(source, target, topic, raw), "telling all")
+    ends.stop(down)
+    dedup()
+    assert assert_equal(source, target, topic) == 600
 
 
 def test_records_cross_without_dedup_and_it_is_said_what_that_means(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from aqueduct.cli import main
+from aqueduct.diode import outlet
 from aqueduct.errors import ExitCode
 
 NOBODY = "127.0.0.1:1"
@@ -64,6 +65,50 @@ def test_the_receiving_end_looks_at_its_files_first(
     } | {name: value.format(keys) for name, value in changed.items()}  # fmt: skip
     code = main(["diode", "downstream", "--bootstrap-servers", NOBODY, *_argv(options)])
     assert (code, sentence in capsys.readouterr().err) == (ExitCode.REFUSED, True)
+
+
+@pytest.mark.parametrize("verb", ["upstream", "resend"])
+@pytest.mark.parametrize(
+    ("wall", "year"), [(0, 1970), (1_577_880_000_000, 2020), (4_903_286_400_000, 2125), (1 << 62, 146140482)]
+)
+def test_nothing_is_sent_by_a_clock_that_can_not_be_right(
+    keys: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    wall: int,
+    year: int,
+) -> None:
+    monkeypatch.setattr(outlet, "_wall", lambda: wall)
+    code = main(["diode", verb, "--bootstrap-servers", NOBODY, *_argv(sending(keys, verb))])
+    assert (code, f"the year is {year}: set it" in capsys.readouterr().err) == (ExitCode.REFUSED, True)
+
+
+def test_a_clock_that_can_be_right() -> None:
+    outlet.check_clock()
+
+
+def test_a_file_that_is_named_twice(keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither is read, so neither wins."""
+    assert main(["diode", "upstream", "a.yml", "--config", "b.yml"]) == ExitCode.REFUSED
+    assert "FILE a.yml and --config b.yml are the same option" in capsys.readouterr().err
+
+
+def test_an_option_that_is_given_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    for twice in (
+        ["--eps=1", "--eps=1"],
+        ["--targetIP=a", "--target-ip=b"],
+        ["--batchSize=1", "--batch-size=2"],
+    ):
+        assert main(["diode", "upstream", *twice]) == ExitCode.REFUSED
+        assert "given twice; leave one" in capsys.readouterr().err
+
+
+def test_an_option_is_called_as_it_was_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diode", "upstream", "--from=yesterday"]) == ExitCode.REFUSED
+    assert "command line: from is no time" in capsys.readouterr().err
+    assert main(["diode", "resend", "--group-id="]) == ExitCode.REFUSED
+    assert "command line: groupID must not be empty" in capsys.readouterr().err
 
 
 def _argv(options: dict[str, str]) -> list[str]:

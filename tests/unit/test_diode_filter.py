@@ -52,6 +52,12 @@ def test_without_rules_the_default_decides() -> None:
     assert (found.batches, found.start, found.stop) == (b"", 0, 1)
 
 
+def test_what_no_rule_matches_is_the_defaults() -> None:
+    one = frame(b"a", b"b", None, b"no a")
+    assert kept(rules("allow:^a,deny:b", "deny").apply(one)) == [(0, b"a")]
+    assert kept(rules("allow:^a,deny:b", "allow").apply(one)) == [(0, b"a"), (2, None), (3, b"no a")]
+
+
 def test_a_batch_of_which_all_may_cross_stays_what_it_is() -> None:
     one = frame(b"a", b"b")
     assert rules("deny:c").apply(one).batches == one.batches

@@ -90,6 +90,8 @@ def test_what_means_nothing_here_is_said_and_taken() -> None:
         ({"targetIp": "x"}, r"command line: there is no option targetIp; did you mean targetIP\?"),
         ({"parity": "101"}, "command line: parity must be a whole number from 0 to 100, not '101'"),
         ({"parity": "nan"}, "whole number"),
+        ({"largestRecord": "0"}, "from 1 to 1073741824, not '0'"),
+        ({"eps": "1e16"}, "from -1 to 1000000000000000, not '1e16'"),
         ({"eps": "nan"}, "number from"),
         ({"eps": "0"}, "-1 for no limit"),
         ({"topics": "a"}, "topic or topics"),
@@ -127,6 +129,49 @@ def test_files_that_are_no_use(tmp_path: Path, content: str, sentence: str) -> N
     file.write_text(content, encoding="latin-1")
     with pytest.raises(Refused, match=sentence):
         options.build(Create, file, {}, {}, pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("o.properties", "eps=1\neps=1\n", "o.properties: eps is given twice"),
+        ("o.yml", "eps: 1\neps: 2\n", "o.yml: eps is given twice"),
+        ("o.yml", "targetIP: a\ntarget-ip: a\n", "o.yml: targetIP and target-ip are the same option"),
+        ("o.properties", "group-id=a\ngroupID=b\n", "group-id and groupID are the same option"),
+        ("o.properties", "stateDir=a\nstateDir=b\n", "stateDir is given twice"),  # another verb's
+        ("o.yml", "sendingThreads: 1\nsendingThreads: 2\n", "sendingThreads is given twice"),
+        ("o.yml", "eps: {a: 1}\n", "o.yml, line 1: an option's value can't be a mapping"),
+    ],
+)
+def test_what_a_file_says_twice(tmp_path: Path, name: str, content: str, sentence: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(Refused, match=sentence):
+        options.build(Upstream, tmp_path / name, {}, UPSTREAM, lambda _: None)
+
+
+def test_what_the_environment_says_is_called_as_it_is_there() -> None:
+    for name, sentence in (
+        ("PARITY", "environment: AQUEDUCT_DIODE_PARITY must be a whole number"),
+        ("TARGT_IP", "no option AQUEDUCT_DIODE_TARGT_IP; did you mean AQUEDUCT_DIODE_TARGET_IP\\?"),
+        ("GROUP_I", "did you mean AQUEDUCT_DIODE_GROUP_ID\\?"),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            options.build(Upstream, None, {f"AQUEDUCT_DIODE_{name}": "x"}, UPSTREAM, pytest.fail)
+    taken = {"AQUEDUCT_DIODE_FROM": "2026-01-31T18:00:00Z", "AQUEDUCT_DIODE_GROUP_ID": "g"}
+    found = options.build(Upstream, None, taken, UPSTREAM, pytest.fail)
+    assert (found.from_, found.group) == (1769882400000, "g")
+    twice = {"AQUEDUCT_DIODE_EPS": "1", "AQUEDUCT_DIODE_eps": "2"}
+    with pytest.raises(Refused, match="AQUEDUCT_DIODE_EPS and AQUEDUCT_DIODE_eps are the same option"):
+        options.build(Upstream, None, twice, UPSTREAM, pytest.fail)
+
+
+def test_yaml_is_taken_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "o.yml").write_text("from: 2026-01-31T18:00:00Z\nid: 0123\nencryption: Yes\nnic: eth0\n")
+    found = options.build(Upstream, tmp_path / "o.yml", {}, UPSTREAM, pytest.fail)
+    assert (found.from_, found.id, found.encryption, found.nic) == (1769882400000, "0123", True, "eth0")
+    (tmp_path / "o.yml").write_text("from: 2026-02-31\n")
+    with pytest.raises(Refused, match="from is no time"):
+        options.build(Upstream, tmp_path / "o.yml", {}, UPSTREAM, pytest.fail)
 
 
 def test_a_resend_is_of_the_link_s_topics_alone() -> None:

@@ -34,7 +34,8 @@ DECLARED: list[dict[str, Any]] = [
 HOSTVARS: dict[str, dict[str, Any]] = {"d1": {"diode_downstream_links": DECLARED}}
 
 FLIGHTS = Link("pro1", "enclave", 1, ("flights",), upstream="u1", downstream="d1", address="d1")
-SECOND = Link("pro1", "enclave", 2, ("fl.*",), "second", "u2", "d1", "d1", 9778)
+SECOND = Link("pro1", "enclave", 2, ("fl.*",), "second", "raw", "u2", "d1", "d1", 9778)
+RECORDS = Link("pro1", "enclave", 4, ("seats",), "plain", "record")
 OTHER = Link("pro2", "enclave", 3, ("flights",), clean_topics={"flights": "pro2.flights"})
 
 
@@ -68,6 +69,14 @@ def test_a_second_link_has_names_of_its_own_and_shares_the_ledger() -> None:
         Ledger("pro1", "diode-gaps-pro1", ("diode-raw-pro1", "diode-raw-second"), {}),
         Ledger("pro2", "diode-gaps-pro2", ("diode-raw-pro2",), {"flights": "pro2.flights"}),
     )
+
+
+def test_a_link_of_plain_records_has_no_raw_topic_and_no_ledger() -> None:
+    declared = {"source": "pro1", "number": 4, "topics": ["seats"], "name": "plain", "mode": "record"}
+    assert Link.of(GROUPS, "enclave", declared).mode == "record"
+    assert ledgers((RECORDS,)) == ()
+    assert ledgers((RECORDS, FLIGHTS)) == ledgers((FLIGHTS,))
+    assert topics((RECORDS,), partitions=8, retention_hours=72) == []
 
 
 def test_raw_and_gap_topics_have_as_many_partitions() -> None:
@@ -129,7 +138,16 @@ def test_the_receiving_end_writes_its_raw_topic_and_nothing_else() -> None:
     assert rights("enclave", "diode-downstream-enclave", FLIGHTS) == {
         ("topic", "diode-raw-pro1", "literal", "write"),
         ("topic", "diode-raw-pro1", "literal", "describe"),
+        ("topic", "diode-raw-pro1", "literal", "describe_configs"),
     }
+
+
+def test_the_receiving_end_writes_plain_topics_where_there_is_no_dedup() -> None:
+    assert rights("enclave", "diode-downstream-enclave", RECORDS) == {
+        ("topic", "seats", "literal", "write"),
+        ("topic", "seats", "literal", "describe"),
+    }
+    assert rights("enclave", "dedup-enclave", RECORDS) == set()
 
 
 def test_dedup_reads_what_arrived_and_writes_clean_topics_and_ledger() -> None:

@@ -10,7 +10,7 @@ from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_me
 from aqueduct.estate.check.sites import LEGAL_SITE
 from aqueduct.estate.check.sound import Item, Sound
 from aqueduct.estate.languages import Language, shortest, words
-from aqueduct.estate.links import Link
+from aqueduct.estate.links import RECORD, Link
 from aqueduct.estate.patterns import LEGAL_NAME, PatternError, names
 
 VARIABLE = "diode_downstream_links"
@@ -57,15 +57,16 @@ def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Findi
 def _hosts(inventory: Inventory, site: str, found: list[Declared]) -> Iterator[Finding]:
     """Links without hosts, and hosts without links."""
     receiving, dedup = inventory.members(site, "diode_downstream"), inventory.members(site, "dedup")
-    for service, hosts in (("diode_downstream", receiving), ("dedup", dedup)):
-        if found and not hosts:
+    raw = [each for each in found if each.link.mode != RECORD]
+    for service, hosts, links in (("diode_downstream", receiving, found), ("dedup", dedup, raw)):
+        if links and not hosts:
             sentence = f"site {site} has no host for what arrives; put one into the group {service}."
-            yield found[0].finding(sentence)
-        if hosts and not found:
+            yield links[0].finding(sentence)
+        if hosts and not links:
             # Not an error: this is how the last link of a site is taken away, and its services are stopped.
+            what = "no link arrives" if not found else "no link leaves anything to dedup"
             sentence = (
-                f"no link arrives at site {site}, so {some(hosts)} will do nothing; "
-                "declare one if that is not meant."
+                f"{what} at site {site}, so {some(hosts)} will do nothing; declare one if that is not meant."
             )
             yield inventory.finding(hosts[0], VARIABLE, sentence, is_warning=True)
     if len(dedup) > 1:
@@ -119,6 +120,11 @@ def _check_values(each: Declared) -> Iterator[Finding]:
             re.compile(pattern)
         except re.error as error:
             yield each.finding(f"{pattern} does not compile: {error}; mend it.", ("topics", index))
+    if link.mode == RECORD and link.clean_topics:
+        sentence = (
+            "a link with mode: record writes each topic under its own name; leave this out, or the mode."
+        )
+        yield each.finding(sentence, ("clean_topics",))
     for name, clean in link.clean_topics.items():
         if not LEGAL_NAME.fullmatch(str(clean)):
             sentence = f'Kafka takes no topic named "{clean}"; use up to 249 letters, digits, dots, - and _.'
@@ -164,8 +170,15 @@ def _check_pair(one: Declared, other: Declared) -> Iterator[Finding]:
             f"{first.downstream} receives link {first.name} at port {first.port}; give this one another port."
         )
         yield other.finding(sentence, ("port",) if "port" in other.item.value else ())
-    if first.source == second.source:
-        return  # They share a ledger, so a topic may come by both.
+    if first.source == second.source:  # of two that are kept raw the ledger is one: a topic may come by both
+        both = _written(first) & _written(second)
+        if RECORD in (first.mode, second.mode) and (topic := shortest(both)):
+            sentence = (
+                f"topic {topic} comes by link {first.name}, too, and with mode: record each of its records "
+                "would be there twice; let one link bring it."
+            )
+            yield other.finding(sentence)
+        return
     if topic := shortest(_written(first) & _written(second)):
         sentence = (
             f"topic {topic} would come from {first.source} by link {first.name}, too, and both be mixed; "

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -31,6 +32,8 @@ from aqueduct.io.kafka.transport import Manager
 
 CONNECT_SECONDS = 30
 REQUEST_SECONDS = 30
+POLL_SECONDS = 0.2  # between looks whether it was told to stop
+STOP_SECONDS = 2  # of waiting in all, from then on
 STALL_SECONDS = 60  # without progress: a broker may be restarted, or a leader elected meanwhile
 BACKOFF_SECONDS = 0.02, 1.0  # the first and the longest pause before a request is sent again
 NAMES_PER_REQUEST = 1_000
@@ -49,11 +52,16 @@ class Topic:
     partitions: tuple[Partition, ...]  # in their order
 
 
+class Stopped(Failed):
+    """It was told to stop, and the cluster did not answer what was still to be asked."""
+
+
 @contextmanager
-def connect(end: End, client_id: str) -> "Iterator[Client]":
+def connect(end: End, client_id: str, stopping: Event | None = None) -> "Iterator[Client]":
     """A Client of the cluster; Failed if no broker answers within CONNECT_SECONDS.
 
-    An error that the cluster answers ends the block as Failed, too.
+    An error that the cluster answers ends the block as Failed, too. Once `stopping` is set the client waits
+    for STOP_SECONDS in all; what takes longer is Stopped.
     """
     settings = {
         "bootstrap_servers": end.bootstrap_servers.split(","),
@@ -69,10 +77,11 @@ def connect(end: End, client_id: str) -> "Iterator[Client]":
         net = NetworkSelector(**settings)
         client = KafkaNetClient(net, Manager(net, **settings))
     try:
+        ours = Client(client, end, stopping)
         with reaching(end.bootstrap_servers, CONNECT_SECONDS):
-            client.get_broker_version(CONNECT_SECONDS * 1000)
+            ours.wait(client._manager.bootstrap_async(CONNECT_SECONDS * 1000))
         with answering(end.bootstrap_servers):
-            yield Client(client, end)
+            yield ours
     finally:
         client.close()
 
@@ -80,9 +89,11 @@ def connect(end: End, client_id: str) -> "Iterator[Client]":
 class Client:
     """Of one thread. A KafkaError is made a sentence by `connect`."""
 
-    def __init__(self, client: KafkaNetClient, end: End) -> None:
+    def __init__(self, client: KafkaNetClient, end: End, stopping: Event | None = None) -> None:
         self.end = end
         self._client = client
+        self._stopping = stopping or Event()
+        self._patience_left = float(STOP_SECONDS)
         self._topics: dict[str, Topic] = {}
 
     # Requests
@@ -109,8 +120,8 @@ class Client:
 
     def wait(self, response: Future) -> Any:
         """What `submit` promised."""
-        if not response.is_done:
-            self._client.poll(future=response)
+        while not response.is_done:
+            self._poll(POLL_SECONDS, response)
         if response.exception:
             raise response.exception
         return response.value
@@ -121,11 +132,25 @@ class Client:
         for response in responses:
             response.add_both(lambda _: first.is_done or first.success(None))
         if not first.is_done:
-            self._client.poll(timeout_ms=seconds * 1000, future=first)
+            self._wait(seconds, first)
 
     def sleep(self, seconds: float) -> None:
         """With responses read meanwhile."""
-        self._client.poll(timeout_ms=seconds * 1000, future=Future())
+        self._wait(seconds, Future())
+
+    def _wait(self, seconds: float, response: Future) -> None:
+        until, left = time.monotonic() + seconds, seconds
+        while not response.is_done and left >= 0:
+            self._poll(min(left, POLL_SECONDS), response)
+            left = until - time.monotonic()
+
+    def _poll(self, seconds: float, response: Future) -> None:
+        began = time.monotonic()
+        self._client.poll(timeout_ms=seconds * 1000, future=response)
+        if self._stopping.is_set() and not response.is_done:
+            self._patience_left -= time.monotonic() - began
+            if self._patience_left < 0:
+                raise Stopped(f"The {self.end} did not answer any more before this ended.")
 
     # Topics
 
