@@ -38,8 +38,11 @@ class Order:
         return f"{CLIENT}-{self.gap_topic}"
 
 
-def run(order: Order, master: str | None, tell: Callable[[str], None]) -> Done:
-    """All that was there at the start; or, if it is to go on, until it is interrupted."""
+def run(order: Order, master: str | None, tell: Callable[[Done, float], None]) -> Done:
+    """All that was there at the start; or, if it is to go on, until it is interrupted.
+
+    `tell` is told what each round did, and its seconds.
+    """
     with Workers(CLIENT, master) as workers:
         while True:
             share, waiting = _plan(order)
@@ -50,9 +53,9 @@ def run(order: Order, master: str | None, tell: Callable[[str], None]) -> Done:
             done = Done()
             for each in workers.runner(waiting)(dedup, shares):
                 done.add(each)
+            tell(done, time.monotonic() - began)
             if order.every_seconds is None:
                 return done
-            tell(sentence(done, time.monotonic() - began))
 
 
 def sentence(done: Done, seconds: float) -> str:

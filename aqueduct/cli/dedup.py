@@ -16,9 +16,11 @@ from aqueduct.cli import common, duration, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.client_config import End
 from aqueduct.errors import ExitCode, Refused
+from aqueduct.io.figures import serve
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
+    from aqueduct.io.dedup import Done
     from spark_apps.dedup import Order
 
 
@@ -36,6 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long what was announced may take to arrive; default 30s",
     )
     add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to do")
+    add(
+        "--metrics-port",
+        metavar="PORT",
+        type=selection.whole(1, selection.PORTS[-1]),
+        help="figures for Prometheus, on localhost; default: none",
+    )
     add("--with-gaps", action="store_true", help="retire a topic although some of it is missing")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument(
@@ -66,9 +74,17 @@ def run(args: argparse.Namespace) -> ExitCode:
     )
     if args.retire:
         return _retire(order, args.retire, with_gaps=args.with_gaps)
-    began = time.monotonic()
-    done = dedup.run(order, args.master, lambda line: print(line, flush=True))
-    print(dedup.sentence(done, time.monotonic() - began))
+    from aqueduct.io.dedup_figures import Figures
+
+    figures = Figures()
+    if args.metrics_port:
+        serve(args.metrics_port, figures.all)
+
+    def tell(done: "Done", seconds: float) -> None:
+        figures.add(done, time.time())
+        print(dedup.sentence(done, seconds), flush=True)
+
+    done = dedup.run(order, args.master, tell)
     return ExitCode.INCOMPLETE if done.malformed else ExitCode.DONE
 
 

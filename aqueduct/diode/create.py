@@ -23,9 +23,10 @@ def create(settings: Create) -> Outcome:
     """Refused where the gap topic would forget what is missing."""
     end = settings.end("target")
     with kafka.connect(end, f"{settings.id}-create") as client:
-        ledger = gap_topic.whole(client, settings.topic)
-    with kafka_admin.connect(end.bootstrap_servers, end.client_config) as admin:
-        gap_topic.check_kept(admin, settings.topic)
+        numbers = gap_topic.numbers(client, settings.topic)
+        with kafka_admin.connect(end.bootstrap_servers, end.client_config) as admin:
+            gap_topic.check_kept(admin, settings.topic)
+        ledger = gap_topic.part(client, settings.topic, numbers)
     found = bundle.bundle(ledger.values(), settings.limit)
     left_out = [sentence for place in sorted(ledger) for sentence in _lost(ledger[place])]
     if not ledger:

@@ -14,14 +14,20 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, Message, Producer
+from kafka.errors import TopicAuthorizationFailedError
 from kafka.record import MemoryRecords
 
 from aqueduct.diode import files
-from aqueduct.diode.feed import FRAME_BYTES
+from aqueduct.diode.framing import FRAME_BYTES
+from aqueduct.diode.lock import held
 from aqueduct.diode.options import Downstream
+from aqueduct.diode.seldom import Seldom
+from aqueduct.diode.strangers import Strangers
 from aqueduct.errors import Failed, Refused
+from aqueduct.io import kafka_admin
+from aqueduct.io.kafka import client as kafka
+from aqueduct.io.kafka.client import Client
 from aqueduct.io.udp import Receiver as Socket
 from aqueduct.io.udp import resolve
 from aqueduct.ledger.arrivals import bucket
@@ -29,12 +35,14 @@ from aqueduct.link import frame, state
 from aqueduct.link.frame import Frame
 from aqueduct.link.keys import ReceiverKey, SenderPublicKey
 from aqueduct.link.receiver import Limits, Receiver, Record
+from aqueduct.wording import count
 
-FRAME_OVERHEAD = 1000  # bytes, of a header and a topic's name
+FRAME_OVERHEAD = 1000  # bytes, of a header and a topic's name, and of the raw topic's record around them
+BATCH_BYTES = 1_000_000  # that the raw topic takes at once
 QUEUE_BYTES = 256 << 20  # that wait for Kafka
 RECEIVE_SECONDS = 0.2
 TICK_SECONDS = 1.0
-CONNECT_SECONDS = 30
+STOP_SECONDS = 5  # without a word of Kafka; an election takes less
 
 log = logging.getLogger(__name__)
 
@@ -61,16 +69,40 @@ def run(settings: Downstream, stopping: Event, publish: Callable[[Figures], None
     """Until `stopping`; then what was received is written, and what must not be taken twice is kept."""
     receiver_keys = [files.load(ReceiverKey, path) for path in settings.private_key_files]
     sender_keys = [files.load(SenderPublicKey, path) for path in settings.sender_public_key_file]
+    if not settings.state_dir.is_dir():
+        raise Refused(f"stateDir {settings.state_dir} is not there.")
+    lock = settings.state_dir / f"link-{settings.link}.lock"
+    with held(
+        lock,
+        f"Another receiving end of link {settings.link} runs with stateDir {settings.state_dir}, and what "
+        "one took the other would take again: stop it, or give each its own stateDir.",
+    ):
+        _run(settings, receiver_keys, sender_keys, stopping, publish)
+
+
+def _run(
+    settings: Downstream,
+    receiver_keys: list[ReceiverKey],
+    sender_keys: list[SenderPublicKey],
+    stopping: Event,
+    publish: Callable[[Figures], None],
+) -> None:
     memory = settings.state_dir / f"link-{settings.link}.json"
     receiver = Receiver(
         receiver_keys,
         sender_keys,
         settings.link,
-        Limits(largest=max(settings.largest_record, FRAME_BYTES) + FRAME_OVERHEAD),
+        Limits(largest=_needed(settings)),
         _load(memory, settings.link),
     )
-    producer = Producer(_producer(settings))
-    partitions = _partitions(settings, settings.raw_topic)
+    try:
+        with kafka.connect(settings.end("target"), settings.id, stopping) as client:
+            partitions = _partitions(client, settings.raw_topic)
+            limit = _limit(client, settings)
+    except kafka.Stopped as error:
+        log.warning("%s Nothing was received.", error)
+        return
+    producer = Producer(_producer(settings, limit))
     if settings.raw_topic is None:
         log.warning("mode=record: records arrive at least once, in no order, and without a ledger")
     address = resolve(settings.target_ip, settings.target_port)
@@ -100,11 +132,14 @@ class _Loop:
         self._receiver = figures.receiver
         self._producer = producer
         self._raw_topic = settings.raw_topic
+        self._needed = _needed(settings)
         self._partitions = partitions
         self._memory = memory
         self._queue: queue.SimpleQueue[Record | threading.Event | None] = queue.SimpleQueue()
         self._fault: Exception | None = None
-        self._last_error = ""
+        self._ending = Event()
+        self._seldom = Seldom()
+        self._strangers = Strangers()
 
     def run(self, stopping: Event) -> None:
         writer = threading.Thread(target=self._write, name="write")
@@ -120,8 +155,11 @@ class _Loop:
                 if now >= tick_at:
                     tick_at = now + TICK_SECONDS
                     self._receiver.tick(now)
+                    for sentence in self._strangers.sentences(self._receiver.counters, now):
+                        log.warning(sentence)
                     saved = self._save(saved)
         finally:
+            self._ending.set()
             self._queue.put(None)
             writer.join()
         if self._fault:
@@ -195,7 +233,7 @@ class _Loop:
             if error is None:
                 self._figures.written += 1
             else:
-                self._refused(topic, error)
+                self._refused(message, error)
 
         while True:
             try:
@@ -208,14 +246,38 @@ class _Loop:
         self._producer.poll(0)
 
     def _flush(self) -> None:
-        while self._producer.flush(1):
-            pass
+        before = silent = 0
+        while left := self._producer.flush(1):
+            silent = silent + 1 if left == before and self._ending.is_set() else 0
+            before = left
+            if silent >= STOP_SECONDS:
+                self._producer.purge()
+                raise Failed(
+                    f"Kafka takes nothing: {count(left, 'record')} that had arrived are not written. What "
+                    "they hold stays a gap in the ledger: send it again."
+                )
 
-    def _refused(self, topic: str, error: KafkaError) -> None:
+    def _refused(self, message: Message, error: KafkaError) -> None:
         self._figures.refused += 1
-        if str(error) != self._last_error:
-            self._last_error = str(error)
-            log.error("topic %s does not take what arrives: %s", topic, error)
+        topic, partition = str(message.topic()), message.partition()
+        key = frame.read_key(message.key() or b"") if self._raw_topic else None
+        place = (key.topic, key.partition) if key else (topic, partition)
+        times = self._seldom.due((place, error.code()), 1, time.monotonic())
+        if not times:
+            return
+        if key is None:
+            log.error(
+                "%s-%s does not take what arrives: %s (%d times since this was last said)",
+                topic, partition, error.str(), times,
+            )  # fmt: skip
+            return
+        too_large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
+        log.error(
+            "%s-%d: offsets %d to %d are not in raw topic %s, and stay a gap: %s (%d times since this was "
+            "last said); %s, and send them again",
+            key.topic, key.partition, key.first, key.last, topic, error.str(), times,
+            _raise_limit(topic, self._needed) if too_large else "mend that",
+        )  # fmt: skip
 
 
 def _records(found: Frame) -> Iterator[Any]:
@@ -225,7 +287,47 @@ def _records(found: Frame) -> Iterator[Any]:
         yield from batch
 
 
-def _producer(settings: Downstream) -> dict[str, str | int | bool]:
+def _needed(settings: Downstream) -> int:
+    """The max.message.bytes of a raw topic that takes whatever may cross."""
+    largest: int = settings.largest_record
+    return max(largest, FRAME_BYTES) + FRAME_OVERHEAD
+
+
+def _raise_limit(topic: str, limit: int) -> str:
+    return f"kafka-configs --alter --topic {topic} --add-config max.message.bytes={limit}"
+
+
+def _limit(client: Client, settings: Downstream) -> int | None:
+    """The raw topic's max.message.bytes; None: there is no raw topic, or this is not told. Refused where not
+    even usual frames fit, as no resend could ever fill their gaps."""
+    topic = settings.raw_topic
+    if topic is None:
+        return None
+    needed = _needed(settings)
+    try:
+        limit = int(kafka_admin.effective(client.send, [topic], "max.message.bytes")[topic])
+    except TopicAuthorizationFailedError:
+        log.warning(
+            "the max.message.bytes of raw topic %s can't be checked, and should be %d at least: allow "
+            "DescribeConfigs there",
+            topic, needed,
+        )  # fmt: skip
+        return None
+    if limit < FRAME_BYTES + FRAME_OVERHEAD:
+        raise Refused(
+            f"Raw topic {topic} has max.message.bytes={limit}, and what crosses comes in frames of up to "
+            f"{FRAME_BYTES + FRAME_OVERHEAD}: {_raise_limit(topic, needed)}"
+        )
+    if limit < needed:
+        log.warning(
+            "raw topic %s has max.message.bytes=%d, and largestRecord %d takes %d: what is larger will not "
+            "get in, and stay a gap. If there are such records: %s",
+            topic, limit, settings.largest_record, needed, _raise_limit(topic, needed),
+        )  # fmt: skip
+    return limit
+
+
+def _producer(settings: Downstream, limit: int | None) -> dict[str, str | int | bool]:
     return {
         **settings.end("target").client_config.librdkafka(),
         "bootstrap.servers": settings.bootstrap_servers,
@@ -234,7 +336,7 @@ def _producer(settings: Downstream) -> dict[str, str | int | bool]:
         # Kafka may be away for a long time: what waits is bounded by us, and nothing is given up.
         "message.timeout.ms": 0,
         "linger.ms": 5,
-        "batch.size": 1_000_000,
+        "batch.size": min(BATCH_BYTES, limit or BATCH_BYTES),  # Kafka refuses a larger one with all in it
         "message.max.bytes": settings.largest_record + (1 << 20),
         "queue.buffering.max.messages": 10_000_000,
         "queue.buffering.max.kbytes": QUEUE_BYTES >> 9,
@@ -242,35 +344,20 @@ def _producer(settings: Downstream) -> dict[str, str | int | bool]:
     }
 
 
-def _partitions(settings: Downstream, topic: str | None) -> int:
+def _partitions(client: Client, topic: str | None) -> int:
     """Of the raw topic, if there is to be one. Refused if it is not there."""
-    admin = AdminClient(
-        {
-            **settings.end("target").client_config.librdkafka(),
-            "bootstrap.servers": settings.bootstrap_servers,
-            "log_level": 0,
-        }
-    )
-    try:
-        topics = admin.list_topics(topic, CONNECT_SECONDS).topics
-    except KafkaException as error:
-        raise Failed(
-            f"No Kafka broker to be reached at {settings.bootstrap_servers} ({error.args[0].str()})."
-        ) from None
     if topic is None:
         return 0
-    found = topics[topic]
-    if found.error:
-        raise Refused(f"Raw topic {topic} can't be used: {found.error.str()}; create it first.")
-    return len(found.partitions)
+    found = client.topics([topic])
+    if topic not in found:
+        raise Refused(f"The {client.end} has no raw topic {topic}: create it first.")
+    return len(found[topic].partitions)
 
 
 def _load(memory: Path, link: int) -> state.State | None:
     try:
         return state.loads(memory.read_bytes(), str(memory), link)
     except FileNotFoundError:
-        if not memory.parent.is_dir():
-            raise Refused(f"stateDir {memory.parent} is not there.") from None
         return None
     except OSError as error:
         raise Refused(f"{memory} can't be read: {error.strerror}.") from None

@@ -1,19 +1,20 @@
 """Sends again what a bundle lists, in a session of its own beside the live stream."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from aqueduct.diode.feed import FRAME_BYTES, last_session
+from aqueduct.diode.feed import last_session
 from aqueduct.diode.filter import Filter
+from aqueduct.diode.framing import FRAME_BYTES, TooLarge, spans
 from aqueduct.diode.options import Resend
 from aqueduct.diode.outlet import Outlet, begin_after
 from aqueduct.errors import Refused
 from aqueduct.io import kafka_admin
 from aqueduct.io.kafka import client as kafka
 from aqueduct.io.kafka import groups, offsets
-from aqueduct.io.kafka.client import Client, Place
+from aqueduct.io.kafka.client import Client, Place, Topic
 from aqueduct.io.kafka.fetch import read
 from aqueduct.ledger import bundle
 from aqueduct.ledger.bundle import Bundle, Missing
@@ -32,6 +33,7 @@ class Outcome:
     gone: tuple[Range, ...] = ()  # that the source has no more, or that are over largestRecord
     beyond: tuple[Range, ...] = ()  # the last stable offset
     others: tuple[Missing, ...] = ()  # that the bundle lists, and that do not cross here
+    misfits: tuple[str, ...] = ()  # sentences: what is of no topic that the source has now
 
 
 def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]) -> Outcome:
@@ -40,11 +42,17 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
     rules = Filter.of(settings)
     with kafka.connect(settings.end("source"), f"{settings.id}-resend") as client:
         asked, others = asked_for(settings)
+        asked, misfits = fitting(asked, client.topics(sorted({each.topic for each in asked})))
+        if misfits and not asked:
+            raise Refused(
+                f"Nothing of it fits the {client.end}: {misfits[0]} Is the bundle of another link or "
+                "cluster, or an old one, or partitionStartValue another one than the upstream's?"
+            )
         wanted, gone, beyond = _there(client, settings, asked)
         total = sum(map(len, wanted))
         progress(0, total)
         if dry_run:
-            return Outcome(total, gone=tuple(gone), beyond=tuple(beyond), others=tuple(others))
+            return Outcome(total, 0, 0, tuple(gone), tuple(beyond), tuple(others), misfits)
         start = _start(client, settings, wanted)
         for outlet in outlets:
             outlet.begin(start)
@@ -69,7 +77,8 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
         for outlet in outlets:
             outlet.end()
             outlet.close()
-    return Outcome(sent, records - rules.withheld, rules.withheld, tuple(gone), tuple(beyond), tuple(others))
+    records -= rules.withheld
+    return Outcome(sent, records, rules.withheld, tuple(gone), tuple(beyond), tuple(others), misfits)
 
 
 def _start(client: Client, settings: Resend, wanted: list[Range]) -> int:
@@ -112,6 +121,7 @@ class Asked:
     first: int
     last: int  # up to here they must be there
     onwards: bool = False  # and whatever comes after it
+    topic_id: str | None = None  # under which they are missing; None: of the topic as it is now
 
 
 def asked_for(settings: Resend) -> tuple[list[Asked], list[Missing]]:
@@ -133,8 +143,27 @@ def asked_for(settings: Resend) -> tuple[list[Asked], list[Missing]]:
         partition = each.partition - settings.partition_start_value
         onwards = found.kind == "first"
         for first, last in each.gaps[:1] if onwards else each.gaps:
-            asked.append(Asked(each.topic, partition, first, last, onwards))
+            asked.append(Asked(each.topic, partition, first, last, onwards, each.topic_id))
     return asked, others
+
+
+def fitting(asked: Iterable[Asked], topics: Mapping[str, Topic]) -> tuple[list[Asked], tuple[str, ...]]:
+    """What is of these topics; and sentences on the rest, whose offsets would be those of other records."""
+    fits: list[Asked] = []
+    misfits: dict[tuple[str, int], str] = {}
+    for each in asked:
+        topic = topics.get(each.topic)
+        place = f"{each.topic}-{each.partition}"
+        if topic is None or not 0 <= each.partition < len(topic.partitions):
+            misfits[each.topic, each.partition] = f"{place} is not there."
+        elif each.topic_id not in (None, str(topic.id)):
+            misfits[each.topic, each.partition] = (
+                f"{place} is of a topic that was made anew: what is missing was of that with the id "
+                f"{each.topic_id}, and the one there is now has {topic.id}."
+            )
+        else:
+            fits.append(each)
+    return fits, tuple(misfits.values())
 
 
 def _bundle(path: Path | None) -> Bundle:
@@ -148,15 +177,8 @@ def _bundle(path: Path | None) -> Bundle:
 def _there(
     client: Client, settings: Resend, asked: list[Asked]
 ) -> tuple[list[Range], list[Range], list[Range]]:
-    """What of it the source still has, what is gone, and what is beyond its last stable offset. Refused
-    where there is no such partition."""
-    topics = client.topics(sorted({each.topic for each in asked}))
-    for each in asked:
-        if each.topic not in topics or each.partition >= len(topics[each.topic].partitions):
-            raise Refused(
-                f"The {client.end} has no {each.topic}-{each.partition}: is the bundle of another cluster, "
-                "or partitionStartValue another one than the upstream's?"
-            )
+    """What of it the source still has, what is gone, and what is beyond its last stable offset."""
+    topics = {each.topic for each in asked}
     places: list[Place] = sorted({(each.topic, each.partition) for each in asked})
     with kafka_admin.connect(client.end.bootstrap_servers, client.end.client_config) as admin:
         policies = admin.effective(sorted(topics), "cleanup.policy") if topics else {}
@@ -206,18 +228,15 @@ def _frames(client: Client, settings: Resend, wanted: Range) -> Iterator[tuple[F
     if topic_id is None:
         raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
     position = wanted.start
+    partition = wanted.partition + settings.partition_start_value
     for piece in read(client, wanted, max_bytes=FRAME_BYTES, topic_id=topic_id):
         if piece.lost:
             yield Range(wanted.topic, wanted.partition, *piece.lost)
             position = piece.lost[1]
-        if piece.next_offset == position:
-            continue
-        data = b"".join(batch.data for batch in piece.batches)
-        if len(data) > max(settings.largest_record, FRAME_BYTES):  # so it is one batch
-            yield Range(wanted.topic, wanted.partition, position, piece.next_offset)
-        else:
-            partition = wanted.partition + settings.partition_start_value
-            last = piece.next_offset - 1
-            found = Frame(wanted.topic, topic_id, partition, position, last, data)
-            yield found, sum(batch.count for batch in piece.batches)
+        for span in spans(piece.batches, position, piece.next_offset, settings.largest_record):
+            if isinstance(span, TooLarge):
+                yield Range(wanted.topic, wanted.partition, span.start, span.stop)
+            else:
+                found = Frame(wanted.topic, topic_id, partition, span.start, span.stop - 1, span.data)
+                yield found, span.count
         position = piece.next_offset

@@ -73,6 +73,8 @@ class Done:
     malformed: int = 0  # records of the raw topics that are no frames
     missing: int = 0  # offsets that the ledger lists at the end
     lost: int = 0  # of these others, those that can't be sent again
+    lag: int = 0  # raw records that were not read at the end
+    committed_time: float = 0.0  # of the last transaction, seconds since 1970
     left_out: Counter[str] = field(default_factory=Counter)  # frames, by source topics that are not wanted
 
     def add(self, other: "Done") -> None:
@@ -83,6 +85,8 @@ class Done:
         self.malformed += other.malformed
         self.missing += other.missing
         self.lost += other.lost
+        self.lag += other.lag
+        self.committed_time = max(self.committed_time, other.committed_time)
         self.left_out += other.left_out
 
 
@@ -98,7 +102,7 @@ def dedup(share: Share) -> Done:
                 run = _Run(client, following, share, producers, done)
                 while run.step(deadline):
                     last_commit = time.monotonic()
-                run.count_missing()
+                run.take_stock()
                 return done
             except Retry as error:
                 if time.monotonic() > last_commit + RETRY_SECONDS:
@@ -225,7 +229,11 @@ class _Run:
             bucket.announced for bucket in self._buckets.values()
         )
 
-    def count_missing(self) -> None:
+    def take_stock(self) -> None:
+        """Of what is left to do."""
+        positions = self._follower.positions
+        ends = offsets.ends(self._client, positions)
+        self._done.lag += sum(max(0, ends[place] - at) for place, at in positions.items())
         for bucket in self._buckets.values():
             missing, lost = bucket.ledger.missing()
             self._done.missing += missing
@@ -303,6 +311,7 @@ class _Run:
             producer.commit()
             producer.begin()
             bucket.committed = reached
+            done.committed_time = time.time()
             self._done.add(done)
 
         return commit

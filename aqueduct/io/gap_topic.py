@@ -9,12 +9,17 @@ from aqueduct.io.kafka_admin import Admin
 from aqueduct.ledger.entry import Partition, partitions
 
 
-def whole(client: Client, topic: str) -> dict[Place, Partition]:
-    """The ledger of every partition. Refused if there is no such topic."""
+def numbers(client: Client, topic: str) -> range:
+    """Of its partitions. Refused if there is no such topic."""
     found = client.topics([topic])
     if topic not in found:
         raise Refused(f"The {client.end} has no gap topic {topic}.")
-    return part(client, topic, range(len(found[topic].partitions)))
+    return range(len(found[topic].partitions))
+
+
+def whole(client: Client, topic: str) -> dict[Place, Partition]:
+    """The ledger of every partition. Refused if there is no such topic."""
+    return part(client, topic, numbers(client, topic))
 
 
 def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[Place, Partition]:

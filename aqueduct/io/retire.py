@@ -1,4 +1,4 @@
-"""Takes a topic that its source has no more out of the ledger."""
+"""Takes what is missing of a topic that its source has no more out of the ledger."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,10 +35,11 @@ class Retired:
 def retire(
     end: End, group: str, raw_topics: tuple[str, ...], ledger: str, topic: str, *, with_gaps: bool
 ) -> Retired:
-    """All that the ledger says of a source's topic. A dedup that runs is fenced, and must begin anew.
+    """What the ledger lists of a source's topic. A dedup that runs is fenced, and must begin anew.
 
-    Refused where the topic has no entry, where its source still has it or frames of it wait for dedup, which
-    would be written again where they were before, and where offsets are missing, unless `with_gaps`.
+    What stays is a small entry for each id that the topic had: what had crossed is not taken for new if the
+    raw topics are read again. Refused where there is nothing to retire, where its source still has the topic
+    or frames of it wait for dedup, and where offsets are missing, unless `with_gaps`.
     """
     with kafka.connect(end, f"{group}-retire") as client:
         found = client.topics([*raw_topics, ledger])
@@ -47,15 +48,16 @@ def retire(
         producers = {number: dedup.producer_of(client, group, number) for number in range(partitions)}
         for producer in producers.values():
             producer.begin()  # what was committed is there to be read, and nobody else commits from here on
-        gone = {place: each for place, each in gap_topic.whole(client, ledger).items() if place[0] == topic}
+        whole = gap_topic.whole(client, ledger)
+        gone = {place: each for place, each in whole.items() if place[0] == topic and not each.closed}
         if not gone:
             raise Refused(f"The ledger in {ledger} has no entry of topic {topic}.")
         places = [(raw, number) for raw in raw_topics for number in producers]
         if any(key.topic == topic and key.announced for key in _keys(client, _lately(client, places))):
             raise Refused(
                 f"The source of topic {topic} has announced it in the last {LIVES_SECONDS} s, so it has "
-                "it still: what comes of a topic that is retired would be written twice. Delete it there, or "
-                "let it cross no more, and retire it then."
+                "it still, and the ledger would begin to list it again. Delete it there, or let it cross no "
+                "more, and retire it then."
             )
         unread = _unread(client, group, places)
         # Announcements make no records.
@@ -71,13 +73,12 @@ def retire(
                 "retire it --with-gaps if its source has them no more."
             )
         for number, producer in producers.items():
-            keys = [
-                key
-                for place, each in gone.items()
-                if bucket(*place, partitions) == number
-                for key in entry.records(each, 0)
-            ]
-            for batch in dedup.entries(dict.fromkeys(keys), int(time.time() * 1000)):
+            now = int(time.time() * 1000)
+            changes: entry.Records = {}
+            for place, each in gone.items():
+                if bucket(*place, partitions) == number:
+                    changes |= entry.records(each.close(), now, before=entry.records(each, now))
+            for batch in dedup.entries(changes, now):
                 producer.send(ledger, number, batch)
             producer.commit()
     return outcome

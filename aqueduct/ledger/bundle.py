@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
+from uuid import UUID
 
 from aqueduct.errors import Refused
 from aqueduct.ledger.entry import Partition
@@ -19,6 +20,7 @@ class Missing:
     topic: str
     partition: int
     gaps: Spans
+    topic_id: str | None = None  # the source's; air-gap's bundles have none
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,12 @@ class Bundle:
 def bundle(ledger: Iterable[Partition], kind: Kind) -> Bundle:
     """The gaps of the topics that there are; what a topic made anew left open can't be sent any more."""
     found = [
-        Missing(each.topic, each.partition, each.current.gaps[: 1 if kind == "first" else None])
+        Missing(
+            each.topic,
+            each.partition,
+            each.current.gaps[: 1 if kind == "first" else None],
+            each.current.topic_id,
+        )
         for each in ledger
         if each.current and each.current.gaps
     ]
@@ -40,10 +47,12 @@ def bundle(ledger: Iterable[Partition], kind: Kind) -> Bundle:
 
 
 def dumps(content: Bundle) -> str:
-    results = [
-        {"topic": each.topic, "partition": each.partition, "gaps": each.gaps} for each in content.results
-    ]
-    return json.dumps({"type": content.kind, "results": results})
+    return json.dumps({"type": content.kind, "results": [_result(each) for each in content.results]})
+
+
+def _result(of: Missing) -> dict[str, Any]:
+    found = {"topic": of.topic, "partition": of.partition, "gaps": of.gaps}
+    return found | ({"topic_id": of.topic_id} if of.topic_id else {})
 
 
 def loads(text: str, where: str) -> Bundle:
@@ -67,14 +76,23 @@ def loads(text: str, where: str) -> Bundle:
 def _missing(content: Any, where: str) -> Missing:
     if type(content) is not dict:
         raise Refused(f"{where} must be an object with topic, partition and gaps.")
-    topic, partition, gaps = (content.get(name) for name in ("topic", "partition", "gaps"))
+    topic, partition, gaps, topic_id = map(content.get, ("topic", "partition", "gaps", "topic_id"))
     if type(topic) is not str or not topic:
         raise Refused(f'{where} has no "topic".')
     if type(partition) is not int or partition < 0:
         raise Refused(f'{where} ({topic}) must have a "partition" from 0 on, not {partition!r}.')
     if type(gaps) is not list or not all(map(_is_span, gaps)):
         raise Refused(f'{where} ({topic}-{partition}) must have "gaps" as a list of [from, to], from <= to.')
-    return Missing(topic, partition, spans_of((first, last) for first, last in gaps))
+    if topic_id is not None and not _is_id(topic_id):
+        raise Refused(f'{where} ({topic}-{partition}) must have a UUID as "topic_id", or none.')
+    return Missing(topic, partition, spans_of((first, last) for first, last in gaps), topic_id)
+
+
+def _is_id(content: Any) -> bool:
+    try:
+        return type(content) is str and str(UUID(content)) == content
+    except ValueError:
+        return False
 
 
 def _is_span(content: Any) -> bool:

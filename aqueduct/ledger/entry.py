@@ -44,6 +44,17 @@ class Partition:
     def knows(self, topic_id: str) -> bool:
         return topic_id in self.retired or bool(self.current and self.current.topic_id == topic_id)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it is what `close` leaves."""
+        return self.current is None and not any(old.gaps or old.lost for old in self.retired.values())
+
+    def close(self) -> "Partition":
+        """The same without anything that is missing or lost: nothing that came, or was asked for, is new."""
+        known = [*([self.current] if self.current else []), *self.retired.values()]
+        closed = {each.topic_id: Lineage(each.topic_id, each.first, each.next) for each in known}
+        return Partition(self.topic, self.partition, None, closed)
+
     def lineage(self, topic_id: str, first: int) -> Lineage:
         """That of an id. One that was never seen is a topic made anew, and becomes the current one."""
         if self.current and self.current.topic_id == topic_id:

@@ -4,6 +4,7 @@ Nothing here raises at any datagram. Nothing is believed before it is authentic,
 memory, and what it costs is one AES-GCM or, so many times a second at most, one signature.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -34,6 +35,7 @@ from aqueduct.link.window import Window
 
 KEYS_KEPT = 3  # of a session: the one before, the current, the next
 _SESSIONS_KEPT = 4  # of one sender and kind: the current one, and some whose last datagrams are on their way
+_SESSION = slice(8, 16)  # of a header
 _NAMES_KEY = slice(0, 20)  # of a header: the link's prefix, session, key number
 _NONCE = slice(20, 32)
 
@@ -47,7 +49,7 @@ class Limits:
     value_bytes: int = 256 << 20  # of values that are not whole
     largest: int = LARGEST  # bytes of a value
     grace: float = 5.0  # seconds that something may be late
-    key_frames: int = 50  # that are verified in a second, at most
+    key_frames: int = 50  # that are verified in a second, at most: of sessions that are known, and of others
 
 
 DEFAULT = Limits()
@@ -103,6 +105,21 @@ class _Session:
     ended: bool = False
 
 
+@dataclass
+class _Tokens:
+    rate: int  # in a second, and at once
+    at: float = -math.inf
+    left: float = 0.0
+
+    def take(self, now: float) -> bool:
+        self.left = min(self.rate, self.left + (now - self.at) * self.rate)
+        self.at = now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
 class Receiver:
     """The receiving end of one link. `now` is seconds of a clock that only rises."""
 
@@ -123,8 +140,8 @@ class Receiver:
         self._keys: dict[bytes, tuple[AESGCM, _Session]] = {}  # by a header's first 20 bytes
         self._sessions: dict[bytes, _Session] = {}  # by id, in the order of their beginning
         self._started: dict[str, int] = dict(state.started) if state else {}
-        self._tokens = float(limits.key_frames)
-        self._tokens_at = 0.0
+        # Apart, so that who does not see the link's datagrams can't hold up the next key of a session.
+        self._of_known, self._of_others = _Tokens(limits.key_frames), _Tokens(limits.key_frames)
         self.counters = Counters()
         for each in state.sessions if state else ():
             session = self._open(bytes.fromhex(each.session), each.line, each.start)
@@ -366,7 +383,8 @@ class Receiver:
             return
         found = self._ring.glance(datagram)
         if found is None:
-            if not self._take_token(now):
+            tokens = self._of_known if datagram[_SESSION] in self._sessions else self._of_others
+            if not tokens.take(now):
                 self.counters.keys_over_rate += 1
                 return
             opened = self._ring.open(datagram)
@@ -383,15 +401,6 @@ class Receiver:
                 self.counters.keys_badly_signed += 1
             case Refusal.OTHER_RECEIVER:
                 self.counters.keys_for_others += 1
-
-    def _take_token(self, now: float) -> bool:
-        rate = self._limits.key_frames
-        self._tokens = min(rate, self._tokens + (now - self._tokens_at) * rate)
-        self._tokens_at = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
 
     def _take_on(self, frame: KeyFrame, datagram: bytes, now: float) -> None:
         line = line_of(frame.sender, frame.kind)

@@ -17,6 +17,7 @@ from aqueduct.client_config import End
 from aqueduct.io import dedup, gap_topic
 from aqueduct.io.kafka import client as kafka
 from aqueduct.io.kafka import offsets
+from aqueduct.io.kafka.client import Client
 from aqueduct.io.kafka.produce import Fenced
 from aqueduct.ledger.arrivals import bucket
 from aqueduct.link import frame
@@ -71,12 +72,17 @@ class Crossed:
         assert main([*argv, *names, *(options or ["--until-caught-up"])]) == code
 
     def knows(self, topics: dict[str, int]) -> None:
-        """The ledger has so many partitions of each topic. What was just committed may take a moment."""
+        """The ledger has so many partitions of each topic that is not retired. What was just committed may
+        take a moment."""
         deadline = time.monotonic() + SECONDS
         with kafka.connect(self.end, "test") as client:
-            while (found := Counter(topic for topic, _ in gap_topic.whole(client, self.gaps))) != topics:
+            while (found := self._known(client)) != topics:
                 assert time.monotonic() < deadline, found
                 client.sleep(0.1)
+
+    def _known(self, client: Client) -> Counter[str]:
+        ledger = gap_topic.whole(client, self.gaps)
+        return Counter(topic for (topic, _), of in ledger.items() if not of.closed)
 
     def written(self, topic: str) -> int:
         with kafka.connect(self.end, "test") as client:
@@ -110,6 +116,23 @@ def test_a_topic_that_is_gone_is_retired(crossed: Crossed, capsys: pytest.Captur
     assert "40 offsets had arrived before" in said
     crossed.dedup("--retire", gone, code=2)
     assert f"has no entry of topic {gone}" in capsys.readouterr().err
+
+
+def test_raw_topics_that_are_read_again_double_no_topic_that_was_retired(
+    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone, stays = crossed.topics
+    crossed.bring(*frames(gone), *frames(stays))
+    crossed.dedup()
+    crossed.dedup("--retire", gone)
+    group = f"aqueduct-dedup-{crossed.gaps}"
+    admin = AdminClient({"bootstrap.servers": crossed.servers})
+    admin.delete_consumer_groups([group])[group].result(SECONDS)
+    capsys.readouterr()
+    crossed.dedup()
+    said = capsys.readouterr().out
+    assert "0 records in 8 frames" in said
+    assert "80 offsets had arrived before" in said
 
 
 def test_a_topic_with_gaps_is_retired_only_when_told_so(
@@ -178,6 +201,10 @@ def test_a_gap_topic_that_forgets_is_refused_and_a_link_s_own_topic_is_no_clean_
 ) -> None:
     forgets = f"{crossed.gaps}.forgets"
     crossed.make(NewTopic(forgets, PARTITIONS, 1))
+    # Nothing of it is read before: what it holds need not even be a ledger.
+    producer = Producer({"bootstrap.servers": crossed.servers})
+    producer.produce(forgets, b"no entry", b"key")
+    assert producer.flush(30) == 0
     argv = ["diode", "create", "--bootstrap-servers", crossed.servers, "--topic", forgets]
     assert main(argv) == 2
     assert "has cleanup.policy=delete" in capsys.readouterr().err

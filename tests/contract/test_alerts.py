@@ -12,19 +12,21 @@ import yaml
 from prometheus_client import generate_latest
 
 from aqueduct.diode import metrics
+from aqueduct.io.dedup import Done
+from aqueduct.io.dedup_figures import Figures
 from aqueduct.link.counters import Counters
 from aqueduct.link.key_frame import Kind
 
 FILE = Path(__file__).resolve().parents[2] / "docs/alerts/link.yml"
 GROUPS: list[dict[str, Any]] = yaml.safe_load(FILE.read_text())["groups"]
 RULES = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
-JOBS = ("aqueduct-diode-upstream", "aqueduct-diode-downstream")
+JOBS = ("aqueduct-diode-upstream", "aqueduct-diode-downstream", "aqueduct-dedup")
 # A figure with what stands around it: a function's name and labels.
 FIGURE = re.compile(r"(?:(\w+)\()?\b(aqueduct_\w+)(?:\{([^}]*)\})?")
 
 
 def exported() -> dict[str, set[str]]:
-    """What both ends tell Prometheus: samples, and the values of labels that a rule may ask for."""
+    """What both ends and dedup tell Prometheus: samples, and the values of labels that a rule may ask for."""
     sight = SimpleNamespace(sender="0" * 64, kind=Kind.LIVE, beat=True, beat_at=0.0, key_created=0, missing=0)
     receiver = MagicMock(counters=Counters(), sessions=lambda: [sight])
     ends: Any = (
@@ -37,7 +39,9 @@ def exported() -> dict[str, set[str]]:
         for line in generate_latest(collector).decode().splitlines():
             if sample := re.match(r"([a-z_]+)(?:\{(.*)\})? ", line):
                 found.setdefault(sample[1], set()).update((sample[2] or "").split(","))
-    return found
+    dedup = Figures()
+    dedup.add(Done(), 0.0)
+    return found | {each.name: {""} for each in dedup.all()}
 
 
 EXPORTED = exported()
@@ -78,7 +82,12 @@ def test_each_alert_has_a_name_of_its_own() -> None:
 
 
 def test_figures_of_both_ends_are_known() -> None:
-    assert {"aqueduct_diode_upstream_lag", "aqueduct_diode_downstream_blocks_lost_total"} <= EXPORTED.keys()
+    known = {
+        "aqueduct_diode_upstream_lag",
+        "aqueduct_diode_downstream_blocks_lost_total",
+        "aqueduct_dedup_lag",
+    }
+    assert known <= EXPORTED.keys()
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,24 @@ def test_a_topic_made_anew_starts_anew() -> None:
     assert written(list(one.arrive([frame(5, 9)]))) == [5, 6, 7]
 
 
+def test_what_crossed_of_a_topic_that_was_retired_is_not_new() -> None:
+    one = Bucket({})
+    list(one.arrive([frame(0, 4), frame(8, 9)]))
+    list(one.arrive([frame(0, 1, OTHER)]))
+    ledger = {key: value for key, value in one.changes(1).items() if value}
+    of = partitions(ledger)[PLACE]
+    assert not of.closed
+    retired = entry.records(of.close(), 2, before=ledger)
+    assert retired["t/0"] is None
+    left = partitions({key: value for key, value in retired.items() if value})
+    assert left[PLACE].closed
+    again = Bucket(left)
+    assert again.missing() == (0, 0)
+    assert list(again.arrive([frame(0, 9), frame(0, 1, OTHER)])) == []
+    # A topic of the same name that is made later is another one.
+    assert written(list(again.arrive([frame(0, 2, UUID(int=3))]))) == [0, 1, 2]
+
+
 def test_what_says_nothing_new_changes_nothing() -> None:
     one = Bucket({})
     for _ in range(2):

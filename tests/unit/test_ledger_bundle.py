@@ -1,3 +1,5 @@
+from uuid import UUID
+
 import pytest
 
 from aqueduct.errors import Refused
@@ -5,24 +7,32 @@ from aqueduct.ledger.bundle import Bundle, Missing, bundle, dumps, loads
 from aqueduct.ledger.entry import Partition
 from aqueduct.ledger.lineage import Lineage
 
+A, B = (str(UUID(int=number)) for number in (10, 11))
 LEDGER = [
-    Partition("b", 0, Lineage("id", 0, 99, gaps=[(7, 8), (20, 29)])),
-    Partition("a", 1, Lineage("id", 0, 99), retired={"old": Lineage("old", 0, 9, gaps=[(1, 1)])}),
-    Partition("a", 0, Lineage("id", 0, 99, gaps=[(5, 5)], lost=[(1, 2)])),
+    Partition("b", 0, Lineage(B, 0, 99, gaps=[(7, 8), (20, 29)])),
+    Partition("a", 1, Lineage(A, 0, 99), retired={"old": Lineage("old", 0, 9, gaps=[(1, 1)])}),
+    Partition("a", 0, Lineage(A, 0, 99, gaps=[(5, 5)], lost=[(1, 2)])),
 ]
 
 
 def test_all_lists_every_gap_that_can_be_sent() -> None:
     text = dumps(bundle(LEDGER, "all"))
     assert text == (
-        '{"type": "all", "results": [{"topic": "a", "partition": 0, "gaps": [[5, 5]]}, '
-        '{"topic": "b", "partition": 0, "gaps": [[7, 8], [20, 29]]}]}'
+        '{"type": "all", "results": '
+        f'[{{"topic": "a", "partition": 0, "gaps": [[5, 5]], "topic_id": "{A}"}}, '
+        f'{{"topic": "b", "partition": 0, "gaps": [[7, 8], [20, 29]], "topic_id": "{B}"}}]}}'
     )
     assert loads(text, "here") == bundle(LEDGER, "all")
 
 
 def test_first_lists_the_first_of_each_partition() -> None:
-    assert bundle(LEDGER, "first").results == [Missing("a", 0, [(5, 5)]), Missing("b", 0, [(7, 8)])]
+    assert bundle(LEDGER, "first").results == [Missing("a", 0, [(5, 5)], A), Missing("b", 0, [(7, 8)], B)]
+
+
+def test_a_bundle_without_topic_ids_is_one() -> None:
+    text = '{"type": "all", "results": [{"topic": "a", "partition": 0, "gaps": [[5, 5]]}]}'
+    assert loads(text, "here") == Bundle("all", [Missing("a", 0, [(5, 5)])])
+    assert dumps(loads(text, "here")) == text
 
 
 def test_nothing_missing_is_an_empty_list() -> None:
@@ -42,6 +52,10 @@ def test_nothing_missing_is_an_empty_list() -> None:
         ('{"type": "all", "results": [{"topic": "a", "partition": "0", "gaps": []}]}', "not '0'"),
         ('{"type": "all", "results": [{"topic": "a", "partition": 0, "gaps": [[2, 1]]}]}', "from <= to"),
         ('{"type": "all", "results": [{"topic": "a", "partition": 0, "gaps": [[true, 1]]}]}', "from <= to"),
+        (
+            '{"type": "all", "results": [{"topic": "a", "partition": 0, "gaps": [], "topic_id": 7}]}',
+            'a UUID as "topic_id"',
+        ),
         (
             '{"type": "all", "results": [{"topic": "a", "partition": 0, "gaps": []},'
             ' {"topic": "a", "partition": 0, "gaps": []}]}',

@@ -386,6 +386,17 @@ def test_only_so_many_key_frames_are_looked_at() -> None:
     assert "keys" in rises(receiving, good, now + 0.7)
 
 
+def test_a_flood_of_forged_sessions_holds_up_no_key_of_one_that_is_known() -> None:
+    sending, receiving = pair(settings(rotate=10))
+    (good, _) = keys(session(start=9000))
+    forged = [good[:-8] + number.to_bytes(8) for number in range(200)]
+    refused = [rises(receiving, each, 10.0) for each in forged]
+    assert refused.count({"keys_badly_signed"}) == 50
+    assert refused.count({"keys_over_rate"}) == 150
+    _, following = keys(sending, 10.0)
+    assert "keys" in rises(receiving, following, 10.0)
+
+
 def test_a_session_that_contradicts_itself() -> None:
     sending, receiving = pair()
     frame = {"session": sending._session, "number": 5, "start": 1001, "created": 0, "kind": Kind.LIVE}

@@ -73,13 +73,19 @@ class Crossing:
 
     def figures(self, host: str, second: bool = False) -> dict[str, float]:
         """What an end of a link says of itself, by the figures' names."""
-        url = f"http://127.0.0.1:{(9810 if host == UPSTREAM else 9830) + second}/metrics"
+        return self._figures(host, (9810 if host == UPSTREAM else 9830) + second, "aqueduct_diode_")
+
+    def dedup_figures(self) -> dict[str, float]:
+        return self._figures(DOWNSTREAM, 9850, "aqueduct_dedup_")
+
+    def _figures(self, host: str, port: int, prefix: str) -> dict[str, float]:
+        url = f"http://127.0.0.1:{port}/metrics"
         program = f"import urllib.request as u; print(u.urlopen({url!r}, timeout=10).read().decode())"
         found: dict[str, float] = defaultdict(float)
         for line in self.lab.run(host, "python3", "-c", program).stdout.splitlines():
-            if line.startswith("aqueduct_diode_"):
+            if line.startswith(prefix):
                 name, value = line.split()
-                found[name.removeprefix("aqueduct_diode_").partition("{")[0]] += float(value)
+                found[name.removeprefix(prefix).partition("{")[0]] += float(value)
         return found
 
     def knock(self) -> None:

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from crossing import DOWNSTREAM, TOPIC, UPSTREAM, Crossing, count
+from crossing import DOWNSTREAM, SOURCE, TARGET, TOPIC, UPSTREAM, Crossing, count
 from lab import wait_until
 
+LINKS = ("pro1", "second", "plain")
 UNITS = (
     (DOWNSTREAM, "diode_downstream@pro1"),
     (DOWNSTREAM, "dedup@pro1"),
@@ -18,6 +19,28 @@ def test_flights_cross_once_and_in_order(crossing: Crossing) -> None:
     assert crossing.arrived() == sent
     wait_until("the ledger of all partitions", lambda: len(crossing.ledgers()[TOPIC]) == 4)
     assert [entry["gaps"] for entry in crossing.ledgers()[TOPIC].values()] == [[]] * 4
+
+
+def test_dedup_tells_what_it_wrote_and_what_is_left(crossing: Crossing) -> None:
+    wait_until("a round", lambda: crossing.dedup_figures()["records_total"] >= 20_000)
+    found = crossing.dedup_figures()
+    assert found["round_time"] >= found["committed_time"] > 0
+    assert (found["missing"], found["lost"], found["malformed_total"]) == (0, 0, 0)
+    wait_until("a round that left nothing", lambda: crossing.dedup_figures()["lag"] == 0)
+
+
+def test_plain_records_cross_without_dedup(crossing: Crossing) -> None:
+    """Each at least once, into the topic of the same name, which the receiving end may write. Nothing else is
+    made for such a link."""
+    lab = crossing.lab
+    producer = lab.producer(SOURCE, "admin")
+    for number in range(500):
+        producer.produce("plain", f"{number}", b"k", headers=[("h", b"1")])
+    assert producer.flush(60) == 0
+    sent = set(lab.read(SOURCE, "plain")[0])
+    assert len(sent) >= 500
+    wait_until("plain records in the enclave", lambda: set(lab.read(TARGET, "plain")[0]) == sent)
+    assert "diode-raw-plain" not in lab.admin(TARGET).list_topics(timeout=30).topics
 
 
 def test_nothing_flows_back(crossing: Crossing) -> None:
@@ -87,7 +110,7 @@ def test_without_the_rule_packets_would_flow_back(crossing: Crossing) -> None:
         crossing.knock()
         wait_until("an answer", lambda: crossing.packets_out() > silent, seconds=10)
     finally:
-        lab.run(DOWNSTREAM, "systemctl", "start", "diode_downstream@pro1", "diode_downstream@second")
+        lab.run(DOWNSTREAM, "systemctl", "start", *(f"diode_downstream@{link}" for link in LINKS))
     answered, before = crossing.packets_out(), crossing.packets_in()
     crossing.knock()
     wait_until("what was sent at the enclave's network card", lambda: crossing.packets_in() > before + 20)
