@@ -12,6 +12,9 @@ from aqueduct.errors import Failed
 # Otherwise Python prints what kafka-python warns of, such as each lost connection, beside our sentence.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 
+# An attempt that the time limit cut off, as kafka-python says it; one before it may have told why.
+CUT_OFF = "Connection timed out"
+
 # How every client of ours reconnects.
 RECONNECT: dict[str, Any] = {
     "reconnect_backoff_max_ms": 1000,  # a broker that is being started is found soon
@@ -22,13 +25,13 @@ RECONNECT: dict[str, Any] = {
 @contextmanager
 def reaching(bootstrap_servers: str, timeout_seconds: float) -> Iterator[None]:
     """Make what keeps a client from its first answer a sentence, Failed."""
-    with _LastFailure() as last_failure:
+    with _TellingFailure() as failure:
         try:
             yield
         except (KafkaError, OSError, ValueError) as error:
             raise Failed(
                 f"No Kafka broker to be reached at {bootstrap_servers} within {timeout_seconds:g} s "
-                f"({last_failure.error or error}); see that it runs and that the client's TLS settings fit."
+                f"({failure.error or error}); see that it runs and that the client's TLS settings fit."
             ) from error
 
 
@@ -42,15 +45,17 @@ def answering(bootstrap_servers: str) -> Iterator[None]:
         raise Failed(f"The cluster at {bootstrap_servers} refused or did not answer: {said}.") from error
 
 
-class _LastFailure(logging.Handler):
+class _TellingFailure(logging.Handler):
     """Why connecting failed: kafka-python logs that, and raises only a timeout."""
 
     error: Exception | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        for argument in record.args or ():
-            if isinstance(argument, Exception) and not isinstance(argument, KafkaTimeoutError):
-                self.error = argument
+        for each in record.args or ():
+            if not isinstance(each, Exception) or isinstance(each, KafkaTimeoutError):
+                continue
+            if self.error is None or CUT_OFF not in str(each):
+                self.error = each
 
     def __enter__(self) -> Self:
         logging.getLogger("kafka.net.manager").addHandler(self)
