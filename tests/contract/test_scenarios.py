@@ -195,7 +195,7 @@ def run_copy(tmp_path: Path, *, fails: str = "none") -> tuple[int, list[str]]:
 def test_ci_runs_everything(tmp_path: Path) -> None:
     code, calls = run_copy(tmp_path)
     assert code == 0
-    pytest_ = "pytest tests --numprocesses 2 --dist loadfile"
+    pytest_ = "pytest tests --numprocesses 2 --dist loadfile --no-loadscope-reorder"
     assert calls == ["script/lint ", pytest_, "script/scenario one", "script/scenario other"]
 
 
