@@ -62,12 +62,14 @@ class Process:
         self._process.kill()
         self._process.wait()
 
-    def pause(self) -> None:
-        """It holds its connections, and answers nothing."""
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """It takes connections, and answers nothing."""
         self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Producer
@@ -44,17 +42,6 @@ def downstream(ends: Ends, **more: str) -> ExitCode:  # noqa: F811
     return ExitCode(main(["diode", "downstream", *(f"--{name}={value}" for name, value in options.items())]))
 
 
-@contextmanager
-def away(broker: Broker) -> Iterator[None]:
-    """It takes connections, and answers nothing."""
-    process = broker.process._process.pid
-    os.kill(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process, signal.SIGCONT)
-
-
 def test_a_raw_topic_that_takes_no_frames_is_refused(
     target: Broker,  # noqa: F811
     raw: str,  # noqa: F811
@@ -91,7 +78,7 @@ def test_a_record_that_the_raw_topic_refuses_is_named_with_the_remedy(
     wait_for(lambda: refused in ends.said("downstream"), "being refused")
     assert mend in ends.said("downstream").split(refused)[1]
     # Frames that fit are not refused for being written together.
-    with away(target):
+    with target.process.silent():
         for _ in range(12):
             producer.produce(topic, os.urandom(300_000), partition=1)
             assert producer.flush(SECONDS) == 0
@@ -160,7 +147,7 @@ def test_a_receiver_ends_while_kafka_is_away(
     up = ends.upstream()
     write(source, topic, 100)
     wait_for(lambda: end_of(target, raw) > 0, "arriving")
-    with away(target):
+    with target.process.silent():
         write(source, topic, 100, seed=1)
         ends.stop(up)
         down.send_signal(signal.SIGTERM)
