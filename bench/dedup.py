@@ -16,16 +16,16 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from aqueduct.batches.batch import walk
-from aqueduct.client_config import ClientConfig, End
-from aqueduct.diode.feed import Feed
-from aqueduct.io import gap_topic
-from aqueduct.io.kafka import client as kafka
-from aqueduct.ledger.arrivals import bucket, within
-from aqueduct.ledger.entry import records
-from aqueduct.ledger.spans import Span, size
-from aqueduct.link import frame
-from aqueduct.link.frame import Announcement, Frame
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka.batches.batch import walk
+from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.link.feed import Feed
+from aqueduct.link.ledger import gap_topic
+from aqueduct.link.ledger.arrivals import bucket, within
+from aqueduct.link.ledger.entry import records
+from aqueduct.link.wire import frame
+from aqueduct.link.wire.frame import Announcement, Frame
+from aqueduct.spans import Span, size
 from bench import servers
 from bench.data import DATA, PARTITIONS, SEED, Data, fill
 from bench.link import table

@@ -25,10 +25,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from aqueduct.batches.batch import walk
-from aqueduct.batches.bodies import key_and_value
-from aqueduct.batches.records import records
-from aqueduct.link.frame import Frame, unpack
+from aqueduct.kafka.batches.batch import walk
+from aqueduct.kafka.batches.bodies import key_and_value
+from aqueduct.kafka.batches.records import records
+from aqueduct.link.wire.frame import Frame, unpack
 from bench import servers
 from bench.data import DATA, PARTITIONS, Data, _events, fill
 from bench.measured import Usage, cpu_seconds, measured

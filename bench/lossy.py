@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from aqueduct.cli import main
-from aqueduct.io import udp
+from aqueduct.link import udp
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 

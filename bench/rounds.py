@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from aqueduct.work.workers import SPARK_OFFSETS
 from bench import servers
 from bench.data import EMPTY, Data, create, delete, fill
 from bench.measured import Usage, cpu_seconds, measured
-from spark_apps.runner import SPARK_OFFSETS
 
 NOISE_SECONDS = 0.1
 STORES = ("local", "s3")

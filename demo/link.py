@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from aqueduct import client_config
 from aqueduct.estate.links import Link
-from aqueduct.ledger.entry import Partition, partitions
-from aqueduct.ledger.spans import size
+from aqueduct.kafka import client_config
+from aqueduct.link.ledger.entry import Partition, partitions
+from aqueduct.spans import size
 from demo.lab import ADMIN, REPORTS, Lab, output
 
 CARD = "eth1"

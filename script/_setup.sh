@@ -134,7 +134,7 @@ import shutil, sys, tarfile, tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from aqueduct.io.artifacts import kafka_jars, versitygw, wheelhouse
+from aqueduct.controller.artifacts import kafka_jars, versitygw, wheelhouse
 from aqueduct.errors import AqueductError
 
 cache = Path(sys.argv[1])

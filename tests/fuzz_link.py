@@ -30,15 +30,14 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from aqueduct.diode import files, keygen
-from aqueduct.io import udp
-from aqueduct.link import frame, key_frame
-from aqueduct.link.blocks import CHUNK
-from aqueduct.link.datagram import BEAT, FIELDS, HEADER, Send, Type, prefix, split
-from aqueduct.link.frame import Announcement, Frame
-from aqueduct.link.key_frame import BODY, SIGNATURE, Kind
-from aqueduct.link.keys import ReceiverKey, ReceiverPublicKey, SenderKey
-from aqueduct.link.sender import Session, Settings
+from aqueduct.link import files, keygen, udp
+from aqueduct.link.wire import frame, key_frame
+from aqueduct.link.wire.blocks import CHUNK
+from aqueduct.link.wire.datagram import BEAT, FIELDS, HEADER, Send, Type, prefix, split
+from aqueduct.link.wire.frame import Announcement, Frame
+from aqueduct.link.wire.key_frame import BODY, SIGNATURE, Kind
+from aqueduct.link.wire.keys import ReceiverKey, ReceiverPublicKey, SenderKey
+from aqueduct.link.wire.sender import Session, Settings
 
 LINK = 7
 PAYLOAD = 1472  # an MTU of 1,500

@@ -4,13 +4,13 @@ import dataclasses
 from collections.abc import Iterable
 from uuid import UUID
 
-from aqueduct.link import frame
-from aqueduct.link.datagram import FIELDS, HEADER, NONCE, Send, Type, split
-from aqueduct.link.frame import Frame
-from aqueduct.link.keys import Algorithm, ReceiverKey, SenderKey
-from aqueduct.link.receiver import DEFAULT, Limits, Receiver
-from aqueduct.link.sender import Session, Settings
-from aqueduct.link.state import State, loads
+from aqueduct.link.wire import frame
+from aqueduct.link.wire.datagram import FIELDS, HEADER, NONCE, Send, Type, split
+from aqueduct.link.wire.frame import Frame
+from aqueduct.link.wire.keys import Algorithm, ReceiverKey, SenderKey
+from aqueduct.link.wire.receiver import DEFAULT, Limits, Receiver
+from aqueduct.link.wire.sender import Session, Settings
+from aqueduct.link.wire.state import State, loads
 
 LINK = 7
 PAYLOAD = 240  # the least that a key frame of X25519 fits in; shards have 192 bytes

@@ -1,1 +1,1 @@
-"""What a backup run decides: which topics and groups, from where on, and when a generation is due."""
+"""Backing up: `plan` says what is read from where on, `run` reads and commits it, `report` tells it."""

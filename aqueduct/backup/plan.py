@@ -8,10 +8,10 @@ from aqueduct.store.manifest import (
     Gap,
     Instance,
     Manifest,
-    Place,
     Positions,
     Segment,
     State,
+    StoredPartition,
     Topic,
 )
 
@@ -37,7 +37,7 @@ class Source:
 class Reading:
     """Offsets of one partition that are to be read into one instance."""
 
-    place: Place
+    place: StoredPartition
     start: int
     stop: int
     topic_id: str
@@ -99,7 +99,7 @@ def plan(
             added = [0] * (source.partitions - len(former))
             begun, reached = [*starts[key], *added], [*former, *added]
         for number, (start, end) in enumerate(zip(source.starts, source.ends, strict=True)):
-            place = Place(source.name, active.number, number)
+            place = StoredPartition(source.name, active.number, number)
             if reached[number] == NOT_READ:
                 begun[number] = reached[number] = start
             position = reached[number]

@@ -13,11 +13,11 @@ import sys
 import time
 from datetime import UTC, datetime
 
-from aqueduct import client_config
-from aqueduct.cli import common, duration, report, selection
+from aqueduct.cli import common, duration, report_file, selection
 from aqueduct.cli.extra import spark_packages
-from aqueduct.client_config import End
 from aqueduct.errors import Failed
+from aqueduct.kafka import client_config
+from aqueduct.kafka.client_config import End
 
 SEGMENT_BYTES = selection.whole(most=(1 << 31) - 1)  # as of segment.bytes, because it is one of Kafka's own
 
@@ -58,19 +58,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.backup import findings
+        from aqueduct.backup import report
+        from aqueduct.backup.run import Order, back_up
         from aqueduct.backup.selection import Groups, Topics, compiled
-        from aqueduct.io.segments import Limits
-        from spark_apps import backup
-        from spark_apps.runner import Workers
+        from aqueduct.store.segments import Limits
+        from aqueduct.work.workers import Workers
 
-    report.outside(args.report, args.store)
+    report_file.outside(args.report, args.store)
     options = {
         name: getattr(args, name)
         for name in ("topics", "topics_pattern", "exclude_topics_pattern", "groups_pattern", "exclude_groups")
         if getattr(args, name)
     }
-    order = backup.Order(
+    order = Order(
         end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
         store=args.store,
         topics=Topics(
@@ -91,20 +91,18 @@ def run(args: argparse.Namespace) -> int:
             started = datetime.now(UTC)
             began = time.monotonic()
             try:
-                outcome = backup.main(order, workers)
+                outcome = back_up(order, workers)
             except Failed as error:
                 if args.every is None:
                     raise
                 print(f"aqueduct: {error}", file=sys.stderr, flush=True)  # the next run goes on from there
             else:
-                code = findings.exit_code(outcome.manifest, outcome.left_out)
-                page = findings.text(
-                    outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds
-                )
+                code = report.exit_code(outcome.manifest, outcome.left_out)
+                page = report.text(outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds)
                 print(page, flush=True)
                 if args.report:
-                    content = findings.report(outcome.manifest, outcome.left_out)
-                    report.write(args.report, "backup", code, started, content)
+                    content = report.report(outcome.manifest, outcome.left_out)
+                    report_file.write(args.report, "backup", code, started, content)
                 if args.every is None:
                     return code
             time.sleep(max(0.0, began + args.every - time.monotonic()))

@@ -2,7 +2,7 @@
 
 import argparse
 
-from aqueduct.cli import report, selection
+from aqueduct.cli import report_file, selection
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -30,4 +30,4 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     """Where the work is done, and where it is told of."""
     help_ = "Spark's master; default local[*], if there is much to do"
     parser.add_argument("--master", metavar="URL", help=help_)
-    report.add_arguments(parser)
+    report_file.add_arguments(parser)

@@ -11,17 +11,18 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from aqueduct import client_config, renames
 from aqueduct.cli import common, duration, selection
 from aqueduct.cli.extra import spark_packages
-from aqueduct.client_config import End
 from aqueduct.errors import ExitCode, Refused
-from aqueduct.io.figures import serve
+from aqueduct.kafka import client_config
+from aqueduct.kafka.client_config import End
+from aqueduct.link.dedup.figures import serve
+from aqueduct.names import parse_renames
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
-    from aqueduct.io.dedup import Done
-    from spark_apps.dedup import Order
+    from aqueduct.link.dedup.run import Order
+    from aqueduct.link.dedup.task import Done
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,18 +64,18 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.with_gaps and not args.retire:
         raise Refused("--with-gaps is of no use without --retire.")
     with spark_packages():
-        from spark_apps import dedup
+        from aqueduct.link.dedup import run as dedup
     order = dedup.Order(
         end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
         raw_topics=args.raw_topics,
         gap_topic=args.gap_topic,
-        topics=renames.parse(args.topics) if args.topics else None,
+        topics=parse_renames(args.topics) if args.topics else None,
         grace_seconds=args.gap_grace,
         every_seconds=args.every,
     )
     if args.retire:
         return _retire(order, args.retire, with_gaps=args.with_gaps)
-    from aqueduct.io.dedup_figures import Figures
+    from aqueduct.link.dedup.metrics import Figures
 
     figures = Figures()
     if args.metrics_port:
@@ -89,7 +90,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 
 def _retire(order: "Order", topic: str, *, with_gaps: bool) -> ExitCode:
-    from aqueduct.io.retire import retire
+    from aqueduct.link.dedup.retire import retire
 
     done = retire(order.end, order.group, order.raw_topics, order.gap_topic, topic, with_gaps=with_gaps)
     print(

@@ -19,10 +19,10 @@ from typing import Any
 
 import aqueduct
 from aqueduct.cli.extra import diode_packages
-from aqueduct.diode import options
-from aqueduct.diode.options import Common, Create, Downstream, Resend, Upstream
 from aqueduct.errors import ExitCode, Refused
-from aqueduct.ledger.spans import size
+from aqueduct.link import options
+from aqueduct.link.options import Common, Create, Downstream, Resend, Upstream
+from aqueduct.spans import size
 from aqueduct.wording import count, some
 
 Run = Callable[[Any, argparse.Namespace], ExitCode]
@@ -122,7 +122,7 @@ def _log(settings: Common) -> None:
 
 def _keygen(args: argparse.Namespace) -> ExitCode:
     with diode_packages():
-        from aqueduct.diode import keygen
+        from aqueduct.link import keygen
 
         private, public = keygen.make(args.kind, args.out, args.name, x25519=args.x25519)
     print(f"{private} stays where it is needed; {public} goes to the other side.")
@@ -130,21 +130,21 @@ def _keygen(args: argparse.Namespace) -> ExitCode:
 
 
 def _upstream(settings: Upstream, _: argparse.Namespace) -> ExitCode:
-    from aqueduct.diode import metrics, upstream
+    from aqueduct.link import metrics, upstream
 
     upstream.run(settings, _until_signal(), metrics.publishing(settings.metrics_port, metrics.upstream))
     return ExitCode.DONE
 
 
 def _downstream(settings: Downstream, _: argparse.Namespace) -> ExitCode:
-    from aqueduct.diode import downstream, metrics
+    from aqueduct.link import downstream, metrics
 
     downstream.run(settings, _until_signal(), metrics.publishing(settings.metrics_port, metrics.downstream))
     return ExitCode.DONE
 
 
 def _create(settings: Create, _: argparse.Namespace) -> ExitCode:
-    from aqueduct.diode import create
+    from aqueduct.link import create
 
     outcome = create.create(settings)
     if settings.resend_file_name is None:
@@ -162,7 +162,7 @@ def _create(settings: Create, _: argparse.Namespace) -> ExitCode:
 
 
 def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
-    from aqueduct.diode import resend
+    from aqueduct.link import resend
 
     outcome = resend.run(settings, dry_run=args.dry_run, progress=_progress)
     said = "would be sent" if args.dry_run else f"sent, with {count(outcome.records, 'record')} in them"

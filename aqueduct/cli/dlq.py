@@ -14,15 +14,15 @@ import argparse
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from aqueduct import client_config
-from aqueduct.cli import common, moment, report, selection
+from aqueduct.cli import common, moment, report_file, selection
 from aqueduct.cli.extra import connect_packages
-from aqueduct.client_config import End
 from aqueduct.errors import ExitCode, Refused
+from aqueduct.kafka import client_config
+from aqueduct.kafka.client_config import End
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
-    from aqueduct.io.dead_letters import Outcome
+    from aqueduct.connect.replay import Outcome
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--to-time", metavar="TIME", type=moment.parse, help="up to this one")
     add("--ledger", metavar="TOPIC", help="what was sent back; default aqueduct.dlq.replayed")
     add("--dry-run", action="store_true", help="only say what would be sent")
-    report.add_arguments(replay)
+    report_file.add_arguments(replay)
     replay.set_defaults(command=_replay)
 
 
@@ -56,16 +56,15 @@ def run(args: argparse.Namespace) -> ExitCode:
 def _replay(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
     with connect_packages():
-        from aqueduct.connect import replayed
+        from aqueduct.connect import replay, replayed
         from aqueduct.connect.dead_letters import Choice
-        from aqueduct.io import dead_letters
 
     ledger = args.ledger or replayed.TOPIC
     if args.dlq in (args.to, ledger) or args.to == ledger:
         raise Refused("--dlq, --to and --ledger must be different topics.")
     if None not in (args.from_time, args.to_time) and args.from_time > args.to_time:
         raise Refused("--from is later than --to-time.")
-    order = dead_letters.Order(
+    order = replay.Order(
         end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
         topic=args.dlq,
         ledger=ledger,
@@ -73,11 +72,11 @@ def _replay(args: argparse.Namespace) -> ExitCode:
         to=args.to,
         dry_run=args.dry_run,
     )
-    outcome = dead_letters.replay(order)
+    outcome = replay.replay(order)
     print(_page(outcome, args.dry_run))
     code = ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
     if args.report:
-        report.write(args.report, "dlq replay", code, started, _report(outcome))
+        report_file.write(args.report, "dlq replay", code, started, _report(outcome))
     return code
 
 

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aqueduct import client_config
-from aqueduct.cli import report
+from aqueduct.cli import report_file
 from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import AqueductError, ExitCode, Refused
+from aqueduct.kafka import client_config
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--client-config", metavar="FILE", help="Kafka client properties, whose certificate REST is shown")
     add("--no-probe", action="store_true", help="ask no broker whether it speaks TLS")
     add("--strict", action="store_true", help="warnings are faults, too")
-    report.add_arguments(connect)
+    report_file.add_arguments(connect)
     connect.set_defaults(command=_connect)
 
 
@@ -78,23 +78,22 @@ def _connect(args: argparse.Namespace) -> ExitCode:
             "findings": [{"severity": each.severity, "sentence": each.sentence} for each in found],
             "left_out": [{"what": what, "why": why} for what, why in left_out],
         }
-        report.write(args.report, "doctor connect", code, started, told)
+        report_file.write(args.report, "doctor connect", code, started, told)
     return code
 
 
 def _connect_findings(args: argparse.Namespace) -> "tuple[list[Finding], list[tuple[str, str]]]":
     """And what could not be looked at, with why."""
-    from aqueduct.connect import preflight
+    from aqueduct.connect import inspection, preflight
     from aqueduct.connect.worker import parse_connector
-    from aqueduct.io import workers
 
-    worker = workers.read_worker(args.worker_config)
-    connectors = [parse_connector(workers.read(each), str(each)) for each in args.connector]
+    worker = inspection.read_worker(args.worker_config)
+    connectors = [parse_connector(inspection.read(each), str(each)) for each in args.connector]
     rest: list[Finding] = []
     if args.rest:
         asked, rest = _rest(args.rest, args.client_config)
         connectors += asked
-    facts, left_out = workers.look(worker, connectors, probe=not args.no_probe)
+    facts, left_out = inspection.look(worker, connectors, probe=not args.no_probe)
     return preflight.findings(worker, connectors, facts) + rest, left_out
 
 
@@ -102,8 +101,8 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[Connector], list[F
     """The connectors that run, and what is wrong with them; or why REST tells nothing."""
     from aqueduct.connect.connectors import first_line
     from aqueduct.connect.findings import Finding
+    from aqueduct.connect.rest import Connect
     from aqueduct.connect.worker import Connector
-    from aqueduct.io.connect import Connect
 
     connect = Connect(urls, client_config.load(config))
     connect.within(REST_SECONDS)

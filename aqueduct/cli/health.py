@@ -7,10 +7,10 @@ import argparse
 import signal
 from types import FrameType
 
-from aqueduct import client_config, cluster
 from aqueduct.cli import common, selection
 from aqueduct.errors import ExitCode, Failed
-from aqueduct.io import kafka_admin
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client_config, cluster
 
 LIMIT_SECONDS = 10
 NODE_ID = selection.whole(0, (1 << 31) - 1)

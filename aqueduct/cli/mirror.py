@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from aqueduct import client_config, mirror_status
-from aqueduct.cli import duration, report, selection
+from aqueduct.cli import duration, report_file, selection
 from aqueduct.errors import ExitCode, Failed
-from aqueduct.io import mirror
-from aqueduct.mirror_status import Progress, TopicPartition
+from aqueduct.kafka import client_config
+from aqueduct.mirror import reading, status
+from aqueduct.mirror.status import Progress, TopicPartition
 from aqueduct.wording import count, shortened
 
 POLL_SECONDS = 1
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add(f"--{end}-config", metavar="FILE", help="Kafka client properties")
     add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
     add("--until-caught-up", action="store_true", help="all is well only if none is behind")
-    report.add_arguments(parser)
+    report_file.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,21 +41,21 @@ def run(args: argparse.Namespace) -> int:
     source_config = client_config.load(args.source_config)
     target_config = client_config.load(args.target_config)
     with (
-        mirror.connect_reader(args.source_bootstrap_servers, source_config) as source,
-        mirror.connect_reader(args.target_bootstrap_servers, target_config) as target,
+        reading.connect_reader(args.source_bootstrap_servers, source_config) as source,
+        reading.connect_reader(args.target_bootstrap_servers, target_config) as target,
     ):
-        findings, progress, lost = _look(mirror.Mirror(args.source, source, target), args)
+        findings, progress, lost = _look(reading.Mirror(args.source, source, target), args)
     print(_table(progress))
     for finding in findings:
         print(finding)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
-        report.write(args.report, "mirror", code, started, _report(findings, progress, lost))
+        report_file.write(args.report, "mirror", code, started, _report(findings, progress, lost))
     return code
 
 
 def _look(
-    flow: mirror.Mirror, args: argparse.Namespace
+    flow: reading.Mirror, args: argparse.Namespace
 ) -> tuple[list[str], list[Progress], Collection[Progress]]:
     """What is not well, how far each partition is, and where records were lost.
 
@@ -72,13 +72,13 @@ def _look(
             if time.monotonic() >= deadline:
                 raise
         else:
-            findings = mirror_status.task_findings(flow.source, group, statuses, tasks)
-            findings += mirror_status.log_findings(flow.source, tasks.partitions, progress)
+            findings = status.task_findings(flow.source, group, statuses, tasks)
+            findings += status.log_findings(flow.source, tasks.partitions, progress)
             if args.until_caught_up:
-                findings += mirror_status.lag_findings(progress)
+                findings += status.lag_findings(progress)
             lost |= {p.partition: p for p in progress if p.gone}
             if not findings or time.monotonic() >= deadline:
-                findings += mirror_status.loss_findings(flow.source, lost.values())
+                findings += status.loss_findings(flow.source, lost.values())
                 return findings, progress, lost.values()
         time.sleep(POLL_SECONDS)
 

@@ -11,11 +11,11 @@ import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from aqueduct import client_config
-from aqueduct.cli import common, report, selection
+from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import spark_packages
-from aqueduct.client_config import End
 from aqueduct.errors import ExitCode, Refused
+from aqueduct.kafka import client_config
+from aqueduct.kafka.client_config import End
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,20 +53,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     with spark_packages():
-        from aqueduct.reconcile import findings
+        from aqueduct.reconcile import report
         from aqueduct.reconcile.flow import Flow, Topics
-        from spark_apps import reconcile
+        from aqueduct.reconcile.run import reconcile
 
     sources = _ends("source", args.source, args.source_config or [args.client_config])
     (target,) = _ends("target", [args.target], [args.target_config or args.client_config])
     flow = Flow(target, sources, args.header)
     topics = Topics.parse(args.topics, args.topics_pattern, args.target_prefix)
-    verdicts = reconcile.main(flow, topics, args.master)
+    verdicts = reconcile(flow, topics, args.master)
 
     code = ExitCode.DONE if all(verdict.equal for verdict in verdicts) else ExitCode.INCOMPLETE
-    print(findings.text(flow, verdicts))
+    print(report.text(flow, verdicts))
     if args.report:
-        report.write(args.report, "reconcile", code, started, findings.report(flow, verdicts))
+        report_file.write(args.report, "reconcile", code, started, report.report(flow, verdicts))
     return code
 
 

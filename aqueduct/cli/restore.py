@@ -13,11 +13,13 @@ before anything was written.
 import argparse
 from datetime import UTC, datetime
 
-from aqueduct import client_config, moments, renames
-from aqueduct.cli import common, moment, report, selection
+from aqueduct import moments
+from aqueduct.cli import common, moment, report_file, selection
 from aqueduct.cli.extra import spark_packages
-from aqueduct.client_config import End
 from aqueduct.errors import Refused
+from aqueduct.kafka import client_config
+from aqueduct.kafka.client_config import End
+from aqueduct.names import parse_renames
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,14 +77,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.backup.selection import Groups, compiled
-        from aqueduct.batches.cut import Window
-        from aqueduct.io.restore.mirrors import Mirror
-        from aqueduct.restore import findings
+        from aqueduct.kafka.batches.cut import Window
+        from aqueduct.restore import report
+        from aqueduct.restore import run as restore
+        from aqueduct.restore.mirrors import Mirror
         from aqueduct.restore.request import Request, parse_id, parse_instance
-        from spark_apps import restore
-        from spark_apps.runner import Workers
+        from aqueduct.work.workers import Workers
 
-    report.outside(args.report, args.store)
+    report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
     window = {name: value for name in ("from_time", "to_time") if (value := getattr(args, name)) is not None}
     if len(window) == 2 and args.from_time > args.to_time:
@@ -93,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         end=End("target", args.bootstrap_servers, client_config.load(args.client_config)),
         store=args.store,
         request=Request(
-            names=tuple(renames.parse(args.topics).items()) if args.topics is not None else (),
+            names=tuple(parse_renames(args.topics).items()) if args.topics is not None else (),
             instance=parse_instance(args.instance),
             window=Window(**window),
         ),
@@ -114,10 +116,10 @@ def run(args: argparse.Namespace) -> int:
     )
     with Workers("aqueduct restore", args.master) as workers:
         outcome = restore.main(order, workers)
-    code = findings.exit_code(outcome)
-    print(findings.text(outcome))
+    code = report.exit_code(outcome)
+    print(report.text(outcome))
     if args.report:
-        report.write(args.report, "restore", code, started, findings.report(outcome))
+        report_file.write(args.report, "restore", code, started, report.report(outcome))
     return code
 
 

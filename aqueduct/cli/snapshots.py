@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.io.object_store import open_store
+        from aqueduct.store.backends import open_store
         from aqueduct.store.catalog import Catalog
 
     found = Catalog.open(open_store(args.store)).summaries()

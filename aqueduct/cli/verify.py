@@ -11,7 +11,7 @@ but are no damage), 1 damage was found or the store can't be read, 2 the argumen
 import argparse
 from datetime import UTC, datetime
 
-from aqueduct.cli import common, report
+from aqueduct.cli import common, report_file
 from aqueduct.cli.extra import spark_packages
 
 
@@ -23,17 +23,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    report.outside(args.report, args.store)
+    report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
     with spark_packages():
-        from aqueduct.store import faults
-        from spark_apps import verify
-        from spark_apps.runner import Workers
+        from aqueduct.backup import faults
+        from aqueduct.backup.verify import verify
+        from aqueduct.work.workers import Workers
 
     with Workers("aqueduct verify", args.master) as workers:
-        outcome = verify.main(args.store, args.snapshot, workers, bytes_per_second=args.rate_limit_bytes)
+        outcome = verify(args.store, args.snapshot, workers, bytes_per_second=args.rate_limit_bytes)
     code = faults.exit_code(outcome.faults)
     print(faults.text(outcome.snapshot, outcome.faults, outcome.seconds))
     if args.report:
-        report.write(args.report, "verify", code, started, faults.report(outcome.snapshot, outcome.faults))
+        content = faults.report(outcome.snapshot, outcome.faults)
+        report_file.write(args.report, "verify", code, started, content)
     return code

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from aqueduct.batches.bodies import Header
+from aqueduct.kafka.batches.bodies import Header
 
 CONTEXT = "__connect.errors."
 REPLAYS = "aqueduct.replay"  # how often this record was sent back to its topic, in digits

@@ -9,9 +9,9 @@ without members is forgotten after a week (offsets.retention.minutes).
 import json
 from collections.abc import Iterable, Mapping
 
+from aqueduct import spans
 from aqueduct.errors import Failed
-from aqueduct.ledger import spans
-from aqueduct.ledger.spans import Spans
+from aqueduct.spans import Spans
 
 TOPIC = "aqueduct.dlq.replayed"
 BLOCK = 10_000  # offsets of one record, which then has at most about 100 KB

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aqueduct.client_config import parse_properties
 from aqueduct.errors import Refused
+from aqueduct.kafka.client_config import parse_properties
 
 Properties = Mapping[str, str]
 

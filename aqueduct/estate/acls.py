@@ -17,7 +17,7 @@ from aqueduct.backup.selection import POSITION_GROUP
 from aqueduct.estate.connectors import Connector, internal_topics, worker_group
 from aqueduct.estate.links import RECORD, Link, kept_raw, ledgers
 from aqueduct.estate.model import Flow, principal
-from aqueduct.estate.patterns import LEGAL_NAME
+from aqueduct.names import LEGAL_NAME
 
 
 @dataclass(frozen=True)

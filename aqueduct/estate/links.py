@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aqueduct.estate.model import Groups, HostVars, members, read_mirrors, site_names
-from aqueduct.estate.patterns import LEGAL_NAME
+from aqueduct.names import LEGAL_NAME
 
 # A raw topic's records hold whole frames: as much as a record of the source, and what frames it.
 FRAME_BYTES = 1 << 20

@@ -20,8 +20,8 @@ from aqueduct.estate.languages import (
     repeat,
     words,
 )
+from aqueduct.names import LEGAL_NAME
 
-LEGAL_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
 LONGEST_NAME = 249
 
 _WORD = string.ascii_letters + string.digits + "_"

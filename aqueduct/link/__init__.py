@@ -1,7 +1,5 @@
-"""A one-way link without its sockets, clocks and files: what bytes cross, and what either end makes of them.
+"""A one-way link: `upstream` sends, `downstream` receives, `dedup` makes clean topics of what arrived.
 
-`frame` says what of Kafka crosses. `sender` and `receiver` are the two ends; between them, from whole frames
-to datagrams: `blocks` (frames in chunks, chunks in blocks), `erasure` (a block's parity), `interleave` (the
-order on the wire), `datagram` (header and nonce). `keys` are the files of both sides' keys, `key_frame`
-carries a session's. docs/link-format.md specifies every byte.
+`wire` is the format (pure), `ledger` what is missing. `create` lists that in a bundle, `resend` sends it
+again.
 """

@@ -1,5 +1,5 @@
-"""Comparing the two ends of a flow, without the clients that read them.
+"""Comparing the two ends of a flow.
 
-`flow` says which partitions belong together, `digest` sums up what was read of them, `verdict` says which are
-equal, `difference` finds where the others differ, `findings` tells it. spark_apps/reconcile.py runs all this.
+`flow` says which partitions belong together, `reader` reads them, `digest` sums up what was read, `verdict`
+says which are equal, `difference` finds where the others differ, `report` tells it. `run` does all this.
 """

@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from aqueduct import renames
-from aqueduct.client_config import End
 from aqueduct.errors import Refused
+from aqueduct.kafka.client_config import End
+from aqueduct.names import TopicPartition, parse_renames
 from aqueduct.ranges import Range
 from aqueduct.reconcile.digest import Header
 from aqueduct.wording import some
-
-Place = tuple[str, int]  # topic, partition
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Topics:
             compiled = None if pattern is None else re.compile(pattern)
         except re.error as error:
             raise Refused(f"The topics' pattern {pattern} does not compile: {error}.") from None
-        return cls({} if names is None else renames.parse(names, prefix), compiled, prefix)
+        return cls({} if names is None else parse_renames(names, prefix), compiled, prefix)
 
     def choose(self, sources: Iterable[Iterable[str]]) -> dict[str, str]:
         """Names at the source and at the target; Refused where no source has such a topic."""
@@ -73,7 +71,7 @@ class Topics:
         return {name: self.prefix + name for name in chosen}
 
 
-def places(names: Mapping[str, str], partitions: Sequence[Mapping[str, int]]) -> list[list[Place]]:
+def places(names: Mapping[str, str], partitions: Sequence[Mapping[str, int]]) -> list[list[TopicPartition]]:
     """What to ask each end for, given how many partitions its topics have."""
     by_end = [list(names.values()), *(list(names) for _ in partitions[1:])]
     return [
@@ -82,7 +80,7 @@ def places(names: Mapping[str, str], partitions: Sequence[Mapping[str, int]]) ->
     ]
 
 
-def lanes(names: Mapping[str, str], found: Sequence[Mapping[Place, Range]]) -> Iterator[Lane]:
+def lanes(names: Mapping[str, str], found: Sequence[Mapping[TopicPartition, Range]]) -> Iterator[Lane]:
     """Every partition that any end has; `found` is what each end answered for its places."""
     for source, target in names.items():
         for partition in count():

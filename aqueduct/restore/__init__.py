@@ -1,1 +1,1 @@
-"""What a restore is, apart from doing it: which records go where, and with which settings."""
+"""Restoring a snapshot: `plan` says which records go where, `run` brings them there, `report` tells it."""

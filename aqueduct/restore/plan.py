@@ -6,9 +6,9 @@ from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
 
-from aqueduct.batches.cut import Window
+from aqueduct.kafka.batches.cut import Window
 from aqueduct.restore.request import Request
-from aqueduct.store.manifest import Gap, Instance, Place, Segment, Topic
+from aqueduct.store.manifest import Gap, Instance, Segment, StoredPartition, Topic
 from aqueduct.store.snapshots import Snapshot
 
 # Small partitions go together into one task and its transactions.
@@ -20,7 +20,7 @@ SHARE_LANES = 500
 class Lane:
     """The records of one partition, from the store to the target."""
 
-    place: Place  # in the store
+    place: StoredPartition  # in the store
     topic: str  # at the target
     stop: int  # the snapshot's offsets end here
     segments: tuple[Segment, ...]  # in order, those that may have records of the window

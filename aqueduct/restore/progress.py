@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from aqueduct import strict_json
 from aqueduct.errors import Refused
-from aqueduct.store import strict_json
 
 GROUP = "aqueduct-restore-"
 PLAN = ".plan"

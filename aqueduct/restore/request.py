@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from aqueduct.batches.cut import Window
 from aqueduct.errors import Refused
+from aqueduct.kafka.batches.cut import Window
 from aqueduct.store.manifest import Instance, State, Topic
 from aqueduct.wording import some
 

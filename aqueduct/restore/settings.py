@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from aqueduct.topics import Overrides
+from aqueduct.kafka.topics import Overrides
 
 UNLIMITED = str((1 << 63) - 1)  # milliseconds
 RETENTION = "retention.ms", "retention.bytes"

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
+from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
-from aqueduct.store import manifest, names, strict_json
+from aqueduct.store import manifest, names
 from aqueduct.store.manifest import Chain, Manifest
 from aqueduct.store.objects import Exists, Missing, Objects
 from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due

@@ -14,17 +14,18 @@ from typing import Any, NamedTuple
 
 import zstandard
 
-from aqueduct.acls import Acl
+from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
-from aqueduct.quotas import Quota as Quota
-from aqueduct.store import names, strict_json
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.quotas import Quota as Quota
+from aqueduct.store import names
 
 FORMAT = 1
 LEVEL = 3  # of zstd
 NOT_READ = -1  # the position of a partition that could not be read yet
 
 
-class Place(NamedTuple):
+class StoredPartition(NamedTuple):
     """One partition of one instance of a topic."""
 
     topic: str
@@ -85,8 +86,8 @@ class Segment(NamedTuple):
     generation: bool  # lies in a generation's folder
 
     @property
-    def place(self) -> Place:
-        return Place(self.topic, self.instance, self.partition)
+    def place(self) -> StoredPartition:
+        return StoredPartition(self.topic, self.instance, self.partition)
 
     @property
     def path(self) -> str:
@@ -113,8 +114,8 @@ class Gap(NamedTuple):
     stop: int
 
     @property
-    def place(self) -> Place:
-        return Place(self.topic, self.instance, self.partition)
+    def place(self) -> StoredPartition:
+        return StoredPartition(self.topic, self.instance, self.partition)
 
 
 class GroupOffset(NamedTuple):

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from aqueduct.errors import Failed
-from aqueduct.store.manifest import NOT_READ, Chain, Gap, Manifest, Place, Segment, State, Topic
+from aqueduct.store.manifest import NOT_READ, Chain, Gap, Manifest, Segment, State, StoredPartition, Topic
 
 Lineage = tuple[str, int]  # topic, instance
 
@@ -40,13 +40,13 @@ class Snapshot:
 
     manifest: Manifest  # of that number: groups, ACLs, quotas, times
     topics: Mapping[str, Topic]
-    segments: Mapping[Place, Sequence[Segment]]  # of a place: in the order of offsets
-    gaps: Mapping[Place, Sequence[Gap]]
+    segments: Mapping[StoredPartition, Sequence[Segment]]  # of a place: in the order of offsets
+    gaps: Mapping[StoredPartition, Sequence[Gap]]
 
-    def places(self, topic: str, instance: int) -> Iterator[Place]:
+    def places(self, topic: str, instance: int) -> Iterator[StoredPartition]:
         """The partitions of an instance, empty ones too."""
         for partition in range(len(self.manifest.positions[topic, instance])):
-            yield Place(topic, instance, partition)
+            yield StoredPartition(topic, instance, partition)
 
     def full(self) -> Manifest:
         """The same as a full manifest; ranges without records are joined to the segments before them."""
@@ -187,8 +187,8 @@ class Fold:
 Piece = TypeVar("Piece", Segment, Gap)
 
 
-def _by_place(lineages: Mapping[Lineage, Sequence[Piece]]) -> dict[Place, tuple[Piece, ...]]:
-    found: dict[Place, list[Piece]] = {}
+def _by_place(lineages: Mapping[Lineage, Sequence[Piece]]) -> dict[StoredPartition, tuple[Piece, ...]]:
+    found: dict[StoredPartition, list[Piece]] = {}
     for piece in chain.from_iterable(lineages.values()):
         found.setdefault(piece.place, []).append(piece)
     return {place: tuple(sorted(pieces, key=_START)) for place, pieces in found.items()}
@@ -205,7 +205,7 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
         for topic, instance in sorted(lineages ^ of.keys()):
             which = f"no {what}" if (topic, instance) in lineages else f"a {what}, but is no instance"
             raise Broken(manifest.number, f"is damaged: {topic} (g{instance}) has {which}")
-    new: dict[Place, list[Segment | Gap]] = {}
+    new: dict[StoredPartition, list[Segment | Gap]] = {}
     pieces: Iterable[Segment | Gap] = chain[Segment | Gap](manifest.segments, manifest.gaps)
     for piece in pieces:
         new.setdefault(piece.place, []).append(piece)
@@ -222,7 +222,7 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
             raise Broken(manifest.number, f"is damaged: {which}")
         columns = zip_longest(*before, *now, fillvalue=NOT_READ)
         for partition, (begun, reached, start, stop) in enumerate(columns):
-            place = Place(*lineage, partition)
+            place = StoredPartition(*lineage, partition)
             mine = sorted(new.pop(place, ()), key=_START)
             if begun not in (NOT_READ, start):
                 fault = f"starts at {start}, and one snapshot before at {begun}"

@@ -35,8 +35,8 @@ def main() -> None:
         required_one_of=[("maven", "url")],
         mutually_exclusive=[("maven", "url")],
     )
+    from aqueduct.controller import artifacts
     from aqueduct.errors import AqueductError
-    from aqueduct.io import artifacts
 
     try:
         result = artifacts.single_file(**module.params)

@@ -101,11 +101,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    from aqueduct import client_config
     from aqueduct.connect import connectors
+    from aqueduct.connect.apply import apply, await_declared, check, check_clients
+    from aqueduct.connect.rest import Connect
     from aqueduct.errors import AqueductError
-    from aqueduct.io.connect import Connect
-    from aqueduct.io.connectors import apply, await_declared, check, check_clients
+    from aqueduct.kafka import client_config
 
     given = module.params
     module.no_log_values.update(connectors.secrets(given["connectors"]))

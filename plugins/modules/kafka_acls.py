@@ -64,9 +64,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    from aqueduct import acls, client_config
     from aqueduct.errors import AqueductError
-    from aqueduct.io import kafka_admin
+    from aqueduct.kafka import acls, client_config
+    from aqueduct.kafka import admin as kafka_admin
 
     given = module.params
     try:

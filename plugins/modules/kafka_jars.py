@@ -34,8 +34,8 @@ def main() -> None:
             ("source", "archive", ["archive_url", "archive_sha256"]),
         ],
     )
+    from aqueduct.controller import artifacts
     from aqueduct.errors import AqueductError
-    from aqueduct.io import artifacts
 
     try:
         result = artifacts.kafka_jars(**module.params)

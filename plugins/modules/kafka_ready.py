@@ -68,10 +68,10 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    from aqueduct import client_config, rolling
-    from aqueduct import cluster as state
     from aqueduct.errors import AqueductError, Refused
-    from aqueduct.io import kafka_admin
+    from aqueduct.kafka import admin as kafka_admin
+    from aqueduct.kafka import client_config, rolling
+    from aqueduct.kafka import cluster as state
 
     given = module.params
     node, stopping, seconds = given["node_id"], given["stopping"], given["timeout_seconds"]

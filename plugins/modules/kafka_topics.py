@@ -55,9 +55,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    from aqueduct import client_config, topics
     from aqueduct.errors import AqueductError
-    from aqueduct.io import kafka_admin
+    from aqueduct.kafka import admin as kafka_admin
+    from aqueduct.kafka import client_config, topics
 
     given = module.params
     try:

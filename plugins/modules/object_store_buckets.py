@@ -58,9 +58,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    from aqueduct.bucket_policy import bucket_policy
     from aqueduct.errors import AqueductError
-    from aqueduct.io.bucket_admin import BucketAdmin, Endpoint
+    from aqueduct.store.bucket_admin import BucketAdmin, Endpoint
+    from aqueduct.store.bucket_policy import bucket_policy
 
     given = module.params
     try:

@@ -24,8 +24,8 @@ def main() -> None:
             "cache": {"type": "path", "required": True},
         }
     )
+    from aqueduct.controller import artifacts
     from aqueduct.errors import AqueductError
-    from aqueduct.io import artifacts
 
     given = module.params
     try:

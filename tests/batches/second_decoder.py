@@ -7,9 +7,9 @@ from typing import NamedTuple
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from hypothesis import strategies as st
 
-from aqueduct.batches.batch import LOG_APPEND_TIME, seal
-from aqueduct.batches.codecs import CODECS
-from aqueduct.batches.records import Record
+from aqueduct.kafka.batches.batch import LOG_APPEND_TIME, seal
+from aqueduct.kafka.batches.codecs import CODECS
+from aqueduct.kafka.batches.records import Record
 
 _ATTRIBUTES_AT = 22  # the byte of them that is used
 

@@ -7,11 +7,11 @@ import subprocess
 import pytest
 from second_decoder import Whole, built
 
-from aqueduct.batches.batch import LOG_APPEND_TIME, TRANSACTIONAL, Batch, walk
-from aqueduct.batches.codecs import CODECS
-from aqueduct.batches.cut import Window, cut
-from aqueduct.batches.produce import ready, stamp
-from aqueduct.batches.records import Records, build
+from aqueduct.kafka.batches.batch import LOG_APPEND_TIME, TRANSACTIONAL, Batch, walk
+from aqueduct.kafka.batches.codecs import CODECS
+from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.batches.produce import ready, stamp
+from aqueduct.kafka.batches.records import Records, build
 
 # Rising offsets with holes, times out of order, every kind of null, headers of the same name.
 WHOLES = [

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from second_decoder import Whole, built, codecs, decoded, producers, runs, times, wholes
 
-from aqueduct.batches.batch import CODEC, TRANSACTIONAL, walk
-from aqueduct.batches.cut import Window, cut
-from aqueduct.batches.produce import ready, stamp
-from aqueduct.batches.records import Records, build, records
+from aqueduct.kafka.batches.batch import CODEC, TRANSACTIONAL, walk
+from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.batches.produce import ready, stamp
+from aqueduct.kafka.batches.records import Records, build, records
 
 
 @given(runs(), codecs, st.booleans(), producers)

@@ -21,8 +21,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka_broker import Broker
 
 from aqueduct.cli import main
-from aqueduct.io.object_store import open_store
 from aqueduct.store import names
+from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import State
 from aqueduct.store.snapshots import Snapshot

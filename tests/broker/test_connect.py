@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from connect_worker import Worker
 from kafka_broker import Broker
 
-from aqueduct import acls
-from aqueduct.acls import Acl
 from aqueduct.cli import main
-from aqueduct.client_config import ClientConfig
-from aqueduct.io import kafka_admin
+from aqueduct.kafka import acls
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.client_config import ClientConfig
 
 MODULE = Path(__file__).parents[2] / "plugins/modules/connect_connectors.py"
 WAIT_SECONDS = 60

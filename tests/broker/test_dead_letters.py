@@ -17,17 +17,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.errors import KafkaError
 from kafka_broker import Broker
 
-from aqueduct import acls
-from aqueduct.acls import Acl
-from aqueduct.batches.bodies import body
-from aqueduct.batches.records import Record
 from aqueduct.cli import main
-from aqueduct.client_config import ClientConfig, End
+from aqueduct.connect import replay as dead_letters
 from aqueduct.connect import replayed
-from aqueduct.io import dead_letters, kafka_admin
-from aqueduct.io.kafka import client as raw
-from aqueduct.io.kafka import offsets
-from aqueduct.io.kafka.produce import Retry, TransactionalProducer
+from aqueduct.kafka import acls, offsets
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as raw
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.batches.bodies import body
+from aqueduct.kafka.batches.records import Record
+from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.kafka.produce import Retry, TransactionalProducer
 
 WAIT_SECONDS = 60
 PARTITIONS = 2

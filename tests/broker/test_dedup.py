@@ -10,18 +10,19 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka_broker import Broker
 
-from aqueduct.batches.bodies import body
-from aqueduct.batches.records import Record, Records, build
 from aqueduct.cli import main
-from aqueduct.client_config import End
-from aqueduct.io import dedup, gap_topic
-from aqueduct.io.kafka import client as kafka
-from aqueduct.io.kafka import offsets
-from aqueduct.io.kafka.client import Client
-from aqueduct.io.kafka.produce import Fenced
-from aqueduct.ledger.arrivals import bucket
-from aqueduct.link import frame
-from aqueduct.link.frame import Announcement, Frame
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import offsets
+from aqueduct.kafka.batches.bodies import body
+from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.produce import Fenced
+from aqueduct.link.dedup import task as dedup
+from aqueduct.link.ledger import gap_topic
+from aqueduct.link.ledger.arrivals import bucket
+from aqueduct.link.wire import frame
+from aqueduct.link.wire.frame import Announcement, Frame
 
 PARTITIONS = 2
 SECONDS = 30

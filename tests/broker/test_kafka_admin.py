@@ -12,14 +12,14 @@ from uuid import uuid4
 import pytest
 from kafka_broker import Broker
 
-from aqueduct import acls, topics
-from aqueduct.acls import Acl
 from aqueduct.cli import main
-from aqueduct.client_config import ClientConfig
 from aqueduct.errors import Failed, Refused
-from aqueduct.io import kafka_admin
-from aqueduct.quotas import Quota
-from aqueduct.topics import Declared
+from aqueduct.kafka import acls, topics
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.kafka.quotas import Quota
+from aqueduct.kafka.topics import Declared
 
 MODULES = Path(__file__).parents[2] / "plugins" / "modules"
 Run = Callable[..., dict[str, Any]]

@@ -29,8 +29,8 @@ from test_link import (  # noqa: F401  # fixtures
 )
 
 from aqueduct.cli import main
-from aqueduct.diode import outlet
 from aqueduct.errors import ExitCode
+from aqueduct.link import outlet
 
 HOUR = 3600
 CLOCK = "import time\nright = time.time_ns\ntime.time_ns = lambda: right() + {} * 10**9\n"

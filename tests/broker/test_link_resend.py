@@ -18,9 +18,9 @@ from test_link import (  # noqa: F401  # fixtures
 )
 
 from aqueduct.cli import main
-from aqueduct.client_config import End
 from aqueduct.errors import ExitCode
-from aqueduct.io.kafka import client as kafka
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka.client_config import End
 
 
 def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(

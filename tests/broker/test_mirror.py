@@ -13,9 +13,9 @@ from kafka import KafkaProducer, TopicPartition
 from kafka_broker import Broker
 
 from aqueduct.cli import main
-from aqueduct.client_config import ClientConfig
-from aqueduct.io import kafka_admin
-from aqueduct.topics import Declared, Plan
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.kafka.topics import Declared, Plan
 
 TOPIC = "flights-of.day"
 
@@ -136,7 +136,7 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
 def test_a_cluster_that_does_not_answer_is_named(
     brokers: list[Broker], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aqueduct.io.mirror.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("aqueduct.mirror.reading.CONNECT_SECONDS", 1)
     ask = ["mirror", "--source", "pro1", "--source-bootstrap-servers", "127.0.0.1:1"]
     assert main([*ask, "--target-bootstrap-servers", brokers[1].plaintext]) == 1
     assert "No Kafka broker to be reached at 127.0.0.1:1" in capsys.readouterr().err

@@ -13,15 +13,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.protocol.admin import AlterClientQuotasRequest
 from kafka_broker import Broker
 
-from aqueduct import acls, client_config
-from aqueduct.acls import Acl
-from aqueduct.client_config import ClientConfig, End
 from aqueduct.errors import Failed
-from aqueduct.io import kafka_admin
-from aqueduct.io.kafka import client as raw
-from aqueduct.io.kafka import offsets
-from aqueduct.io.kafka.client import Client
-from aqueduct.io.kafka.fetch import Piece, Recreated, read
+from aqueduct.kafka import acls, client_config, offsets
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as raw
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.kafka.fetch import Piece, Recreated, read
 from aqueduct.ranges import Range
 
 Record = tuple[int, bytes | None, bytes | None]  # offset, key, value

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from itertools import pairwise
 from uuid import uuid4
 
+import confluent_kafka
 import pytest
 from aiokafka.record import MemoryRecords
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_broker import Broker
 
-from aqueduct.client_config import End
-from aqueduct.io.kafka import client as raw
-from aqueduct.io.kafka.client import Client, Place
-from aqueduct.io.kafka.follow import Follower, News
+from aqueduct.kafka import client as raw
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.follow import Follower, News
+from aqueduct.names import TopicPartition
 
 SECONDS = 30
 
@@ -55,9 +57,9 @@ def write(broker: Broker, topic: str, partition: int, values: list[str], **setti
         (producer.abort_transaction if "abort" in values else producer.commit_transaction)()
 
 
-def values(news: list[News]) -> dict[Place, list[str]]:
+def values(news: list[News]) -> dict[TopicPartition, list[str]]:
     """As another decoder reads them."""
-    found: dict[Place, list[str]] = defaultdict(list)
+    found: dict[TopicPartition, list[str]] = defaultdict(list)
     for each in news:
         for batch in each.batches:
             records = MemoryRecords(batch.data.tobytes()).next_batch()
@@ -96,7 +98,7 @@ def test_what_was_aborted_does_not(broker: Broker, client: Client, topic: str) -
 
 def test_deleted_records_are_told(broker: Broker, admin: AdminClient, client: Client, topic: str) -> None:
     write(broker, topic, 0, ["a", "b", "c"])
-    [done] = admin.delete_records([TopicPartition(topic, 0, 2)]).values()
+    [done] = admin.delete_records([confluent_kafka.TopicPartition(topic, 0, 2)]).values()
     done.result()
     follower, news = Follower(client, {(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["c"])

@@ -10,10 +10,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
 from kafka_broker import Broker
 
-from aqueduct.client_config import End
-from aqueduct.io.kafka import client as raw
-from aqueduct.io.kafka import groups
-from aqueduct.io.kafka.client import Client
+from aqueduct.kafka import client as raw
+from aqueduct.kafka import groups
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.client_config import End
 
 
 @pytest.fixture

@@ -10,18 +10,17 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_broker import Broker
 
-from aqueduct import acls, client_config
-from aqueduct.acls import Acl
-from aqueduct.batches.batch import Batch
-from aqueduct.batches.produce import Ready, ready
-from aqueduct.client_config import ClientConfig, End
 from aqueduct.errors import Failed
-from aqueduct.io import kafka_admin
-from aqueduct.io.kafka import client as raw
-from aqueduct.io.kafka import groups, offsets
-from aqueduct.io.kafka.client import Client
-from aqueduct.io.kafka.fetch import read
-from aqueduct.io.kafka.produce import Fenced, Retry, TransactionalProducer
+from aqueduct.kafka import acls, client_config, groups, offsets
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as raw
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.batches.batch import Batch
+from aqueduct.kafka.batches.produce import Ready, ready
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.kafka.fetch import read
+from aqueduct.kafka.produce import Fenced, Retry, TransactionalProducer
 from aqueduct.ranges import Range
 
 MAX_BYTES = 1 << 20

@@ -26,22 +26,22 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka_broker import Broker
 
-from aqueduct.acls import Acl
-from aqueduct.acls import Plan as AclPlan
-from aqueduct.batches import produce as produce_batches
 from aqueduct.cli import main
-from aqueduct.client_config import ClientConfig, End
-from aqueduct.diode.feed import Feed
 from aqueduct.errors import ExitCode
-from aqueduct.io import kafka_admin
-from aqueduct.io.kafka import client as raw
-from aqueduct.io.kafka import groups
-from aqueduct.io.kafka.produce import TransactionalProducer
-from aqueduct.io.restore import records
-from aqueduct.link import position
-from aqueduct.link.position import Position
-from aqueduct.mirror_status import SOURCE_CONNECTOR
-from aqueduct.quotas import Quota
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as raw
+from aqueduct.kafka import groups
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.acls import Plan as AclPlan
+from aqueduct.kafka.batches import produce as produce_batches
+from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.kafka.produce import TransactionalProducer
+from aqueduct.kafka.quotas import Quota
+from aqueduct.link.feed import Feed
+from aqueduct.link.wire import position
+from aqueduct.link.wire.position import Position
+from aqueduct.mirror.status import SOURCE_CONNECTOR
+from aqueduct.restore import records
 from aqueduct.restore import settings as topic_settings
 
 Record = tuple[bytes | None, bytes | None, Any, tuple[int, int]]  # key, value, headers, time with its type
@@ -655,15 +655,15 @@ setattr(holder, function, signalling)
 from aqueduct.cli import main
 sys.exit(main(sys.argv[7:]))
 """
-PRODUCER = "aqueduct.io.kafka.produce", "TransactionalProducer"
+PRODUCER = "aqueduct.kafka.produce", "TransactionalProducer"
 POINTS = [
     (*PRODUCER, "send"),
     (*PRODUCER, "commit_offsets"),
     (*PRODUCER, "commit"),
     (*PRODUCER, "_end"),
-    ("aqueduct.io.kafka_admin", "Admin", "apply_topics"),
-    ("aqueduct.io.restore.topics", "", "remember"),
-    ("aqueduct.io.kafka.groups", "", "commit"),
+    ("aqueduct.kafka.admin", "Admin", "apply_topics"),
+    ("aqueduct.restore.topics", "", "remember"),
+    ("aqueduct.kafka.groups", "", "commit"),
 ]
 
 
@@ -750,7 +750,7 @@ def test_a_run_that_is_still_alive_is_fenced_by_the_next(
         assert read(target, name, partition) == read(source, name, partition)
 
 
-APPLY_TOPICS = "aqueduct.io.kafka_admin", "Admin", "apply_topics"
+APPLY_TOPICS = "aqueduct.kafka.admin", "Admin", "apply_topics"
 CREATE = 2  # the first call only asks whether the controller would
 
 
@@ -805,8 +805,8 @@ def test_another_restore_of_the_same_topic_is_refused_until_the_first_has_ended(
     assert "(--snapshot 1); delete the topics" in capsys.readouterr().err
 
 
-CHECK_OBJECTS = "spark_apps.restore", "", "check_objects"
-REMEMBER = "aqueduct.io.restore.topics", "", "remember"
+CHECK_OBJECTS = "aqueduct.restore.run", "", "check_objects"
+REMEMBER = "aqueduct.restore.topics", "", "remember"
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -11,11 +11,11 @@ import pytest
 import yaml
 from prometheus_client import generate_latest
 
-from aqueduct.diode import metrics
-from aqueduct.io.dedup import Done
-from aqueduct.io.dedup_figures import Figures
-from aqueduct.link.counters import Counters
-from aqueduct.link.key_frame import Kind
+from aqueduct.link import metrics
+from aqueduct.link.dedup.metrics import Figures
+from aqueduct.link.dedup.task import Done
+from aqueduct.link.wire.counters import Counters
+from aqueduct.link.wire.key_frame import Kind
 
 FILE = Path(__file__).resolve().parents[2] / "docs/alerts/link.yml"
 GROUPS: list[dict[str, Any]] = yaml.safe_load(FILE.read_text())["groups"]

@@ -1,21 +1,51 @@
-"""Imports go one way: from what runs (roles, command line, Spark) to io, and from there to pure cores.
+"""Imports go one way, down the rooms of aqueduct/, and only modules that are listed here reach out.
 
-A module of aqueduct/ is a pure core unless its folder is in LAYERS: who adds one need not declare it.
+A module is a *pure core* unless RUNNING names it: who adds one that asks a cluster, a store or another
+process says so here.
 """
 
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = sorted(
-    path.relative_to(ROOT)
-    for folder in ("aqueduct", "spark_apps", "plugins", "demo")
-    for path in (ROOT / folder).rglob("*.py")
+
+# The rooms, from the ground up, a floor a line. A module may import its own room and those of lower floors.
+ROOMS = (
+    ("errors",),
+    ("wording", "moments", "names", "ranges", "spans", "strict_json"),
+    ("kafka.batches",),
+    ("kafka",),
+    ("store", "work"),
+    ("mirror", "connect", "link.wire"),
+    ("link.ledger",),
+    ("link",),
+    ("link.dedup",),
+    ("backup", "reconcile", "controller"),
+    ("restore", "estate"),
+    ("cli",),
 )
+# The modules that reach out of the process: clients, sockets, object stores, Spark, and whoever calls them.
+RUNNING = {
+    *(f"kafka.{name}" for name in ("admin", "answers", "client", "fan_out", "fetch", "follow", "groups")),
+    *(f"kafka.{name}" for name in ("offsets", "produce", "table", "transport")),
+    *(f"store.{name}" for name in ("backends", "bucket_admin")),
+    *(f"work.{name}" for name in ("daemon", "spark", "workers")),
+    "mirror.reading",
+    *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
+    *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options", "outlet")),
+    *(f"link.{name}" for name in ("resend", "udp", "upstream", "ledger.gap_topic")),
+    *(f"link.dedup.{name}" for name in ("figures", "metrics", "retire", "run", "task")),
+    *(f"backup.{name}" for name in ("run", "verify")),
+    *(f"restore.{name}" for name in ("group_offsets", "mirrors", "positions", "records", "run", "topics")),
+    *(f"reconcile.{name}" for name in ("reader", "run")),
+    "controller.artifacts",
+    "cli",
+}
 
 # Also by the names under which pytest finds their modules: tests/kafka_broker.py is `kafka_broker`.
 TESTS = {
@@ -43,28 +73,30 @@ ARITHMETIC = {
     *("numpy", "xxhash", "google_crc32c", "lz4", "snappy", "zstandard"),
     *("cryptography", "pyeclib"),
 }
-
-# What a layer may not import, by folder.
-LAYERS = {
-    "aqueduct/io": {"aqueduct.diode", "aqueduct.cli", "spark_apps", "plugins", "demo", "ansible"},
-    "aqueduct/cli": {"plugins", "demo", "ansible"},
-    "aqueduct/diode": {"aqueduct.cli", "spark_apps", "plugins", "demo", "ansible"},
-    "aqueduct": {
-        *("aqueduct.io", "aqueduct.diode", "aqueduct.cli", "spark_apps", "plugins", "demo"),
-        *REACHING_OUT,
-    },
-    "spark_apps": {"aqueduct.cli", "plugins", "demo", "ansible"},
-    # The controller evaluates these for every host; modules alone run where a client may be needed.
-    "plugins/action": {"aqueduct.io", "aqueduct.cli", "spark_apps", "demo"},
-    "plugins/filter": {"aqueduct.io", "aqueduct.cli", "spark_apps", "demo"},
-    "plugins": {"aqueduct.cli", "spark_apps", "demo"},
-    "demo": set(),
+# What stands above the package, and what of it the package may not know.
+ABOVE = {"spark_apps", "plugins", "demo", "bench", "ansible"}
+OUTSIDE = {
+    "spark_apps": {"plugins", "demo", "bench", "ansible"},
+    "plugins": {"aqueduct.cli", "spark_apps", "demo", "bench"},
+    "demo": {"bench"},
 }
 
 
-def layer(path: Path) -> str:
-    """The longest folder of LAYERS that holds the file."""
-    return max((name for name in LAYERS if path.is_relative_to(name)), key=len)
+def name_of(path: Path) -> str:
+    """The module's dotted name below aqueduct/; of a package, the package's."""
+    return ".".join(path.with_suffix("").parts[1:]).removesuffix("__init__").removesuffix(".")
+
+
+@cache
+def modules() -> dict[str, Path]:
+    found = (path.relative_to(ROOT) for path in (ROOT / "aqueduct").rglob("*.py"))
+    return {name_of(path): path for path in found}
+
+
+SOURCES = sorted(
+    [*modules().values()]
+    + [path.relative_to(ROOT) for folder in OUTSIDE for path in (ROOT / folder).rglob("*.py")]
+)
 
 
 def imported(source: str) -> Iterator[str]:
@@ -78,18 +110,61 @@ def imported(source: str) -> Iterator[str]:
             yield from (f"{module}.{each.name}" for each in node.names)
 
 
+def within(name: str, place: str) -> bool:
+    return f"{name}.".startswith(f"{place}.")
+
+
+def floor(name: str) -> int:
+    """How high the room stands that holds a module of aqueduct/."""
+    places = {room: height for height, rooms in enumerate(ROOMS) for room in rooms if within(name, room)}
+    return places[max(places, key=len)]
+
+
+def room(name: str) -> str:
+    return max((each for rooms in ROOMS for each in rooms if within(name, each)), key=len)
+
+
+def is_running(name: str) -> bool:
+    return any(within(name, each) for each in RUNNING)
+
+
 def faults(path: Path, source: str) -> list[str]:
-    here = layer(path)
+    """What the file may not import."""
+    top_folder = path.parts[0]
     found = set()
     for name in imported(source):
         top = name.split(".")[0]
-        if any(f"{name}.".startswith(f"{forbidden}.") for forbidden in LAYERS[here] | TESTS):
-            found.add(f"{here} may not import {name}")
-        elif not top:
+        if not top:
             found.add(f"{name} is relative; write the whole name")
-        elif here == "aqueduct" and top not in {"aqueduct", *sys.stdlib_module_names, *ARITHMETIC}:
+        elif top in TESTS:
+            found.add(f"{path} may not import {name}, which only tests have")
+        elif top_folder != "aqueduct":
+            if any(within(name, forbidden) for forbidden in OUTSIDE[top_folder]):
+                found.add(f"{top_folder} may not import {name}")
+            # The controller evaluates these for every host; modules alone run where a client may be needed.
+            inner = name.removeprefix("aqueduct.")
+            if path.parts[:2] in (("plugins", "action"), ("plugins", "filter")) and is_running(inner):
+                found.add(f"{path} may not import {name}, which runs")
+        elif top == "aqueduct":
+            found.update(_down(name_of(path), name.removeprefix("aqueduct.")))
+        elif top in ABOVE:
+            found.add(f"{path} may not import {name}, which stands above it")
+        elif not is_running(name_of(path)) and _reaches(name):
             found.add(f"the pure core {path} may not import {name}")
     return sorted(found)
+
+
+def _down(importer: str, name: str) -> Iterator[str]:
+    """Whether a module of aqueduct/ may import another one."""
+    if (
+        importer
+        and name not in ("aqueduct", "")
+        and any(within(name, each) for rooms in ROOMS for each in rooms)
+    ):
+        if is_running(name) and not is_running(importer):
+            yield f"the pure core {importer} may not import {name}, which runs"
+        if floor(name) > floor(importer) or (floor(name) == floor(importer) and room(name) != room(importer)):
+            yield f"{importer} may not import {name}, which stands beside or above it"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)
@@ -97,24 +172,66 @@ def test_imports_go_one_way(path: Path) -> None:
     assert faults(path, (ROOT / path).read_text()) == []
 
 
+def test_every_module_has_a_room() -> None:
+    homeless = [
+        name for name in modules() if name and not any(within(name, r) for rooms in ROOMS for r in rooms)
+    ]
+    assert homeless == []
+
+
+def test_what_runs_is_there_and_runs() -> None:
+    """A name that is gone, or that does nothing but compute any more, leaves the list."""
+    assert sorted(name for name in RUNNING if name not in modules()) == []
+    idle = [name for name in sorted(RUNNING) if not any(map(_reaches, imported(_source(name))))]
+    assert idle == []
+
+
+def _source(name: str) -> str:
+    return (ROOT / modules()[name]).read_text()
+
+
+def _reaches(imported_name: str) -> bool:
+    """Whether an importer of this runs: of others' packages, parts of Python that reach out, what runs."""
+    top = imported_name.split(".")[0]
+    if top == "aqueduct":
+        return is_running(imported_name.removeprefix("aqueduct."))
+    known = top in sys.stdlib_module_names | ARITHMETIC
+    return not known or any(within(imported_name, each) for each in REACHING_OUT)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    arrows = {
+        name: {each.removeprefix("aqueduct.") for each in imported(_source(name)) if within(each, "aqueduct")}
+        - {name}
+        for name in modules()
+    }
+    while ends := {name for name, targets in arrows.items() if not targets & arrows.keys()}:
+        arrows = {name: targets for name, targets in arrows.items() if name not in ends}
+    assert sorted(arrows) == []
+
+
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("aqueduct/new.py", "import socket"),
-        ("aqueduct/new.py", "import kafka"),
-        ("aqueduct/new.py", "import confluent_kafka.admin"),
-        ("aqueduct/new/part.py", "from pyspark import SparkContext"),
-        ("aqueduct/new.py", "from importlib import import_module"),
-        ("aqueduct/new.py", "from aqueduct import io"),
-        ("aqueduct/new.py", "from aqueduct.io.artifacts import kafka_jars"),
-        ("aqueduct/new.py", "def late():\n    import requests"),
-        ("aqueduct/reconcile/new.py", "from spark_apps import reconcile"),
-        ("aqueduct/io/new.py", "from aqueduct.cli import main"),
+        ("aqueduct/ranges.py", "import socket"),
+        ("aqueduct/ranges.py", "import kafka"),
+        ("aqueduct/store/names.py", "import confluent_kafka.admin"),
+        ("aqueduct/link/wire/part.py", "from pyspark import SparkContext"),
+        ("aqueduct/backup/plan.py", "from importlib import import_module"),
+        ("aqueduct/backup/plan.py", "from aqueduct.kafka import client"),
+        ("aqueduct/backup/plan.py", "from aqueduct.backup.run import back_up"),
+        ("aqueduct/backup/plan.py", "def late():\n    import requests"),
+        ("aqueduct/kafka/client.py", "from aqueduct.store import names"),
+        ("aqueduct/link/upstream.py", "from aqueduct.link.dedup import task"),
+        ("aqueduct/backup/run.py", "from aqueduct.restore import plan"),
+        ("aqueduct/reconcile/run.py", "from aqueduct.backup import plan"),
+        ("aqueduct/restore/run.py", "from aqueduct.cli import main"),
+        ("aqueduct/restore/run.py", "from spark_apps import restore"),
         ("aqueduct/cli/new.py", "import demo"),
         ("aqueduct/cli/new.py", "from tests import pki"),
-        ("aqueduct/cli/new.py", "from . import report"),
+        ("aqueduct/cli/new.py", "from . import report_file"),
         ("spark_apps/new.py", "import kafka_broker"),
-        ("plugins/filter/new.py", "from aqueduct.io import kafka_admin"),
+        ("plugins/filter/new.py", "from aqueduct.kafka import admin"),
         ("plugins/modules/new.py", "from aqueduct.cli import health"),
         ("demo/new.py", "from lab import Lab"),
     ],
@@ -126,10 +243,16 @@ def test_an_import_the_wrong_way_is_found(path: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("aqueduct/new.py", "import json, numpy as np\nfrom aqueduct.errors import Failed"),
-        ("aqueduct/io/new.py", "import socket, kafka\nfrom aqueduct import topics"),
-        ("aqueduct/cli/new.py", "from aqueduct.io import mirror\nfrom spark_apps import reconcile"),
-        ("plugins/modules/new.py", "from aqueduct.io import kafka_admin"),
+        ("aqueduct/backup/plan.py", "import json, numpy as np\nfrom aqueduct.errors import Failed"),
+        ("aqueduct/kafka/admin.py", "import socket, kafka\nfrom aqueduct.kafka import topics"),
+        (
+            "aqueduct/restore/run.py",
+            "from aqueduct.backup import verify\nfrom aqueduct.link.wire import position",
+        ),
+        ("aqueduct/cli/new.py", "from aqueduct.mirror import reading"),
+        ("spark_apps/backup.py", "from aqueduct.cli import main"),
+        ("plugins/modules/new.py", "from aqueduct.kafka import admin"),
+        ("plugins/filter/new.py", "from aqueduct.estate import acls"),
     ],
 )
 def test_an_import_the_right_way_is_none(path: str, source: str) -> None:

@@ -12,8 +12,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from aqueduct.errors import Failed
-from spark_apps.application import application
-from spark_apps.runner import Runner
+from aqueduct.work.spark import application
+from aqueduct.work.workers import Runner
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_workers_are_forked_with_what_tasks_need(run: Runner) -> None:
     def daemon(_: int) -> str:
         return Path(f"/proc/{os.getppid()}/cmdline").read_text().replace("\0", " ")
 
-    assert all("-m spark_apps.daemon pyspark.worker" in each for each in run(daemon, range(4)))
+    assert all("-m aqueduct.work.daemon pyspark.worker" in each for each in run(daemon, range(4)))
 
     def loaded(_: int) -> bool:
         return "aqueduct.errors" in sys.modules and gc.get_freeze_count() > 10_000
@@ -70,7 +70,7 @@ def test_a_mistake_of_ours_keeps_its_traceback(run: Runner) -> None:
 def test_spark_that_does_not_start() -> None:
     """In a process of its own, because Spark's JVM stays once it has started."""
     program = (
-        "from aqueduct.errors import Failed; from spark_apps.application import application\n"
+        "from aqueduct.errors import Failed; from aqueduct.work.spark import application\n"
         "try: application('test', 'bogus').__enter__()\n"
         "except Failed as error: print(error)\n"
     )

@@ -23,8 +23,8 @@ from confluent_kafka.admin import (
 from kafka_broker import Broker
 
 from aqueduct import cli
-from aqueduct.io import record_reader
-from spark_apps import reconcile as app
+from aqueduct.reconcile import reader
+from aqueduct.reconcile import run as app
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def test_transactions_leave_no_trace(
 ) -> None:
     """Markers, aborted records and the ranges that hold nothing else, also at the log's end."""
     monkeypatch.setattr(app, "TASK_OFFSETS", 7)
-    monkeypatch.setattr(record_reader, "BATCH_RECORDS", 5)
+    monkeypatch.setattr(reader, "BATCH_RECORDS", 5)
     source, target = brokers
     create(source, topic)
     write(source, topic, RECORDS[:30])
@@ -336,7 +336,7 @@ def test_least_rights_over_tls(brokers: list[Broker], topic: str, reconcile: Rec
     assert run.code == 1
     assert run.err.startswith(f"aqueduct: The target {target.tls} can't be reached: SSL handshake failed")
     assert run.err.count("\n") == 1
-    assert time.monotonic() - started < sum(record_reader.REACH_SECONDS)
+    assert time.monotonic() - started < sum(reader.REACH_SECONDS)
 
     describer = source.authority.client_config("describer")
     run = reconcile(*tls, "--source-config", str(describer), "--target-config", str(target_config))
@@ -373,7 +373,7 @@ def allow(broker: Broker, topic: str, name: str, *operations: AclOperation) -> N
 def test_unreachable_end(
     brokers: list[Broker], reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_reader, "REACH_SECONDS", (0.5, 0.5))
+    monkeypatch.setattr(reader, "REACH_SECONDS", (0.5, 0.5))
     run = reconcile("--source", "127.0.0.1:1", "--target", brokers[0].plaintext, "--topics", "any")
     assert run.code == 1
     reason = "Connect to ipv4#127.0.0.1:1 failed: Connection refused"

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from aqueduct.acls import Acl
-from aqueduct.batches.batch import Batch, walk
-from aqueduct.batches.codecs import CODECS
-from aqueduct.batches.records import Record, Records, build
-from aqueduct.io.object_store import open_store
-from aqueduct.io.segments import Limits, Writer
-from aqueduct.quotas import Quota
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.batches.batch import Batch, walk
+from aqueduct.kafka.batches.codecs import CODECS
+from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.kafka.quotas import Quota
 from aqueduct.store import names
+from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import (
     Gap,
@@ -27,12 +26,13 @@ from aqueduct.store.manifest import (
     Instance,
     Manifest,
     OpenTransaction,
-    Place,
     Segment,
     State,
+    StoredPartition,
     Topic,
 )
 from aqueduct.store.objects import Objects
+from aqueduct.store.segments import Limits, Writer
 
 ID = "5d41402abc4b2a76"
 BEGAN = 1_388_534_400_000  # 2014-01-01
@@ -55,7 +55,7 @@ def _body(offset: int) -> bytes:
 
 def segment(
     objects: Objects,
-    place: Place,
+    place: StoredPartition,
     start: int,
     stop: int,
     *batches: Batch,
@@ -79,7 +79,7 @@ def make(url: str, identity: str = ID) -> None:
 
 
 def _manifests(objects: Objects, identity: str) -> Iterable[Manifest]:
-    flights, planes, airports = (Place(name, 1, 0) for name in ("flights", "planes", "airports"))
+    flights, planes, airports = (StoredPartition(name, 1, 0) for name in ("flights", "planes", "airports"))
     first = Manifest(
         chain=Catalog(objects, identity).parent().follow(),
         store=identity,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aqueduct.io.object_store import open_store
+from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.objects import Exists, Missing, Objects
 

@@ -13,9 +13,9 @@ import s3_gateway
 from botocore.exceptions import ClientError
 from pki import Authority
 
-from aqueduct.bucket_policy import bucket_policy
 from aqueduct.errors import Failed
-from aqueduct.io.bucket_admin import BucketAdmin, Endpoint
+from aqueduct.store.bucket_admin import BucketAdmin, Endpoint
+from aqueduct.store.bucket_policy import bucket_policy
 
 SECRET = "secret-of-a-user"  # noqa: S105
 

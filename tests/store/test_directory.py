@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.io.object_store import open_store
+from aqueduct.store.backends import open_store
 
 
 def test_what_is_created_is_synced_before_it_is_there(

@@ -3,10 +3,11 @@
 import hashlib
 from pathlib import Path
 
-from aqueduct.acls import Acl
-from aqueduct.batches.records import Records
-from aqueduct.io import segments
-from aqueduct.io.object_store import open_store
+from aqueduct.backup import verify
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.batches.records import Records
+from aqueduct.store import segments
+from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import (
     Gap,
@@ -15,12 +16,11 @@ from aqueduct.store.manifest import (
     GroupOffset,
     Manifest,
     OpenTransaction,
-    Place,
     Quota,
     State,
+    StoredPartition,
 )
-from spark_apps import verify
-from spark_apps.runner import Workers
+from aqueduct.work.workers import Workers
 
 STORE = Path(__file__).parent / "format_1"
 SHA256 = "6a7f8ab955e4bb4cd09ef8e4deaf90da387b710ad771c3b454c593c68c1aa718"
@@ -48,7 +48,7 @@ def test_snapshots_are_read() -> None:
         states = [(each.number, each.state) for each in snapshot.topics[name].instances]
         assert states == [(1, State.PASSIVATE), (2, State.ACTIVATE)]
     assert snapshot.topics["flights"].settings == {"retention.ms": "-1"}
-    assert snapshot.gaps == {Place("flights", 1, 1): (Gap("flights", 1, 1, 3, 7),)}
+    assert snapshot.gaps == {StoredPartition("flights", 1, 1): (Gap("flights", 1, 1, 3, 7),)}
     assert snapshot.manifest.positions == {
         ("flights", 1): (45, 9, 5),
         ("planes", 1): (9,),
@@ -75,7 +75,7 @@ def test_records_are_read() -> None:
     objects = open_store(STORE.as_uri())
     snapshot = Catalog.open(objects).snapshot()
 
-    def offsets(place: Place) -> list[int]:
+    def offsets(place: StoredPartition) -> list[int]:
         found = []
         for segment in snapshot.segments[place]:
             if segment.records:
@@ -86,13 +86,13 @@ def test_records_are_read() -> None:
                 found += records.offsets.tolist()
         return found
 
-    assert offsets(Place("flights", 1, 0)) == list(range(45))
-    assert offsets(Place("flights", 1, 1)) == [0, 1, 2]
-    assert offsets(Place("planes", 1, 0)) == [0, 3, 5, 8]
-    assert offsets(Place("planes", 2, 0)) == [3, 8, 9, 11]
-    assert offsets(Place("airports", 2, 0)) == [0]
+    assert offsets(StoredPartition("flights", 1, 0)) == list(range(45))
+    assert offsets(StoredPartition("flights", 1, 1)) == [0, 1, 2]
+    assert offsets(StoredPartition("planes", 1, 0)) == [0, 3, 5, 8]
+    assert offsets(StoredPartition("planes", 2, 0)) == [3, 8, 9, 11]
+    assert offsets(StoredPartition("airports", 2, 0)) == [0]
 
 
 def test_nothing_of_it_is_damaged() -> None:
     with Workers("test", None) as workers:
-        assert [verify.main(STORE.as_uri(), number, workers).faults for number in (1, 2, 3)] == [()] * 3
+        assert [verify.verify(STORE.as_uri(), number, workers).faults for number in (1, 2, 3)] == [()] * 3

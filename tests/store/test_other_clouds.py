@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.io import object_store
-from aqueduct.io.object_store import open_store
+from aqueduct.store import backends as object_store
+from aqueduct.store.backends import open_store
 from aqueduct.store.trouble import explain
 from aqueduct.store.url import parse
 

@@ -13,8 +13,8 @@ from s3_gateway import Gateway
 from small_servers import Proxy, Script, serving
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.io import object_store
-from aqueduct.io.object_store import open_store
+from aqueduct.store import backends as object_store
+from aqueduct.store.backends import open_store
 from aqueduct.store.objects import Exists
 
 UNREACHABLE = r"^The store s3://store can't be reached: {}\.$"

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
-from aqueduct.batches.batch import Batch, walk
-from aqueduct.batches.records import Record, Records, build
-from aqueduct.io import segments
-from aqueduct.io.object_store import open_store
-from aqueduct.io.segments import FRAME_BYTES, Limits, Writer
-from aqueduct.store.manifest import Place
+from aqueduct.kafka.batches.batch import Batch, walk
+from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.store import segments
+from aqueduct.store.backends import open_store
+from aqueduct.store.manifest import StoredPartition
+from aqueduct.store.segments import FRAME_BYTES, Limits, Writer
 
 SIZES = 64 << 10, 3 * FRAME_BYTES, 1, FRAME_BYTES - 200, 300  # of the batches, in turn
 
@@ -31,7 +31,7 @@ def _batches(count: int) -> Iterator[Batch]:
 
 def test_frames_come_back_as_the_batches_that_they_hold(tmp_path: Path) -> None:
     objects = open_store(tmp_path.as_uri())
-    writer = Writer(objects, Place("t", 1, 0), "0a", 0, generation=False, limits=Limits(128 << 20))
+    writer = Writer(objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=Limits(128 << 20))
     written = list(_batches(12))
     for batch in written:
         assert writer.add([batch], batch.last_offset + 1) is None

@@ -14,15 +14,15 @@ from made_store import batch
 from s3_gateway import Gateway
 
 from aqueduct import cli
-from aqueduct.batches.batch import Batch
+from aqueduct.backup import verify
+from aqueduct.backup.faults import Fault
 from aqueduct.errors import Failed
-from aqueduct.io.object_store import open_store
+from aqueduct.kafka.batches.batch import Batch
 from aqueduct.store import names
+from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
-from aqueduct.store.faults import Fault
-from aqueduct.store.manifest import Place, Segment, pack, unpack
-from spark_apps import verify
-from spark_apps.runner import Workers
+from aqueduct.store.manifest import Segment, StoredPartition, pack, unpack
+from aqueduct.work.workers import Workers
 
 FORMAT_1 = Path(__file__).parent / "format_1"
 LIVE = sorted(path.relative_to(FORMAT_1) for path in (FORMAT_1 / "topics").rglob("*") if path.is_file())
@@ -45,7 +45,7 @@ def damaged(store: Path | str, *, whole: bool = True, master: str | None = None)
     snapshot = Catalog.open(open_store(url)).snapshot()
     every = [segment for of_place in snapshot.segments.values() for segment in of_place]
     with Workers("test", master) as workers:
-        return [fault.path for fault in verify.verify(url, every, workers, whole=whole)]
+        return [fault.path for fault in verify.verify_segments(url, every, workers, whole=whole)]
 
 
 @given(path=st.sampled_from(LIVE), at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
@@ -77,7 +77,7 @@ def test_every_damage_is_named(store: Path, change: object, why: str, number: in
     path = LIVE[number]
     change(store / path)  # type: ignore[operator]
     with Workers("test", None) as workers:
-        (fault,) = verify.main(store.as_uri(), None, workers).faults
+        (fault,) = verify.verify(store.as_uri(), None, workers).faults
     assert fault.path == str(path)
     assert why.format(path=path, url=store.as_uri()) in fault.why
 
@@ -92,7 +92,9 @@ def test_a_store_that_is_gone_is_no_damaged_object(store: Path) -> None:
     snapshot = Catalog.open(open_store(store.as_uri())).snapshot()
     shutil.rmtree(store)
     with Workers("test", None) as workers, pytest.raises(Failed, match=r"is no store any more: store\.json"):
-        verify.verify(store.as_uri(), snapshot.segments[Place("flights", 1, 0)], workers, whole=False)
+        verify.verify_segments(
+            store.as_uri(), snapshot.segments[StoredPartition("flights", 1, 0)], workers, whole=False
+        )
 
 
 def test_spark_finds_the_same(store: Path) -> None:
@@ -116,11 +118,11 @@ class TestWrittenWrongly:
         url = directory.as_uri()
         objects = open_store(url)
         made_store.make(url)
-        segment = made_store.segment(objects, Place("written", 1, 0), 0, stop, *batches)
+        segment = made_store.segment(objects, StoredPartition("written", 1, 0), 0, stop, *batches)
         claimed: Segment = segment._replace(**claims)  # type: ignore[arg-type]
         with Workers("test", None) as workers:
-            assert verify.verify(url, [claimed], workers, whole=False) == []
-            return verify.verify(url, [claimed], workers, whole=True)
+            assert verify.verify_segments(url, [claimed], workers, whole=False) == []
+            return verify.verify_segments(url, [claimed], workers, whole=True)
 
     def test_nothing(self, tmp_path: Path) -> None:
         assert self.faults(tmp_path, batch([0, 1]), batch([2, 8])) == []
@@ -166,7 +168,7 @@ class TestWrittenWrongly:
 
 def test_what_goes_to_a_task_and_back_can_be_sent() -> None:
     snapshot = Catalog.open(open_store(FORMAT_1.as_uri())).snapshot()
-    (segment, *_) = snapshot.segments[Place("flights", 1, 0)]
+    (segment, *_) = snapshot.segments[StoredPartition("flights", 1, 0)]
     for each in (verify.Share("file:///a", (segment,), True), Fault(segment, "path", "why")):
         assert pickle.loads(pickle.dumps(each)) == each  # noqa: S301
 

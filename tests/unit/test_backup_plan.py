@@ -8,10 +8,10 @@ from aqueduct.store.manifest import (
     Gap,
     Instance,
     Manifest,
-    Place,
     Positions,
     Segment,
     State,
+    StoredPartition,
     Topic,
 )
 from aqueduct.store.snapshots import follow
@@ -71,24 +71,24 @@ def read(reading: Reading, reached: int | None = None, why: str = "") -> Result:
     return Result(reading, stop, segments, (), (("a-0", why),) if why else ())
 
 
-def ranges(todo: Plan) -> list[tuple[Place, int, int]]:
+def ranges(todo: Plan) -> list[tuple[StoredPartition, int, int]]:
     return [(each.place, each.start, each.stop) for each in todo.readings]
 
 
 def test_the_first_run_reads_from_the_log_s_start_and_the_next_one_what_came_since() -> None:
     first = decide(None, source(10, 0, 7, starts=(4, 0, 7)))
-    assert ranges(first) == [(Place("a", 1, 0), 4, 10)]
+    assert ranges(first) == [(StoredPartition("a", 1, 0), 4, 10)]
     assert (first.gaps, first.positions) == ((), {("a", 1): (4, 0, 7)})
     assert first.starts == first.positions
     second = decide(after(first), source(12, 3, 7, starts=(4, 0, 7)))
-    assert ranges(second) == [(Place("a", 1, 0), 10, 12), (Place("a", 1, 1), 0, 3)]
+    assert ranges(second) == [(StoredPartition("a", 1, 0), 10, 12), (StoredPartition("a", 1, 1), 0, 3)]
     assert (after(second).starts, after(second).positions) == (first.starts, {("a", 1): (12, 3, 7)})
 
 
 def test_what_was_deleted_since_the_last_run_is_a_gap() -> None:
     parent = after(decide(None, source(10)))
     todo = decide(parent, source(20, starts=(15,)))
-    assert (ranges(todo), todo.gaps) == ([(Place("a", 1, 0), 15, 20)], (Gap("a", 1, 0, 10, 15),))
+    assert (ranges(todo), todo.gaps) == ([(StoredPartition("a", 1, 0), 15, 20)], (Gap("a", 1, 0, 10, 15),))
     all_gone = decide(parent, source(20, starts=(20,)))
     assert (ranges(all_gone), all_gone.gaps) == ([], (Gap("a", 1, 0, 10, 20),))
     assert (after(all_gone).starts, after(all_gone).positions) == ({("a", 1): (0,)}, {("a", 1): (20,)})
@@ -97,7 +97,7 @@ def test_what_was_deleted_since_the_last_run_is_a_gap() -> None:
 def test_a_partition_that_was_added_is_read_from_its_first_offset() -> None:
     parent = after(decide(None, source(10, starts=(2,))))
     todo = decide(parent, source(10, 8, starts=(4, 3)))
-    assert ranges(todo) == [(Place("a", 1, 1), 3, 8)]
+    assert ranges(todo) == [(StoredPartition("a", 1, 1), 3, 8)]
     assert (todo.gaps, todo.starts) == ((Gap("a", 1, 1, 0, 3),), {("a", 1): (2, 0)})
 
 
@@ -107,7 +107,7 @@ def test_a_partition_that_could_not_be_read_starts_where_it_is_first_read() -> N
         parent, starts={("a", 1): (0, NOT_READ)}, positions={("a", 1): (10, NOT_READ)}, segments=()
     )
     todo = decide(parent, source(10, 8, starts=(0, 3)))
-    assert (ranges(todo), todo.starts) == ([(Place("a", 1, 1), 3, 8)], {("a", 1): (0, 3)})
+    assert (ranges(todo), todo.starts) == ([(StoredPartition("a", 1, 1), 3, 8)], {("a", 1): (0, 3)})
 
 
 def test_a_log_that_was_cut_is_named_and_left() -> None:
@@ -119,7 +119,7 @@ def test_a_log_that_was_cut_is_named_and_left() -> None:
 def test_a_topic_that_was_made_again_starts_anew_and_the_old_one_stays() -> None:
     first = after(decide(None, source(10)))
     todo = decide(first, source(3, topic_id="id2"))
-    assert ranges(todo) == [(Place("a", 2, 0), 0, 3)]
+    assert ranges(todo) == [(StoredPartition("a", 2, 0), 0, 3)]
     assert todo.topics["a"].instances == (
         Instance(1, "id1", State.PASSIVATE, HOUR),
         Instance(2, "id2", State.ACTIVATE, HOUR),
@@ -133,9 +133,11 @@ def test_a_topic_that_was_made_again_starts_anew_and_the_old_one_stays() -> None
 def test_a_generation_that_is_due_is_read_from_the_beginning_and_takes_the_place() -> None:
     compacted = source(10, compacted=True)
     first = after(decide(None, compacted, now=0))
-    assert ranges(decide(first, replace(compacted, ends=(12,)), now=HOUR - 1)) == [(Place("a", 1, 0), 10, 12)]
+    assert ranges(decide(first, replace(compacted, ends=(12,)), now=HOUR - 1)) == [
+        (StoredPartition("a", 1, 0), 10, 12)
+    ]
     todo = decide(first, compacted, now=HOUR)
-    assert ranges(todo) == [(Place("a", 2, 0), 0, 10)]
+    assert ranges(todo) == [(StoredPartition("a", 2, 0), 0, 10)]
     assert todo.readings[0].generation
     second = after(todo)
     assert [(each.number, each.state) for each in second.topics[0].instances] == [
@@ -163,9 +165,9 @@ def test_a_topic_that_is_not_chosen_any_more_stays_as_it_was() -> None:
 
 def test_behind_a_reading_that_broke_off_nothing_counts() -> None:
     todo = decide(None, source(30, 5))
-    place = Place("a", 1, 0)
+    place = StoredPartition("a", 1, 0)
     pieces = [Reading(place, at, at + 10, "id1", False) for at in (0, 10, 20)]
-    other = Reading(Place("a", 1, 1), 0, 5, "id1", False)
+    other = Reading(StoredPartition("a", 1, 1), 0, 5, "id1", False)
     added = settle(todo, [read(pieces[0]), read(pieces[1], 14, "it died"), read(pieces[2]), read(other)])
     assert added.positions == {("a", 1): (14, 5)}
     assert [(each.partition, each.start, each.stop) for each in added.segments] == [

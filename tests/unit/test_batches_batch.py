@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.batches.batch import DELETE_HORIZON, Damaged, seal, walk
-from aqueduct.batches.records import Record, Records, build
+from aqueduct.kafka.batches.batch import DELETE_HORIZON, Damaged, seal, walk
+from aqueduct.kafka.batches.records import Record, Records, build
 
 
 def batch(offset: int = 0, count: int = 1, size: int = 20, **more: int) -> bytes:

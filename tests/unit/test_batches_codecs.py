@@ -8,7 +8,7 @@ import zstandard
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from aqueduct.batches.codecs import CODECS, compress, decompress
+from aqueduct.kafka.batches.codecs import CODECS, compress, decompress
 
 LARGE = b"".join(b"line %d of a log\n" % number for number in range(300_000))  # 6 MB
 compressing = pytest.mark.parametrize("codec", CODECS[1:])

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.batches.batch import CONTROL, TRANSACTIONAL, Batch, walk
-from aqueduct.batches.committed import committed
-from aqueduct.batches.records import Record, Records, build
+from aqueduct.kafka.batches.batch import CONTROL, TRANSACTIONAL, Batch, walk
+from aqueduct.kafka.batches.committed import committed
+from aqueduct.kafka.batches.records import Record, Records, build
 
 PLAIN, DATA, COMMIT, ABORT = "plain", "data", "commit", "abort"
 

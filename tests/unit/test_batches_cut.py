@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from aqueduct.batches.batch import DELETE_HORIZON, LOG_APPEND_TIME, Batch, walk
-from aqueduct.batches.codecs import CODECS
-from aqueduct.batches.cut import Window, cut
-from aqueduct.batches.records import Record, Records, build, records
+from aqueduct.kafka.batches.batch import DELETE_HORIZON, LOG_APPEND_TIME, Batch, walk
+from aqueduct.kafka.batches.codecs import CODECS
+from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.batches.records import Record, Records, build, records
 
 ROWS = [Record(2000, 10, b"a"), Record(1000, 12, b"b"), Record(3000, 15, b"c")]
 ALL = Window(10, 16, 1000, 3000)
@@ -86,7 +86,7 @@ def test_offsets_of_removed_records_beyond_the_window_go_too() -> None:
 
 
 def test_the_header_decides_where_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aqueduct.batches.cut.Records", None)
+    monkeypatch.setattr("aqueduct.kafka.batches.cut.Records", None)
     whole = batch()
     assert cut(whole, Window(10, 16, to_time=3000)) is whole
     assert cut(whole, Window(from_time=3001)) is None

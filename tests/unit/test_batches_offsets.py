@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.batches.batch import Batch, Damaged, walk
-from aqueduct.batches.offsets import Index, Inside
-from aqueduct.batches.records import Record, Records, build
+from aqueduct.kafka.batches.batch import Batch, Damaged, walk
+from aqueduct.kafka.batches.offsets import Index, Inside
+from aqueduct.kafka.batches.records import Record, Records, build
 
 
 @st.composite

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from aqueduct.batches.batch import DELETE_HORIZON, LOG_APPEND_TIME, Batch, walk
-from aqueduct.batches.codecs import CODECS
-from aqueduct.batches.produce import MERGED_BYTES, SMALL_BYTES, Ready, ready, stamp
-from aqueduct.batches.records import Record, Records, build, records
 from aqueduct.errors import Failed
+from aqueduct.kafka.batches.batch import DELETE_HORIZON, LOG_APPEND_TIME, Batch, walk
+from aqueduct.kafka.batches.codecs import CODECS
+from aqueduct.kafka.batches.produce import MERGED_BYTES, SMALL_BYTES, Ready, ready, stamp
+from aqueduct.kafka.batches.records import Record, Records, build, records
 
 LARGE = 2 * MERGED_BYTES
 

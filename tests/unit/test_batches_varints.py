@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.batches.varints import get, put, sizes, zigzag
+from aqueduct.kafka.batches.varints import get, put, sizes, zigzag
 
 numbers = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-200, 200), max_size=30)
 

@@ -14,7 +14,7 @@ import pytest
 from pki import Authority
 
 from aqueduct.cli import main
-from aqueduct.io import tls
+from aqueduct.connect import tls
 
 SERVERS = "broker-1:9092,broker-2:9092"
 UNKNOWN = "${vault:secret:password}"

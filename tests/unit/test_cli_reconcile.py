@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from aqueduct import cli
+from aqueduct.reconcile import run as reconcile
 from aqueduct.reconcile.flow import Flow, Topics
 from aqueduct.reconcile.verdict import Verdict
-from spark_apps import reconcile
 
 ENDS = ["--source", "pro1:9092", "--target", "lake:9092"]
 
@@ -52,7 +52,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Flow, Topics, str | Non
         calls.append((flow, topics, master))
         return []
 
-    monkeypatch.setattr(reconcile, "main", main)
+    monkeypatch.setattr(reconcile, "reconcile", main)
     return calls
 
 

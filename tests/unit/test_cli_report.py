@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from aqueduct.cli import report
+from aqueduct.cli import report_file
 from aqueduct.errors import Failed, Refused
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def test_report(tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
+    path = tmp_path / "report_file.json"
     path.write_text("an old one")
-    report.write(path, "test", 3, STARTED, {"left_out": ["ä"]})
+    report_file.write(path, "test", 3, STARTED, {"left_out": ["ä"]})
     found = json.loads(path.read_text())
     assert datetime.fromisoformat(found.pop("ended")) > STARTED
     assert found == {
@@ -26,31 +26,31 @@ def test_report(tmp_path: Path) -> None:
 
 
 def test_what_fails_leaves_the_old_report(tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
+    path = tmp_path / "report_file.json"
     path.write_text("an old one")
     with pytest.raises(TypeError):
-        report.write(path, "test", 0, STARTED, {"left_out": object()})
+        report_file.write(path, "test", 0, STARTED, {"left_out": object()})
     assert path.read_text() == "an old one"
 
 
 def test_what_breaks_off_leaves_nothing_half(tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
+    path = tmp_path / "report_file.json"
     path.mkdir()
     with pytest.raises(Failed, match="can't be written: Is a directory"):
-        report.write(path, "test", 0, STARTED, {})
+        report_file.write(path, "test", 0, STARTED, {})
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_where_it_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(Failed, match=r"The report .*/none/report.json can't be written: No such file"):
-        report.write(tmp_path / "none" / "report.json", "test", 0, STARTED, {})
+    with pytest.raises(Failed, match=r"The report .*/none/report_file.json can't be written: No such file"):
+        report_file.write(tmp_path / "none" / "report_file.json", "test", 0, STARTED, {})
 
 
 @pytest.mark.parametrize("name", ["store.json", "snapshots/1", "."])
 def test_a_report_is_never_an_object_of_the_store(tmp_path: Path, name: str) -> None:
     store = tmp_path / "a store"
     with pytest.raises(Refused, match="is inside the store"):
-        report.outside(store / name, f"file://{tmp_path}/a%20store")
-    report.outside(tmp_path / "report.json", f"file://{tmp_path}/a%20store")
-    report.outside(store / name, "s3://bucket/a")
-    report.outside(None, f"file://{store}")
+        report_file.outside(store / name, f"file://{tmp_path}/a%20store")
+    report_file.outside(tmp_path / "report_file.json", f"file://{tmp_path}/a%20store")
+    report_file.outside(store / name, "s3://bucket/a")
+    report_file.outside(None, f"file://{store}")

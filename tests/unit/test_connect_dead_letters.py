@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.batches.bodies import Header, body, headers, key_and_value
 from aqueduct.connect import replayed
 from aqueduct.connect.dead_letters import Choice, Origin, origin, sent_back
 from aqueduct.connect.replayed import BLOCK, Ledger
 from aqueduct.errors import Failed
+from aqueduct.kafka.batches.bodies import Header, body, headers, key_and_value
 
 CONTEXT: list[Header] = [
     (b"__connect.errors.topic", b"flights"),

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.client_config import parse_properties
 from aqueduct.connect.worker import Connector, Worker, parse_connector, parse_worker
 from aqueduct.errors import Refused
+from aqueduct.kafka.client_config import parse_properties
 
 FILE = "worker.properties"
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from aqueduct.estate.acls import resource
 from aqueduct.estate.languages import shortest
-from aqueduct.estate.patterns import LEGAL_NAME, PatternError, language, names
+from aqueduct.estate.patterns import PatternError, language, names
+from aqueduct.names import LEGAL_NAME
 
 # Patterns that mean the same in Java and in Python, over few characters, so that names often match.
 pieces = st.sampled_from(

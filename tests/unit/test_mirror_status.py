@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct import mirror_status
-from aqueduct.mirror_status import Group, Log, Progress, Status, Tasks, TopicPartition
+from aqueduct.mirror import status
+from aqueduct.mirror.status import Group, Log, Progress, Status, Tasks, TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-c", 0)
-SOURCE = mirror_status.SOURCE_CONNECTOR
+SOURCE = status.SOURCE_CONNECTOR
 
 # As Kafka 4.3.1's MirrorMaker wrote them, with secrets and dull properties left out.
 STATUSES = {
@@ -41,24 +41,24 @@ MEMBER = b"\x00\x02\x00\x17http://127.0.0.1:43535/\x00\x00\x00\x00\x00\x00\x00\x
 
 
 def test_statuses_are_those_of_connectors_and_tasks() -> None:
-    assert mirror_status.parse_statuses(STATUSES) == [
+    assert status.parse_statuses(STATUSES) == [
         Status(SOURCE, None, "RUNNING", "10.0.0.1:8083", ""),
         Status(SOURCE, 11, "FAILED", "h2:8083", "org.apache.kafka.X: no"),
     ]
 
 
 def test_tasks_are_the_committed_ones_with_their_partitions() -> None:
-    tasks = mirror_status.parse_tasks(CONFIGS)
+    tasks = status.parse_tasks(CONFIGS)
     assert tasks.counts == {SOURCE: 2, "MirrorHeartbeatConnector": 1, "MirrorCheckpointConnector": 0}
     assert tasks.partitions == {A0, A1, B0}
 
 
 def test_positions_are_the_next_offsets() -> None:
-    assert mirror_status.parse_positions(OFFSETS) == {TopicPartition("flights", 2): 320}
+    assert status.parse_positions(OFFSETS) == {TopicPartition("flights", 2): 320}
 
 
 def test_a_worker_is_known_by_its_host_and_port() -> None:
-    assert mirror_status.parse_worker(MEMBER) == "127.0.0.1:43535"
+    assert status.parse_worker(MEMBER) == "127.0.0.1:43535"
 
 
 names = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
@@ -71,7 +71,7 @@ def test_any_legal_topic_name_survives_the_task_configuration(tasks: list[set[To
     for number, assigned in enumerate(tasks):
         properties = {"task.assigned.partitions": ",".join(map(str, assigned))}
         records[f"task-{SOURCE}-{number}".encode()] = json.dumps({"properties": properties}).encode()
-    assert mirror_status.parse_tasks(records).partitions == set().union(*tasks)
+    assert status.parse_tasks(records).partitions == set().union(*tasks)
 
 
 ALIVE = Group("Stable", frozenset({"h1:1", "h2:2"}))
@@ -86,30 +86,30 @@ def running(worker: str = "h1:1") -> list[Status]:
 
 
 def test_all_tasks_running_on_live_workers_is_well() -> None:
-    assert mirror_status.task_findings("pro1", ALIVE, running(), TASKS) == []
+    assert status.task_findings("pro1", ALIVE, running(), TASKS) == []
 
 
 def test_running_on_a_worker_that_is_gone_is_dead() -> None:
     statuses = [*running()[:-1], Status(SOURCE, 1, "RUNNING", "h3:3", "")]
-    [sentence] = mirror_status.task_findings("pro1", ALIVE, statuses, TASKS)
+    [sentence] = status.task_findings("pro1", ALIVE, statuses, TASKS)
     assert sentence.startswith(f"Task 1 of {SOURCE} is dead with its worker h3:3 (alive: h1:1, h2:2)")
 
 
 @pytest.mark.parametrize("state", ["FAILED", "PAUSED", "STOPPED", "UNASSIGNED", "RESTARTING"])
 def test_a_task_in_another_state_is_named_with_its_reason(state: str) -> None:
     statuses = [*running()[:-1], Status(SOURCE, 1, state, "h2:2", "KafkaException: why")]
-    [sentence] = mirror_status.task_findings("pro1", ALIVE, statuses, TASKS)
+    [sentence] = status.task_findings("pro1", ALIVE, statuses, TASKS)
     assert sentence.startswith(f"Task 1 of {SOURCE} is {state} on h2:2 (KafkaException: why)")
     assert "mirror_maker@pro1" in sentence
 
 
 def test_a_task_or_connector_that_never_started_is_named() -> None:
-    found = mirror_status.task_findings("pro1", ALIVE, running()[:2], TASKS)
+    found = status.task_findings("pro1", ALIVE, running()[:2], TASKS)
     assert [sentence.partition(" has ")[0] for sentence in found] == [
         f"Task 0 of {SOURCE}",
         f"Task 1 of {SOURCE}",
     ]
-    assert mirror_status.task_findings("pro1", ALIVE, running()[1:], TASKS)
+    assert status.task_findings("pro1", ALIVE, running()[1:], TASKS)
 
 
 @pytest.mark.parametrize(
@@ -117,15 +117,15 @@ def test_a_task_or_connector_that_never_started_is_named() -> None:
     [("Empty", "No worker"), ("Dead", "No worker"), ("PreparingRebalance", "are dividing its tasks")],
 )
 def test_without_a_stable_group_no_state_counts(group: str, said: str) -> None:
-    [sentence] = mirror_status.task_findings("pro1", Group(group, frozenset()), running(), TASKS)
+    [sentence] = status.task_findings("pro1", Group(group, frozenset()), running(), TASKS)
     assert said in sentence
 
 
 def test_a_mirror_that_was_never_there_and_one_without_topics_are_told_apart() -> None:
-    [never] = mirror_status.task_findings("pro1", Group("Dead", frozenset()), [], Tasks({}, frozenset()))
+    [never] = status.task_findings("pro1", Group("Dead", frozenset()), [], Tasks({}, frozenset()))
     assert "no state of a mirror from pro1" in never
     statuses = [Status(SOURCE, None, "RUNNING", "h1:1", "")]
-    [idle] = mirror_status.task_findings("pro1", ALIVE, statuses, Tasks({SOURCE: 0}, frozenset()))
+    [idle] = status.task_findings("pro1", ALIVE, statuses, Tasks({SOURCE: 0}, frozenset()))
     assert "has no task: no topic of pro1 matches" in idle
 
 
@@ -164,15 +164,15 @@ def test_each_trouble_with_a_log_has_its_sentence() -> None:
         Progress(B0, 3, Log(0, 3), False),
     ]
     hidden = TopicPartition("d", 0)
-    found = mirror_status.log_findings("pro1", [A0, A1, B0, hidden], progress)
+    found = status.log_findings("pro1", [A0, A1, B0, hidden], progress)
     assert [sentence.partition(";")[0] for sentence in found] == [
         "pro1 does not show d-0: deleted, without a leader, or not this client's to see.",
         "Deleted and made again at pro1: a-1 (mirrored to offset 10, ends at 4)",
     ]
-    [loss] = mirror_status.loss_findings("pro1", progress)
+    [loss] = status.loss_findings("pro1", progress)
     assert "a-0 (5 offsets from 10)" in loss
-    assert mirror_status.lag_findings(progress) == ["Not caught up: a-0 (10 records), a-1 (4 records)."]
+    assert status.lag_findings(progress) == ["Not caught up: a-0 (10 records), a-1 (4 records)."]
     caught_up = progress[2:]
-    assert mirror_status.log_findings("pro1", [B0], caught_up) == []
-    assert mirror_status.loss_findings("pro1", caught_up) == []
-    assert mirror_status.lag_findings(caught_up) == []
+    assert status.log_findings("pro1", [B0], caught_up) == []
+    assert status.loss_findings("pro1", caught_up) == []
+    assert status.lag_findings(caught_up) == []

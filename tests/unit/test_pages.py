@@ -1,14 +1,14 @@
 """The tables for people stay readable where topics have the longest names that Kafka allows."""
 
-from aqueduct.backup import findings as backup
-from aqueduct.batches.cut import Window
+from aqueduct.backup import faults
+from aqueduct.backup import report as backup
 from aqueduct.cli import mirror
-from aqueduct.mirror_status import Log, Progress, TopicPartition
-from aqueduct.restore import findings as restore
+from aqueduct.kafka.batches.cut import Window
+from aqueduct.mirror.status import Log, Progress, TopicPartition
+from aqueduct.restore import report as restore
 from aqueduct.restore.outcome import Outcome
 from aqueduct.restore.plan import Lane, Plan
-from aqueduct.store import faults
-from aqueduct.store.manifest import Chain, Instance, Manifest, Place, Segment, State, Topic
+from aqueduct.store.manifest import Chain, Instance, Manifest, Segment, State, StoredPartition, Topic
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import COLUMNS
 
@@ -39,7 +39,7 @@ def test_backup() -> None:
 
 
 def test_verify() -> None:
-    segments = {Place(each.topic, 99, 0): [each] for each in SEGMENTS}
+    segments = {StoredPartition(each.topic, 99, 0): [each] for each in SEGMENTS}
     snapshot = Snapshot(MANIFEST, dict(zip(NAMES, TOPICS, strict=True)), segments, {})
     check(faults.text(snapshot, (), 1), ".one", ".two")
 
@@ -49,7 +49,8 @@ def test_restore() -> None:
         names = [name[len(new) :] + new for name in NAMES]
         topics = {name: (topic, INSTANCE) for name, topic in zip(names, TOPICS, strict=True)}
         lanes = (
-            Lane(Place(NAMES[n], 99, 0), name, 10**9, (SEGMENTS[n],), ()) for n, name in enumerate(names)
+            Lane(StoredPartition(NAMES[n], 99, 0), name, 10**9, (SEGMENTS[n],), ())
+            for n, name in enumerate(names)
         )
         plan = Plan(1, Window(), topics, tuple(lanes), (), ())
         page = restore.text(Outcome("id", plan, dry_run=True))

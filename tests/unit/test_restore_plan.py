@@ -1,7 +1,7 @@
 from dataclasses import replace
 from typing import Any
 
-from aqueduct.batches.cut import Window
+from aqueduct.kafka.batches.cut import Window
 from aqueduct.restore.plan import SHARE_BYTES, SHARE_LANES, Lane, plan, shares
 from aqueduct.restore.request import Request
 from aqueduct.store.manifest import (
@@ -10,9 +10,9 @@ from aqueduct.store.manifest import (
     Gap,
     Instance,
     Manifest,
-    Place,
     Segment,
     State,
+    StoredPartition,
     Topic,
 )
 from aqueduct.store.snapshots import Snapshot
@@ -37,8 +37,14 @@ def segment(start: int, stop: int, **given: Any) -> Segment:
 SNAPSHOT = Snapshot(
     MANIFEST,
     {"t": TOPIC},
-    {Place("t", 1, 0): (segment(5, 10), segment(10, 20), segment(20, 30, records=0, max_time=None))},
-    {Place("t", 1, 0): (Gap("t", 1, 0, 0, 5),)},
+    {
+        StoredPartition("t", 1, 0): (
+            segment(5, 10),
+            segment(10, 20),
+            segment(20, 30, records=0, max_time=None),
+        )
+    },
+    {StoredPartition("t", 1, 0): (Gap("t", 1, 0, 0, 5),)},
 )
 
 
@@ -63,7 +69,7 @@ def test_times_make_the_records_an_upper_bound() -> None:
 
 
 def test_shares_are_of_one_large_lane_or_many_small_ones() -> None:
-    lane = Lane(Place("t", 1, 0), "t", 30, (segment(0, 30),), ())
+    lane = Lane(StoredPartition("t", 1, 0), "t", 30, (segment(0, 30),), ())
     large = replace(lane, segments=(segment(0, 30, unpacked_bytes=SHARE_BYTES + 1),))
     lanes = [lane, large, lane, lane, large, large, *[lane] * (SHARE_LANES + 1)]
     found = list(shares(lanes))

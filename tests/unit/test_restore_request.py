@@ -1,7 +1,7 @@
 import pytest
 
-from aqueduct.batches.cut import Window
 from aqueduct.errors import Refused
+from aqueduct.kafka.batches.cut import Window
 from aqueduct.restore.request import Request, parse_id, parse_instance
 from aqueduct.store.manifest import Instance, State, Topic
 

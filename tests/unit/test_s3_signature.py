@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from aqueduct.io.bucket_admin import Endpoint, signed_headers
+from aqueduct.store.bucket_admin import Endpoint, signed_headers
 
 PUBLISHED = Endpoint(
     "examplebucket.s3.amazonaws.com",

@@ -6,9 +6,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.acls import Acl
+from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
-from aqueduct.store import strict_json
+from aqueduct.kafka.acls import Acl
 from aqueduct.store.manifest import (
     Chain,
     Gap,

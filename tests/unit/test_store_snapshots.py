@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from aqueduct.errors import Failed, Refused
 from aqueduct.store import names
 from aqueduct.store.catalog import Catalog, Parent
-from aqueduct.store.manifest import Chain, Gap, Instance, Manifest, Place, Segment, State, Topic, pack
+from aqueduct.store.manifest import (
+    Chain,
+    Gap,
+    Instance,
+    Manifest,
+    Segment,
+    State,
+    StoredPartition,
+    Topic,
+    pack,
+)
 from aqueduct.store.objects import Entry, Exists, Missing
 from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due
 
@@ -58,8 +68,8 @@ class Source:
     starts: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     positions: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     # by place: offsets with records, and those that were lost
-    kept: dict[Place, set[int]] = field(default_factory=dict)
-    lost: dict[Place, set[int]] = field(default_factory=dict)
+    kept: dict[StoredPartition, set[int]] = field(default_factory=dict)
+    lost: dict[StoredPartition, set[int]] = field(default_factory=dict)
 
     def make(self, name: str, partitions: int = 2, keep: int = 2) -> Topic:
         """A topic, or its next instance; so many instances stay live."""
@@ -81,7 +91,9 @@ class Source:
         offsets = self.positions[name, instance]
         start, stop = offsets[partition], offsets[partition] + records + markers
         offsets[partition] = stop
-        self.kept.setdefault(Place(name, instance, partition), set()).update(range(start, start + records))
+        self.kept.setdefault(StoredPartition(name, instance, partition), set()).update(
+            range(start, start + records)
+        )
         return Segment(
             name,
             instance,
@@ -108,7 +120,7 @@ class Source:
         offsets = self.positions[name, instance]
         start = offsets[partition]
         offsets[partition] += length
-        place = Place(name, instance, partition)
+        place = StoredPartition(name, instance, partition)
         self.lost.setdefault(place, set()).update(range(start, start + length))
         return Gap(*place, start, start + length)
 
@@ -173,7 +185,7 @@ def run(source: Source, catalog: Catalog, steps: list[tuple[str, int, str, int]]
     return catalog.commit(source.manifest(parent, tuple(segments), tuple(gaps)))
 
 
-def covered(snapshot: Snapshot) -> dict[Place, tuple[int, int]]:
+def covered(snapshot: Snapshot) -> dict[StoredPartition, tuple[int, int]]:
     """By place: how many records it has, and how many offsets were lost."""
     places = snapshot.segments.keys() | snapshot.gaps.keys()
     return {
@@ -516,7 +528,7 @@ def test_a_run_past_damage_reads_again_what_came_since_and_is_built_upon(
     again = []
     for (topic, instance), positions in source.positions.items():
         for partition, now in enumerate(positions):
-            place, then = Place(topic, instance, partition), before[topic, instance][partition]
+            place, then = StoredPartition(topic, instance, partition), before[topic, instance][partition]
             if then < now:
                 kept = len([each for each in source.kept[place] if each >= then])
                 source.positions[topic, instance][partition] = then

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from aqueduct.estate.check.inventory import Finding, Inventory, Path
 from aqueduct.estate.check.sound import Item, Sound
 from aqueduct.estate.check.variables import distinct
-from aqueduct.estate.patterns import LEGAL_NAME
+from aqueduct.names import LEGAL_NAME
 
 VERSIONS = ("connect_version", "kafka_version", "mirror_maker_version")
 

@@ -7,7 +7,8 @@ from aqueduct.connect.connectors import plain_secrets
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
 from aqueduct.estate.check.sound import Item, Sound
 from aqueduct.estate.connectors import Connector, references
-from aqueduct.estate.patterns import LEGAL_NAME, PatternError, language
+from aqueduct.estate.patterns import PatternError, language
+from aqueduct.names import LEGAL_NAME
 
 VARIABLE = "connect_connectors"
 SECRETS = "/etc/aqueduct/connect/secrets.properties"  # roles/connect writes it

@@ -11,7 +11,8 @@ from aqueduct.estate.check.sites import LEGAL_SITE
 from aqueduct.estate.check.sound import Item, Sound
 from aqueduct.estate.languages import Language, shortest, words
 from aqueduct.estate.links import RECORD, Link
-from aqueduct.estate.patterns import LEGAL_NAME, PatternError, names
+from aqueduct.estate.patterns import PatternError, names
+from aqueduct.names import LEGAL_NAME
 
 VARIABLE = "diode_downstream_links"
 RESERVED = ("keys", "tls")  # of /etc/aqueduct/diode_downstream

@@ -1,0 +1,152 @@
+"""Reads the objects of a snapshot and says which are not what its manifest says.
+
+The driver cuts the segments into shares; each task reads those of one. Restore does the same before it
+writes, but only hashes.
+"""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+from zstandard import ZstdError
+
+from aqueduct.backup.faults import Fault, contradiction
+from aqueduct.errors import Failed
+from aqueduct.kafka.batches.offsets import Index
+from aqueduct.store import names, segments
+from aqueduct.store.backends import open_store
+from aqueduct.store.catalog import Catalog
+from aqueduct.store.manifest import Segment
+from aqueduct.store.objects import Objects
+from aqueduct.store.snapshots import Snapshot
+from aqueduct.wording import count
+from aqueduct.work.pace import Pace
+from aqueduct.work.workers import Workers
+
+SHARE_BYTES = 64 << 20  # of a task, as they are stored: half a second of work
+SHARE_SEGMENTS = 2_000
+SMALL_BYTES = 1 << 20  # of objects up to this size
+READERS = 8  # ... so many are read at once: to ask the store takes longer than to read them
+RECORD_BYTES = 500  # stored ones that take as long to check as one record to read
+BATCHES = 200  # whose bytes are in memory at once
+
+
+@dataclass(frozen=True)
+class Outcome:
+    snapshot: Snapshot
+    faults: tuple[Fault, ...]
+    seconds: float
+
+
+def verify(
+    store: str, number: int | None, workers: Workers, *, bytes_per_second: int | None = None
+) -> Outcome:
+    """Everything that the snapshot of that number, or the newest, has: every instance of every topic."""
+    began = time.monotonic()
+    snapshot = Catalog.open(open_store(store)).snapshot(number)
+    every = [segment for of_place in snapshot.segments.values() for segment in of_place]
+    found = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
+    return Outcome(snapshot, tuple(found), time.monotonic() - began)
+
+
+def verify_segments(
+    store: str,
+    every: Iterable[Segment],
+    workers: Workers,
+    *,
+    whole: bool,
+    bytes_per_second: int | None = None,
+) -> list[Fault]:
+    """What is wrong with these segments' objects, in their order; Failed if the store can't be read.
+
+    Missing objects, sizes and SHA-256; and if `whole`, also every batch's CRC, and what manifest and index
+    tell against what the batches are.
+    """
+    there = [segment for segment in every if segment.records]  # others have no object
+    stored = sum(_size(segment) for segment in there)
+    print(f"Reading {count(len(there), 'segment')}, {stored / 1e6:,.1f} MB.", file=sys.stderr)
+    work = stored // RECORD_BYTES
+    rate = workers.share(bytes_per_second, work)
+    shares = [Share(store, some, whole, rate) for some in _shares(there)]
+    return [fault for faults in workers.parallel(work)(check, shares) for fault in faults]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one task checks."""
+
+    store: str  # URL
+    segments: tuple[Segment, ...]
+    whole: bool
+    bytes_per_second: float | None = None
+
+
+def _shares(every: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:
+    share: list[Segment] = []
+    size = 0
+    for segment in every:
+        if share and (size + _size(segment) > SHARE_BYTES or len(share) == SHARE_SEGMENTS):
+            yield tuple(share)
+            share, size = [], 0
+        share.append(segment)
+        size += _size(segment)
+    if share:
+        yield tuple(share)
+
+
+def check(share: Share) -> list[Fault]:
+    objects, pace = open_store(share.store), Pace(share.bytes_per_second)
+
+    def faults(segment: Segment) -> list[Fault]:
+        pace.spent(_size(segment))
+        return list(_faults(objects, segment, whole=share.whole))
+
+    small = [segment for segment in share.segments if _size(segment) <= SMALL_BYTES]
+    with ThreadPoolExecutor(1 if share.bytes_per_second else READERS) as pool:
+        found = dict(zip(small, pool.map(faults, small), strict=True))
+    return [
+        fault
+        for segment in share.segments
+        for fault in (found[segment] if segment in found else faults(segment))
+    ]
+
+
+def _faults(objects: Objects, segment: Segment, *, whole: bool) -> Iterator[Fault]:
+    index = stored = None
+    try:
+        index = segments.read_index(objects, segment)
+    except Failed as error:
+        yield _fault(objects, segment, segment.index_path, error)
+    try:
+        stored = segments.read(objects, segment)
+    except Failed as error:
+        yield _fault(objects, segment, segment.path, error)
+    if not whole or index is None or stored is None:
+        return
+    why: object
+    try:
+        why = contradiction(segment, index, _described(segment, stored))
+    except (Failed, ZstdError) as error:
+        why = error
+    if why:
+        reason = str(why).rstrip(".")
+        yield Fault(segment, segment.path, f"{objects.url}/{segment.path} was written wrongly: {reason}.")
+
+
+def _fault(objects: Objects, segment: Segment, path: str, error: Failed) -> Fault:
+    if objects.head(names.STORE) is None:  # Failed too, if it is the store that is wrong, not the object
+        raise Failed(f"{objects.url} is no store any more: {names.STORE} is gone.")
+    return Fault(segment, path, str(error))
+
+
+def _described(segment: Segment, stored: memoryview) -> Index:
+    """What the batches themselves are, CRCs checked."""
+    batches = segments.batches(segment, stored)
+    return Index.joined(Index.of(some) for some in iter(lambda: list(islice(batches, BATCHES)), []))
+
+
+def _size(segment: Segment) -> int:
+    return segment.stored_bytes + segment.index_bytes

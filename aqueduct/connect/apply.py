@@ -1,0 +1,111 @@
+"""Make a Connect cluster have the declared connectors, and wait until they are as declared."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aqueduct.connect import connectors, inspection, preflight, worker
+from aqueduct.connect.connectors import Connector, Declared, Plan
+from aqueduct.connect.rest import POLL_SECONDS, Connect
+from aqueduct.errors import Failed, Refused
+
+FAILED_PATIENCE = 3  # times as long as a state must hold to be believed, FAILED may be what was before
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is to be done, and what it was decided from."""
+
+    plan: Plan
+    actual: Mapping[str, Connector]
+    warnings: tuple[str, ...]
+    passwords: Mapping[str, frozenset[str]]  # keys whose values Connect hides, by connector
+
+
+def check_clients(worker_config: Path, declared: Sequence[Declared]) -> None:
+    """Refused with all that is wrong with a worker's clients, those with connectors' own settings too."""
+    kept = [
+        worker.Connector(f"connect_connectors, {each.name}", each.name, each.config)
+        for each in declared
+        if each.config is not None and each.state != "absent"
+    ]
+    read = inspection.read_worker(worker_config)
+    facts, _ = inspection.look(read, kept)
+    if found := preflight.findings(read, kept, facts):
+        raise Refused("\n".join(each.sentence for each in found))
+
+
+def check(connect: Connect, declared: Sequence[Declared]) -> Checked:
+    """Refused with every mistake that the plugins find. Nothing is changed."""
+    actual = connect.connectors()
+    plan = connectors.plan(declared, actual)
+    plugins = connect.plugins()
+    errors, warnings, passwords = [], [], {}
+    for each in declared:
+        if each.config is not None and each.state != "absent":
+            if wrong := connectors.class_error(each, plugins):
+                errors.append(wrong)
+                continue
+            validation = connect.validate(each.config)
+            errors += connectors.errors(each, validation)
+            warnings += connectors.unknown(each, validation)
+            passwords[each.name] = validation.passwords
+    if errors:
+        raise Refused("\n".join(errors))
+    return Checked(plan, actual, tuple(warnings), passwords)
+
+
+def apply(connect: Connect, plan: Plan) -> None:
+    """Only what is asked for: a connector that is not declared stays."""
+    for each in plan.create:
+        connect.create(each.name, each.config or {}, connectors.STATES[each.state])
+    for each in plan.update:
+        connect.configure(each.name, each.config or {})
+    for each in plan.move:
+        connect.move(each.name, connectors.ACTIONS[each.state])
+    for name in plan.restart:
+        connect.restart_failed(name)
+    for name in plan.delete:
+        connect.delete(name)
+
+
+def await_declared(connect: Connect, declared: Sequence[Declared], touched: set[str], settle: float) -> None:
+    """Return when every connector and its tasks are as declared; Failed, with traces, if they are not.
+
+    What was `touched` must be so for `settle` seconds on end: a task that fails does so after its start, and
+    what is told of it first may be its state before the change.
+    """
+    since: dict[str, tuple[str, float]] = {}  # what was missing, and since when
+    while True:
+        actual = connect.connectors()
+        now = time.monotonic()
+        pending = {}
+        for each in declared:
+            missing = _missing(each, actual)
+            said, first = since.get(each.name, ("", now))
+            if each.name not in since or said != missing:
+                since[each.name] = missing, (first := now)
+            if missing or (each.name in touched and now - first < settle):
+                pending[each.name] = missing
+            if (failed := _failures(each, actual)) and now - first >= settle * FAILED_PATIENCE:
+                raise Failed(failed)
+        if not pending:
+            return
+        if connect.late:
+            said = "; ".join(f"connector {name} {why or 'has just come up'}" for name, why in pending.items())
+            traces = filter(None, (_failures(each, actual) for each in declared))
+            raise Failed("\n".join([f"Not as declared when the time was up: {said}.", *traces]))
+        time.sleep(POLL_SECONDS)
+
+
+def _missing(declared: Declared, actual: Mapping[str, Connector]) -> str:
+    now = actual.get(declared.name)
+    if declared.state == "absent":
+        return "is still there" if now else ""
+    return connectors.waiting_for(declared, now)
+
+
+def _failures(declared: Declared, actual: Mapping[str, Connector]) -> str:
+    now = actual.get(declared.name)
+    return connectors.failures(now) if now and declared.state == "running" else ""

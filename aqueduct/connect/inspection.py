@@ -1,0 +1,64 @@
+"""A worker of Connect: its file, and what is found outside it, which are stores, brokers and folders."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aqueduct.connect import preflight, tls
+from aqueduct.connect.findings import Facts, Listener
+from aqueduct.connect.worker import Connector, Worker, parse_worker
+from aqueduct.errors import Refused
+
+
+def read_worker(path: Path) -> Worker:
+    """Refused if there is none."""
+    return parse_worker(read(path), str(path), _try_to_read)
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+
+
+def look(
+    worker: Worker, connectors: Sequence[Connector], *, probe: bool = True
+) -> tuple[Facts, list[tuple[str, str]]]:
+    """The facts, and what could not be looked at, with why. `probe`: ask brokers whether they speak TLS."""
+    stores = {store: tls.contents(store) for store in preflight.stores(worker, connectors)}
+    blocks = preflight.blocks(worker, connectors) if probe else []
+    listeners: dict[str, Listener | None] = {
+        servers: tls.listener(servers) for servers in {block.servers for block in blocks} - {""}
+    }
+    folders = {folder: _trouble(Path(folder)) for folder in worker.plugin_path()}
+    facts = Facts(
+        datetime.now(UTC),
+        {store: contents for store, contents in stores.items() if contents is not None},
+        {each: listener for each, listener in listeners.items() if listener is not None},
+        {folder: trouble for folder, trouble in folders.items() if trouble},
+    )
+    left_out = [
+        (f"the {store.role} store {store.location}", "its password, or Java's keytool, is not to be had here")
+        for store in stores.keys() - facts.stores.keys()
+    ]
+    left_out += [(each, "no broker answers there") for each in listeners.keys() - facts.listeners.keys()]
+    return facts, sorted(left_out)
+
+
+def _try_to_read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def _trouble(folder: Path) -> str:
+    """What is wrong with a folder of plugin.path."""
+    try:
+        next(folder.iterdir(), None)
+    except NotADirectoryError:
+        return "" if folder.suffix == ".jar" else "is no folder"
+    except OSError as error:
+        return f"can't be read ({error.strerror})"
+    return ""

@@ -1,0 +1,237 @@
+"""Sends dead letters back to their topics, each once: letters and ledger in the same transactions."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kafka.errors import NodeNotReadyError
+
+from aqueduct.connect import dead_letters
+from aqueduct.connect.dead_letters import Choice, Origin
+from aqueduct.connect.replayed import Ledger
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import offsets, table
+from aqueduct.kafka.batches.bodies import Header, body, headers, key_and_value
+from aqueduct.kafka.batches.produce import Ready
+from aqueduct.kafka.batches.records import Record, Records, build, records
+from aqueduct.kafka.client import Client, Patience, Topic
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.fetch import read
+from aqueduct.kafka.produce import Retry, TransactionalProducer
+from aqueduct.kafka.requests import in_lists
+from aqueduct.kafka.topics import Declared, Plan
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+
+TRANSACTION_LETTERS = 1_000  # of LETTER_BYTES or less; of larger ones, as many as make the same bytes
+LETTER_BYTES = 10_000
+BATCH_BYTES = 500_000  # a larger letter goes alone
+TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
+RETRY_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Order:
+    end: End
+    topic: str  # of dead letters
+    ledger: str  # topic, made if it is not there
+    choice: Choice
+    to: str | None = None  # another topic than each letter's own
+    dry_run: bool = False
+
+
+@dataclass
+class Outcome:
+    """Numbers of letters."""
+
+    sent: Counter[TopicPartition] = field(default_factory=Counter)  # by where they went, or would go
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)  # of these: connector, error class
+    before: int = 0  # sent back by an earlier run
+    others: int = 0  # not chosen: they stay
+    left_out: Counter[str] = field(default_factory=Counter)  # by why they can't be sent back
+
+
+@dataclass(frozen=True)
+class _Letter:
+    partition: int  # of the topic of dead letters
+    offset: int
+    place: TopicPartition  # where it goes
+    record: Record  # as it goes there
+    origin: Origin
+
+
+def replay(order: Order) -> Outcome:
+    """Fenced if another replay of this topic begins; Failed otherwise. The same call goes on."""
+    outcome = Outcome()
+    with kafka.connect(order.end, _transactional_id(order)) as client:
+        if not client.topics([order.topic]):
+            raise Refused(f"The {order.end} has no topic {order.topic}.")
+        if order.dry_run:
+            _Replay(client, order, outcome, []).run(None)
+        else:
+            _make_ledger(client, order)
+            _until_done(client, order, outcome)
+    return outcome
+
+
+def _until_done(client: Client, order: Order, outcome: Outcome) -> None:
+    producer = TransactionalProducer(client, _transactional_id(order), TIMEOUT_SECONDS)
+    uncertain: list[_Letter] = []
+    sent, last_progress = 0, time.monotonic()
+    while True:
+        try:
+            producer.begin()  # what a predecessor left open is aborted, and it is fenced
+            _Replay(client, order, outcome, uncertain).run(producer)
+            return
+        except Retry as error:
+            if sum(outcome.sent.values()) > sent:
+                sent, last_progress = sum(outcome.sent.values()), time.monotonic()
+            if time.monotonic() > last_progress + RETRY_SECONDS:
+                raise Failed(
+                    f"The {order.end} took no transaction for {RETRY_SECONDS} s: {error}; the same "
+                    "command goes on from here."
+                ) from error
+            client.sleep(1)
+
+
+def _transactional_id(order: Order) -> str:
+    return f"aqueduct-dlq-{order.topic}"
+
+
+class _Replay:
+    """From a producer's begin to the next trouble, or to the end."""
+
+    def __init__(self, client: Client, order: Order, outcome: Outcome, uncertain: list[_Letter]) -> None:
+        """`uncertain`: letters of the last transaction, if nobody knows whether it was committed."""
+        self._client = client
+        self._order = order
+        self._outcome = outcome
+        self._uncertain = uncertain
+        self._dead = client.topic(order.topic)
+        self._targets: dict[str, Topic | None] = {}
+        self._ledger = _read_ledger(client, order, self._dead)
+
+    def run(self, producer: TransactionalProducer | None) -> None:
+        """Without a producer: only count."""
+        outcome = self._outcome
+        self._count(each for each in self._uncertain if self._ledger.has(each.partition, each.offset))
+        self._uncertain.clear()
+        # These are found anew in every round; what was sent in an earlier one is in the ledger by now.
+        outcome.before, outcome.others = -sum(outcome.sent.values()), 0
+        outcome.left_out.clear()
+        for letters in in_lists(self._chosen(), TRANSACTION_LETTERS * LETTER_BYTES, _weight):
+            if producer:
+                self._uncertain.extend(letters)
+                self._send(producer, letters)
+                producer.commit()
+                self._uncertain.clear()
+            self._count(letters)
+            if producer:
+                producer.begin()
+
+    def _count(self, letters: Iterable[_Letter]) -> None:
+        for each in letters:
+            self._outcome.sent[each.place] += 1
+            self._outcome.reasons[each.origin.connector, each.origin.error_class] += 1
+
+    def _chosen(self) -> Iterator[_Letter]:
+        places = [(self._dead.name, each.number) for each in self._dead.partitions]
+        starts, ends = offsets.log_starts(self._client, places), offsets.ends(self._client, places)
+        for place in places:
+            wanted = Range(*place, starts[place], ends[place])
+            for piece in read(self._client, wanted, topic_id=self._dead.id):
+                for record in (each for batch in piece.batches for each in records(batch)):
+                    if letter := self._letter(place[1], record):
+                        yield letter
+
+    def _letter(self, partition: int, record: Record) -> _Letter | None:
+        """None if it is not to be sent."""
+        if self._ledger.has(partition, record.offset):
+            self._outcome.before += 1
+            return None
+        found = headers(record.body)
+        origin = dead_letters.origin(found)
+        if origin is None:
+            self._outcome.left_out["no headers say where it came from"] += 1
+            return None
+        if not self._order.choice.takes(origin, record.timestamp):
+            self._outcome.others += 1
+            return None
+        place = self._place(origin)
+        if isinstance(place, str):
+            self._outcome.left_out[place] += 1
+            return None
+        return _Letter(partition, record.offset, place, _as_sent(record, found), origin)
+
+    def _place(self, origin: Origin) -> TopicPartition | str:
+        """Where a letter goes, or why it can't."""
+        name = self._order.to or origin.topic
+        if name not in self._targets:
+            self._targets[name] = self._client.topics([name]).get(name)
+        target = self._targets[name]
+        if target is None:
+            return f"there is no topic {name}"
+        if self._order.to:
+            return name, origin.partition % len(target.partitions)
+        if origin.partition >= len(target.partitions):
+            return f"topic {name} has no partition {origin.partition}"
+        return name, origin.partition
+
+    def _send(self, producer: TransactionalProducer, letters: Sequence[_Letter]) -> None:
+        by_place: dict[TopicPartition, list[Record]] = {}
+        for each in letters:
+            by_place.setdefault(each.place, []).append(each.record)
+        producer.enlist([*by_place, (self._order.ledger, 0)])
+        for place, some in by_place.items():
+            _write(producer, place, some)
+        now = int(time.time() * 1000)
+        entries = self._ledger.entries((each.partition, each.offset) for each in letters)
+        rows = [Record(now, 0, body(key.encode(), value.encode())) for key, value in entries.items()]
+        _write(producer, (self._order.ledger, 0), rows)
+
+
+def _weight(letter: _Letter) -> int:
+    return max(LETTER_BYTES, len(letter.record.body))
+
+
+def _as_sent(record: Record, found: Sequence[Header]) -> Record:
+    new = body(*key_and_value(record.body), dead_letters.sent_back(found))
+    return Record(record.timestamp, record.offset, new)
+
+
+def _write(producer: TransactionalProducer, place: TopicPartition, rows: Iterable[Record]) -> None:
+    """In batches that a broker takes."""
+    for some in in_lists(rows, BATCH_BYTES, lambda each: len(each.body)):
+        numbered = (Record(each.timestamp, number, each.body) for number, each in enumerate(some))
+        batch = build(Records.listed(numbered), codec="zstd")
+        producer.send(*place, Ready(batch, len(some), some[-1].offset + 1))
+
+
+def _make_ledger(client: Client, order: Order) -> None:
+    if client.topics([order.ledger]):
+        return
+    topic = Declared(order.ledger, 1, config={"cleanup.policy": "compact"})
+    with kafka_admin.connect(order.end.bootstrap_servers, order.end.client_config) as admin:
+        try:
+            admin.apply_topics(Plan(create=(topic,), grow={}, alter={}, warnings=()))
+        except Failed:
+            if not client.topics([order.ledger]):  # which another replay may have made meanwhile
+                raise
+    offsets.ends(client, [(order.ledger, 0)])  # once it answers, it can be written to
+
+
+def _read_ledger(client: Client, order: Order, dead: Topic) -> Ledger:
+    """Of all that was committed before. Failed if an open transaction hides it for too long."""
+    if dead.id is None:
+        raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
+    place = order.ledger, 0
+    if not client.topics([order.ledger]):
+        return Ledger(dead.name, str(dead.id))
+    patience = Patience(client, f"has an open transaction in {order.ledger}, that of another replay,")
+    end = offsets.ends(client, [place], "read_uncommitted")[place]
+    while offsets.ends(client, [place])[place] < end:
+        patience.pause(NodeNotReadyError("what comes after it can't be read"))
+    return Ledger.parse(dead.name, str(dead.id), table.newest(client, [place]))

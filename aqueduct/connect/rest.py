@@ -1,0 +1,216 @@
+"""Connect's REST API: https://kafka.apache.org/documentation/#connect_rest"""
+
+import json
+import re
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from aqueduct.connect.connectors import Connector, Status, Validation
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka.client_config import ClientConfig
+
+CONNECT_SECONDS = 10  # a host that is gone answers nothing, and another one is to be asked
+REQUEST_SECONDS = 100  # Connect itself gives up after 90
+POLL_SECONDS = 0.5
+
+
+class NotYet(Exception):
+    """An answer that passes: a worker that starts, a rebalance, a leader that is away."""
+
+
+class Connect:
+    """A cluster of Connect's workers, any of which may be asked. Failed if it refuses."""
+
+    def __init__(self, urls: Sequence[str], config: ClientConfig) -> None:
+        """`config` is that of Kafka's clients: its CA, certificate and key are used for https."""
+        self._urls = [_checked(url) for url in urls]
+        self._tls = _context(config) if any(url.startswith("https:") for url in urls) else None
+        self._deadline = 0.0
+
+    def within(self, seconds: float) -> None:
+        """All questions together are repeated at most for so long, where the trouble passes."""
+        self._deadline = time.monotonic() + seconds
+
+    @property
+    def late(self) -> bool:
+        return time.monotonic() >= self._deadline
+
+    # Questions
+
+    def plugins(self) -> list[str]:
+        """Classes of all connectors that can be made."""
+        return [str(each["class"]) for each in self._ask("GET", "/connector-plugins")]
+
+    def connectors(self) -> dict[str, Connector]:
+        """Every connector there is, by name."""
+        found = self._ask("GET", "/connectors?expand=info&expand=status")
+        return {name: _connector(name, entry) for name, entry in found.items()}
+
+    def validate(self, config: Mapping[str, str]) -> Validation:
+        """What the plugin and Connect say to a configuration; nothing is changed."""
+        plugin = quote(config["connector.class"], safe="")
+        answer = self._ask("PUT", f"/connector-plugins/{plugin}/config/validate", config)
+        return Validation.parse(answer["configs"])
+
+    # Changes
+
+    def create(self, name: str, config: Mapping[str, str], state: str) -> None:
+        """`state`: RUNNING, PAUSED or STOPPED (KIP-980)."""
+        body = {"name": name, "config": config, "initial_state": state}
+        try:
+            self._ask("POST", "/connectors", body)
+        except _Exists:  # the first answer was lost, or someone else was faster
+            self.configure(name, config)
+
+    def configure(self, name: str, config: Mapping[str, str]) -> None:
+        self._ask("PUT", f"{_path(name)}/config", config)
+
+    def delete(self, name: str) -> None:
+        self._ask("DELETE", _path(name), gone_is_fine=True)
+
+    def move(self, name: str, action: str) -> None:
+        """`action`: pause, resume or stop."""
+        self._ask("PUT", f"{_path(name)}/{action}")
+
+    def restart_failed(self, name: str) -> None:
+        """The connector if it failed, and those of its tasks that did (KIP-745)."""
+        self._ask("POST", f"{_path(name)}/restart?includeTasks=true&onlyFailed=true")
+
+    # HTTP
+
+    def _ask(self, method: str, path: str, body: Any = None, *, gone_is_fine: bool = False) -> Any:
+        """The answer of the first worker that gives one; asked again while the trouble is one that passes."""
+        while True:
+            troubles, closed = [], []
+            for url in self._urls:
+                try:
+                    answer = self._answer(url, method, path, body, gone_is_fine)
+                    self._urls.sort(key=url.__ne__)  # who answered is asked first from now on
+                    return answer
+                except NotYet as trouble:
+                    troubles.append(f"{url} {trouble}")
+                except _Closed as trouble:
+                    closed.append(trouble)
+            if closed and (not troubles or self.late):
+                raise closed[0]
+            if self.late:
+                raise Failed(
+                    f"Connect's REST can't be used: {'; '.join(troubles)}. See that a worker runs there."
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _answer(self, url: str, method: str, path: str, body: Any, gone_is_fine: bool) -> Any:
+        status, text = self._exchange(url, method, path, None if body is None else json.dumps(body))
+        try:
+            answer = json.loads(text) if text else None
+        except ValueError:
+            answer = None
+        if 200 <= status < 300 and (answer is not None or not text):
+            return answer
+        message = str(answer.get("message", "")) if isinstance(answer, dict) else ""
+        if status == 404 and gone_is_fine and message:
+            return None
+        if status == 409 and "already exists" in message:
+            raise _Exists(message)
+        passing = status in (409, 503) or (status >= 500 and _PASSING.search(message))
+        if passing or not message:  # without a message: a worker that is not ready answers 404
+            raise NotYet(f"answers {status} {message or 'and is not ready'}".rstrip(". "))
+        if status == 404:
+            raise Failed(f"{url} knows nothing of {path}: {message}.")
+        raise Failed(f"{url} refused {method} {path}: {message.rstrip('.')}.")
+
+    def _exchange(self, url: str, method: str, path: str, body: str | None) -> tuple[int, str]:
+        parts = urlsplit(url)
+        if self._tls and parts.scheme == "https":
+            connection: HTTPConnection = HTTPSConnection(
+                parts.netloc, timeout=CONNECT_SECONDS, context=self._tls
+            )
+        else:
+            connection = HTTPConnection(parts.netloc, timeout=CONNECT_SECONDS)
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        try:
+            connection.connect()
+            connection.sock.settimeout(REQUEST_SECONDS)
+            connection.request(method, parts.path.rstrip("/") + path, body, headers)
+            response = connection.getresponse()
+            return response.status, response.read().decode(errors="replace")
+        except ssl.SSLError as error:
+            raise _Closed(_tls_sentence(url, error)) from None
+        except (OSError, HTTPException) as error:
+            raise NotYet(f"can't be reached ({error})") from None
+        finally:
+            connection.close()
+
+
+class _Exists(Failed):
+    """There is such a connector."""
+
+
+class _Closed(Failed):
+    """TLS keeps us and a worker apart: waiting won't help, another worker may."""
+
+
+_PASSING = re.compile("timed out|forward|rebalanc|leader")  # of a 500's message
+
+
+def _path(name: str) -> str:
+    return f"/connectors/{quote(name, safe='')}"
+
+
+def _connector(name: str, entry: Mapping[str, Any]) -> Connector:
+    config = entry["info"]["config"]
+    status = entry.get("status") or {}
+    rows = [(None, status.get("connector") or {}), *((task["id"], task) for task in status.get("tasks", ()))]
+    return Connector(
+        name,
+        {key: str(value) for key, value in config.items()},
+        tuple(
+            Status(
+                task,
+                str(row.get("state", "UNASSIGNED")),
+                str(row.get("worker_id", "")),
+                row.get("trace") or "",
+            )
+            for task, row in rows
+        ),
+    )
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Refused(f"{url!r} is no URL of Connect's REST; write https://connect.example.com:8083.")
+    return url.rstrip("/")
+
+
+def _context(config: ClientConfig) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=config.ca)
+    context.check_hostname = config.verify_host
+    if config.certificate and config.key:
+        try:
+            context.load_cert_chain(config.certificate, config.key, config.key_password or "")
+        except (ssl.SSLError, OSError) as error:
+            raise Refused(
+                f"{config.certificate} can't be used for REST ({error.strerror or error}); see that its key "
+                "fits and ssl.key.password opens it."
+            ) from None
+    return context
+
+
+def _tls_sentence(url: str, error: ssl.SSLError) -> str:
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"{url} shows a certificate that is not trusted ({error.verify_message}); renew it, or correct "
+            "the trust store of the client configuration."
+        )
+    if "certificate" in reason or "alert" in reason or "handshake" in reason:
+        return (
+            f"{url} refused our certificate ({reason}); name a client configuration with a valid one, signed "
+            "by an authority that it trusts."
+        )
+    return f"{url} does not speak TLS ({reason}); see that its listener is https."

@@ -1,0 +1,1 @@
+"""What only the controller does: artifacts are fetched, checked and cached."""

@@ -1,0 +1,479 @@
+"""What the hosts need and can't fetch themselves, fetched once on the controller, checked, packed and cached.
+
+Four artifacts: Kafka's jars (one tar with a `libs/` folder), a wheelhouse (one tar with wheels and the
+requirements to install), versitygw (one static binary) and single files, such as Connect's plugins. Every
+download is checked against a lock file in the repository, or against a digest in the inventory; cached jars,
+binaries and files are checked again at every use.
+"""
+
+import fcntl
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from aqueduct.errors import Failed, Refused
+
+KAFKA_MODULES = ("kafka_2.13", "kafka-tools", "connect-runtime", "connect-mirror", "connect-file")
+# The logging that Kafka speaks to and does not bring by itself.
+LOG4J_MODULES = ("log4j-slf4j-impl", "log4j-1.2-api")
+LOG4J_VERSION = "2.25.4"
+# An empty file at the end of an archive: where it is, the archive was unpacked to its end.
+LAST_ENTRY = "complete"
+VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
+REACH_MAVEN = "see that this controller reaches a Maven repository (a mirror goes into ~/.m2/settings.xml)"
+# Go's and `uname`'s words for a machine.
+GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+# How modules are reached is the user's; what else of Go's environment might change the binary is left out.
+GO_NETWORK = {"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH"}
+GO_SETTINGS = {
+    "GOENV": "off",
+    "GOTOOLCHAIN": "local",
+    "GOOS": "linux",
+    "CGO_ENABLED": "0",
+    # Paths and repositories of the machine stay out of the binary; a scratch folder can be removed.
+    "GOFLAGS": "-trimpath -buildvcs=false -modcacherw",
+}
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A checked file in the cache; `fetched` is False when it was there already."""
+
+    path: Path
+    fetched: bool
+
+
+def kafka_jars(
+    *,
+    version: str,
+    source: str,
+    archive_url: str | None,
+    archive_sha256: str | None,
+    lock: str,
+    cache: str,
+) -> Artifact:
+    """Fetch the jars of one Kafka version from Maven's repository or a vendor's archive, and pack them."""
+    wanted = _read_lock(Path(lock))
+    target = Path(cache) / f"kafka-{version}.tar"
+    with _exclusive(target):
+        if target.exists():
+            _check_jars(_digests_in_tar(target), wanted, target, lock)
+            return Artifact(target, fetched=False)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            jars = Path(scratch) / "libs"
+            if source == "maven":
+                _fetch_from_maven(version, jars)
+            else:
+                _fetch_archive(str(archive_url), str(archive_sha256), jars)
+            _check_jars({p.name: _sha256(p) for p in jars.iterdir()}, wanted, jars, lock)
+            _pack(target, {f"libs/{p.name}": p for p in jars.iterdir()})
+    return Artifact(target, fetched=True)
+
+
+def versitygw(
+    *,
+    version: str,
+    source: str,
+    archive_url: str | None,
+    archive_sha256: str | None,
+    lock: str,
+    toolchain: str,
+    cache: str,
+) -> Artifact:
+    """Build versitygw with Go, or take it from a vendor's archive, as a static binary of this machine's kind.
+
+    The same toolchain (`toolchain`: a file of requirements for pip, with digests) makes the same binary
+    everywhere. So the lock holds the digest of the binary itself, which answers for every source that a
+    module proxy sent: Go runs none of their code while it compiles. An archive has a digest of its own.
+    """
+    if source == "archive":
+        return _versitygw_from_archive(version, str(archive_url), str(archive_sha256), Path(cache))
+    machine = GO_MACHINES.get(os.uname().machine, os.uname().machine)
+    name = f"versitygw-linux-{machine}"
+    wanted = _read_lock(Path(lock)).get(name)
+    if wanted is None:
+        raise Refused(
+            f"{lock} has no digest of {name}: set artifact_versitygw_source to archive, "
+            "or add the digest there."
+        )
+    target = Path(cache) / f"versitygw-{version}-{wanted[:12]}"
+    with _exclusive(target):
+        if target.exists():
+            _check_digest(target, wanted, lock)
+            return Artifact(target, fetched=False)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            binary = _build_versitygw(version, machine, toolchain, Path(scratch))
+            _check_digest(binary, wanted, lock)
+            binary.replace(target)
+    return Artifact(target, fetched=True)
+
+
+def single_file(*, maven: str | None, url: str | None, sha256: str | None, lock: str, cache: str) -> Artifact:
+    """Fetch one file by its Maven coordinates (`group:artifact:version[:type[:classifier]]`) or its URL.
+
+    Its digest is `sha256`, or else the lock's by the name of the file, which the artifact keeps.
+    """
+    name = _maven_file_name(maven) if maven else Path(urllib.parse.urlsplit(str(url)).path).name
+    wanted = sha256 or _read_lock(Path(lock)).get(name)
+    if wanted is None:
+        raise Refused(f"{lock} has no digest of {name}: say its sha256.")
+    target = Path(cache) / "files" / wanted[:12] / name
+    with _exclusive(target):
+        if target.exists():
+            _check_digest(target, wanted, "sha256" if sha256 else lock)
+            return Artifact(target, fetched=False)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            fetched = Path(scratch) / name
+            if maven:
+                _copy_from_maven(maven, fetched.parent)
+            else:
+                fetched.write_bytes(_read(str(url), "its url"))
+            _check_digest(fetched, wanted, "sha256" if sha256 else lock)
+            fetched.replace(target)
+    return Artifact(target, fetched=True)
+
+
+def wheelhouse(*, lock: str, python: str, cache: str) -> Artifact:
+    """Download the wheels of one lock file for one Python of the hosts ("3.11"), and pack them.
+
+    pip checks every download against the lock. A package without a wheel (PySpark) is built here once.
+    The name of the archive holds the digest of the lock file, so a changed pin is a new archive.
+    """
+    lock_file = Path(lock)
+    digest = _sha256(lock_file)[:12]
+    target = Path(cache) / f"wheels-{lock_file.stem}-py{python}-{digest}.tar"
+    with _exclusive(target):
+        if target.exists():
+            return Artifact(target, fetched=False)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            wheels = Path(scratch)
+            _pip(
+                [
+                    "download",
+                    "--no-deps",
+                    "--require-hashes",
+                    "--requirement",
+                    lock,
+                    "--dest",
+                    scratch,
+                    "--python-version",
+                    python,
+                    *_platforms(),
+                ],
+                f"the packages of {lock_file.name} for Python {python}",
+            )
+            for sdist in wheels.glob("*.tar.gz"):
+                _pip(
+                    ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", scratch, str(sdist)],
+                    f"a wheel of {sdist.name}",
+                )
+                sdist.unlink()
+            # Without digests: what is packed was checked just now, and a wheel built here has its own.
+            names = Path(scratch) / "requirements.txt"
+            names.write_text(
+                "".join(
+                    line.split()[0] + "\n" for line in lock_file.read_text().splitlines() if "==" in line[:80]
+                )
+            )
+            _pack(target, {p.name: p for p in wheels.iterdir()})
+    return Artifact(target, fetched=True)
+
+
+def own_wheel(*, repository: str, cache: str) -> Artifact:
+    """Build Aqueduct's own wheel, its version carrying a digest of its sources and of the locks (PEP 440).
+
+    So a host that has this version has exactly these sources, with the packages that they were tested with.
+    """
+    root = Path(repository)
+    sources = sorted((root / "aqueduct").rglob("*.py"))
+    sources.append(root / "pyproject.toml")
+    digest = hashlib.sha256()
+    for path in [*sources, *sorted((root / "locks").glob("*.txt"))]:
+        digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    version = f"{(root / 'VERSION').read_text().strip()}+{digest.hexdigest()[:12]}"
+    target = Path(cache) / f"aqueduct-{version}-py3-none-any.whl"
+    with _exclusive(target):
+        if target.exists():
+            return Artifact(target, fetched=False)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            tree = Path(scratch) / "tree"
+            for path in sources:
+                copy = tree / path.relative_to(root)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, copy)
+            (tree / "VERSION").write_text(version)
+            _pip(
+                ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", scratch, str(tree)],
+                "Aqueduct's own wheel",
+            )
+            next(Path(scratch).glob("*.whl")).replace(target)
+    return Artifact(target, fetched=True)
+
+
+@contextmanager
+def _exclusive(target: Path) -> Iterator[None]:
+    """One process at a time makes an artifact; the others wait and find it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with Path(f"{target}.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _read_lock(lock: Path) -> dict[str, str]:
+    if not lock.exists():
+        raise Refused(
+            f"There is no lock file {lock}: this version's digests are not known; "
+            "use a version that artifacts/ lists, or add its digests there."
+        )
+    pairs = (line.split() for line in lock.read_text().splitlines() if line.strip())
+    return {name: digest for digest, name in pairs}
+
+
+def _check_jars(found: dict[str, str], wanted: dict[str, str], where: Path, lock: str) -> None:
+    problems = [
+        f"{name} {'is missing' if name not in found else 'has another digest'}"
+        for name in wanted
+        if found.get(name) != wanted[name]
+    ] + [f"{name} is not in the lock" for name in found.keys() - wanted.keys()]
+    if problems:
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise Failed(
+            f"{where} does not match {lock}: {', '.join(sorted(problems)[:3])}{more}. "
+            "Nothing was installed; remove the file from the cache and run again, "
+            "and if it happens again, find out who changed it."
+        )
+
+
+def _fetch_from_maven(version: str, destination: Path) -> None:
+    maven = _maven("set artifact_kafka_source to archive")
+    coordinates = [
+        *(("org.apache.kafka", module, version) for module in KAFKA_MODULES),
+        *(("org.apache.logging.log4j", module, LOG4J_VERSION) for module in LOG4J_MODULES),
+    ]
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{module}</artifactId><version>{escape(number)}</version>"
+        "</dependency>"
+        for group, module, number in coordinates
+    )
+    with tempfile.TemporaryDirectory() as project:
+        pom = Path(project) / "pom.xml"
+        pom.write_text(
+            '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+            "<groupId>aqueduct</groupId><artifactId>kafka</artifactId><version>1</version>"
+            f"<dependencies>{dependencies}</dependencies></project>"
+        )
+        _run(
+            [
+                maven,
+                "--quiet",
+                "--batch-mode",
+                "--file",
+                str(pom),
+                "dependency:copy-dependencies",
+                f"-DoutputDirectory={destination}",
+                "-DincludeScope=runtime",
+            ],
+            "fetch Kafka's jars with Maven",
+            REACH_MAVEN,
+        )
+
+
+def _copy_from_maven(coordinates: str, destination: Path) -> None:
+    _run(
+        [
+            _maven("say its url instead"),
+            "--quiet",
+            "--batch-mode",
+            "dependency:copy",
+            f"-Dartifact={coordinates}",
+            f"-DoutputDirectory={destination}",
+        ],
+        f"fetch {coordinates} with Maven",
+        REACH_MAVEN,
+    )
+
+
+def _maven(otherwise: str) -> str:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise Refused(
+            f"Maven (mvn) is not on this controller: install it (apt-get install maven), or {otherwise}."
+        )
+    return maven
+
+
+def _maven_file_name(coordinates: str) -> str:
+    """As Maven's repositories name it."""
+    match coordinates.split(":"):
+        case [_, artifact, version, *rest] if len(rest) <= 2:
+            kind, classifier = (*rest, *("jar", "")[len(rest) :])
+            return f"{artifact}-{version}{'-' * bool(classifier)}{classifier}.{kind}"
+    raise Refused(
+        f"{coordinates} are no coordinates of Maven's: write group:artifact:version[:type[:classifier]]."
+    )
+
+
+def _fetch_archive(url: str, sha256: str, destination: Path) -> None:
+    content = _download(url, sha256, "artifact_kafka_archive")
+    destination.mkdir()
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        for member in archive:
+            path = Path(member.name)
+            stream = (
+                archive.extractfile(member) if path.parent.name == "libs" and path.suffix == ".jar" else None
+            )
+            if stream:
+                (destination / path.name).write_bytes(stream.read())
+
+
+def _build_versitygw(version: str, machine: str, toolchain: str, scratch: Path) -> Path:
+    packages = scratch / "packages"
+    _pip(
+        [
+            *("install", "--no-deps", "--no-compile", "--require-hashes"),
+            *("--requirement", toolchain, "--target", str(packages)),
+        ],
+        "the Go toolchain",
+    )
+    _run(
+        [str(packages / "go/bin/go"), "install", "-ldflags=-s -w", f"{VERSITYGW}@v{version}"],
+        f"build versitygw {version}",
+        "see that this controller reaches a Go module proxy (GOPROXY names another one), "
+        "or set artifact_versitygw_source to archive",
+        {
+            **{key: value for key, value in os.environ.items() if key[:2] != "GO" or key in GO_NETWORK},
+            **GO_SETTINGS,
+            "GOARCH": machine,
+            "GOPATH": str(scratch / "path"),
+            "GOCACHE": str(scratch / "cache"),
+        },
+    )
+    return next((scratch / "path/bin").rglob("versitygw"))
+
+
+def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) -> Artifact:
+    """The archive is what is kept and checked; the binary is taken out of it at every use."""
+    target = cache / f"versitygw-{version}-archive-{sha256[:12]}"
+    archive = Path(f"{target}.tgz")
+    with _exclusive(target):
+        fetched = not archive.exists()
+        if fetched:
+            _write(archive, _download(url, sha256, "artifact_versitygw_archive"))
+        _check_digest(archive, sha256, "artifact_versitygw_archive_sha256")
+        with tarfile.open(archive) as members:
+            files = (member for member in members if Path(member.name).name == "versitygw")
+            stream = next(filter(None, map(members.extractfile, files)), None)
+            if stream is None:
+                raise Failed(f"{url} has no file versitygw in it: check artifact_versitygw_archive_url.")
+            _write(target, stream.read())
+    return Artifact(target, fetched=fetched)
+
+
+def _download(url: str, sha256: str, variable: str) -> bytes:
+    """What the variables `<variable>_url` and `<variable>_sha256` name."""
+    content = _read(url, f"{variable}_url")
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise Failed(
+            f"{url} has SHA-256 {found}, but {variable}_sha256 says {sha256}: "
+            "nothing was installed; find out which of the two is wrong."
+        )
+    return content
+
+
+def _read(url: str, variable: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline controllers)
+            content: bytes = answer.read()
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        raise Failed(f"Could not read {url}: {error}; check {variable}.") from error
+    return content
+
+
+def _check_digest(path: Path, wanted: str, lock: str) -> None:
+    if (found := _sha256(path)) != wanted:
+        raise Failed(
+            f"{path} has SHA-256 {found}, but {lock} says {wanted}. Nothing was installed; "
+            "remove the file if it is there and run again, and if it happens again, find out who changed it."
+        )
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write an executable that appears under its name when it is whole."""
+    partial = Path(f"{path}.partial")
+    partial.write_bytes(content)
+    partial.chmod(0o755)
+    partial.replace(path)
+
+
+def _digests_in_tar(path: Path) -> dict[str, str]:
+    with tarfile.open(path) as archive:
+        return {
+            Path(member.name).name: hashlib.sha256(stream.read()).hexdigest()
+            for member in archive
+            if member.name != LAST_ENTRY and (stream := archive.extractfile(member))
+        }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _pack(target: Path, files: dict[str, Path]) -> None:
+    """Write a tar that depends on names and contents only, and appears under its name when it is whole."""
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = member.mtime = 0
+        member.uname = member.gname = "root"
+        member.mode = 0o644
+        return member
+
+    partial = target.with_suffix(".partial")
+    with tarfile.open(partial, "w") as archive:
+        for name in sorted(files):
+            archive.add(files[name], name, filter=plain)
+        archive.addfile(plain(tarfile.TarInfo(LAST_ENTRY)))
+    partial.replace(target)
+
+
+def _platforms() -> list[str]:
+    """Wheels that run on Debian 12 (glibc 2.36) and newer, of this controller's architecture."""
+    machine = os.uname().machine
+    return [
+        word
+        for platform in ("2_34", "2_28", "2_27", "2_17", "2_12", "2_5")
+        for word in ("--platform", f"manylinux_{platform}_{machine}")
+    ] + ["--platform", f"manylinux2014_{machine}", "--platform", "any"]
+
+
+def _pip(arguments: list[str], what: str) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    _run(
+        [*pip, *arguments], f"get {what} with pip", "see that this controller reaches a Python package index"
+    )
+
+
+def _run(command: list[str], what: str, remedy: str, environment: Mapping[str, str] | None = None) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
+    if done.returncode:
+        said = [
+            line
+            for line in (done.stdout + done.stderr).strip().splitlines()
+            if not line.startswith("go: downloading")
+        ]
+        errors = [line for line in said if "ERROR" in line] or said or ["it said nothing"]
+        raise Failed(f"Could not {what}: {errors[0].strip()} — {remedy}.")

@@ -1,5 +1,0 @@
-"""Kafka's own record batches, fetched and produced as they are; offsets and groups that go with them.
-
-It stands on kafka-python's protocol layer (requests and responses made from Kafka's own schemas) and on its
-connections (TLS, SASL, reconnecting, a broker's throttling).
-"""

@@ -1,0 +1,120 @@
+"""A record batch, told by its header alone.
+
+Its layout: https://kafka.apache.org/documentation/#recordbatch
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import google_crc32c
+import numpy as np
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.batches.codecs import CODECS
+
+# Base offset, length, leader epoch, magic, CRC, attributes, last offset less the base, base time, max time,
+# producer id, producer epoch, base sequence, count of records; all big-endian.
+HEADER = struct.Struct(">qiibIhiqqqhii")
+LENGTH_FROM = 12  # the length counts what comes after itself
+CRC_AT = 17
+CRC_FROM = 21  # the attributes: what is before them is the broker's to set
+MAGIC = 2
+
+# Bits of the attributes.
+CODEC = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40  # the base time is when tombstones may go (KIP-534); records count from it all the same
+
+Buffer = bytes | bytearray | memoryview
+
+_WALKED = struct.Struct(">qi4xbIhiqqq6xi")  # HEADER without what a walk has no use for
+_CACHED = 64 << 10
+_CRC = struct.Struct(">I")
+
+
+class Damaged(Failed):
+    """Bytes that are no batches of this format, or not those that were written."""
+
+
+class Batch(NamedTuple):
+    """One whole batch. Times are milliseconds since 1970, or -1 for none."""
+
+    data: memoryview  # with the header
+    base_offset: int
+    last_offset: int  # compaction may have removed the record that had it, and the first
+    attributes: int
+    base_time: int  # what the records' times are counted from: not always the least
+    max_time: int
+    producer_id: int  # -1: none
+    count: int  # type: ignore[assignment]  # of records, 0 if all were compacted; hides tuple.count
+
+    def __len__(self) -> int:
+        """In bytes; so NamedTuple's _replace can't be used."""
+        return len(self.data)
+
+    @property
+    def codec(self) -> str:
+        number = self.attributes & CODEC
+        if number >= len(CODECS):
+            raise Damaged(
+                f"The batch at offset {self.base_offset} has compression type {number}, which is unknown."
+            )
+        return CODECS[number]
+
+    @property
+    def control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def log_append_time(self) -> bool:
+        """Whether max_time is every record's time, whatever the record says."""
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def dense(self) -> bool:
+        """Whether every offset has its record."""
+        return self.last_offset - self.base_offset + 1 == self.count
+
+
+def walk(data: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
+    """The whole batches of what a Fetch returned or a segment holds, as views of `data`.
+
+    A last batch that is cut off does not come: where there should be none, compare the batches' lengths with
+    that of `data`. Damaged at wrong bytes.
+    """
+    view = memoryview(data)
+    stop = 0
+    while (start := stop) + HEADER.size <= len(view):
+        header = _WALKED.unpack_from(view, start)
+        base, length, magic, crc, attributes, last, base_time, max_time, producer, count = header
+        if magic != MAGIC:
+            raise Damaged(
+                f"The batch at offset {base} has message format {magic}; only format 2, that of "
+                "Kafka 0.11 and newer, can be read."
+            )
+        if length < HEADER.size - LENGTH_FROM:
+            raise Damaged(f"The batch at offset {base} is damaged: it can't have the length {length}.")
+        stop = start + LENGTH_FROM + length
+        if stop > len(view):
+            return
+        if check_crc and _crc32c(view[start + CRC_FROM : stop]) != crc:
+            raise Damaged(f"The batch at offset {base} is damaged: it does not have the CRC that it tells.")
+        yield Batch(view[start:stop], base, base + last, attributes, base_time, max_time, producer, count)
+
+
+def seal(data: bytearray) -> None:
+    """Set a whole batch's CRC."""
+    _CRC.pack_into(data, CRC_AT, _crc32c(memoryview(data)[CRC_FROM:]))
+
+
+def _crc32c(data: memoryview) -> int:
+    """google-crc32c takes no memoryview. A copy is the fastest for what fits into the processor's cache."""
+    crc: int = google_crc32c.value(data.tobytes() if len(data) <= _CACHED else np.frombuffer(data, np.uint8))
+    return crc

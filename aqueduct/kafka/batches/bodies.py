@@ -1,0 +1,48 @@
+"""The key, the value and the headers in a record's body, for who must tell records apart by them."""
+
+from collections.abc import Sequence
+
+from aqueduct.kafka.batches.varints import get_one, put_one
+
+Header = tuple[bytes, bytes | None]  # a name may come several times
+
+
+def body(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bytes:
+    parts = [_field(key), _field(value), put_one(len(headers))]
+    return b"".join(parts + [_field(content) for header in headers for content in header])
+
+
+def key_and_value(data: bytes) -> tuple[bytes | None, bytes | None]:
+    """IndexError or ValueError where the body is none."""
+    key, at = _read(data, 0)
+    value, _ = _read(data, at)
+    return key, value
+
+
+def headers(data: bytes) -> list[Header]:
+    """In their order. IndexError or ValueError where the body is none."""
+    at = 0
+    for _ in ("key", "value"):
+        _, at = _read(data, at)
+    number, at = get_one(data, at)
+    found: list[Header] = []
+    for _ in range(number):
+        name, at = _read(data, at)
+        if name is None:
+            raise ValueError("a header has no name")
+        value, at = _read(data, at)
+        found.append((name, value))
+    return found
+
+
+def _field(content: bytes | None) -> bytes:
+    return put_one(-1) if content is None else put_one(len(content)) + content
+
+
+def _read(data: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = get_one(data, at)
+    if length < 0:
+        return None, at
+    if at + length > len(data):
+        raise ValueError("a record ends before its value")
+    return data[at : at + length], at + length

@@ -1,0 +1,87 @@
+"""Parts of a batch: the records inside a range of offsets and a window of time, or as many as fit a size."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aqueduct.kafka.batches.batch import HEADER, Batch, walk
+from aqueduct.kafka.batches.records import Records, build
+
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Window:
+    """Offsets `start` to `stop`, exclusive; times `from_time` to `to_time`, inclusive.
+
+    Times are milliseconds since 1970; a record without one has the time -1.
+    """
+
+    start: int = 0
+    stop: int = _MOST
+    from_time: int = _LEAST
+    to_time: int = _MOST
+
+    @property
+    def timed(self) -> bool:
+        """Whether times are a reason to leave records out."""
+        return self.from_time != _LEAST or self.to_time != _MOST
+
+
+def cut(batch: Batch, window: Window) -> Batch | None:
+    """The batch itself if all of it is inside, None if nothing is, else a new one of what is inside.
+
+    A new one keeps offsets, times, codec and attributes. Its offsets start and end with its records: it never
+    reaches beyond the window, even where the batch did so with nothing but offsets of removed records.
+    """
+    # The header tells the least time only where all are the same.
+    least = batch.max_time if batch.log_append_time or batch.count == 1 else _LEAST
+    if (
+        not batch.count
+        or batch.last_offset < window.start
+        or batch.base_offset >= window.stop
+        or batch.max_time < window.from_time
+        or least > window.to_time
+    ):
+        return None
+    within = window.start <= batch.base_offset and batch.last_offset < window.stop
+    if within and window.from_time <= least and batch.max_time <= window.to_time:
+        return batch
+    found = Records.of([batch])
+    keep = (window.start <= found.offsets) & (found.offsets < window.stop)
+    keep &= (window.from_time <= found.times) & (found.times <= window.to_time)
+    if within and keep.all():
+        return batch
+    return _rebuilt(batch, found.where(keep)) if keep.any() else None
+
+
+def split(batch: Batch, max_bytes: int) -> Iterator[Batch]:
+    """The batch itself if it is not larger, else its records in halves, and halves of these.
+
+    Offsets, times, codec and attributes are kept. A batch of one record may be larger all the same.
+    """
+    if len(batch) <= max_bytes or batch.count < 2:
+        yield batch
+    else:
+        yield from _halves(batch, Records.of([batch]), max_bytes)
+
+
+def _halves(batch: Batch, records: Records, max_bytes: int) -> Iterator[Batch]:
+    middle = len(records) // 2
+    for half in (records[:middle], records[middle:]):
+        made = _rebuilt(batch, half)
+        if len(made) <= max_bytes or len(half) == 1:
+            yield made
+        else:
+            yield from _halves(batch, half, max_bytes)
+
+
+def _rebuilt(batch: Batch, records: Records) -> Batch:
+    """What the log cleaner would make of it, but for offsets at the edges (MemoryRecords.filterTo)."""
+    data = build(
+        records,
+        codec=batch.codec,
+        attributes=batch.attributes,
+        base_time=batch.base_time,  # it may be a delete horizon
+        producer=HEADER.unpack_from(batch.data)[9:12],
+    )
+    return next(walk(data, check_crc=False))

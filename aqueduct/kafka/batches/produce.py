@@ -1,0 +1,110 @@
+"""From batches as they were read to batches as a Produce request takes them.
+
+The broker wants one batch per partition and request, offsets from 0 without holes, the records' own
+times, and a producer's id, epoch and sequence (Kafka's LogValidator, ProduceRequest.validateRecords).
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+
+import numpy as np
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.batches.batch import CODEC, CRC_FROM, TRANSACTIONAL, Batch, seal
+from aqueduct.kafka.batches.records import Records, build, unpack
+
+SMALL_BYTES = 64 << 10  # a batch of less costs more to send by itself than to merge with its neighbours
+MERGED_BYTES = 1 << 20
+UNPACKED_BYTES = 8 << 20  # of what is merged: bounds memory where data compress a thousandfold
+
+_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
+_LEADER_EPOCH_AT = 12
+_ATTRIBUTES = struct.Struct(">h")
+_PRODUCER = struct.Struct(">qhi")
+_PRODUCER_AT = 43
+
+
+@dataclass(frozen=True)
+class Ready:
+    """One batch of offsets 0 to count - 1. Its producer is still to come: see `stamp`."""
+
+    data: bytearray
+    count: int  # of records
+    next_offset: int  # where it was read, after the last record of it
+
+
+def ready(batches: Iterable[Batch], *, max_bytes: int) -> Iterator[Ready]:
+    """The records of data batches in order: runs of small batches merged, batches over `max_bytes` split.
+
+    Codecs and times are kept; times of LogAppendTime become the records' own. `max_bytes` is the target's
+    max.message.bytes. Failed at a record that is over it.
+    """
+    for run, payloads in _runs(batches, min(MERGED_BYTES, max_bytes)):
+        first, stop = run[0], run[-1].last_offset + 1
+        if len(run) == 1 and first.dense and not first.log_append_time and len(first) <= max_bytes:
+            yield Ready(_renumbered(first), first.count, stop)
+        else:
+            yield from _rebuilt(Records.of(run, payloads), first.codec, stop, max_bytes)
+
+
+def stamp(data: bytearray, *, producer_id: int, epoch: int, sequence: int, transactional: bool) -> None:
+    """Make a ready batch the producer's, in place; `sequence` is the number of its first record."""
+    (attributes,) = _ATTRIBUTES.unpack_from(data, CRC_FROM)
+    _ATTRIBUTES.pack_into(data, CRC_FROM, attributes & CODEC | (TRANSACTIONAL if transactional else 0))
+    _PRODUCER.pack_into(data, _PRODUCER_AT, producer_id, epoch, sequence)
+    seal(data)
+
+
+def _runs(batches: Iterable[Batch], at_most: int) -> Iterator[tuple[list[Batch], list[bytes] | None]]:
+    """Neighbours that become one batch, with what is in them unpacked; or one batch that is not small."""
+    run: list[Batch] = []
+    payloads: list[bytes] = []
+    stored = unpacked = 0
+    for batch in filter(attrgetter("count"), batches):
+        size = len(batch.data)
+        small = size < SMALL_BYTES
+        payload = unpack(batch) if small else b""
+        if run and not (
+            small
+            and stored + size <= at_most
+            and unpacked + len(payload) <= UNPACKED_BYTES
+            and not (batch.attributes ^ run[0].attributes) & CODEC
+        ):
+            yield run, payloads
+            run, payloads, stored, unpacked = [], [], 0, 0
+        if small:
+            run.append(batch)
+            payloads.append(payload)
+            stored += size
+            unpacked += len(payload)
+        else:
+            yield [batch], None
+    if run:
+        yield run, payloads
+
+
+def _renumbered(batch: Batch) -> bytearray:
+    data = bytearray(batch.data)
+    _OFFSET.pack_into(data, 0, 0)
+    _LEADER_EPOCH.pack_into(data, _LEADER_EPOCH_AT, -1)
+    return data
+
+
+def _rebuilt(records: Records, codec: str, stop: int, max_bytes: int) -> Iterator[Ready]:
+    """In halves, and halves of these, where it is too large."""
+    count = len(records)
+    data = build(Records(records.times, np.arange(count), records.bodies), codec=codec)
+    if len(data) <= max_bytes:
+        yield Ready(data, count, stop)
+    elif count > 1:
+        middle = count // 2
+        yield from _rebuilt(records[:middle], codec, int(records.offsets[middle - 1]) + 1, max_bytes)
+        yield from _rebuilt(records[middle:], codec, stop, max_bytes)
+    else:
+        raise Failed(
+            f"The record at offset {stop - 1} makes a batch of {len(data)} bytes, and only {max_bytes} are "
+            "allowed; raise max.message.bytes."
+        )

@@ -1,0 +1,275 @@
+"""A cluster's brokers, its topics and who leads what; requests to them, one by one or several under way."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event
+from typing import Any, TypeVar
+from uuid import UUID
+
+from kafka.errors import (
+    KafkaError,
+    LeaderNotAvailableError,
+    NodeNotReadyError,
+    NoError,
+    RetriableError,
+    UnknownBrokerIdError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from kafka.future import Future
+from kafka.net.compat import KafkaNetClient
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.answers import RECONNECT, answering, reaching
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.cluster import Partition
+from aqueduct.kafka.requests import in_lists
+from aqueduct.kafka.transport import Manager
+
+CONNECT_SECONDS = 30
+REQUEST_SECONDS = 30
+POLL_SECONDS = 0.2  # between looks whether it was told to stop
+STOP_SECONDS = 2  # of waiting in all, from then on
+STALL_SECONDS = 60  # without progress: a broker may be restarted, or a leader elected meanwhile
+BACKOFF_SECONDS = 0.02, 1.0  # the first and the longest pause before a request is sent again
+NAMES_PER_REQUEST = 1_000
+RESPONSE_BYTES = 1 << 30  # more is no response of Kafka's
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as the brokers' metadata has it."""
+
+    id: UUID | None  # None: from a broker older than 2.8
+    name: str
+    partitions: tuple[Partition, ...]  # in their order
+
+
+class Stopped(Failed):
+    """It was told to stop, and the cluster did not answer what was still to be asked."""
+
+
+@contextmanager
+def connect(end: End, client_id: str, stopping: Event | None = None) -> "Iterator[Client]":
+    """A Client of the cluster; Failed if no broker answers within CONNECT_SECONDS.
+
+    An error that the cluster answers ends the block as Failed, too. Once `stopping` is set the client waits
+    for STOP_SECONDS in all; what takes longer is Stopped.
+    """
+    settings = {
+        "bootstrap_servers": end.bootstrap_servers.split(","),
+        "client_id": client_id,
+        "request_timeout_ms": REQUEST_SECONDS * 1000,
+        "receive_message_max_bytes": RESPONSE_BYTES,
+        "max_in_flight_requests_per_connection": 1000,  # who sends many counts them
+        "slow_task_threshold_secs": 0,  # a large response is read in one go
+        **RECONNECT,
+        **end.client_config.kafka_python(),
+    }
+    with reaching(end.bootstrap_servers, CONNECT_SECONDS):
+        net = NetworkSelector(**settings)
+        client = KafkaNetClient(net, Manager(net, **settings))
+    try:
+        ours = Client(client, end, stopping)
+        with reaching(end.bootstrap_servers, CONNECT_SECONDS):
+            ours.wait(client._manager.bootstrap_async(CONNECT_SECONDS * 1000))
+        with answering(end.bootstrap_servers):
+            yield ours
+    finally:
+        client.close()
+
+
+class Client:
+    """Of one thread. A KafkaError is made a sentence by `connect`."""
+
+    def __init__(self, client: KafkaNetClient, end: End, stopping: Event | None = None) -> None:
+        self.end = end
+        self._client = client
+        self._stopping = stopping or Event()
+        self._patience_left = float(STOP_SECONDS)
+        self._topics: dict[str, Topic] = {}
+
+    # Requests
+
+    def send(self, request: Any, node_id: int | None = None) -> Any:
+        """The response to one request of kafka-python's protocol layer, from any broker or a certain one."""
+        return self.wait(self.submit(request, node_id))
+
+    def submit(self, request: Any, node_id: int | None = None) -> Future:
+        """Send a request, and `wait` for its response later. Requests to one broker are served in order.
+
+        A broker that has a quota for this client makes it pause here.
+        """
+        try:
+            node = self._client.least_loaded_node() if node_id is None else node_id
+            while milliseconds := self._client.throttle_delay(node):
+                self.sleep(milliseconds / 1000)
+            response = self._client.send(node, request)
+        except KafkaError as error:
+            return Future().failure(error)
+        for _ in range(2):  # to learn that the socket takes it, and to write
+            self._client.poll(timeout_ms=0)
+        return response
+
+    def wait(self, response: Future) -> Any:
+        """What `submit` promised."""
+        while not response.is_done:
+            self._poll(POLL_SECONDS, response)
+        if response.exception:
+            raise response.exception
+        return response.value
+
+    def wait_any(self, responses: Iterable[Future], seconds: float) -> None:
+        """Until one of them is there, or the time is over."""
+        first = Future()
+        for response in responses:
+            response.add_both(lambda _: first.is_done or first.success(None))
+        if not first.is_done:
+            self._wait(seconds, first)
+
+    def sleep(self, seconds: float) -> None:
+        """With responses read meanwhile."""
+        self._wait(seconds, Future())
+
+    def _wait(self, seconds: float, response: Future) -> None:
+        until, left = time.monotonic() + seconds, seconds
+        while not response.is_done and left >= 0:
+            self._poll(min(left, POLL_SECONDS), response)
+            left = until - time.monotonic()
+
+    def _poll(self, seconds: float, response: Future) -> None:
+        began = time.monotonic()
+        self._client.poll(timeout_ms=seconds * 1000, future=response)
+        if self._stopping.is_set() and not response.is_done:
+            self._patience_left -= time.monotonic() - began
+            if self._patience_left < 0:
+                raise Stopped(f"The {self.end} did not answer any more before this ended.")
+
+    # Topics
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+        """Those of the named topics that exist, asked for anew; None: all that the client may describe."""
+        patience = Patience(self, "tells nothing of its topics")
+        lists = [None] if names is None else in_lists(names, NAMES_PER_REQUEST)
+        found: dict[str, Topic] = {}
+        for some in lists:
+            found |= patience.until_done(lambda some=some: self._ask_topics(some))  # type: ignore[misc]
+        return found
+
+    # What follows asks once: a KafkaError of it is for the caller's own Patience.
+
+    def brokers(self) -> list[int]:
+        """The ids of those that serve clients now."""
+        self._ask_topics([])
+        return sorted(broker.node_id for broker in self._client.cluster.brokers())
+
+    def learn(self, names: Iterable[str]) -> None:
+        """Ask for topics together that `topic` and `leader` would ask for one by one."""
+        for some in in_lists(sorted(set(names) - self._topics.keys()), NAMES_PER_REQUEST):
+            self._ask_topics(some)
+
+    def topic(self, name: str) -> Topic:
+        """As it was known last, or as it is now; UnknownTopicOrPartitionError if there is none."""
+        self.learn([name])
+        if name not in self._topics:
+            raise UnknownTopicOrPartitionError(f"topic {name}")
+        return self._topics[name]
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The id of the broker to ask for a partition; see `forget`."""
+        partitions = self.topic(topic).partitions
+        if partition >= len(partitions):
+            self.forget(topic)
+            raise UnknownTopicOrPartitionError(f"{topic}-{partition}")
+        leader = partitions[partition].leader
+        if leader is None:
+            self.forget(topic)
+            raise LeaderNotAvailableError(f"{topic}-{partition}")
+        return leader
+
+    def forget(self, topic: str) -> None:
+        """What is known of a topic was wrong: ask again when it is needed."""
+        self._topics.pop(topic, None)
+
+    def _ask_topics(self, names: list[str] | None) -> dict[str, Topic]:
+        asked = None
+        if names is not None:
+            asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        metadata = self.send(MetadataRequest(topics=asked, allow_auto_topic_creation=False, min_version=4))
+        self._client.cluster.update_metadata(metadata)
+        found = {}
+        for topic in metadata.topics:
+            error = for_code(topic.error_code)
+            if error is NoError:
+                found[topic.name] = Topic(topic.topic_id, topic.name, tuple(_partitions(topic)))
+            elif error not in (UnknownTopicOrPartitionError, LeaderNotAvailableError):
+                raise error(f"topic {topic.name}")
+        for name in list(self._topics) if names is None else names:
+            self.forget(name)
+        self._topics |= found
+        return found
+
+    def coordinators(self, kind: CoordinatorType, keys: Iterable[str]) -> dict[str, int]:
+        """The id of the broker to ask for each group or transactional id."""
+        found = {}
+        for some in in_lists(keys, NAMES_PER_REQUEST):
+            request = FindCoordinatorRequest(key_type=kind.value, coordinator_keys=some, min_version=4)
+            for each in self.send(request).coordinators:
+                if each.error_code:
+                    raise for_code(each.error_code)(f"{kind.name.lower()} {each.key}")
+                found[each.key] = each.node_id
+        return found
+
+
+def passing(error: KafkaError) -> bool:
+    """Whether the same request may well succeed later."""
+    return isinstance(error, RetriableError | UnknownBrokerIdError)
+
+
+class Patience:
+    """Bears with a cluster's troubles that pass, until there was no progress for STALL_SECONDS."""
+
+    def __init__(self, client: Client, fault: str) -> None:
+        """`fault` is what is wrong with the cluster if nothing changes: "gave nothing of orders-3"."""
+        self._client = client
+        self._fault = fault
+        self.progress()
+
+    def progress(self) -> None:
+        self._error: KafkaError | None = None
+        self._since = time.monotonic()
+        self._backoff, self._longest = BACKOFF_SECONDS
+
+    def pause(self, error: KafkaError) -> None:
+        """Before the next attempt; raises the error if it won't pass, and Failed if it took too long to."""
+        if not passing(error):
+            raise error
+        if not (self._error and isinstance(error, NodeNotReadyError)):  # which says only that it fails again
+            self._error = error
+        if time.monotonic() > self._since + STALL_SECONDS:
+            said = str(self._error).rstrip(".")
+            raise Failed(f"The {self._client.end} {self._fault} for {STALL_SECONDS} s: {said}.") from error
+        self._client.sleep(self._backoff)
+        self._backoff = min(self._longest, 2 * self._backoff)
+
+    def until_done(self, attempt: Callable[[], T]) -> T:
+        """What the attempt returns that succeeds."""
+        while True:
+            try:
+                return attempt()
+            except KafkaError as error:
+                self.pause(error)
+
+
+def _partitions(topic: Any) -> Iterator[Partition]:
+    for each in sorted(topic.partitions, key=lambda partition: partition.partition_index):
+        leader = each.leader_id if each.leader_id >= 0 else None
+        yield Partition(
+            topic.name, each.partition_index, leader, tuple(each.replica_nodes), tuple(each.isr_nodes)
+        )

@@ -1,0 +1,66 @@
+"""Asks the brokers that are responsible for many things, all at once."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from kafka.errors import KafkaError
+
+from aqueduct.kafka.client import Client, Patience, passing
+from aqueduct.kafka.requests import in_lists
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def ask_all(
+    client: Client,
+    wanted: Iterable[K],
+    *,
+    responsible: Callable[[list[K]], Mapping[K, int | KafkaError]],
+    request: Callable[[list[K]], Any],
+    answers: Callable[[Any], Iterable[tuple[K, T | KafkaError]]],
+    forget: Callable[[K], None] = lambda _: None,
+    limit: int,
+    fault: str,
+) -> dict[K, T]:
+    """What each wanted thing's broker answers; asked again where the trouble passes, within Patience.
+
+    `responsible` tells the broker of each, `request` asks one broker about up to `limit` of them, `answers`
+    takes the response apart. `forget` is called for what has to be asked again. `fault` as in Patience.
+    """
+    found: dict[K, T] = {}
+    missing = list(dict.fromkeys(wanted))
+    patience = Patience(client, fault)
+    while missing:
+        errors: dict[K, KafkaError] = {}
+        by_broker: dict[int, list[K]] = {}
+        try:
+            for key, broker in responsible(missing).items():
+                if isinstance(broker, KafkaError):
+                    errors[key] = broker
+                else:
+                    by_broker.setdefault(broker, []).append(key)
+        except KafkaError as error:
+            errors = dict.fromkeys(missing, error)
+        asked = [
+            (keys, client.submit(request(keys), broker))
+            for broker, all_keys in by_broker.items()
+            for keys in in_lists(all_keys, limit)
+        ]
+        for keys, response in asked:
+            try:
+                for key, answer in answers(client.wait(response)):
+                    if isinstance(answer, KafkaError):
+                        errors[key] = answer
+                    else:
+                        found[key] = answer
+            except KafkaError as error:
+                errors |= dict.fromkeys(keys, error)
+        if len(errors) < len(missing):
+            patience.progress()
+        missing = list(errors)
+        for key in missing:
+            forget(key)
+        if errors:
+            patience.pause(min(errors.values(), key=passing))  # one that won't pass, if there is one
+    return found

@@ -1,0 +1,178 @@
+"""Reads a range of a partition as the batches that hold it, read-committed."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kafka.errors import (
+    KafkaError,
+    NodeNotReadyError,
+    NoError,
+    OffsetNotAvailableError,
+    OffsetOutOfRangeError,
+    for_code,
+)
+from kafka.future import Future
+from kafka.protocol.consumer import FetchRequest, IsolationLevel
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.batches.batch import Batch, Damaged, walk
+from aqueduct.kafka.batches.committed import committed
+from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.client import Client, Patience
+from aqueduct.kafka.offsets import local_starts, log_starts
+from aqueduct.ranges import Range
+
+WAIT_MILLISECONDS = 500  # of a broker that has nothing at the offset yet
+TOPIC_IDS_SINCE = 13  # version of Fetch (KIP-516)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What came next of a range."""
+
+    batches: tuple[Batch, ...]  # committed data inside the range
+    next_offset: int  # everything of the range before it was in a piece, or is lost, or never was a record
+    lost: tuple[int, int] | None = (
+        None  # offsets, stop exclusive, that were deleted before they could be read
+    )
+
+
+class Recreated(Failed):
+    """Another topic has the name now."""
+
+
+def read(
+    client: Client, wanted: Range, *, max_bytes: int = 4 << 20, topic_id: UUID | None = None
+) -> Iterator[Piece]:
+    """The committed batches of a range in order, cut where they reach beyond it.
+
+    While a piece is used the next one, of `max_bytes` or one batch, is on its way. `topic_id` is that of the
+    topic that is meant; None: of the one that has the name now. New leaders are borne with, and brokers that
+    are away for a while; Failed if nothing came for STALL_SECONDS, at damaged data, and Recreated. The
+    range must not reach beyond the last stable offset.
+    """
+    source = _Source(client, wanted, max_bytes, topic_id)
+    patience = Patience(client, f"gave nothing of {source}")
+    position = wanted.start
+    coming: Future | None = None
+    while position < wanted.stop:
+        try:
+            piece = source.piece(client.wait(coming or source.ask(position)), position)
+        except KafkaError as error:
+            coming = None
+            patience.pause(error)
+            client.forget(wanted.topic)  # it may have another leader, or be another topic now
+            continue
+        position = piece.next_offset
+        coming = source.ask(position) if position < wanted.stop else None
+        yield piece
+        patience.progress()
+
+
+class _Source:
+    """The partition that a range is read from."""
+
+    def __init__(self, client: Client, wanted: Range, max_bytes: int, topic_id: UUID | None) -> None:
+        self._client = client
+        self._wanted = wanted
+        self._place = wanted.topic, wanted.partition
+        self._max_bytes = max_bytes
+        self._topic_id = topic_id
+
+    def __str__(self) -> str:
+        return f"{self._wanted.topic}-{self._wanted.partition}"
+
+    def ask(self, position: int) -> Future:
+        """Send a Fetch; any trouble is in the future."""
+        try:
+            topic_id = self._identify()
+            leader = self._client.leader(*self._place)
+        except KafkaError as error:
+            return Future().failure(error)
+        fetch = FetchRequest.FetchTopic
+        partition = fetch.FetchPartition(
+            partition=self._wanted.partition, fetch_offset=position, partition_max_bytes=self._max_bytes
+        )
+        request = FetchRequest(
+            max_wait_ms=WAIT_MILLISECONDS,
+            min_bytes=1,
+            max_bytes=self._max_bytes,
+            isolation_level=IsolationLevel.READ_COMMITTED.value,
+            topics=[fetch(topic=self._wanted.topic, topic_id=topic_id, partitions=[partition])],
+            forgotten_topics_data=[],
+            min_version=4,
+            max_version=None if topic_id else TOPIC_IDS_SINCE - 1,
+        )
+        return self._client.submit(request, leader)
+
+    def _identify(self) -> UUID | None:
+        """The topic's id, which must stay the same; None from a broker older than topic ids (KIP-516)."""
+        found = self._client.topic(self._wanted.topic).id
+        if found and self._topic_id and found != self._topic_id:
+            raise Recreated(
+                f"Topic {self._wanted.topic} of the {self._client.end} was deleted and made again: it has "
+                f"the id {found} instead of {self._topic_id}. What was not read yet is gone."
+            )
+        self._topic_id = self._topic_id or found
+        return found
+
+    def piece(self, answer: Any, position: int) -> Piece:
+        """What an answer to `ask` brought; a KafkaError if that is nothing yet."""
+        if answer.error_code:
+            raise for_code(answer.error_code)(str(self))
+        if not answer.responses:
+            raise NodeNotReadyError("the broker's quota for this client is used up")
+        [[partition]] = [topic.partitions for topic in answer.responses]
+        error = for_code(partition.error_code)
+        if error is OffsetOutOfRangeError:
+            return self._deleted(position)
+        if error is not NoError:
+            raise error(str(self))
+        found = self._walk(partition.records or b"")
+        if not found:
+            return self._nothing(position, partition.last_stable_offset)
+        aborted = ((each.producer_id, each.first_offset) for each in partition.aborted_transactions or ())
+        stop = self._wanted.stop
+        # What retention deletes between a fetch and its answer shows only here; other holes are compaction's.
+        gone = min(found[0].base_offset, partition.log_start_offset, stop)
+        return Piece(
+            batches=tuple(self._cut(committed(found, aborted), Window(position, stop))),
+            next_offset=min(found[-1].last_offset + 1, stop),
+            lost=(position, gone) if gone > position else None,
+        )
+
+    def _walk(self, records: bytes) -> list[Batch]:
+        """The whole batches, up to the one that reaches the range's end."""
+        found = []
+        try:
+            for batch in walk(records):
+                found.append(batch)
+                if batch.last_offset + 1 >= self._wanted.stop:
+                    break
+        except Damaged as error:
+            raise Failed(f"{self} of the {self._client.end} can't be read. {error}") from None
+        return found
+
+    def _cut(self, batches: Iterable[Batch], window: Window) -> Iterator[Batch]:
+        for batch in batches:
+            whole = window.start <= batch.base_offset and batch.last_offset < window.stop
+            kept = batch if whole else cut(batch, window)
+            if kept and kept.count:
+                yield kept
+
+    def _deleted(self, position: int) -> Piece:
+        """The position is out of range."""
+        start = log_starts(self._client, [self._place])[self._place]
+        if start <= position:  # a leader that has less than another had: it may get it yet
+            raise OffsetNotAvailableError(f"the log ends before offset {position}")
+        reached = min(start, self._wanted.stop)
+        return Piece((), reached, (position, reached))
+
+    def _nothing(self, position: int, stable: int) -> Piece:
+        """The broker has no batch from the position on: removed by compaction, or not there yet."""
+        local = local_starts(self._client, [self._place])[self._place]
+        if stable < self._wanted.stop or position < local:  # the broker waits for what is tiered, in vain
+            raise OffsetNotAvailableError(f"nothing came from offset {position} on; {stable} is stable")
+        return Piece((), self._wanted.stop)

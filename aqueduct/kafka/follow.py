@@ -1,0 +1,231 @@
+"""Follows many partitions as they grow, as the batches that hold their records, read-committed.
+
+One Fetch per broker is under way, for all the partitions that it leads: a broker answers when any has news.
+In a fetch session (KIP-227) requests and answers name only what changed, so that idle partitions cost little.
+Brokers answer a connection's requests in order: who asks for other things, too, has another client for that.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kafka.errors import (
+    FetchSessionIdNotFoundError,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpochError,
+    KafkaError,
+    NoError,
+    OffsetNotAvailableError,
+    OffsetOutOfRangeError,
+    for_code,
+)
+from kafka.future import Future
+from kafka.protocol.consumer import FetchRequest, IsolationLevel
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.batches.batch import Batch, Damaged, walk
+from aqueduct.kafka.batches.committed import committed
+from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.client import Client, Patience, passing
+from aqueduct.kafka.fetch import TOPIC_IDS_SINCE, WAIT_MILLISECONDS
+from aqueduct.kafka.offsets import log_starts
+from aqueduct.names import TopicPartition
+
+MAX_BYTES = 16 << 20  # of one answer
+PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all the same
+
+# What a broker says that has forgotten a fetch session, or of a topic in it that was made anew.
+_SESSION_IS_OVER = FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError
+_EPOCHS = (1 << 31) - 1  # after which a session's epoch starts again at 1
+
+Positions = dict[tuple[UUID, int], int]  # the next offset to read, by topic id and partition
+
+
+@dataclass(frozen=True)
+class News:
+    """What came of one partition."""
+
+    place: TopicPartition
+    topic_id: UUID  # another one than before: the topic was made anew, and this is from its beginning
+    batches: tuple[Batch, ...]  # committed data from the position on
+    start: int  # the position that it was read from
+    next_offset: int  # all before it was told; without batches in between, there was nothing to read
+    log_start: int  # what is below is deleted; above `start`: before it could be read
+    stable: int  # the last stable offset: what is read-committed ends here
+
+
+class Follower:
+    """Of one thread, which calls `poll` again and again."""
+
+    def __init__(self, client: Client, positions: Mapping[TopicPartition, int]) -> None:
+        """`positions`: the next offset to read of each partition."""
+        self._client = client
+        self._positions = dict(positions)
+        self._ids: dict[str, UUID] = {}
+        self._sessions: dict[int, _Session] = {}  # by broker, as the next
+        self._coming: dict[int, Future] = {}
+        self._patience = Patience(client, "gives nothing of the topics that are followed")
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """The next offset to read of each partition."""
+        return self._positions
+
+    def follow(self, places: Mapping[TopicPartition, int]) -> None:
+        """These partitions too, from these offsets on; those that it follows already go on."""
+        self._positions = {**places, **self._positions}
+
+    def leave(self, topic: str) -> None:
+        """A topic that is no more wanted, or no more."""
+        self._positions = {place: start for place, start in self._positions.items() if place[0] != topic}
+        self._ids.pop(topic, None)
+
+    def poll(self, seconds: float) -> list[News]:
+        """What came, at most so much later. Failed if the cluster gave nothing for STALL_SECONDS."""
+        news: list[News] = []
+        try:
+            self._ask()
+            self._client.wait_any(self._coming.values(), seconds)
+            for broker in [broker for broker, response in self._coming.items() if response.is_done]:
+                self._read(broker, self._coming.pop(broker), news)
+            self._ask()  # what comes next comes while this is used
+        except KafkaError as error:
+            self._patience.pause(error)
+            for topic in self._ids:
+                self._client.forget(topic)
+        return news
+
+    def _ask(self) -> None:
+        self._client.learn(topic for topic, _ in self._positions)
+        wanted: dict[int, Positions] = {}
+        for place in self._positions:
+            try:
+                leader = self._client.leader(*place)
+                if leader not in self._coming:
+                    position = self._position(*place)
+                    wanted.setdefault(leader, {})[self._ids[place[0]], place[1]] = position
+            except KafkaError as error:
+                if not passing(error):
+                    raise
+        for leader, positions in wanted.items():
+            session = self._sessions.setdefault(leader, _Session())
+            self._coming[leader] = self._client.submit(session.request(positions), leader)
+
+    def _position(self, topic: str, partition: int) -> int:
+        """A topic that was made anew is followed from its beginning."""
+        found = self._client.topic(topic).id
+        if found is None:
+            raise Failed(f"The {self._client.end} is older than topic ids (Kafka 2.8): update its brokers.")
+        if self._ids.setdefault(topic, found) != found:
+            self._ids[topic] = found
+            self._positions |= {place: 0 for place in self._positions if place[0] == topic}
+        return self._positions[topic, partition]
+
+    def _read(self, broker: int, response: Future, news: list[News]) -> None:
+        """Raises what is wrong with one partition when all the others' news are there."""
+        session = self._sessions.pop(broker)  # it goes on if nothing is wrong with all of the answer
+        try:
+            answer = self._client.wait(response)
+            if answer.error_code:
+                raise for_code(answer.error_code)()
+        except _SESSION_IS_OVER:
+            return  # the next request opens another one
+        if session.goes_on(answer.session_id):
+            self._sessions[broker] = session
+        names = {topic_id: name for name, topic_id in self._ids.items()}
+        trouble = None
+        for topic in answer.responses:
+            for partition in topic.partitions:
+                place = names.get(topic.topic_id, ""), partition.partition_index
+                start = session.positions.get((topic.topic_id, partition.partition_index))
+                # A partition that was asked of two leaders comes twice.
+                if start is not None and self._positions.get(place) == start:
+                    try:
+                        news.append(self._news(place, topic.topic_id, start, partition))
+                    except KafkaError as error:
+                        trouble = error
+        if trouble:
+            raise trouble
+
+    def _news(self, place: TopicPartition, topic_id: UUID, start: int, answer: Any) -> News:
+        error = for_code(answer.error_code)
+        if error is OffsetOutOfRangeError:
+            return self._deleted(place, topic_id, start)
+        if error is not NoError:
+            raise error(_name(place))
+        self._patience.progress()
+        found = self._walk(place, answer.records or b"")
+        aborted = ((each.producer_id, each.first_offset) for each in answer.aborted_transactions or ())
+        batches = tuple(self._whole(committed(found, aborted), start))
+        stop = self._positions[place] = found[-1].last_offset + 1 if found else start
+        return News(place, topic_id, batches, start, stop, answer.log_start_offset, answer.last_stable_offset)
+
+    def _deleted(self, place: TopicPartition, topic_id: UUID, start: int) -> News:
+        """The position is out of range."""
+        log_start = log_starts(self._client, [place])[place]
+        if log_start <= start:  # a leader that has less than another had: it may get it yet
+            raise OffsetNotAvailableError(f"{_name(place)} ends before offset {start}")
+        self._positions[place] = log_start
+        return News(place, topic_id, (), start, log_start, log_start, log_start)
+
+    def _walk(self, place: TopicPartition, records: bytes) -> list[Batch]:
+        try:
+            return list(walk(records))
+        except Damaged as error:
+            raise Failed(f"{_name(place)} of the {self._client.end} can't be read. {error}") from None
+
+    def _whole(self, batches: Iterable[Batch], start: int) -> Iterator[Batch]:
+        for batch in batches:
+            kept = batch if batch.base_offset >= start else cut(batch, Window(start))
+            if kept and kept.count:
+                yield kept
+
+
+class _Session:
+    """What one broker knows of what is wanted."""
+
+    def __init__(self) -> None:
+        self._id = self._epoch = 0  # it is to be opened
+        self.positions: Positions = {}
+
+    def request(self, positions: Positions) -> FetchRequest:
+        """Tells the broker what is not as it was."""
+        changed = {
+            partition: position
+            for partition, position in positions.items()
+            if self.positions.get(partition) != position
+        }
+        forgotten = self.positions.keys() - positions.keys()
+        self.positions = positions
+        kind = FetchRequest.FetchTopic
+        entries: dict[UUID, list[Any]] = {}
+        for (topic_id, partition), position in changed.items():
+            entry = kind.FetchPartition(
+                partition=partition, fetch_offset=position, partition_max_bytes=PARTITION_BYTES
+            )
+            entries.setdefault(topic_id, []).append(entry)
+        return FetchRequest(
+            max_wait_ms=WAIT_MILLISECONDS,
+            min_bytes=1,
+            max_bytes=MAX_BYTES,
+            isolation_level=IsolationLevel.READ_COMMITTED.value,
+            session_id=self._id,
+            session_epoch=self._epoch,
+            topics=[kind(topic_id=topic_id, partitions=each) for topic_id, each in entries.items()],
+            forgotten_topics_data=[
+                FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[partition])
+                for topic_id, partition in forgotten
+            ],
+            min_version=TOPIC_IDS_SINCE,
+        )
+
+    def goes_on(self, session_id: int) -> bool:
+        """As the answer has it; 0: the broker keeps no session, and must be told all again."""
+        self._id = session_id
+        self._epoch = self._epoch % _EPOCHS + 1
+        return bool(session_id)
+
+
+def _name(place: TopicPartition) -> str:
+    return f"{place[0]}-{place[1]}"

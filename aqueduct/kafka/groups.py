@@ -1,0 +1,197 @@
+"""Consumer groups and their committed offsets, as the Admin API of Kafka's own client does it.
+
+Not through confluent-kafka: 2.16.1 ends the process where a cluster never had a group.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.errors import (
+    FencedMemberEpochError,
+    GroupIdNotFoundError,
+    IllegalGenerationError,
+    KafkaError,
+    RebalanceInProgressError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+    for_code,
+)
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.metadata import CoordinatorType
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.client import Client, Patience
+from aqueduct.kafka.fan_out import ask_all
+from aqueduct.kafka.requests import in_lists
+from aqueduct.names import TopicPartition
+
+GROUPS_PER_REQUEST = 200
+COMMIT_BYTES = 500_000  # in one request: the coordinator writes it as one batch, at most max.message.bytes
+
+Offsets = Mapping[TopicPartition, tuple[int, str]]  # the next offset to read, and its metadata
+
+_STATES_SINCE = 4  # version of ListGroups (KIP-518)
+_MANY_SINCE = 8  # version of OffsetFetch
+_NAMES_UNTIL = 9  # version of OffsetFetch and OffsetCommit; later ones want topics' ids (KIP-848)
+
+# What a coordinator says to a commit from outside the group, depending on the group's protocol and state.
+_LIVE = (
+    UnknownMemberIdError,
+    IllegalGenerationError,
+    RebalanceInProgressError,
+    FencedMemberEpochError,
+    StaleMemberEpochError,
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    name: str
+    protocol: str  # "classic", "consumer" (KIP-848), ...; "" from a broker older than 3.8
+    kind: str  # what its members are: "consumer", "connect", ...; "" where only offsets were ever committed
+    state: str  # "Empty", "Stable", ...
+
+    @property
+    def live(self) -> bool:
+        """Whether it has members."""
+        return self.state not in ("Empty", "Dead")
+
+
+class LiveGroup(Failed):
+    """Its offsets are its members', as long as there are any."""
+
+
+def list_groups(client: Client) -> dict[str, Group]:
+    """Every group that the client may describe."""
+    patience = Patience(client, "does not tell its groups")
+    return patience.until_done(lambda: _list_groups(client))
+
+
+def _list_groups(client: Client) -> dict[str, Group]:
+    request = ListGroupsRequest(states_filter=[], types_filter=[], min_version=_STATES_SINCE)
+    responses = [client.submit(request, broker) for broker in client.brokers()]
+    found = {}
+    for response in map(client.wait, responses):
+        if response.error_code:
+            raise for_code(response.error_code)()
+        for each in response.groups:
+            group = Group(each.group_id, each.group_type.lower(), each.protocol_type, each.group_state)
+            found[group.name] = group
+    return found
+
+
+def committed(client: Client, groups: Iterable[str]) -> dict[str, Offsets]:
+    """All that the groups have committed; nothing for a group that is not there.
+
+    What was committed in a transaction appears a moment after the transaction's commit returned.
+    """
+    return _fetch(client, dict.fromkeys(groups), stable=False)
+
+
+def progress(client: Client, group: str, places: Iterable[TopicPartition]) -> Offsets:
+    """What a group has committed for these partitions, once every transaction's outcome is known (KIP-447).
+
+    That takes the partitions' names: asked for all, a broker is silent on one whose first commit is pending.
+    """
+    return _fetch(client, {group: list(places)}, stable=True)[group]
+
+
+def _fetch(
+    client: Client, wanted: Mapping[str, list[TopicPartition] | None], stable: bool
+) -> dict[str, Offsets]:
+    kind = OffsetFetchRequest.OffsetFetchRequestGroup
+
+    def topics(places: list[TopicPartition] | None) -> list[Any] | None:
+        if places is None:  # all
+            return None
+        numbers: dict[str, list[int]] = {}
+        for topic, number in places:
+            numbers.setdefault(topic, []).append(number)
+        topic_kind = kind.OffsetFetchRequestTopics
+        return [topic_kind(name=topic, partition_indexes=each) for topic, each in numbers.items()]
+
+    def request(names: list[str]) -> OffsetFetchRequest:
+        return OffsetFetchRequest(
+            groups=[
+                kind(group_id=name, topics=topics(wanted[name]), member_id=None, member_epoch=-1)
+                for name in names
+            ],
+            require_stable=stable,
+            min_version=_MANY_SINCE,
+            max_version=_NAMES_UNTIL,
+        )
+
+    return ask_all(
+        client,
+        wanted,
+        responsible=lambda names: client.coordinators(CoordinatorType.GROUP, names),
+        request=request,
+        answers=_committed,
+        limit=GROUPS_PER_REQUEST,
+        fault="does not tell all groups' offsets",
+    )
+
+
+def _committed(response: Any) -> Iterator[tuple[str, Offsets | KafkaError]]:
+    for group in response.groups:
+        parts = [(topic.name, part) for topic in group.topics for part in topic.partitions]
+        code = group.error_code or next((part.error_code for _, part in parts if part.error_code), 0)
+        error = for_code(code)
+        if code and error is not GroupIdNotFoundError:
+            yield group.group_id, error(f"group {group.group_id}")
+        else:
+            yield (
+                group.group_id,
+                {
+                    (topic, part.partition_index): (part.committed_offset, part.metadata or "")
+                    for topic, part in parts
+                    if part.committed_offset >= 0
+                },
+            )
+
+
+def commit(client: Client, group: str, offsets: Offsets) -> None:
+    """Set offsets of a group without members, which need not be there yet; LiveGroup if it has some.
+
+    Done again, it changes nothing; where it fails, some may be set.
+    """
+    for some in in_lists(offsets.items(), COMMIT_BYTES, lambda each: _weight(group, *each)):
+        patience = Patience(client, f"does not take the offsets of group {group}")
+        patience.until_done(lambda some=some: _commit(client, group, dict(some)))  # type: ignore[misc]
+
+
+def _weight(group: str, place: TopicPartition, committed: tuple[int, str]) -> int:
+    """At least the bytes of the record that says so."""
+    return 100 + len(group.encode()) + len(place[0]) + len(committed[1].encode())
+
+
+def _commit(client: Client, group: str, offsets: Offsets) -> None:
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    request = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=offset_topics(kind, kind.OffsetCommitRequestPartition, offsets),
+        max_version=_NAMES_UNTIL,
+    )
+    coordinator = client.coordinators(CoordinatorType.GROUP, [group])[group]
+    for topic in client.send(request, coordinator).topics:
+        for each in topic.partitions:
+            error = for_code(each.error_code)
+            if error in _LIVE:
+                raise LiveGroup(
+                    f"Group {group} of the {client.end} has members, so its offsets can't be set: stop them."
+                )
+            if each.error_code:
+                raise error(f"group {group}, {topic.name}-{each.partition_index}")
+
+
+def offset_topics(kind: Any, partition: Any, offsets: Offsets) -> list[Any]:
+    """The `topics` of a request that commits offsets, of its own kinds of topic and partition."""
+    topics: dict[str, list[Any]] = {}
+    for (topic, number), (offset, metadata) in offsets.items():
+        entry = partition(partition_index=number, committed_offset=offset, committed_metadata=metadata)
+        topics.setdefault(topic, []).append(entry)
+    return [kind(name=topic, partitions=entries) for topic, entries in topics.items()]

@@ -1,0 +1,94 @@
+"""The offsets at which logs start and end, of many partitions at once."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from kafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
+from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
+
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.fan_out import ask_all
+from aqueduct.names import TopicPartition
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+PARTITIONS_PER_REQUEST = 10_000
+
+_ISOLATED_SINCE = 2  # version of ListOffsets
+_LOCAL_SINCE = 8
+
+
+def log_starts(client: Client, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """The first offset that each partition still has."""
+    return _offsets(client, places, OffsetSpec.EARLIEST)
+
+
+def ends(
+    client: Client, places: Iterable[TopicPartition], isolation: Isolation = "read_committed"
+) -> dict[TopicPartition, int]:
+    """The offset after each partition's last: read-committed, that is the last stable offset (KIP-98)."""
+    return _offsets(client, places, OffsetSpec.LATEST, isolation)
+
+
+def since(client: Client, places: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
+    """The first offset whose record has this time or a later one, in milliseconds; -1 where there is none."""
+    return _offsets(client, places, time)
+
+
+def local_starts(client: Client, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """The first offset that each partition's leader has on its disks; earlier ones are tiered (KIP-405)."""
+    try:
+        return _offsets(client, places, OffsetSpec.EARLIEST_LOCAL, min_version=_LOCAL_SINCE)
+    except IncompatibleBrokerVersion:  # a broker without tiers
+        return log_starts(client, places)
+
+
+def _offsets(
+    client: Client,
+    places: Iterable[TopicPartition],
+    spec: OffsetSpec | int,
+    isolation: Isolation = "read_committed",
+    min_version: int = _ISOLATED_SINCE,
+) -> dict[TopicPartition, int]:
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    timestamp = spec.value if isinstance(spec, OffsetSpec) else spec
+
+    def leaders(asked: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
+        client.learn(topic for topic, _ in asked)
+        return {place: _leader(client, place) for place in asked}
+
+    def request(asked: list[TopicPartition]) -> ListOffsetsRequest:
+        topics: dict[str, list[Any]] = {}
+        for topic, partition in asked:
+            entry = kind.ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+            topics.setdefault(topic, []).append(entry)
+        return ListOffsetsRequest(
+            isolation_level=IsolationLevel[isolation.upper()].value,
+            topics=[kind(name=topic, partitions=entries) for topic, entries in topics.items()],
+            min_version=min_version,
+        )
+
+    return ask_all(
+        client,
+        places,
+        responsible=leaders,
+        request=request,
+        answers=_answers,
+        forget=lambda place: client.forget(place[0]),
+        limit=PARTITIONS_PER_REQUEST,
+        fault="does not tell all partitions' offsets",
+    )
+
+
+def _leader(client: Client, place: TopicPartition) -> int | KafkaError:
+    try:
+        return client.leader(*place)
+    except KafkaError as error:
+        return error
+
+
+def _answers(response: Any) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
+    for topic in response.topics:
+        for each in topic.partitions:
+            error = for_code(each.error_code)(f"{topic.name}-{each.partition_index}")
+            yield (topic.name, each.partition_index), error if each.error_code else each.offset

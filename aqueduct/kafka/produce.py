@@ -1,0 +1,335 @@
+"""Writes batches inside transactions (KIP-98), and a group's offsets with them.
+
+The protocol is that of transactions before KIP-890's second part, which brokers of every version take.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn
+
+from kafka.errors import (
+    InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
+    InvalidTxnStateError,
+    KafkaError,
+    OutOfOrderSequenceNumberError,
+    ProducerFencedError,
+    TransactionAbortableError,
+    UnknownProducerIdError,
+    for_code,
+)
+from kafka.future import Future
+from kafka.protocol.metadata import CoordinatorType
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.batches.produce import Ready, stamp
+from aqueduct.kafka.client import Client, Patience, passing
+from aqueduct.kafka.groups import Offsets, offset_topics
+from aqueduct.names import TopicPartition
+
+IN_FLIGHT = 5  # requests of one partition: the broker remembers so many of a producer's sequence numbers
+IN_FLIGHT_BYTES = 16 << 20  # of all partitions
+ACKNOWLEDGE_MILLISECONDS = 20_000  # by all replicas in sync
+
+_SEQUENCES = 1 << 31  # after which a producer's sequence starts again at 0
+
+# The last versions before KIP-890's second part, where servers add partitions and change epochs.
+_PRODUCE_UNTIL = 11
+_ADD_PARTITIONS_UNTIL = 3
+_ADD_OFFSETS_UNTIL = 3
+_OFFSET_COMMIT_UNTIL = 4
+_END_UNTIL = 4
+_INIT = {
+    "min_version": 3,
+    "max_version": 4,
+}  # since 3 an older epoch is refused, not given a new one (KIP-360)
+
+_FENCED = InvalidProducerEpochError, ProducerFencedError, InvalidProducerIdMappingError
+# What is sure only after the transaction was aborted and the producer has a new epoch.
+_UNCERTAIN = (
+    OutOfOrderSequenceNumberError,
+    UnknownProducerIdError,
+    InvalidTxnStateError,
+    TransactionAbortableError,
+)
+
+
+class Fenced(Failed):
+    """Another producer has the transactional id now."""
+
+
+class Retry(Exception):
+    """The transaction was given up for a trouble that may pass: begin again, from committed progress."""
+
+
+@dataclass(frozen=True)
+class _Sent:
+    place: TopicPartition
+    size: int  # bytes
+    response: Future
+
+    def __str__(self) -> str:
+        topic, partition = self.place
+        return f"{topic}-{partition}"
+
+
+class TransactionalProducer:
+    """Of one transactional id: who makes one fences those that were made before.
+
+    `begin`, then any number of `send` and `commit_offsets`, then `commit` or `abort`; again and again. Any of
+    them may raise Retry: nothing since `begin` counts then; go on with `begin`, and from what
+    `groups.progress` says was committed. Fenced and Failed are final.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        transactional_id: str,
+        timeout_seconds: float = 60,
+        *,
+        keep_times: bool = False,
+    ) -> None:
+        """The coordinator aborts a transaction that is open for longer than `timeout_seconds`.
+
+        `keep_times`: Retry where a broker gave records its own time (message.timestamp.type=LogAppendTime).
+        """
+        self._client = client
+        self._id = transactional_id
+        self._timeout_seconds = timeout_seconds
+        self._keep_times = keep_times
+        self._producer_id = self._epoch = -1
+        self._valid = False  # the epoch, and with it the sequences
+        self._sequences: dict[TopicPartition, int] = {}
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
+        self._forget_transaction()
+
+    def _forget_transaction(self) -> None:
+        self._partitions: set[TopicPartition] = set()  # the coordinator knows of
+        self._groups: set[str] = set()
+        self._in_flight: deque[_Sent] = deque()
+
+    @property
+    def producer_id(self) -> int:
+        """What its batches have in their headers; -1 before `begin`."""
+        return self._producer_id
+
+    def begin(self) -> None:
+        """Make sure that what was begun before is over, and that nobody else has the transactional id."""
+        if self._partitions or self._groups:
+            self._valid = False  # it was left open, and is aborted by the coordinator
+        self._forget_transaction()
+        if not self._valid:
+            patience = Patience(self._client, f"begins no transaction of {self._id}")
+            self._producer_id, self._epoch = patience.until_done(self._init)
+            self._sequences.clear()
+            self._valid = True
+
+    def enlist(self, places: Iterable[TopicPartition]) -> None:
+        """Tell at once what the transaction will write to; `send` does it for one partition at a time."""
+        if new := [place for place in places if place not in self._partitions]:
+            self._ask(lambda: self._add_partitions(new))
+            self._partitions.update(new)
+
+    def send(self, topic: str, partition: int, ready: Ready) -> None:
+        """Write a batch, after those of the partition that were sent before; `ready` is used up.
+
+        Its acknowledgement is waited for when too many are missing, and by `commit`.
+        """
+        place = topic, partition
+        self.enlist([place])
+        self._await_room(place, len(ready.data))
+        sequence = self._sequences.get(place, 0)
+        stamp(
+            ready.data,
+            producer_id=self._producer_id,
+            epoch=self._epoch,
+            sequence=sequence,
+            transactional=True,
+        )
+        self._sequences[place] = (sequence + ready.count) % _SEQUENCES
+        kind = ProduceRequest.TopicProduceData
+        data = kind.PartitionProduceData(index=partition, records=ready.data)
+        request = ProduceRequest(
+            transactional_id=self._id,
+            acks=-1,
+            timeout_ms=ACKNOWLEDGE_MILLISECONDS,
+            topic_data=[kind(name=topic, partition_data=[data])],
+            min_version=3,
+            max_version=_PRODUCE_UNTIL,
+        )
+        try:
+            leader = self._client.leader(topic, partition)
+        except KafkaError as error:
+            self._give_up(error)
+        self._in_flight.append(_Sent(place, len(ready.data), self._client.submit(request, leader)))
+
+    def commit_offsets(self, group: str, offsets: Offsets) -> None:
+        """Commit offsets of a group without members when, and only when, the transaction is."""
+        if group not in self._groups:
+            self._ask(lambda: self._add_group(group))
+            self._groups.add(group)
+        self._ask(lambda: self._commit_offsets(group, offsets))
+
+    def commit(self) -> None:
+        """Make all of it visible. Readers may see it a moment later."""
+        while self._in_flight:
+            self._acknowledge()
+        self._end(committed=True)
+
+    def abort(self) -> None:
+        """Make none of it visible, ever."""
+        while self._in_flight:
+            self._acknowledge()
+        self._end(committed=False)
+
+    # Acknowledgements
+
+    def _await_room(self, place: TopicPartition, size: int) -> None:
+        while self._in_flight and (
+            sum(each.place == place for each in self._in_flight) >= IN_FLIGHT
+            or sum(each.size for each in self._in_flight) + size > IN_FLIGHT_BYTES
+        ):
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Wait for the oldest request in flight."""
+        sent = self._in_flight.popleft()
+        try:
+            response = self._client.wait(sent.response)
+            [[partition]] = [topic.partition_responses for topic in response.responses]
+            if partition.error_code:
+                raise for_code(partition.error_code)(f"{sent}, {partition.error_message}")
+        except KafkaError as error:
+            self._client.forget(sent.place[0])
+            self._give_up(error)
+        if self._keep_times and partition.log_append_time_ms >= 0:
+            self._valid = False
+            raise Retry(f"{sent} gives records its own times (message.timestamp.type=LogAppendTime)")
+
+    # Troubles
+
+    def _ask(self, attempt: Callable[[], None]) -> None:
+        """Something that may be asked for twice."""
+        patience = Patience(self._client, f"takes no part in the transaction of {self._id}")
+
+        def attempted() -> None:
+            try:
+                attempt()
+            except KafkaError:
+                self._coordinators.clear()  # another broker may be it now
+                raise
+
+        try:
+            patience.until_done(attempted)
+        except KafkaError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: KafkaError) -> NoReturn:
+        """Retry if that can help, else the error."""
+        self._valid = False
+        if isinstance(error, _FENCED):
+            self.begin()  # the coordinator knows whether it is so: it may have aborted what took too long
+        elif not (passing(error) or isinstance(error, _UNCERTAIN)):
+            with suppress(KafkaError, Failed):
+                self._init()  # aborts, so that nobody waits for this transaction to time out
+            raise error
+        raise Retry(str(error)) from error
+
+    # Requests. Each checks the response; the error says whether it is worth to ask again.
+
+    def _init(self) -> tuple[int, int]:
+        self._coordinators.clear()
+        request = InitProducerIdRequest(
+            transactional_id=self._id,
+            transaction_timeout_ms=int(self._timeout_seconds * 1000),
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            **_INIT,
+        )
+        try:
+            response = self._client.send(request, self._coordinator())
+            self._check(response.error_code)
+        except _FENCED as error:
+            raise Fenced(
+                f"The transactional id {self._id} of the {self._client.end} is used by another process "
+                f"that was started later, or a transaction took longer than {self._timeout_seconds:g} s."
+            ) from error
+        return response.producer_id, response.producer_epoch
+
+    def _add_partitions(self, places: Sequence[TopicPartition]) -> None:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in places:
+            topics.setdefault(topic, []).append(partition)
+        kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=self._producer_id,
+            v3_and_below_producer_epoch=self._epoch,
+            v3_and_below_topics=[kind(name=topic, partitions=each) for topic, each in topics.items()],
+            max_version=_ADD_PARTITIONS_UNTIL,
+        )
+        response = self._client.send(request, self._coordinator())
+        for result in response.results_by_topic_v3_and_below:
+            for each in result.results_by_partition:
+                self._check(each.partition_error_code, f"{result.name}-{each.partition_index}")
+
+    def _add_group(self, group: str) -> None:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self._id,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            group_id=group,
+            max_version=_ADD_OFFSETS_UNTIL,
+        )
+        self._check(self._client.send(request, self._coordinator()).error_code, f"group {group}")
+
+    def _commit_offsets(self, group: str, offsets: Offsets) -> None:
+        kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        request = TxnOffsetCommitRequest(
+            transactional_id=self._id,
+            group_id=group,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            topics=offset_topics(kind, kind.TxnOffsetCommitRequestPartition, offsets),
+            max_version=_OFFSET_COMMIT_UNTIL,
+        )
+        for topic in self._client.send(request, self._coordinator(group)).topics:
+            for each in topic.partitions:
+                self._check(each.error_code, f"group {group}, {topic.name}-{each.partition_index}")
+
+    def _end(self, *, committed: bool) -> None:
+        if self._partitions or self._groups:
+            self._ask(lambda: self._send_end(committed))
+        self._forget_transaction()
+
+    def _send_end(self, committed: bool) -> None:
+        request = EndTxnRequest(
+            transactional_id=self._id,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            committed=committed,
+            max_version=_END_UNTIL,
+        )
+        self._check(self._client.send(request, self._coordinator()).error_code)
+
+    def _check(self, code: int, what: str = "") -> None:
+        if code:
+            raise for_code(code)(", ".join(filter(None, (f"transaction of {self._id}", what))))
+
+    def _coordinator(self, group: str | None = None) -> int:
+        """The broker of the transaction or of a group, asked for once, and again after any trouble."""
+        kind = CoordinatorType.GROUP if group else CoordinatorType.TRANSACTION
+        asked = kind, group or self._id
+        if asked not in self._coordinators:
+            self._coordinators[asked] = self._client.coordinators(kind, asked[1:])[asked[1]]
+        return self._coordinators[asked]

@@ -1,0 +1,153 @@
+"""Topics: what the inventory declares against what the cluster has.
+
+A topic is made, grows or gets other settings, and loses nothing: none is deleted, no partition taken away.
+Settings are the topic's own (overrides of the broker's defaults) and are changed one by one (KIP-339). One
+that the inventory does not name stays, because others set some too: a mirror, the throttle of a reassignment.
+To take one back, declare it with the value null; then the broker's default holds again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from aqueduct.errors import Refused
+from aqueduct.names import LEGAL_NAME
+from aqueduct.wording import count, some
+
+Overrides = Mapping[str, str | None]  # None: no override
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A topic as the inventory wants it; replication factor None: the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int | None = None
+    config: Overrides = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Actual:
+    """A topic as the cluster has it; `config` holds at least the overrides that the inventory names."""
+
+    partitions: int
+    replication_factors: frozenset[int]  # of its partitions; more than one after a partial reassignment
+    config: Mapping[str, str]
+    without_leader: int = 0  # partitions
+
+
+@dataclass(frozen=True)
+class Plan:
+    create: tuple[Declared, ...]
+    grow: Mapping[str, int]  # topic -> number of partitions that it shall have
+    alter: Mapping[str, Overrides]
+    warnings: tuple[str, ...]
+
+    def touched(self) -> set[str]:
+        return {topic.name for topic in self.create} | self.grow.keys() | self.alter.keys()
+
+
+def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
+    """The inventory's `kafka_topics`; Refused with every mistake in it."""
+    topics: dict[str, Declared] = {}
+    problems = []
+    for entry in entries:
+        name = str(entry["name"])
+        factor = entry.get("replication_factor")
+        if not LEGAL_NAME.fullmatch(name):
+            problems.append(f"{name!r} is no topic name: use up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
+        if name in topics:
+            problems.append(f"{name} is declared twice")
+        if entry["partitions"] < 1:
+            problems.append(f"{name} has partitions: {entry['partitions']}; give 1 or more")
+        if factor is not None and factor < 1:
+            problems.append(f"{name} has replication_factor: {factor}; give 1 or more, or leave it out")
+        config = {}
+        for key, value in (entry.get("config") or {}).items():
+            if isinstance(value, Mapping | list):
+                problems.append(f"{name} has {key}: {value}; give Kafka's own text for it")
+            config[str(key)] = _text(value)
+        topics[name] = Declared(name, entry["partitions"], factor, config)
+    if problems:
+        raise Refused(f"Wrong in the declared topics: {'; '.join(problems)}.")
+    return tuple(topics.values())
+
+
+def plan(declared: Iterable[Declared], actual: Mapping[str, Actual]) -> Plan:
+    """What is to be done; Refused where a topic would have to shrink. `actual` is by topic name."""
+    create = []
+    grow = {}
+    alter = {}
+    shrink = []
+    others = []
+    for topic in declared:
+        found = actual.get(topic.name)
+        if found is None:
+            create.append(topic)
+            continue
+        if topic.partitions < found.partitions:
+            shrink.append(f"{topic.name} ({found.partitions}, declared {topic.partitions})")
+        elif topic.partitions > found.partitions:
+            grow[topic.name] = topic.partitions
+        if changes := {k: v for k, v in topic.config.items() if not _same(v, found.config.get(k))}:
+            alter[topic.name] = changes
+        if topic.replication_factor is not None and found.replication_factors != {topic.replication_factor}:
+            has = "/".join(map(str, sorted(found.replication_factors)))
+            others.append(f"{topic.name} ({has}, declared {topic.replication_factor})")
+    if shrink:
+        raise Refused(
+            f"{count(len(shrink), 'topic')} with more partitions than declared: {some(shrink)}; Kafka can't "
+            "take partitions away, so declare what there is. Nothing was changed."
+        )
+    warnings = [
+        f"{count(len(others), 'topic')} with another replication factor than declared: {some(others)}; "
+        "it stays, for only a reassignment of partitions changes it."
+    ]
+    return Plan(tuple(create), grow, alter, tuple(warnings if others else ()))
+
+
+def diff(plan: Plan, actual: Mapping[str, Actual]) -> dict[str, dict[str, Any]]:
+    """`{"before": {topic: what changes}, "after": ...}` for Ansible's diff mode."""
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    for topic in plan.create:
+        after[topic.name] = {
+            "partitions": topic.partitions,
+            "replication_factor": topic.replication_factor or "default",
+            "config": dict(topic.config),
+        }
+    for name, partitions in plan.grow.items():
+        before.setdefault(name, {})["partitions"] = actual[name].partitions
+        after.setdefault(name, {})["partitions"] = partitions
+    for name, config in plan.alter.items():
+        before.setdefault(name, {})["config"] = {key: actual[name].config.get(key) for key in config}
+        after.setdefault(name, {})["config"] = dict(config)
+    return {"before": before, "after": after}
+
+
+def _text(value: object) -> str | None:
+    """YAML's value as Kafka's text: true, 5 and 0.5 are written so."""
+    if value is None:
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _same(declared: str | None, found: str | None) -> bool:
+    """Equal once Kafka has parsed them: it answers with its own spelling of a number, a boolean or a list."""
+    if declared is None or found is None:
+        return declared is found
+    return _parsed(declared) == _parsed(found)
+
+
+def _parsed(value: str) -> list[Decimal | str]:
+    return [_scalar(element.strip()) for element in value.split(",")]
+
+
+def _scalar(text: str) -> Decimal | str:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text.lower() if text.lower() in ("true", "false") else text
+    return number if number.is_finite() else text  # NaN does not equal itself

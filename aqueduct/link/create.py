@@ -1,0 +1,53 @@
+"""The bundle of what the ledger says is missing."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as kafka
+from aqueduct.link.ledger import bundle, gap_topic
+from aqueduct.link.ledger.entry import Partition
+from aqueduct.link.options import Create
+from aqueduct.spans import size
+from aqueduct.wording import count
+
+
+@dataclass(frozen=True)
+class Outcome:
+    bundle: str
+    offsets: int  # that it lists
+    left_out: tuple[str, ...]  # sentences: what no bundle can bring
+
+
+def create(settings: Create) -> Outcome:
+    """Refused where the gap topic would forget what is missing."""
+    end = settings.end("target")
+    with kafka.connect(end, f"{settings.id}-create") as client:
+        numbers = gap_topic.numbers(client, settings.topic)
+        with kafka_admin.connect(end.bootstrap_servers, end.client_config) as admin:
+            gap_topic.check_kept(admin, settings.topic)
+        ledger = gap_topic.part(client, settings.topic, numbers)
+    found = bundle.bundle(ledger.values(), settings.limit)
+    left_out = [sentence for place in sorted(ledger) for sentence in _lost(ledger[place])]
+    if not ledger:
+        left_out.append(
+            f"The ledger in {settings.topic} has no entry: nothing has crossed yet, or dedup has not run, so "
+            "what is missing is not known."
+        )
+    return Outcome(bundle.dumps(found), sum(size(each.gaps) for each in found.results), tuple(left_out))
+
+
+def _lost(partition: Partition) -> Iterator[str]:
+    for topic_id, spans in partition.lost.items():
+        now = partition.current is not None and topic_id == partition.current.topic_id
+        why = (
+            "deleted at the source before it could be sent"
+            if now
+            else f"of the topic that had the name before, with the id {topic_id}"
+        )
+        ranges = ", ".join(f"{first} to {last}" for first, last in spans[:10])
+        more = ", ..." if len(spans) > 10 else ""
+        yield (
+            f"{partition.topic}-{partition.partition}: {count(size(spans), 'offset')} lost for good, {why}: "
+            f"{ranges}{more}."
+        )

@@ -1,0 +1,1 @@
+"""Clean topics from raw ones: `run` plans rounds, `task` writes records and ledger in one transaction."""

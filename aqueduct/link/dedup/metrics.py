@@ -1,0 +1,45 @@
+"""What dedup tells Prometheus; it is brought up to date after each of its rounds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from aqueduct.link.dedup.figures import Figure
+from aqueduct.link.dedup.task import Done
+
+PREFIX = "aqueduct_dedup"
+
+
+@dataclass
+class Figures:
+    """Of one process."""
+
+    total: Done = field(default_factory=Done)
+    last: Done | None = None
+    round_time: float = 0.0  # when the last one ended, seconds since 1970
+
+    def add(self, done: Done, now: float) -> None:
+        self.total.add(done)
+        self.last, self.round_time = done, now
+
+    def all(self) -> Iterator[Figure]:
+        """What the ledger holds is not known before the first round."""
+        total, last = self.total, self.last
+        yield _counter("records", "records that were written", total.records)
+        yield _counter("batch_bytes", "bytes of their batches", total.bytes)
+        yield _counter("frames", "frames that were read", total.frames)
+        yield _counter("repeated", "offsets that had arrived before", total.repeated)
+        yield _counter("malformed", "raw records that are no frames", total.malformed)
+        if last:
+            yield _gauge("missing", "offsets that may yet be sent again", last.missing)
+            yield _gauge("lost", "offsets that can't be sent again", last.lost)
+            yield _gauge("lag", "raw records that were not read when the last round ended", last.lag)
+            yield _gauge("round_time", "when the last round ended, Unix time", self.round_time)
+            yield _gauge("committed_time", "when something was committed, Unix time", total.committed_time)
+
+
+def _counter(name: str, help_: str, value: float) -> Figure:
+    return Figure(f"{PREFIX}_{name}_total", "counter", help_, value)
+
+
+def _gauge(name: str, help_: str, value: float) -> Figure:
+    return Figure(f"{PREFIX}_{name}", "gauge", help_, value)

@@ -1,0 +1,117 @@
+"""Takes what is missing of a topic that its source has no more out of the ledger."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from aqueduct.errors import Refused
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import groups, offsets
+from aqueduct.kafka.batches.bodies import key_and_value
+from aqueduct.kafka.batches.records import records
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.fetch import read
+from aqueduct.link.dedup import task as dedup
+from aqueduct.link.ledger import entry, gap_topic
+from aqueduct.link.ledger.arrivals import bucket
+from aqueduct.link.ledger.entry import Partition
+from aqueduct.link.wire import frame
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+from aqueduct.spans import size
+from aqueduct.wording import count
+
+LIVES_SECONDS = 150  # a topic that lives is announced each minute
+
+
+@dataclass(frozen=True)
+class Retired:
+    partitions: int
+    missing: int  # offsets in gaps, which nobody is asked for any more
+    lost: int  # offsets
+
+
+def retire(
+    end: End, group: str, raw_topics: tuple[str, ...], ledger: str, topic: str, *, with_gaps: bool
+) -> Retired:
+    """What the ledger lists of a source's topic. A dedup that runs is fenced, and must begin anew.
+
+    What stays is a small entry for each id that the topic had: what had crossed is not taken for new if the
+    raw topics are read again. Refused where there is nothing to retire, where its source still has the topic
+    or frames of it wait for dedup, and where offsets are missing, unless `with_gaps`.
+    """
+    with kafka.connect(end, f"{group}-retire") as client:
+        found = client.topics([*raw_topics, ledger])
+        dedup.check_there(end, found, raw_topics, ledger)
+        partitions = len(found[ledger].partitions)
+        producers = {number: dedup.producer_of(client, group, number) for number in range(partitions)}
+        for producer in producers.values():
+            producer.begin()  # what was committed is there to be read, and nobody else commits from here on
+        whole = gap_topic.whole(client, ledger)
+        gone = {place: each for place, each in whole.items() if place[0] == topic and not each.closed}
+        if not gone:
+            raise Refused(f"The ledger in {ledger} has no entry of topic {topic}.")
+        places = [(raw, number) for raw in raw_topics for number in producers]
+        if any(key.topic == topic and key.announced for key in _keys(client, _lately(client, places))):
+            raise Refused(
+                f"The source of topic {topic} has announced it in the last {LIVES_SECONDS} s, so it has "
+                "it still, and the ledger would begin to list it again. Delete it there, or let it cross no "
+                "more, and retire it then."
+            )
+        unread = _unread(client, group, places)
+        # Announcements make no records.
+        if waiting := sum(key.topic == topic and not key.announced for key in _keys(client, unread)):
+            raise Refused(
+                f"{count(waiting, 'frame')} of topic {topic} in the raw topics are not in the clean topic "
+                "yet: let dedup finish, and retire the topic then."
+            )
+        outcome = _outcome(gone.values())
+        if outcome.missing and not with_gaps:
+            raise Refused(
+                f"{count(outcome.missing, 'offset')} of topic {topic} are missing: send them again, or "
+                "retire it --with-gaps if its source has them no more."
+            )
+        for number, producer in producers.items():
+            now = int(time.time() * 1000)
+            changes: entry.Records = {}
+            for place, each in gone.items():
+                if bucket(*place, partitions) == number:
+                    changes |= entry.records(each.close(), now, before=entry.records(each, now))
+            for batch in dedup.entries(changes, now):
+                producer.send(ledger, number, batch)
+            producer.commit()
+    return outcome
+
+
+def _outcome(gone: Iterable[Partition]) -> Retired:
+    listed = list(gone)
+    lineages = [each.current for each in listed if each.current]
+    lineages += [old for each in listed for old in each.retired.values()]
+    return Retired(
+        len(listed), sum(size(each.gaps) for each in lineages), sum(size(each.lost) for each in lineages)
+    )
+
+
+def _lately(client: Client, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where what arrived lately begins."""
+    since = offsets.since(client, places, int((time.time() - LIVES_SECONDS) * 1000))
+    return {place: offset for place, offset in since.items() if offset >= 0}
+
+
+def _unread(client: Client, group: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where what dedup has not read begins."""
+    starts = offsets.log_starts(client, places)
+    committed = groups.progress(client, group, places)
+    return {place: max(starts[place], committed.get(place, (0, ""))[0]) for place in places}
+
+
+def _keys(client: Client, starts: Mapping[TopicPartition, int]) -> Iterator[frame.Key]:
+    """Of the frames and announcements from there on."""
+    ends = offsets.ends(client, starts)
+    for place, start in starts.items():
+        for piece in read(client, Range(*place, start, max(start, ends[place]))):
+            for record in (each for batch in piece.batches for each in records(batch)):
+                with suppress(frame.Malformed, IndexError, ValueError):  # dedup counts it
+                    yield frame.read_key(key_and_value(record.body)[0] or b"")

@@ -1,0 +1,114 @@
+"""Makes clean topics of what crossed a link: each record once, and a ledger of what is missing.
+
+The tasks share out the raw topics' partitions, each of which holds all of some source partitions; see
+aqueduct.link.dedup.task for what one of them does.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from aqueduct.errors import Refused
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import offsets
+from aqueduct.kafka.client import Topic
+from aqueduct.kafka.client_config import End
+from aqueduct.link.dedup.task import Clean, Done, Share, check_there, dedup
+from aqueduct.link.ledger import gap_topic
+from aqueduct.wording import count
+from aqueduct.work.workers import Workers
+
+CLIENT = "aqueduct-dedup"
+ROUND_SECONDS = 60.0  # after which topics and partitions are looked at anew, if no other time is asked for
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a run is asked for."""
+
+    end: End
+    raw_topics: tuple[str, ...]
+    gap_topic: str
+    topics: Mapping[str, str] | None = None  # source topic -> clean topic; None: every one, by its own name
+    grace_seconds: float = 30.0
+    every_seconds: float | None = None  # None: until caught up, once
+
+    @property
+    def group(self) -> str:
+        return f"{CLIENT}-{self.gap_topic}"
+
+
+def run(order: Order, master: str | None, tell: Callable[[Done, float], None]) -> Done:
+    """All that was there at the start; or, if it is to go on, until it is interrupted.
+
+    `tell` is told what each round did, and its seconds.
+    """
+    with Workers(CLIENT, master) as workers:
+        while True:
+            share, waiting = _plan(order)
+            tasks = workers.many(waiting) or 1
+            buckets = share.buckets
+            shares = [replace(share, buckets=some) for n in range(tasks) if (some := buckets[n::tasks])]
+            began = time.monotonic()
+            done = Done()
+            for each in workers.runner(waiting)(dedup, shares):
+                done.add(each)
+            tell(done, time.monotonic() - began)
+            if order.every_seconds is None:
+                return done
+
+
+def sentence(done: Done, seconds: float) -> str:
+    said = f"{count(done.records, 'record')} in {count(done.frames, 'frame')} within {seconds:.1f} s"
+    said += f"; {count(done.repeated, 'offset')} had arrived before" if done.repeated else ""
+    said += f"; {count(done.malformed, 'raw record')} can't be read" if done.malformed else ""
+    said += f"; {count(done.missing, 'offset')} missing" if done.missing else ""
+    said += f"; {count(done.lost, 'offset')} lost for good" if done.lost else ""
+    left_out = ", ".join(f"{topic} ({count(n, 'frame')})" for topic, n in sorted(done.left_out.items()))
+    return said + (f"; left out as asked: {left_out}" if left_out else "") + "."
+
+
+def _plan(order: Order) -> tuple[Share, int]:
+    """All buckets in one share, and how many raw offsets are there. Refused where a topic is no use."""
+    with kafka.connect(order.end, CLIENT) as client:
+        named = [*order.raw_topics, order.gap_topic, *(order.topics or {}).values()]
+        found = client.topics(named if order.topics else None)
+        check_there(order.end, found, order.raw_topics, order.gap_topic, named)
+        raw = [(name, number) for name in order.raw_topics for number in range(len(found[name].partitions))]
+        starts, ends = offsets.log_starts(client, raw), offsets.ends(client, raw)
+    own = {*order.raw_topics, order.gap_topic}
+    if mixed := own & set((order.topics or {}).values()):
+        raise Refused(f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.")
+    wanted = order.topics or {name: name for name in found if name not in own and not name.startswith("__")}
+    clean = _clean(order, wanted, found)
+    share = Share(
+        end=order.end,
+        group=order.group,
+        raw_topics=order.raw_topics,
+        gap_topic=order.gap_topic,
+        buckets=tuple(range(len(found[order.gap_topic].partitions))),
+        partitions=len(found[order.gap_topic].partitions),
+        clean=clean,
+        every_topic=order.topics is None,
+        grace_seconds=order.grace_seconds,
+        seconds=order.every_seconds,
+    )
+    return share, sum(ends[place] - starts[place] for place in raw)
+
+
+def _clean(order: Order, wanted: Mapping[str, str], found: Mapping[str, Topic]) -> dict[str, Clean]:
+    with kafka_admin.connect(order.end.bootstrap_servers, order.end.client_config) as admin:
+        gap_topic.check_kept(admin, order.gap_topic)
+        clean = sorted(set(wanted.values()))
+        sizes = admin.effective(clean, "max.message.bytes")
+        times = admin.effective(clean, "message.timestamp.type")
+    for name in clean:
+        if times[name] != "CreateTime":
+            raise Refused(
+                f"Topic {name} would give every record a new time: set its message.timestamp.type to "
+                "CreateTime."
+            )
+    return {
+        source: Clean(name, len(found[name].partitions), int(sizes[name])) for source, name in wanted.items()
+    }

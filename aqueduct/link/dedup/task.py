@@ -1,0 +1,333 @@
+"""What one task of dedup does: raw topics in, clean topics and ledger out, transaction by transaction.
+
+A transaction holds the clean topics' records, the ledger's entries and the raw topics' read position, so that
+a kill at any moment leaves all three as they were.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import groups, offsets
+from aqueduct.kafka.batches.batch import Damaged
+from aqueduct.kafka.batches.bodies import body, key_and_value
+from aqueduct.kafka.batches.produce import Ready, ready
+from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.kafka.batches.records import records as records_of
+from aqueduct.kafka.client import Client, Topic
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.follow import Follower, News
+from aqueduct.kafka.produce import Retry, TransactionalProducer
+from aqueduct.kafka.requests import in_lists
+from aqueduct.link.ledger import gap_topic
+from aqueduct.link.ledger.arrivals import Bucket
+from aqueduct.link.ledger.arrivals import bucket as bucket_of
+from aqueduct.link.ledger.entry import Partition
+from aqueduct.link.wire import frame
+from aqueduct.link.wire.frame import Announcement, Frame
+from aqueduct.names import TopicPartition
+from aqueduct.wording import count
+
+POLL_SECONDS = 0.5
+TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
+RETRY_SECONDS = 120
+LEDGER_BATCH_BYTES = 900_000
+
+
+@dataclass(frozen=True)
+class Clean:
+    """A clean topic."""
+
+    topic: str
+    partitions: int
+    max_bytes: int  # its max.message.bytes
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one task does."""
+
+    end: End
+    group: str  # which the raw topics' position is committed as
+    raw_topics: tuple[str, ...]
+    gap_topic: str
+    buckets: tuple[int, ...]
+    partitions: int  # of each raw topic and of the gap topic, so all buckets
+    clean: Mapping[str, Clean]  # by the source topic's name
+    every_topic: bool  # one that is not in `clean` is a fault; else it is left out
+    grace_seconds: float
+    seconds: float | None  # how long; None: until all is read and every announcement had its grace
+
+
+@dataclass
+class Done:
+    """In one run of a task."""
+
+    records: int = 0
+    bytes: int = 0
+    frames: int = 0
+    repeated: int = 0  # offsets that had arrived before
+    malformed: int = 0  # records of the raw topics that are no frames
+    missing: int = 0  # offsets that the ledger lists at the end
+    lost: int = 0  # of these others, those that can't be sent again
+    lag: int = 0  # raw records that were not read at the end
+    committed_time: float = 0.0  # of the last transaction, seconds since 1970
+    left_out: Counter[str] = field(default_factory=Counter)  # frames, by source topics that are not wanted
+
+    def add(self, other: "Done") -> None:
+        self.records += other.records
+        self.bytes += other.bytes
+        self.frames += other.frames
+        self.repeated += other.repeated
+        self.malformed += other.malformed
+        self.missing += other.missing
+        self.lost += other.lost
+        self.lag += other.lag
+        self.committed_time = max(self.committed_time, other.committed_time)
+        self.left_out += other.left_out
+
+
+def dedup(share: Share) -> Done:
+    """Until the time is over, or all is done. Fenced if another dedup took over a bucket."""
+    done = Done()
+    with kafka.connect(share.end, share.group) as client, kafka.connect(share.end, share.group) as following:
+        deadline = None if share.seconds is None else time.monotonic() + share.seconds
+        producers = {number: producer_of(client, share.group, number) for number in share.buckets}
+        last_commit = time.monotonic()
+        while True:
+            try:
+                run = _Run(client, following, share, producers, done)
+                while run.step(deadline):
+                    last_commit = time.monotonic()
+                run.take_stock()
+                return done
+            except Retry as error:
+                if time.monotonic() > last_commit + RETRY_SECONDS:
+                    raise Failed(
+                        f"The {share.end} took no transaction for {RETRY_SECONDS} s: {error}."
+                    ) from error
+                client.sleep(1)
+
+
+def check_there(
+    end: End, found: Mapping[str, Topic], raw_topics: Iterable[str], gap_topic: str, named: Iterable[str] = ()
+) -> None:
+    """Refused where a topic is missing, or the raw topics and the gap topic differ in partitions."""
+    raw_topics = list(raw_topics)
+    for name in [*raw_topics, gap_topic, *named]:
+        if name not in found:
+            raise Refused(f"The {end} has no topic {name}.")
+    buckets = len(found[gap_topic].partitions)
+    for name in raw_topics:
+        if (partitions := len(found[name].partitions)) != buckets:
+            raise Refused(
+                f"Raw topic {name} has {count(partitions, 'partition')} and gap topic {gap_topic} has "
+                f"{buckets}: they must have the same number, which must not change."
+            )
+
+
+def producer_of(client: Client, group: str, bucket: int) -> TransactionalProducer:
+    """Who alone may write what is of a bucket; `begin` fences all others."""
+    return TransactionalProducer(client, f"{group}-{bucket}", TIMEOUT_SECONDS, keep_times=True)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """An announcement that still has its time to wait."""
+
+    came: int  # milliseconds since 1970
+    raw: TopicPartition
+    offset: int
+    announcement: Announcement
+
+
+@dataclass
+class _Bucket:
+    """One bucket since this run began."""
+
+    ledger: Bucket
+    committed: dict[TopicPartition, int]
+    frames: list[Frame] = field(default_factory=list)
+    # By partition the oldest announcement and, so that it may be followed at once, the newest.
+    announced: dict[TopicPartition, list[_Told]] = field(default_factory=dict)
+
+    def hear(self, told: _Told) -> None:
+        waiting = self.announced.setdefault((told.announcement.topic, told.announcement.partition), [])
+        if not waiting or waiting[-1].announcement != told.announcement:
+            waiting[1:] = [told]
+
+    def matured(self, before: int) -> Iterator[Announcement]:
+        """Those that came before this time, once."""
+        for place, waiting in list(self.announced.items()):
+            while waiting and waiting[0].came <= before:
+                yield waiting.pop(0).announcement
+            if not waiting:
+                del self.announced[place]
+
+
+class _Run:
+    """From what is committed to the next trouble, or to the end."""
+
+    def __init__(
+        self,
+        client: Client,
+        following: Client,
+        share: Share,
+        producers: Mapping[int, TransactionalProducer],
+        done: Done,
+    ) -> None:
+        self._client = client
+        self._share = share
+        self._producers = producers
+        self._done = done
+        for producer in producers.values():
+            producer.begin()  # what a predecessor left open is aborted, and it is fenced
+        places = [(topic, number) for topic in share.raw_topics for number in share.buckets]
+        starts = offsets.log_starts(client, places)
+        committed = {
+            place: offset for place, (offset, _) in groups.progress(client, share.group, places).items()
+        }
+        # Where retention outran us, the ledger will tell what is missing.
+        self._follower = Follower(
+            following, {each: max(starts[each], committed.get(each, 0)) for each in places}
+        )
+        self._buckets = {
+            number: _Bucket(
+                Bucket(self._ledger(number)),
+                {place: offset for place, offset in committed.items() if place[1] == number},
+            )
+            for number in share.buckets
+        }
+        self._ends = offsets.ends(client, places)
+
+    def _ledger(self, number: int) -> dict[TopicPartition, Partition]:
+        ledger = gap_topic.part(self._client, self._share.gap_topic, [number])
+        for topic, partition in ledger:
+            self._check_number(topic, partition, number, self._share.gap_topic)
+        return ledger
+
+    def step(self, deadline: float | None) -> bool:
+        """One poll and its transactions; whether there may be more to do."""
+        now = time.monotonic()
+        wait = POLL_SECONDS if deadline is None else max(0.0, min(POLL_SECONDS, deadline - now))
+        for news in self._follower.poll(wait):
+            self._sort(news)
+        # One bucket's brokers write while the next one's batches are made.
+        for commit in [self._write(number, bucket) for number, bucket in self._buckets.items()]:
+            commit()
+        if deadline is not None:
+            return time.monotonic() < deadline
+        return not self._caught_up()
+
+    def _caught_up(self) -> bool:
+        """Everything that was there when the run began is done with."""
+        positions = self._follower.positions
+        return all(positions[place] >= end for place, end in self._ends.items()) and not any(
+            bucket.announced for bucket in self._buckets.values()
+        )
+
+    def take_stock(self) -> None:
+        """Of what is left to do."""
+        positions = self._follower.positions
+        ends = offsets.ends(self._client, positions)
+        self._done.lag += sum(max(0, ends[place] - at) for place, at in positions.items())
+        for bucket in self._buckets.values():
+            missing, lost = bucket.ledger.missing()
+            self._done.missing += missing
+            self._done.lost += lost
+
+    def _sort(self, news: News) -> None:
+        bucket = self._buckets[news.place[1]]
+        for batch in news.batches:
+            for record in records_of(batch):
+                try:
+                    _, value = key_and_value(record.body)
+                    found = frame.unpack(value or b"")
+                except (frame.Malformed, Damaged, IndexError, ValueError):
+                    self._done.malformed += 1
+                    continue
+                self._check_number(found.topic, found.partition, news.place[1], news.place[0])
+                if not self._wanted(found.topic, found.partition):
+                    self._done.left_out[found.topic] += 1
+                elif isinstance(found, Announcement):
+                    bucket.hear(_Told(record.timestamp, news.place, record.offset, found))
+                else:
+                    bucket.frames.append(found)
+
+    def _check_number(self, topic: str, partition: int, number: int, where: str) -> None:
+        """All of a source partition must be in one bucket, or what is in another is written twice."""
+        should = bucket_of(topic, partition, self._share.partitions)
+        if should != number:
+            raise Failed(
+                f"{where}-{number} of the {self._share.end} holds {topic}-{partition}, which belongs to "
+                f"partition {should} of {self._share.partitions}: the raw topics and {self._share.gap_topic} "
+                "have got more partitions since. That can't be taken back: make them and the clean topics "
+                "anew, and send everything again."
+            )
+
+    def _wanted(self, topic: str, partition: int) -> bool:
+        clean = self._share.clean.get(topic)
+        if clean is None and self._share.every_topic:
+            raise Failed(
+                f"Records of topic {topic} arrive, which the {self._share.end} does not have: create it with "
+                "as many partitions as at the source, or name the topics that are wanted with --topics."
+            )
+        if clean and partition >= clean.partitions:
+            raise Failed(
+                f"Records of {topic}-{partition} arrive, but {clean.topic} of the {self._share.end} has only "
+                f"{clean.partitions} partitions: add some."
+            )
+        return clean is not None
+
+    def _write(self, number: int, bucket: _Bucket) -> Callable[[], None]:
+        """What came for one bucket, into one transaction, and what commits that."""
+        producer, done = self._producers[number], Done(frames=len(bucket.frames))
+        repeated = bucket.ledger.repeated
+        for new in bucket.ledger.arrive(bucket.frames):
+            clean = self._share.clean[new.place[0]]
+            for each in ready(new.batches, max_bytes=clean.max_bytes):
+                producer.send(clean.topic, new.place[1], each)
+                done.records += each.count
+                done.bytes += len(each.data)
+        bucket.frames.clear()
+        now = int(time.time() * 1000)
+        for told in bucket.matured(now - int(self._share.grace_seconds * 1000)):
+            bucket.ledger.announce(told)
+        done.repeated = bucket.ledger.repeated - repeated
+        changes = bucket.ledger.changes(now)
+        for each in entries(changes, now):
+            producer.send(self._share.gap_topic, number, each)
+        reached = self._reached(number, bucket)
+
+        def commit() -> None:
+            if not (changes or reached != bucket.committed):
+                return
+            producer.commit_offsets(
+                self._share.group, {place: (offset, "") for place, offset in reached.items()}
+            )
+            producer.commit()
+            producer.begin()
+            bucket.committed = reached
+            done.committed_time = time.time()
+            self._done.add(done)
+
+        return commit
+
+    def _reached(self, number: int, bucket: _Bucket) -> dict[TopicPartition, int]:
+        """A position that leaves out no announcement that still has its time to wait."""
+        reached = {place: at for place, at in self._follower.positions.items() if place[1] == number}
+        for told in chain.from_iterable(bucket.announced.values()):
+            reached[told.raw] = min(reached[told.raw], told.offset)
+        return {place: max(at, bucket.committed.get(place, 0)) for place, at in reached.items()}
+
+
+def entries(changes: Mapping[str, str | None], now: int) -> Iterator[Ready]:
+    """The ledger's records as batches that a broker takes."""
+    bodies = (body(key.encode(), None if value is None else value.encode()) for key, value in changes.items())
+    for some in in_lists(bodies, LEDGER_BATCH_BYTES, len):
+        rows = [Record(now, number, each) for number, each in enumerate(some)]
+        yield Ready(build(Records.listed(rows), codec="zstd"), len(rows), 0)

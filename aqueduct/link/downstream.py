@@ -1,0 +1,363 @@
+"""The receiving end: from datagrams to the raw topic, one Kafka record per frame.
+
+Two threads: one receives and never waits for Kafka, the other writes. What waits between them is bounded;
+what does not fit is dropped, counted, and so a gap in the ledger.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+from kafka.errors import TopicAuthorizationFailedError
+from kafka.record import MemoryRecords
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka.client import Client
+from aqueduct.link import files
+from aqueduct.link.framing import FRAME_BYTES
+from aqueduct.link.ledger.arrivals import bucket
+from aqueduct.link.lock import held
+from aqueduct.link.options import Downstream
+from aqueduct.link.seldom import Seldom
+from aqueduct.link.strangers import Strangers
+from aqueduct.link.udp import Receiver as Socket
+from aqueduct.link.udp import resolve
+from aqueduct.link.wire import frame, state
+from aqueduct.link.wire.frame import Frame
+from aqueduct.link.wire.keys import ReceiverKey, SenderPublicKey
+from aqueduct.link.wire.receiver import Limits, Receiver, Record
+from aqueduct.wording import count
+
+FRAME_OVERHEAD = 1000  # bytes, of a header and a topic's name, and of the raw topic's record around them
+BATCH_BYTES = 1_000_000  # that the raw topic takes at once
+QUEUE_BYTES = 256 << 20  # that wait for Kafka
+RECEIVE_SECONDS = 0.2
+TICK_SECONDS = 1.0
+STOP_SECONDS = 5  # without a word of Kafka; an election takes less
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Figures:
+    """Of one process, for its metrics."""
+
+    receiver: Receiver
+    socket: Socket
+    received_bytes: int = 0  # of values; each of these two has one thread that changes it
+    settled_bytes: int = 0  # of values, written or refused
+    dropped: int = 0  # values, because too much waited for Kafka
+    written: int = 0
+    refused: int = 0  # values that Kafka did not take
+
+    @property
+    def waiting_bytes(self) -> int:
+        """That wait for Kafka."""
+        return self.received_bytes - self.settled_bytes
+
+
+def run(settings: Downstream, stopping: Event, publish: Callable[[Figures], None]) -> None:
+    """Until `stopping`; then what was received is written, and what must not be taken twice is kept."""
+    receiver_keys = [files.load(ReceiverKey, path) for path in settings.private_key_files]
+    sender_keys = [files.load(SenderPublicKey, path) for path in settings.sender_public_key_file]
+    if not settings.state_dir.is_dir():
+        raise Refused(f"stateDir {settings.state_dir} is not there.")
+    lock = settings.state_dir / f"link-{settings.link}.lock"
+    with held(
+        lock,
+        f"Another receiving end of link {settings.link} runs with stateDir {settings.state_dir}, and what "
+        "one took the other would take again: stop it, or give each its own stateDir.",
+    ):
+        _run(settings, receiver_keys, sender_keys, stopping, publish)
+
+
+def _run(
+    settings: Downstream,
+    receiver_keys: list[ReceiverKey],
+    sender_keys: list[SenderPublicKey],
+    stopping: Event,
+    publish: Callable[[Figures], None],
+) -> None:
+    memory = settings.state_dir / f"link-{settings.link}.json"
+    receiver = Receiver(
+        receiver_keys,
+        sender_keys,
+        settings.link,
+        Limits(largest=_needed(settings)),
+        _load(memory, settings.link),
+    )
+    try:
+        with kafka.connect(settings.end("target"), settings.id, stopping) as client:
+            partitions = _partitions(client, settings.raw_topic)
+            limit = _limit(client, settings)
+    except kafka.Stopped as error:
+        log.warning("%s Nothing was received.", error)
+        return
+    producer = Producer(_producer(settings, limit))
+    if settings.raw_topic is None:
+        log.warning("mode=record: records arrive at least once, in no order, and without a ledger")
+    address = resolve(settings.target_ip, settings.target_port)
+    socket = Socket(address, settings.nic, settings.receive_buffer)
+    if socket.buffer_bytes < settings.receive_buffer:
+        log.warning(
+            "the receive buffer is %d bytes, not %d: raise net.core.rmem_max, or datagrams will be dropped",
+            socket.buffer_bytes, settings.receive_buffer,
+        )  # fmt: skip
+    figures = Figures(receiver, socket)
+    publish(figures)
+    log.info("listening at %s as link %d", address, settings.link)
+    _Loop(settings, figures, producer, partitions, memory).run(stopping)
+    socket.close()
+
+
+class _Loop:
+    def __init__(
+        self,
+        settings: Downstream,
+        figures: Figures,
+        producer: Producer,
+        partitions: int,
+        memory: Path,
+    ) -> None:
+        self._figures = figures
+        self._receiver = figures.receiver
+        self._producer = producer
+        self._raw_topic = settings.raw_topic
+        self._needed = _needed(settings)
+        self._partitions = partitions
+        self._memory = memory
+        self._queue: queue.SimpleQueue[Record | threading.Event | None] = queue.SimpleQueue()
+        self._fault: Exception | None = None
+        self._ending = Event()
+        self._seldom = Seldom()
+        self._strangers = Strangers()
+
+    def run(self, stopping: Event) -> None:
+        writer = threading.Thread(target=self._write, name="write")
+        writer.start()
+        saved: tuple[Event, bytes] | None = None
+        try:
+            tick_at = time.monotonic() + TICK_SECONDS
+            while not stopping.is_set() and self._fault is None:
+                data, size = self._figures.socket.receive(RECEIVE_SECONDS)
+                now = time.monotonic()
+                if size:
+                    self._take(self._receiver.receive(data, now, size))
+                if now >= tick_at:
+                    tick_at = now + TICK_SECONDS
+                    self._receiver.tick(now)
+                    for sentence in self._strangers.sentences(self._receiver.counters, now):
+                        log.warning(sentence)
+                    saved = self._save(saved)
+        finally:
+            self._ending.set()
+            self._queue.put(None)
+            writer.join()
+        if self._fault:
+            raise self._fault
+        files.write(self._memory, self._receiver.state().dumps())
+
+    def _take(self, records: list[Record]) -> None:
+        for record in records:
+            if self._figures.waiting_bytes + len(record.value) > QUEUE_BYTES:
+                self._figures.dropped += 1
+            else:
+                self._figures.received_bytes += len(record.value)
+                self._queue.put(record)
+
+    def _save(self, saved: tuple[Event, bytes] | None) -> tuple[Event, bytes] | None:
+        """The state of a while ago, once all that it says had arrived is in Kafka; and the next one."""
+        if saved is not None:
+            if not saved[0].is_set():
+                return saved
+            files.write(self._memory, saved[1])
+        written = Event()
+        content = self._receiver.state().dumps()
+        self._queue.put(written)
+        return written, content
+
+    # The other thread
+
+    def _write(self) -> None:
+        try:
+            while (item := self._queue.get()) is not None:
+                if isinstance(item, Event):
+                    self._flush()
+                    item.set()
+                else:
+                    self._produce(item)
+            self._flush()
+        except Exception as error:
+            self._fault = error
+
+    def _produce(self, record: Record) -> None:
+        if self._raw_topic is None:
+            self._produce_records(record)
+            return
+        key = frame.read_key(record.key)
+        partition = bucket(key.topic, key.partition, self._partitions)
+        self._send(self._raw_topic, record.value, record.key, partition, len(record.value))
+
+    def _produce_records(self, record: Record) -> None:
+        """mode=record: into the plain topics, as another producer would."""
+        found = frame.unpack(record.value)
+        rows = list(_records(found)) if isinstance(found, Frame) else []
+        for row in rows:
+            size = len(record.value) // len(rows)
+            self._send(found.topic, row.value, row.key, found.partition, size, row.timestamp, row.headers)
+        self._figures.settled_bytes += len(record.value) - len(record.value) // max(1, len(rows)) * len(rows)
+
+    def _send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        size: int,
+        timestamp: int = 0,
+        headers: list[tuple[str, str | bytes | None]] | None = None,
+    ) -> None:
+        """`size` is what is settled by it. A timestamp of 0 is librdkafka's word for now."""
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._figures.settled_bytes += size
+            if error is None:
+                self._figures.written += 1
+            else:
+                self._refused(message, error)
+
+        while True:
+            try:
+                self._producer.produce(
+                    topic, value, key, partition, delivered, timestamp=timestamp, headers=headers or []
+                )
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+        self._producer.poll(0)
+
+    def _flush(self) -> None:
+        before = silent = 0
+        while left := self._producer.flush(1):
+            silent = silent + 1 if left == before and self._ending.is_set() else 0
+            before = left
+            if silent >= STOP_SECONDS:
+                self._producer.purge()
+                raise Failed(
+                    f"Kafka takes nothing: {count(left, 'record')} that had arrived are not written. What "
+                    "they hold stays a gap in the ledger: send it again."
+                )
+
+    def _refused(self, message: Message, error: KafkaError) -> None:
+        self._figures.refused += 1
+        topic, partition = str(message.topic()), message.partition()
+        key = frame.read_key(message.key() or b"") if self._raw_topic else None
+        place = (key.topic, key.partition) if key else (topic, partition)
+        times = self._seldom.due((place, error.code()), 1, time.monotonic())
+        if not times:
+            return
+        if key is None:
+            log.error(
+                "%s-%s does not take what arrives: %s (%d times since this was last said)",
+                topic, partition, error.str(), times,
+            )  # fmt: skip
+            return
+        too_large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
+        log.error(
+            "%s-%d: offsets %d to %d are not in raw topic %s, and stay a gap: %s (%d times since this was "
+            "last said); %s, and send them again",
+            key.topic, key.partition, key.first, key.last, topic, error.str(), times,
+            _raise_limit(topic, self._needed) if too_large else "mend that",
+        )  # fmt: skip
+
+
+def _records(found: Frame) -> Iterator[Any]:
+    """By kafka-python's decoder."""
+    batches = MemoryRecords(found.batches)
+    while (batch := batches.next_batch()) is not None:
+        yield from batch
+
+
+def _needed(settings: Downstream) -> int:
+    """The max.message.bytes of a raw topic that takes whatever may cross."""
+    largest: int = settings.largest_record
+    return max(largest, FRAME_BYTES) + FRAME_OVERHEAD
+
+
+def _raise_limit(topic: str, limit: int) -> str:
+    return f"kafka-configs --alter --topic {topic} --add-config max.message.bytes={limit}"
+
+
+def _limit(client: Client, settings: Downstream) -> int | None:
+    """The raw topic's max.message.bytes; None: there is no raw topic, or this is not told. Refused where not
+    even usual frames fit, as no resend could ever fill their gaps."""
+    topic = settings.raw_topic
+    if topic is None:
+        return None
+    needed = _needed(settings)
+    try:
+        limit = int(kafka_admin.effective(client.send, [topic], "max.message.bytes")[topic])
+    except TopicAuthorizationFailedError:
+        log.warning(
+            "the max.message.bytes of raw topic %s can't be checked, and should be %d at least: allow "
+            "DescribeConfigs there",
+            topic, needed,
+        )  # fmt: skip
+        return None
+    if limit < FRAME_BYTES + FRAME_OVERHEAD:
+        raise Refused(
+            f"Raw topic {topic} has max.message.bytes={limit}, and what crosses comes in frames of up to "
+            f"{FRAME_BYTES + FRAME_OVERHEAD}: {_raise_limit(topic, needed)}"
+        )
+    if limit < needed:
+        log.warning(
+            "raw topic %s has max.message.bytes=%d, and largestRecord %d takes %d: what is larger will not "
+            "get in, and stay a gap. If there are such records: %s",
+            topic, limit, settings.largest_record, needed, _raise_limit(topic, needed),
+        )  # fmt: skip
+    return limit
+
+
+def _producer(settings: Downstream, limit: int | None) -> dict[str, str | int | bool]:
+    return {
+        **settings.end("target").client_config.librdkafka(),
+        "bootstrap.servers": settings.bootstrap_servers,
+        "client.id": settings.id,
+        "enable.idempotence": True,
+        # Kafka may be away for a long time: what waits is bounded by us, and nothing is given up.
+        "message.timeout.ms": 0,
+        "linger.ms": 5,
+        "batch.size": min(BATCH_BYTES, limit or BATCH_BYTES),  # Kafka refuses a larger one with all in it
+        "message.max.bytes": settings.largest_record + (1 << 20),
+        "queue.buffering.max.messages": 10_000_000,
+        "queue.buffering.max.kbytes": QUEUE_BYTES >> 9,
+        "log_level": 4,
+    }
+
+
+def _partitions(client: Client, topic: str | None) -> int:
+    """Of the raw topic, if there is to be one. Refused if it is not there."""
+    if topic is None:
+        return 0
+    found = client.topics([topic])
+    if topic not in found:
+        raise Refused(f"The {client.end} has no raw topic {topic}: create it first.")
+    return len(found[topic].partitions)
+
+
+def _load(memory: Path, link: int) -> state.State | None:
+    try:
+        return state.loads(memory.read_bytes(), str(memory), link)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refused(f"{memory} can't be read: {error.strerror}.") from None

@@ -1,0 +1,245 @@
+"""What of the source's topics crosses: frames of what is new, and announcements of what there is."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import groups, offsets
+from aqueduct.kafka.client import Client, Patience
+from aqueduct.kafka.follow import Follower, News
+from aqueduct.link.framing import Span, TooLarge, spans
+from aqueduct.link.wire import position
+from aqueduct.link.wire.frame import Announcement, Frame
+from aqueduct.link.wire.position import Position
+from aqueduct.names import TopicPartition
+from aqueduct.wording import some
+
+REFRESH_SECONDS = 10.0  # between looks for new topics and partitions
+# What a log holds is told when it changed, again so much later, then after twice as long, and so on up to
+# the latter: the word may be lost with the very records that it would have told missing.
+ANNOUNCE_SECONDS, ANNOUNCE_AGAIN_SECONDS = 1.0, 60.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """What a partition's log holds."""
+
+    topic_id: UUID
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Due:
+    """When a partition is to be announced, and how long after that again."""
+
+    at: float
+    wait: float
+
+
+class Feed:
+    """The wanted topics, from where the group stopped."""
+
+    def __init__(
+        self,
+        client: Client,
+        following: Client,
+        group: str,
+        wanted: Callable[[str], bool],
+        *,
+        session: int,
+        shift: int,
+        largest: int,
+        from_time: int | None,
+    ) -> None:
+        """`following` is for reading alone. `session`: when it began; it is kept with the position, see
+        `last_session`. `shift` is added to partition numbers. `from_time`: where nothing was committed yet.
+        """
+        self._client = client
+        self._group = group
+        self._wanted = wanted
+        self._session = session
+        self._shift = shift
+        self._largest = largest
+        self._from_time = from_time
+        self._follower = Follower(following, {})
+        self._compacted: dict[str, bool] = {}
+        # Topic id, and the first offset that ever was to cross.
+        self._began: dict[TopicPartition, tuple[str, int]] = {}
+        self._standing: dict[TopicPartition, _Standing] = {}
+        self._due: dict[TopicPartition, _Due] = {}
+        self._refresh_at = self._announce_at = 0.0
+        self.records = self.bytes = self.oversized = 0
+
+    # Reading
+
+    def poll(self, seconds: float) -> Iterator[tuple[Frame, int]]:
+        """What is new, as frames with their numbers of records."""
+        if time.monotonic() >= self._refresh_at:
+            self._refresh()
+            self._refresh_at = time.monotonic() + REFRESH_SECONDS
+        for news in self._follower.poll(seconds):
+            yield from self._frames(news)
+
+    def _frames(self, news: News) -> Iterator[tuple[Frame, int]]:
+        place = news.place
+        if self._began.get(place, ("",))[0] != str(news.topic_id):
+            _recreated(place, news.topic_id)
+            self._began[place] = str(news.topic_id), news.log_start
+        compacted = self._compacted.get(place[0], False)
+        # What was deleted before it could be read never crosses; what compaction took has newer values.
+        first = news.start if compacted else max(news.start, news.log_start)
+        if news.batches:
+            first = min(first, news.batches[0].base_offset)
+        if first > news.start:
+            log.error(
+                "%s-%d: offsets %d to %d were deleted before they could be sent; the ledger will list them "
+                "as lost",
+                *place, news.start, first - 1,
+            )  # fmt: skip
+        standing = _Standing(news.topic_id, max(self._began[place][1], news.log_start), news.stable)
+        # Of a log that never had a record there is nothing to tell: a restore may yet say where to begin.
+        if standing.end and self._standing.get(place) != standing:
+            self._standing[place] = standing
+            self._due[place] = _Due(0, ANNOUNCE_SECONDS)
+        for span in spans(news.batches, first, news.next_offset, self._largest):
+            if isinstance(span, TooLarge):
+                self._refuse(place, span)
+            else:
+                yield self._frame(news, span)
+
+    def _frame(self, news: News, span: Span) -> tuple[Frame, int]:
+        topic, partition = news.place
+        data, records = span.data, span.count
+        self.records += records
+        self.bytes += len(data)
+        return Frame(topic, news.topic_id, partition + self._shift, span.start, span.stop - 1, data), records
+
+    def _refuse(self, place: TopicPartition, record: TooLarge) -> None:
+        self.oversized += 1
+        log.error(
+            "%s-%d: the record at offset %d has %d bytes, over largestRecord (%d): it does not cross, and "
+            "stays in the ledger as a gap; set largestRecord at both ends and max.message.bytes of the raw "
+            "topic, and send it again",
+            *place, record.start, record.size, self._largest,
+        )  # fmt: skip
+
+    # Announcing
+
+    def announcements(self, now: float) -> list[Announcement]:
+        """What is due to be told of the logs."""
+        if now < self._announce_at:
+            return []
+        self._announce_at = now + ANNOUNCE_SECONDS
+        places = sorted(place for place, due in self._due.items() if due.at <= now)
+        for place in places:
+            wait = self._due[place].wait
+            self._due[place] = _Due(now + wait, min(2 * wait, ANNOUNCE_AGAIN_SECONDS))
+        return [self._announcement(place) for place in places]
+
+    def _announcement(self, place: TopicPartition) -> Announcement:
+        (topic, partition), standing = place, self._standing[place]
+        return Announcement(
+            topic,
+            standing.topic_id,
+            partition + self._shift,
+            standing.first,
+            standing.end,
+            self._compacted.get(topic, False),
+        )
+
+    # Where it is
+
+    def lag(self) -> int:
+        """Offsets that are stable at the source and were not read."""
+        positions = self._follower.positions
+        standing = list(self._standing.items())  # metrics are asked for in another thread
+        return sum(max(0, each.end - positions.get(place, each.end)) for place, each in standing)
+
+    def reached(self) -> groups.Offsets:
+        """The next offsets, with what must be known to go on from them."""
+        return {
+            place: (offset, Position(*self._began[place], self._session).dumps())
+            for place, offset in self._follower.positions.items()
+            if place in self._began
+        }
+
+    def commit(self, reached: groups.Offsets) -> None:
+        groups.commit(self._client, self._group, reached)
+
+    def _refresh(self) -> None:
+        """New topics and partitions are followed, those that are gone are not."""
+        found = {name: topic for name, topic in self._client.topics().items() if self._wanted(name)}
+        for name in {topic for topic, _ in self._follower.positions} - found.keys():
+            log.warning("topic %s is gone", name)
+            self._follower.leave(name)
+            for place in [place for place in self._standing if place[0] == name]:
+                del self._standing[place]
+                del self._due[place]
+        places = [(name, number) for name, topic in found.items() for number in range(len(topic.partitions))]
+        if new := [place for place in places if place not in self._follower.positions]:
+            topics = {topic for topic, _ in new}
+            policies = self._settings(topics, "cleanup.policy")
+            self._compacted |= {topic: policy == "compact" for topic, policy in policies.items()}
+            limits = self._settings(topics, "max.message.bytes")
+            self._compare({topic: int(limit) for topic, limit in limits.items()})
+            new = [place for place in new if place[0] in policies]  # others may just have been deleted
+            self._follower.follow(self._starts(new, {name: str(topic.id) for name, topic in found.items()}))
+            log.info("following %d new partitions of %d topics", len(new), len(topics))
+
+    def _settings(self, topics: set[str], key: str) -> dict[str, str]:
+        patience = Patience(self._client, "does not tell topics' settings")
+        return patience.until_done(lambda: kafka_admin.effective(self._client.send, topics, key))
+
+    def _compare(self, limits: Mapping[str, int]) -> None:
+        """Tell which topics may get records that would not cross; a batch is split if it has several."""
+        if over := {topic: limit for topic, limit in limits.items() if limit > self._largest}:
+            log.warning(
+                "a record of %s may have up to %d bytes (max.message.bytes), and over largestRecord (%d) it "
+                "would not cross: set largestRecord at both ends and max.message.bytes of the raw topic",
+                some(over), max(over.values()), self._largest,
+            )  # fmt: skip
+
+    def _starts(self, places: list[TopicPartition], ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+        """Where the group stopped in this very topic, else at the time asked for, else at the start."""
+        committed = groups.committed(self._client, [self._group])[self._group]
+        log_starts = offsets.log_starts(self._client, places)
+        starts: dict[TopicPartition, int] = {}
+        fresh = []
+        for place in places:
+            offset, metadata = committed.get(place, (0, ""))
+            known = position.loads(metadata)
+            if known and known.topic_id == ids[place[0]]:
+                starts[place], self._began[place] = offset, (known.topic_id, known.from_)
+            else:
+                fresh.append(place)
+                if known:
+                    _recreated(place, ids[place[0]])
+        since, ends = {}, {}
+        if self._from_time is not None and not committed:
+            since = offsets.since(self._client, fresh, self._from_time)
+            ends = offsets.ends(self._client, [place for place, offset in since.items() if offset < 0])
+        for place in fresh:
+            start = since.get(place, log_starts[place])
+            starts[place] = start if start >= 0 else ends[place]
+            self._began[place] = ids[place[0]], starts[place]
+        return starts
+
+
+def _recreated(place: TopicPartition, topic_id: UUID | str) -> None:
+    log.warning(
+        "%s-%d is of a topic that was deleted and made again, with the id %s: what of the former was not "
+        "sent is gone",
+        *place, topic_id,
+    )  # fmt: skip
+
+
+def last_session(client: Client, group: str) -> int:
+    """When the newest session of the group began, as far as it committed; 0: there was none."""
+    committed = groups.committed(client, [group])[group].values()
+    return max((known.session for _, metadata in committed if (known := position.loads(metadata))), default=0)

@@ -1,0 +1,107 @@
+"""What may not cross: ordered rules on a record's value. It fails closed.
+
+A value that is denied is withheld: the offset stays inside the frame, so it is no gap.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import regex
+
+from aqueduct.errors import Refused
+from aqueduct.kafka.batches.batch import Batch, walk
+from aqueduct.kafka.batches.bodies import key_and_value
+from aqueduct.kafka.batches.records import Records, build
+from aqueduct.link.options import Sending
+from aqueduct.link.wire.frame import Frame
+
+ALLOW, DENY = "allow", "deny"
+
+
+class Filter:
+    def __init__(
+        self, rules: list[tuple[bool, "regex.Pattern[bytes]"]], default: bool, timeout_seconds: float
+    ) -> None:
+        """`rules`: whether what matches may cross, and its pattern; the first that matches wins."""
+        self._rules = rules
+        self._default = default
+        self._timeout = timeout_seconds
+        self.withheld = self.timeouts = 0
+
+    @classmethod
+    def of(cls, settings: Sending) -> "Filter":
+        """Refused at a rule that is none."""
+        rules = _parse(settings.input_filter_rules or "")
+        return cls(rules, settings.input_filter_default_action == ALLOW, settings.input_filter_timeout / 1000)
+
+    def apply(self, frame: Frame) -> Frame:
+        """The same range, with what may cross."""
+        if not self._rules and self._default:
+            return frame
+        kept = (self._batch(batch) for batch in walk(frame.batches, check_crc=False))
+        return replace(frame, batches=b"".join(kept))
+
+    def _batch(self, batch: Batch) -> bytes:
+        records = Records.of([batch])
+        allowed = [self._allowed(key_and_value(body)[1] or b"") for body in records.bodies]
+        self.withheld += len(allowed) - sum(allowed)
+        if all(allowed):
+            return batch.data.tobytes()
+        if not any(allowed):
+            return b""
+        return bytes(build(records.where(np.array(allowed)), codec=batch.codec, attributes=batch.attributes))
+
+    def _allowed(self, value: bytes) -> bool:
+        for allow, pattern in self._rules:
+            try:
+                if pattern.search(value, timeout=self._timeout):
+                    return allow
+            except TimeoutError:
+                self.timeouts += 1
+                return False
+        return self._default
+
+
+def _parse(text: str) -> list[tuple[bool, "regex.Pattern[bytes]"]]:
+    """`allow:REGEX,deny:REGEX`, or the lines of a file of that name."""
+    if not text.startswith((f"{ALLOW}:", f"{DENY}:")) and text:
+        try:
+            lines = [line.strip() for line in Path(text).read_text().splitlines()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise Refused(
+                f"inputFilterRules {text!r} is neither rules (allow:REGEX,deny:REGEX) nor a file that can be "
+                f"read: {getattr(error, 'strerror', None) or error}."
+            ) from None
+        rules = [line for line in lines if line and not line.startswith("#")]
+    else:
+        rules = _split(text)
+    return [_rule(each) for each in rules]
+
+
+def _split(text: str) -> list[str]:
+    """At commas outside brackets, where another rule begins."""
+    rules, depth, start, escaped = [], 0, 0, False
+    for at, character in enumerate(text):
+        if escaped:
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == "," and depth <= 0:
+            rules.append(text[start:at])
+            start = at + 1
+    return [each.strip() for each in [*rules, text[start:]] if each.strip()]
+
+
+def _rule(text: str) -> tuple[bool, "regex.Pattern[bytes]"]:
+    action, colon, pattern = text.partition(":")
+    if action not in (ALLOW, DENY) or not colon:
+        raise Refused(f"inputFilterRules: {text!r} is no rule; write allow:REGEX or deny:REGEX.")
+    try:
+        return action == ALLOW, regex.compile(pattern.encode())
+    except regex.error as error:
+        raise Refused(f"inputFilterRules: {pattern!r} is no regular expression: {error}.") from None

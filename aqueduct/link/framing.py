@@ -1,0 +1,59 @@
+"""Which of a partition's batches cross together, as one frame."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from aqueduct.kafka.batches.batch import Batch
+from aqueduct.kafka.batches.cut import split
+
+FRAME_BYTES = 512 << 10  # of batches: what is lost with one datagram too many is about a block's
+
+
+@dataclass(frozen=True)
+class Span:
+    """All that a partition has from `start` to `stop`, exclusive."""
+
+    start: int
+    stop: int
+    batches: tuple[Batch, ...]
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(batch.data for batch in self.batches)
+
+    @property
+    def count(self) -> int:
+        """Of records."""
+        return sum(batch.count for batch in self.batches)
+
+
+@dataclass(frozen=True)
+class TooLarge:
+    """Offsets, `stop` exclusive, that have one record, which is too large."""
+
+    start: int
+    stop: int
+    size: int  # bytes
+
+
+def spans(batches: Iterable[Batch], start: int, stop: int, largest: int) -> Iterator[Span | TooLarge]:
+    """All from `start` to `stop`, exclusive, in order.
+
+    A span has at most FRAME_BYTES, or one batch of at most `largest` bytes; one of more is split. Only a
+    record that is over it by itself, with a batch's header, is too large.
+    """
+    some: list[Batch] = []
+    size = 0
+    for batch in (part for whole in batches for part in split(whole, largest)):
+        too_large = len(batch) > largest
+        if batch.base_offset > start and (too_large or (some and size + len(batch) > FRAME_BYTES)):
+            yield Span(start, batch.base_offset, tuple(some))
+            some, size, start = [], 0, batch.base_offset
+        if too_large:
+            start = batch.last_offset + 1
+            yield TooLarge(batch.base_offset, start, len(batch))
+        else:
+            some.append(batch)
+            size += len(batch)
+    if stop > start:
+        yield Span(start, stop, tuple(some))

@@ -1,0 +1,25 @@
+"""Makes a pair of keys, once."""
+
+from pathlib import Path
+from typing import Literal
+
+from aqueduct.errors import Refused
+from aqueduct.link import files
+from aqueduct.link.wire.keys import Algorithm, ReceiverKey, SenderKey
+
+
+def make(kind: Literal["receiver", "sender"], folder: Path, name: str, *, x25519: bool) -> tuple[Path, Path]:
+    """The files of the private and the public key. Refused where one is there already."""
+    if "/" in name or not name or name.startswith("."):
+        raise Refused(f"{name!r} is no name for key files: write one without / and a leading dot.")
+    if not folder.is_dir():
+        raise Refused(f"--out {folder} is no folder.")
+    private, public = folder / f"{name}.key", folder / f"{name}.pub"
+    for path in (private, public):
+        if path.exists():
+            raise Refused(f"{path} is there already: take another name, or remove it if nobody needs it.")
+    algorithm = Algorithm.X25519 if x25519 else Algorithm.HYBRID
+    key = ReceiverKey.generate(algorithm) if kind == "receiver" else SenderKey.generate()
+    files.write(private, key.text().encode())
+    files.write(public, key.public.text().encode(), mode=0o644)
+    return private, public

@@ -1,0 +1,104 @@
+"""What a bucket of source partitions makes of what arrived: what is new, and what the ledger then says."""
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from uuid import UUID
+
+from aqueduct.kafka.batches.batch import Batch, walk
+from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.link.ledger.entry import Partition, Records, records
+from aqueduct.link.ledger.lineage import Lineage
+from aqueduct.link.wire.frame import Announcement, Frame
+from aqueduct.names import TopicPartition
+from aqueduct.spans import Span, size
+
+
+def bucket(topic: str, partition: int, buckets: int) -> int:
+    """The partition of every raw topic, and of the gap topic, in which all of a source partition is."""
+    return zlib.crc32(f"{topic}/{partition}".encode()) % buckets
+
+
+@dataclass(frozen=True)
+class New:
+    """What of a frame goes to the clean topic now."""
+
+    place: TopicPartition
+    batches: list[Batch]
+
+
+class Bucket:
+    """The ledger of some source partitions, and how it changes."""
+
+    def __init__(self, ledger: Mapping[TopicPartition, Partition]) -> None:
+        self._ledger = dict(ledger)
+        self._keys = {place: list(records(each, 0)) for place, each in ledger.items()}
+        self._changed: set[TopicPartition] = set()
+        self.repeated = 0  # offsets that had arrived before
+
+    def arrive(self, frames: Iterable[Frame]) -> Iterator[New]:
+        """In the order of offsets; the ids that a topic had, in the order in which they came."""
+        for frame in _in_order(frames):
+            place = frame.topic, frame.partition
+            new = self._lineage(place, frame.topic_id, frame.start).arrive(frame.start, frame.stop)
+            self.repeated += frame.stop - frame.start + 1 - size(new)
+            if new:
+                self._changed.add(place)
+                batches = list(within(walk(frame.batches), new))
+                if batches:
+                    yield New(place, batches)
+
+    def announce(self, told: Announcement) -> None:
+        """Once what was announced had its time to arrive."""
+        place = told.topic, told.partition
+        lineage = self._lineage(place, told.topic_id, told.first)
+        before = deepcopy(lineage)
+        lineage.announce(told.first, told.end, compacted=told.compacted)
+        if lineage != before:
+            self._changed.add(place)
+
+    def changes(self, updated: int) -> Records:
+        """What the gap topic is to be told; `updated` in milliseconds since 1970."""
+        told: Records = {}
+        for place in self._changed:
+            of_place = records(self._ledger[place], updated, self._keys.get(place, ()))
+            self._keys[place] = [key for key, value in of_place.items() if value is not None]
+            told |= of_place
+        self._changed.clear()
+        return told
+
+    def missing(self) -> tuple[int, int]:
+        """Offsets that may yet be sent again, and those that can't."""
+        missing = lost = 0
+        for partition in self._ledger.values():
+            missing += size(partition.missing)
+            lost += sum(size(each) for each in partition.lost.values())
+        return missing, lost
+
+    def _lineage(self, place: TopicPartition, topic_id: UUID, first: int) -> Lineage:
+        partition = self._ledger.setdefault(place, Partition(*place))
+        if not partition.knows(str(topic_id)):
+            self._changed.add(place)
+        return partition.lineage(str(topic_id), first)
+
+
+def _in_order(frames: Iterable[Frame]) -> list[Frame]:
+    came: dict[tuple[str, int, UUID], int] = {}
+
+    def order(frame: Frame) -> tuple[str, int, int, int]:
+        number = came.setdefault((frame.topic, frame.partition, frame.topic_id), len(came))
+        return frame.topic, frame.partition, number, frame.start
+
+    return sorted(frames, key=order)
+
+
+def within(batches: Iterable[Batch], new: list[Span]) -> Iterator[Batch]:
+    """What of the batches is in these offsets: whole where it can be."""
+    for batch in batches:
+        if any(first <= batch.base_offset and batch.last_offset <= last for first, last in new):
+            yield batch
+            continue
+        for first, last in new:
+            if (kept := cut(batch, Window(first, last + 1))) and kept.count:
+                yield kept

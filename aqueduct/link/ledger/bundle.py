@@ -1,0 +1,104 @@
+"""The bundle: the file that lists gaps, carried by hand to where they can be sent again."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+from uuid import UUID
+
+from aqueduct.errors import Refused
+from aqueduct.link.ledger.entry import Partition
+from aqueduct.spans import Spans, spans_of
+
+Kind = Literal["all", "first"]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Of one partition, by its number downstream."""
+
+    topic: str
+    partition: int
+    gaps: Spans
+    topic_id: str | None = None  # the source's; air-gap's bundles have none
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """`all`: exactly these offsets are to be sent. `first`: all from each partition's first gap on."""
+
+    kind: Kind
+    results: list[Missing]
+
+
+def bundle(ledger: Iterable[Partition], kind: Kind) -> Bundle:
+    """The gaps of the topics that there are; what a topic made anew left open can't be sent any more."""
+    found = [
+        Missing(
+            each.topic,
+            each.partition,
+            each.current.gaps[: 1 if kind == "first" else None],
+            each.current.topic_id,
+        )
+        for each in ledger
+        if each.current and each.current.gaps
+    ]
+    return Bundle(kind, sorted(found, key=lambda each: (each.topic, each.partition)))
+
+
+def dumps(content: Bundle) -> str:
+    return json.dumps({"type": content.kind, "results": [_result(each) for each in content.results]})
+
+
+def _result(of: Missing) -> dict[str, Any]:
+    found = {"topic": of.topic, "partition": of.partition, "gaps": of.gaps}
+    return found | ({"topic_id": of.topic_id} if of.topic_id else {})
+
+
+def loads(text: str, where: str) -> Bundle:
+    """What the file holds; Refused, naming `where`, if that is no bundle."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{where} is no bundle: it is not JSON ({error}).") from None
+    if type(content) is not dict or content.get("type") not in get_args(Kind):
+        raise Refused(f'{where} is no bundle: "type" must be "all" or "first".')
+    if type(content.get("results")) is not list:
+        raise Refused(f'{where} is no bundle: "results" must be a list.')
+    results = [
+        _missing(each, f"{where}: result {number}") for number, each in enumerate(content["results"], 1)
+    ]
+    if len({(each.topic, each.partition) for each in results}) < len(results):
+        raise Refused(f"{where} lists a partition twice: make the bundle again with `aqueduct diode create`.")
+    return Bundle(content["type"], results)
+
+
+def _missing(content: Any, where: str) -> Missing:
+    if type(content) is not dict:
+        raise Refused(f"{where} must be an object with topic, partition and gaps.")
+    topic, partition, gaps, topic_id = map(content.get, ("topic", "partition", "gaps", "topic_id"))
+    if type(topic) is not str or not topic:
+        raise Refused(f'{where} has no "topic".')
+    if type(partition) is not int or partition < 0:
+        raise Refused(f'{where} ({topic}) must have a "partition" from 0 on, not {partition!r}.')
+    if type(gaps) is not list or not all(map(_is_span, gaps)):
+        raise Refused(f'{where} ({topic}-{partition}) must have "gaps" as a list of [from, to], from <= to.')
+    if topic_id is not None and not _is_id(topic_id):
+        raise Refused(f'{where} ({topic}-{partition}) must have a UUID as "topic_id", or none.')
+    return Missing(topic, partition, spans_of((first, last) for first, last in gaps), topic_id)
+
+
+def _is_id(content: Any) -> bool:
+    try:
+        return type(content) is str and str(UUID(content)) == content
+    except ValueError:
+        return False
+
+
+def _is_span(content: Any) -> bool:
+    return (
+        type(content) is list
+        and len(content) == 2
+        and all(type(each) is int for each in content)
+        and 0 <= content[0] <= content[1]
+    )

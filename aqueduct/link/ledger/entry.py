@@ -1,0 +1,156 @@
+"""What the gap topic's records say: keys and JSON values of one source partition.
+
+Under `topic/partition` is the current lineage, under `topic/partition/ID` one of a topic id that came before
+it. A lineage of more than PER_RECORD spans goes on in records of the key and `/1`, `/2`, ..., written in the
+same transaction; a part that is no longer needed becomes a tombstone.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from aqueduct.errors import Failed
+from aqueduct.link.ledger.lineage import Lineage, begin
+from aqueduct.spans import Span, Spans, spans_of
+
+PER_RECORD = 10_000  # spans; about 300 KB
+
+Records = dict[str, str | None]  # key -> value, None a tombstone
+
+
+@dataclass
+class Partition:
+    """One source partition, by the topic ids that it had."""
+
+    topic: str
+    partition: int
+    current: Lineage | None = None
+    retired: dict[str, Lineage] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> Spans:
+        """What may yet be sent again."""
+        return self.current.gaps if self.current else []
+
+    @property
+    def lost(self) -> dict[str, Spans]:
+        """What can't be, by topic id: deleted before it was read, or of a topic that was made anew."""
+        lost = {self.current.topic_id: self.current.lost} if self.current else {}
+        lost |= {topic_id: spans_of([*old.gaps, *old.lost]) for topic_id, old in self.retired.items()}
+        return {topic_id: spans for topic_id, spans in lost.items() if spans}
+
+    def knows(self, topic_id: str) -> bool:
+        return topic_id in self.retired or bool(self.current and self.current.topic_id == topic_id)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is what `close` leaves."""
+        return self.current is None and not any(old.gaps or old.lost for old in self.retired.values())
+
+    def close(self) -> "Partition":
+        """The same without anything that is missing or lost: nothing that came, or was asked for, is new."""
+        known = [*([self.current] if self.current else []), *self.retired.values()]
+        closed = {each.topic_id: Lineage(each.topic_id, each.first, each.next) for each in known}
+        return Partition(self.topic, self.partition, None, closed)
+
+    def lineage(self, topic_id: str, first: int) -> Lineage:
+        """That of an id. One that was never seen is a topic made anew, and becomes the current one."""
+        if self.current and self.current.topic_id == topic_id:
+            return self.current
+        if known := self.retired.get(topic_id):
+            return known
+        if self.current:
+            self.retired[self.current.topic_id] = self.current
+        self.current = begin(topic_id, first)
+        return self.current
+
+
+def records(partition: Partition, updated: int, before: Iterable[str] = ()) -> Records:
+    """What the ledger says of a partition; `updated` in milliseconds since 1970.
+
+    `before`: the keys that it had, so that those without use become tombstones.
+    """
+    found: Records = dict.fromkeys(before)
+    stem = f"{partition.topic}/{partition.partition}"
+    if partition.current:
+        found |= _records(partition, stem, partition.current, updated, retired=False)
+    for topic_id, lineage in partition.retired.items():
+        found |= _records(partition, f"{stem}/{topic_id}", lineage, updated, retired=True)
+    return found
+
+
+def _records(
+    partition: Partition, key: str, lineage: Lineage, updated: int, *, retired: bool
+) -> Iterator[tuple[str, str]]:
+    spans = iter([*(("gaps", each) for each in lineage.gaps), *(("lost", each) for each in lineage.lost)])
+    parts = max(0, -(-(len(lineage.gaps) + len(lineage.lost)) // PER_RECORD) - 1)
+    head = {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "topic_id": lineage.topic_id,
+        "first": lineage.first,
+        "next": lineage.next,
+        "retired": retired,
+        "parts": parts,
+        "updated": updated,
+    }
+    yield key, json.dumps(head | _part(spans))
+    for part in range(1, parts + 1):
+        yield f"{key}/{part}", json.dumps({"part": part, "updated": updated} | _part(spans))
+
+
+def _part(spans: Iterator[tuple[str, Span]]) -> dict[str, Spans]:
+    part: dict[str, Spans] = {"gaps": [], "lost": []}
+    for kind, span in islice(spans, PER_RECORD):
+        part[kind].append(span)
+    return part
+
+
+def partitions(found: Mapping[str, str]) -> dict[tuple[str, int], Partition]:
+    """The ledger: the newest value of every key in the gap topic, tombstones left out.
+
+    Failed at what is no entry: then the topic is used for something else, or was damaged.
+    """
+    ledger: dict[tuple[str, int], Partition] = {}
+    for key, value in found.items():
+        if "part" in (head := _parsed(key, value)):
+            continue
+        try:
+            place = str(head["topic"]), int(head["partition"])
+            bodies = [head, *(_parsed(part, found[part]) for part in _parts(key, int(head["parts"])))]
+            lineage = Lineage(
+                str(head["topic_id"]),
+                int(head["first"]),
+                int(head["next"]),
+                [(first, last) for body in bodies for first, last in body["gaps"]],
+                [(first, last) for body in bodies for first, last in body["lost"]],
+            )
+            retired = bool(head["retired"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise Failed(f"{_which(key)} is not whole: {error!r} is missing or wrong.") from None
+        partition = ledger.setdefault(place, Partition(*place))
+        if retired:
+            partition.retired[lineage.topic_id] = lineage
+        else:
+            partition.current = lineage
+    return ledger
+
+
+def _parts(key: str, count: int) -> Iterator[str]:
+    return (f"{key}/{part}" for part in range(1, count + 1))
+
+
+def _parsed(key: str, value: str) -> dict[str, Any]:
+    try:
+        content = json.loads(value)
+    except ValueError:
+        content = None
+    if type(content) is not dict:
+        raise Failed(f"{_which(key)} is not JSON of a ledger: is this the gap topic?")
+    return content
+
+
+def _which(key: str) -> str:
+    return f"The ledger's entry {key!r}"

@@ -1,0 +1,38 @@
+"""Reading the ledger."""
+
+from collections.abc import Iterable
+
+from aqueduct.errors import Refused
+from aqueduct.kafka.admin import Admin
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.table import newest
+from aqueduct.link.ledger.entry import Partition, partitions
+from aqueduct.names import TopicPartition
+
+
+def numbers(client: Client, topic: str) -> range:
+    """Of its partitions. Refused if there is no such topic."""
+    found = client.topics([topic])
+    if topic not in found:
+        raise Refused(f"The {client.end} has no gap topic {topic}.")
+    return range(len(found[topic].partitions))
+
+
+def whole(client: Client, topic: str) -> dict[TopicPartition, Partition]:
+    """The ledger of every partition. Refused if there is no such topic."""
+    return part(client, topic, numbers(client, topic))
+
+
+def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[TopicPartition, Partition]:
+    """The ledger in some of the gap topic's partitions, read committed. Failed if it is none."""
+    return partitions(newest(client, [(topic, number) for number in numbers]))
+
+
+def check_kept(admin: Admin, topic: str) -> None:
+    """Refused where Kafka would forget what it says."""
+    [policy] = admin.effective([topic], "cleanup.policy").values()
+    if policy != "compact":
+        raise Refused(
+            f"Gap topic {topic} has cleanup.policy={policy}, so what is missing would be forgotten: "
+            f"kafka-configs --alter --topic {topic} --add-config cleanup.policy=compact"
+        )

@@ -1,0 +1,535 @@
+"""What can be told to the diode's verbs, and where it may be told.
+
+A file (YAML or .properties), then the environment (AQUEDUCT_DIODE_TARGET_IP), then the command line: the
+later one wins; in one of them nothing may be given twice. Options are named as in air-gap's documentation
+(`targetIP`) or in kebab-case (`target-ip`). One file may serve several verbs: an option of another one is
+passed over.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
+
+from aqueduct import moments
+from aqueduct.errors import Refused
+from aqueduct.kafka import client_config
+from aqueduct.kafka.client_config import ClientConfig, End
+
+ENVIRONMENT = "AQUEDUCT_DIODE_"
+INTERNAL = "__"  # how the names of Kafka's own topics begin
+
+# Options of air-gap that mean nothing here, and why.
+MEANINGLESS = {
+    "sendingThreads": "what is lost is repaired by parity; set repeatAfter to send everything again later",
+    "logStatistics": "set metricsPort: the figures are there at any time",
+    "numReceivers": "one receiver takes many datagrams at a time",
+    "channelBufferSize": "what waits is bounded by bytes",
+    "batchSize": "what is written to Kafka goes in its own batches",
+    "readBufferMultiplier": "set receiveBuffer",
+    "rcvBufSize": "set receiveBuffer",
+    "clientId": "clients are named after id",
+    "source": "the source is always Kafka",
+    "target": "the target is always Kafka",
+    "internalTopic": "progress is the group's committed offsets",
+    "verbose": "set logLevel",
+}
+
+Read = Callable[[str], Any]
+
+
+class Unfit(ValueError):
+    """Says what was expected."""
+
+
+def _text(value: str) -> str:
+    if not value:
+        raise Unfit("must not be empty")
+    return value
+
+
+def _number(low: float, high: float, kind: type[int] | type[float] = int) -> Read:
+    def read(value: str) -> float:
+        try:
+            found = kind(value)
+        except ValueError:
+            found = None
+        if found is None or not low <= found <= high:
+            raise Unfit(f"must be a {'whole ' if kind is int else ''}number from {int(low)} to {int(high)}")
+        return found
+
+    return read
+
+
+def _limit(value: str) -> float | None:
+    """-1 is no limit."""
+    found: float = _number(-1, 1e15, float)(value)
+    if found == -1:
+        return None
+    if found <= 0:
+        raise Unfit("must be more than 0, or -1 for no limit")
+    return found
+
+
+def _yes(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise Unfit("must be true or false")
+    return value.lower() == "true"
+
+
+def _one_of(*values: str) -> Read:
+    def read(value: str) -> str:
+        if value not in values:
+            raise Unfit(f"must be {' or '.join(values)}")
+        return value
+
+    return read
+
+
+def _files(value: str) -> tuple[Path, ...]:
+    return tuple(Path(_text(each.strip())) for each in value.split(","))
+
+
+def _pattern(value: str) -> re.Pattern[str]:
+    try:
+        return re.compile(_text(value))
+    except re.error as error:
+        raise Unfit(f"is no regular expression: {error}") from None
+
+
+def _moment(value: str) -> int:
+    try:
+        return moments.parse(value)
+    except ValueError as error:
+        raise Unfit(f"is no time: write {error}") from None
+
+
+@dataclass(frozen=True)
+class Target:
+    host: str
+    port: int
+    link: int
+
+
+def _targets(value: str) -> tuple[Target, ...]:
+    found = [re.fullmatch(r"\[?(.+?)\]?:(\d+)=(\d+)", each.strip()) for each in value.split(",")]
+    if not all(found):
+        raise Unfit("must be HOST:PORT=LINK,... with a link's number for each")
+    port, link = _number(1, 65535), _number(0, 65535)
+    return tuple(Target(each[1], port(each[2]), link(each[3])) for each in found if each)
+
+
+@dataclass(frozen=True)
+class Option:
+    help: str
+    read: Read = _text  # raises Unfit
+    name: str | None = None  # air-gap's, where it does not follow from ours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """Of every verb: the cluster, the log."""
+
+    bootstrap_servers: Annotated[str, Option("Kafka brokers: HOST:PORT,...")]
+    id: Annotated[str, Option("names this process in logs, at the brokers and in metrics")] = "aqueduct-diode"
+    cert_file: Annotated[Path | None, Option("PEM certificate for Kafka", Path)] = None
+    key_file: Annotated[Path | None, Option("PEM key of it", Path)] = None
+    key_password_file: Annotated[Path | None, Option("file that holds the key's password", Path)] = None
+    ca_file: Annotated[
+        Path | None, Option("PEM certificates to trust at Kafka; with it, or certFile: TLS", Path)
+    ] = None
+    log_level: Annotated[
+        str, Option("least level that is logged", _one_of("DEBUG", "INFO", "WARN", "ERROR"))
+    ] = "INFO"
+    log_file_name: Annotated[Path | None, Option("default: the console", Path)] = None
+
+    def end(self, role: str) -> End:
+        """Refused where a file is no use."""
+        if self.key_file and not self.cert_file:
+            raise Refused("keyFile is of no use without certFile.")
+        config = ClientConfig(
+            tls=bool(self.ca_file or self.cert_file),
+            ca=_path(self.ca_file),
+            certificate=_path(self.cert_file),
+            key=_path(self.key_file or self.cert_file),
+            key_password=_secret(self.key_password_file) if self.key_password_file else None,
+        )
+        return End(role, self.bootstrap_servers, client_config.checked(config, "the options"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint(Common):
+    """Of a process at one end of a link."""
+
+    nic: Annotated[str | None, Option("network card; default: the one that the routes choose")] = None
+    target_port: Annotated[int, Option("UDP port of the downstream", _number(1, 65535))] = 9777
+    link: Annotated[int, Option("number of the link, the same at both ends", _number(0, 65535))] = 0
+    largest_record: Annotated[
+        int,
+        Option(
+            "bytes of a record with its batch's header, compressed if the producer does; a larger one does "
+            "not cross, and is counted",
+            _number(1, 1 << 30),
+        ),
+    ] = 16 << 20
+    mtu: Annotated[int | None, Option("default: the network card's", _number(576, 65535))] = None
+    metrics_port: Annotated[
+        int | None, Option("for Prometheus, on localhost; default: none", _number(1, 65535))
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sending(Endpoint):
+    """Of who sends over a link."""
+
+    target_ip: Annotated[str | None, Option("of the downstream: a name, IPv4 or IPv6")] = None
+    targets: Annotated[
+        tuple[Target, ...],
+        Option("several links, each gets everything: HOST:PORT=LINK,... instead of targetIP", _targets),
+    ] = ()
+    payload_size: Annotated[int, Option("largest datagram's bytes; 0: from the MTU", _number(0, 65507))] = 0
+    eps: Annotated[float | None, Option("events per second; -1: no limit", _limit)] = None
+    bits_per_second: Annotated[float | None, Option("on the wire; -1: no limit", _limit)] = None
+    compress_when_length_exceeds: Annotated[int, Option("bytes; 0: no compression", _number(0, 1 << 30))] = (
+        1000
+    )
+    encryption: Annotated[bool, Option("always true: there is no link without", _yes)] = True
+    public_key_file: Annotated[Path, Option("the receiver's public key", Path)]
+    signing_key_file: Annotated[Path, Option("this sender's private key", Path)]
+    generate_new_symmetric_key_every: Annotated[int, Option("seconds", _number(1, 86400))] = 500
+    parity: Annotated[int, Option("percent of datagrams that may be lost of a block", _number(0, 100))] = 15
+    interleave: Annotated[int, Option("blocks whose datagrams are sent in turn", _number(1, 64))] = 16
+    linger: Annotated[int, Option("milliseconds that a block waits to be filled", _number(0, 10000))] = 20
+    input_filter_rules: Annotated[
+        str | None, Option("allow:REGEX and deny:REGEX, separated by commas, or a file of them, one a line")
+    ] = None
+    input_filter_default_action: Annotated[
+        Literal["allow", "deny"],
+        Option("what is done with a value that no rule matches", _one_of("allow", "deny")),
+    ] = "allow"
+    input_filter_timeout: Annotated[
+        int, Option("milliseconds for one match; then it is denied", _number(1, 60000))
+    ] = 100
+    partition_start_value: Annotated[
+        int, Option("added to the partition's number downstream", _number(0, 1 << 30))
+    ] = 0
+    group_id: Annotated[
+        str | None,
+        Option(
+            "group that the position is committed as; default: aqueduct-diode-ID. A resend remembers when it "
+            "began as GROUP-resend",
+            name="groupID",
+        ),
+    ] = None
+
+    @property
+    def group(self) -> str:
+        return self.group_id or f"aqueduct-diode-{self.id}"
+
+    def __post_init__(self) -> None:
+        if not self.encryption:
+            raise Refused("encryption=false is not possible: every datagram is encrypted and authenticated.")
+        if (self.target_ip is None) == (not self.targets):
+            raise Refused("targetIP or targets must be set, and not both.")
+
+    def all_targets(self) -> tuple[Target, ...]:
+        return self.targets or (Target(str(self.target_ip), self.target_port, self.link),)
+
+
+def _refuse_internal(topic: str) -> None:
+    if topic.startswith(INTERNAL):
+        raise Refused(f"Topic {topic} is internal to Kafka and never crosses a link: name another one.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upstream(Sending):
+    """`aqueduct diode upstream`"""
+
+    topic: Annotated[str | None, Option("the topic that crosses")] = None
+    topics: Annotated[
+        re.Pattern[str] | None, Option("regular expression of whole names: the topics that cross", _pattern)
+    ] = None
+    from_: Annotated[
+        int | None,
+        Option("where there is no committed position: begin with records of this time", _moment, name="from"),
+    ] = None
+    repeat_after: Annotated[
+        int, Option("send everything again so many seconds later; 0: no", _number(0, 3600))
+    ] = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _refuse_internal(self.topic or "")
+        if (self.topic is None) == (self.topics is None):
+            raise Refused("topic or topics must be set, and not both.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resend(Sending):
+    """`aqueduct diode resend`"""
+
+    topic: Annotated[
+        str | None, Option("with partition, what is sent; of a bundle, nothing of other topics is sent")
+    ] = None
+    topics: Annotated[
+        re.Pattern[str] | None,
+        Option("regular expression of whole names: nothing of other topics is sent", _pattern),
+    ] = None
+    resend_file_name: Annotated[Path | None, Option("the bundle", Path)] = None
+    partition: Annotated[
+        int | None, Option("instead: this one, by its number downstream", _number(0, 1 << 30))
+    ] = None
+    offset_from: Annotated[
+        int | None,
+        Option("with partition: its first offset; default: the first there is", _number(0, 2**63 - 1)),
+    ] = None
+    offset_to: Annotated[
+        int | None, Option("with partition: its last offset; default: up to the end", _number(0, 2**63 - 1))
+    ] = None
+    from_: Annotated[
+        int | None, Option("of its records: none earlier than this time", _moment, name="from")
+    ] = None
+    to: Annotated[int | None, Option("of its records: none later than this time", _moment)] = None
+    partition_stop_value: Annotated[
+        int,
+        Option(
+            "how many partitions, from partitionStartValue on, are of this cluster; 0: all",
+            _number(0, 1 << 30),
+        ),
+    ] = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.resend_file_name is None) == (self.partition is None):
+            raise Refused("resendFileName, or topic with partition, must be set, and not both.")
+        if self.partition is not None:
+            self._check_place(self.topic, self.partition)
+        elif self.offset_from is not None or self.offset_to is not None:
+            raise Refused("offsetFrom and offsetTo go with topic and partition alone: a bundle has its own.")
+        if self.offset_to is not None and (self.offset_from or 0) > self.offset_to:
+            raise Refused(f"offsetFrom {self.offset_from} is after offsetTo {self.offset_to}: swap them.")
+        if self.from_ is not None and self.to is not None and self.from_ > self.to:
+            raise Refused("from is a later time than to: swap them.")
+
+    def _check_place(self, topic: str | None, partition: int) -> None:
+        if topic is None:
+            raise Refused("partition is of no use without topic.")
+        _refuse_internal(topic)
+        if not self.crosses(topic):
+            raise Refused(f"Topic {topic} does not cross this link: it is none of its topics.")
+        if not self.covers(partition):
+            raise Refused(
+                f"partition {partition} is none of this cluster's: give the number downstream, within "
+                "partitionStartValue and partitionStopValue."
+            )
+
+    def crosses(self, topic: str) -> bool:
+        """Another link may have carried it, with another filter; and a bundle may list anything."""
+        of_topics = self.topics is None or self.topics.fullmatch(topic) is not None
+        return of_topics and self.topic in (None, topic) and not topic.startswith(INTERNAL)
+
+    def covers(self, partition: int) -> bool:
+        """A partition, by its number downstream."""
+        start, many = self.partition_start_value, self.partition_stop_value
+        return start <= partition and (not many or partition < start + many)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Downstream(Endpoint):
+    """`aqueduct diode downstream`"""
+
+    target_ip: Annotated[str, Option("address to listen at")] = "0.0.0.0"  # noqa: S104
+    raw_topic: Annotated[str | None, Option("where what arrived is kept for dedup")] = None
+    mode: Annotated[
+        Literal["raw", "record"],
+        Option(
+            "record: straight into the plain topics, at least once and without a ledger",
+            _one_of("raw", "record"),
+        ),
+    ] = "raw"
+    private_key_files: Annotated[tuple[Path, ...], Option("this receiver's, old ones too: FILE,...", _files)]
+    sender_public_key_file: Annotated[tuple[Path, ...], Option("of those who may send: FILE,...", _files)]
+    state_dir: Annotated[Path, Option("where it is kept what must not be taken twice", Path)]
+    receive_buffer: Annotated[int, Option("bytes, in the kernel", _number(1 << 16, 1 << 31))] = 32 << 20
+
+    def __post_init__(self) -> None:
+        if (self.mode == "raw") == (self.raw_topic is None):
+            raise Refused("rawTopic must be set, or mode=record and no rawTopic.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Create(Common):
+    """`aqueduct diode create`"""
+
+    topic: Annotated[str, Option("the gap topic")]
+    limit: Annotated[
+        Literal["first", "all"],
+        Option("all gaps, or only the first of each partition", _one_of("first", "all")),
+    ] = "all"
+    resend_file_name: Annotated[Path | None, Option("where the bundle goes; default: stdout", Path)] = None
+    group_id: Annotated[
+        str | None, Option("accepted, and of no use: nothing is committed", name="groupID")
+    ] = None
+
+
+VERBS: tuple[type[Common], ...] = (Upstream, Resend, Downstream, Create)
+
+Settings = TypeVar("Settings", bound=Common)
+
+
+@dataclass(frozen=True)
+class Known:
+    """An option of a verb."""
+
+    field: str
+    camel: str  # as in air-gap's documentation
+    kebab: str
+    option: Option
+    required: bool
+
+
+def known(kind: type[Common]) -> tuple[Known, ...]:
+    """A verb's options."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(_known(each, hints[each.name].__metadata__[0]) for each in fields(kind))
+
+
+def _known(of: Field[Any], option: Option) -> Known:
+    first, *words = of.name.strip("_").split("_")
+    camel = first + "".join({"ip": "IP", "id": "ID"}.get(each, each.title()) for each in words)
+    return Known(of.name, option.name or camel, "-".join((first, *words)), option, of.default is MISSING)
+
+
+def kebab(camel: str) -> str:
+    """`sendingThreads` as `sending-threads`."""
+    return re.sub(r"[A-Z]", lambda found: f"-{found[0].lower()}", camel)
+
+
+def _by_name(kind: type[Common]) -> dict[str, Known]:
+    return {name: each for each in known(kind) for name in (each.camel, each.kebab)}
+
+
+_MEANINGLESS = MEANINGLESS | {kebab(name): why for name, why in MEANINGLESS.items()}
+
+
+_ENVIRONMENT = "environment"  # what a place is called
+
+
+class _Given(NamedTuple):
+    """An option as somebody gave it."""
+
+    name: str  # in camel or kebab case
+    value: str
+    written: str  # the name
+
+
+def build(
+    kind: type[Settings],
+    file: Path | None,
+    environment: Mapping[str, str],
+    command_line: Mapping[str, str],
+    warn: Callable[[str], None],
+) -> Settings:
+    """From all three places.
+
+    Refused, with the place and what was expected, at what is unknown, unfit or given twice in one place.
+    """
+    by_name = _by_name(kind)
+    found: dict[str, Any] = {}
+    for where, content in _places(file, environment, command_line):
+        here: dict[str, str] = {}
+        for name, value, written in content:
+            option = by_name.get(name)
+            meant = option.field if option else name
+            if meant in here:
+                raise Refused(f"{where}: {_twice(here[meant], written)}")
+            here[meant] = written
+            if option:
+                found[option.field] = _read(option, value, f"{where}: {written}")
+            elif name in _MEANINGLESS:
+                warn(f"{where}: {written} means nothing here: {_MEANINGLESS[name]}.")
+            elif not any(name in _by_name(other) for other in VERBS):
+                near = get_close_matches(name, by_name, 1)
+                if near and where == _ENVIRONMENT:
+                    near = [ENVIRONMENT + by_name[near[0]].kebab.upper().replace("-", "_")]
+                hint = f"; did you mean {near[0]}?" if near else "."
+                raise Refused(f"{where}: there is no option {written}{hint}")
+    for each in known(kind):
+        if each.required and each.field not in found:
+            raise Refused(f"{each.camel} must be set: {each.option.help}.")
+    return kind(**found)
+
+
+def _twice(one: str, other: str) -> str:
+    if one == other:
+        return f"{one} is given twice; leave one."
+    return f"{one} and {other} are the same option; leave one."
+
+
+def _read(of: Known, value: str, where: str) -> Any:
+    try:
+        return of.option.read(value)
+    except Unfit as error:
+        shown = value if len(value) <= 60 else value[:60] + "..."
+        raise Refused(f"{where} {error}, not {shown!r}.") from None
+
+
+def _places(
+    file: Path | None, environment: Mapping[str, str], command_line: Mapping[str, str]
+) -> Iterator[tuple[str, Iterable[_Given]]]:
+    if file:
+        yield str(file), (_Given(name, value, name) for name, value in _file(file))
+    yield (
+        _ENVIRONMENT,
+        (
+            _Given(name.removeprefix(ENVIRONMENT).lower().replace("_", "-"), value, name)
+            for name, value in environment.items()
+            if name.startswith(ENVIRONMENT)
+        ),
+    )
+    yield "command line", (_Given(name, value, name) for name, value in command_line.items())
+
+
+def _file(path: Path) -> Iterable[tuple[str, str]]:
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from None
+    if path.suffix not in (".yml", ".yaml"):
+        return client_config.entries(text)
+    import yaml  # hosts that have no link lack it, and show all help
+
+    try:
+        root = yaml.compose(text, yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise Refused(f"{path} is no YAML: {' '.join(str(error).split())}.") from None
+    if root is None:
+        return []
+    if not isinstance(root, yaml.MappingNode):
+        raise Refused(f"{path} must be a mapping of options.")
+    return [(_written(name, path), _written(value, path)) for name, value in root.value]
+
+
+def _written(node: Any, path: Path) -> str:
+    """A node of YAML as text: what was written, so that 2026-01-31 is no date yet; a list has commas."""
+    kind = node.tag.rpartition(":")[2]
+    if node.id == "sequence":
+        return ",".join(_written(each, path) for each in node.value)
+    if node.id == "mapping":
+        raise Refused(f"{path}, line {node.start_mark.line + 1}: an option's value can't be a mapping.")
+    if kind == "bool":
+        return "true" if node.value.lower() in ("true", "yes", "on") else "false"
+    return "" if kind == "null" else str(node.value)
+
+
+def _secret(path: Path) -> str:
+    try:
+        return path.read_text().rstrip("\n")
+    except OSError as error:
+        raise Refused(f"keyPasswordFile {path} can't be read: {error.strerror}.") from None
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else str(path)

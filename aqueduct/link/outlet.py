@@ -1,0 +1,137 @@
+"""One link's sending side: a session and its socket, with a limit of bits per second."""
+
+import logging
+import time
+from collections.abc import Iterable
+
+from aqueduct.errors import Refused
+from aqueduct.link import files, udp
+from aqueduct.link.options import Sending, Target
+from aqueduct.link.wire.datagram import LARGEST_SEND, Send, payload_of
+from aqueduct.link.wire.key_frame import Kind
+from aqueduct.link.wire.keys import ReceiverPublicKey, SenderKey
+from aqueduct.link.wire.sender import Session, Settings
+
+LARGEST_PAYLOAD = payload_of(9000, 4)  # unless told otherwise: loopback would allow 64 KB
+END_TIMES, END_PAUSE_SECONDS = 5, 0.05
+# What a clock may say, in milliseconds since 1970: not before there was a link, nor a hundred years later.
+CLOCK_FROM = 1_735_689_600_000  # 2025-01-01
+CLOCK_TO = 4_891_363_200_000  # 2125-01-01
+
+log = logging.getLogger(__name__)
+
+
+class Outlet:
+    """Times called `now` are time.monotonic()'s. First `begin` it."""
+
+    session: Session
+
+    def __init__(self, settings: Sending, target: Target, kind: Kind) -> None:
+        """Refused where a key, an address, a size or this host's clock is no use; nothing is sent yet."""
+        check_clock()
+        self.target = target
+        self._receiver = files.load(ReceiverPublicKey, settings.public_key_file)
+        self._sender = files.load(SenderKey, settings.signing_key_file)
+        address = udp.resolve(target.host, target.port)
+        self._settings = Settings(
+            link=target.link,
+            payload=_payload(settings, address),
+            kind=kind,
+            parity=settings.parity,
+            interleave=settings.interleave,
+            linger=settings.linger / 1000,
+            rotate=settings.generate_new_symmetric_key_every,
+        )
+        self._bits_per_second = settings.bits_per_second
+        self._free_at = 0.0
+        self._socket = udp.Sender(address, settings.nic)
+
+    def begin(self, start: int) -> None:
+        """A session that is told to begin then. Refused where a datagram can't hold its key."""
+        self.session = Session(
+            self._settings, self._sender, self._receiver, now=time.monotonic(), start=start
+        )
+
+    @property
+    def refused(self) -> int:
+        """Datagrams that the kernel would not take."""
+        return self._socket.refused
+
+    @property
+    def next_due(self) -> float:
+        return self.session.next_due
+
+    def open(self) -> None:
+        """Until the receiver has the key, as far as can be known."""
+        while (now := time.monotonic()) < self.session.opens:
+            self.tick(now)
+            time.sleep(max(0.0, min(self.session.next_due, self.session.opens) - time.monotonic()))
+
+    def add(self, values: Iterable[bytes]) -> None:
+        for value in values:
+            self._send(self.session.add(value, time.monotonic()))
+
+    def tick(self, now: float) -> None:
+        if now >= self.session.next_due:
+            self._send(self.session.due(now, _wall()))
+
+    def end(self) -> None:
+        """What waits, and, some times, that nothing follows."""
+        for _ in range(END_TIMES):
+            self._send(self.session.end(_wall()))
+            time.sleep(END_PAUSE_SECONDS)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _send(self, sends: list[Send]) -> None:
+        for send in sends:
+            if self._bits_per_second:
+                self._pace(sum(map(len, send)) * 8)
+            self._socket.send(send, self.session.size)
+
+    def _pace(self, bits: int) -> None:
+        """What was not used is not saved up, but for what the clock's own coarseness takes."""
+        now = time.monotonic()
+        self._free_at = max(self._free_at, now - 0.005)
+        if self._free_at > now:
+            time.sleep(self._free_at - now)
+        self._free_at += bits / self._bits_per_second if self._bits_per_second else 0.0
+
+
+def _payload(settings: Sending, address: udp.Address) -> int:
+    most = payload_of(settings.mtu or udp.mtu(address, settings.nic), address.ip_version)
+    if settings.payload_size > most:
+        raise Refused(
+            f"payloadSize {settings.payload_size} does not fit the MTU: datagrams to {address} hold "
+            f"{most} bytes."
+        )
+    return settings.payload_size or min(most, LARGEST_PAYLOAD, LARGEST_SEND)
+
+
+def check_clock() -> None:
+    """Refused where a session that began now would be a replay for ever, or make all later ones replays."""
+    if not CLOCK_FROM <= _wall() < CLOCK_TO:
+        year = 1970 + _wall() // (365.2425 * 86_400_000)
+        raise Refused(
+            f"This host's clock can't be right, it says that the year is {year:.0f}: set it first. A "
+            "receiver takes no session that began before the last one it knows."
+        )
+
+
+def begin_after(last: int) -> int:
+    """When a session is told to begin: now, but later than the last one of its kind, which began then.
+
+    Both in milliseconds since 1970. One that began earlier would be taken for a replay of an old recording.
+    """
+    if (behind := last - _wall()) >= 0:
+        log.warning(
+            "this host's clock was set back: the session before this one began %.0f s later than it is now; "
+            "this one is told to begin right after that",
+            behind / 1000,
+        )
+    return max(_wall(), last + 1)
+
+
+def _wall() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,243 @@
+"""Sends again what a bundle lists, in a session of its own beside the live stream."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aqueduct.errors import Refused
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import groups, offsets
+from aqueduct.kafka.client import Client, Topic
+from aqueduct.kafka.fetch import read
+from aqueduct.link.feed import last_session
+from aqueduct.link.filter import Filter
+from aqueduct.link.framing import FRAME_BYTES, TooLarge, spans
+from aqueduct.link.ledger import bundle
+from aqueduct.link.ledger.bundle import Bundle, Missing
+from aqueduct.link.options import Resend
+from aqueduct.link.outlet import Outlet, begin_after
+from aqueduct.link.wire import frame
+from aqueduct.link.wire.frame import Frame
+from aqueduct.link.wire.key_frame import Kind
+from aqueduct.link.wire.position import Position
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+
+
+@dataclass(frozen=True)
+class Outcome:
+    offsets: int = 0  # that were sent, with those that hold no record
+    records: int = 0  # that were sent
+    withheld: int = 0  # records, by the filter
+    gone: tuple[Range, ...] = ()  # that the source has no more, or that are over largestRecord
+    beyond: tuple[Range, ...] = ()  # the last stable offset
+    others: tuple[Missing, ...] = ()  # that the bundle lists, and that do not cross here
+    misfits: tuple[str, ...] = ()  # sentences: what is of no topic that the source has now
+
+
+def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]) -> Outcome:
+    """All of it; `progress` is told the offsets that were sent and all that there are."""
+    outlets = [Outlet(settings, target, Kind.RESEND) for target in settings.all_targets()]
+    rules = Filter.of(settings)
+    with kafka.connect(settings.end("source"), f"{settings.id}-resend") as client:
+        asked, others = asked_for(settings)
+        asked, misfits = fitting(asked, client.topics(sorted({each.topic for each in asked})))
+        if misfits and not asked:
+            raise Refused(
+                f"Nothing of it fits the {client.end}: {misfits[0]} Is the bundle of another link or "
+                "cluster, or an old one, or partitionStartValue another one than the upstream's?"
+            )
+        wanted, gone, beyond = _there(client, settings, asked)
+        total = sum(map(len, wanted))
+        progress(0, total)
+        if dry_run:
+            return Outcome(total, 0, 0, tuple(gone), tuple(beyond), tuple(others), misfits)
+        start = _start(client, settings, wanted)
+        for outlet in outlets:
+            outlet.begin(start)
+            outlet.open()
+        sent = records = 0
+        throttle = _Throttle(settings.eps, outlets)
+        for each in wanted:
+            for found in _frames(client, settings, each):
+                if isinstance(found, Range):
+                    gone.append(found)
+                    continue
+                covering, count = found
+                value = frame.pack(
+                    rules.apply(covering), compress_above=settings.compress_when_length_exceeds
+                )
+                for outlet in outlets:
+                    outlet.add([value])
+                throttle.spent(count)
+                sent += covering.stop - covering.start + 1
+                records += count
+                progress(sent, total)
+        for outlet in outlets:
+            outlet.end()
+            outlet.close()
+    records -= rules.withheld
+    return Outcome(sent, records, rules.withheld, tuple(gone), tuple(beyond), tuple(others), misfits)
+
+
+def _start(client: Client, settings: Resend, wanted: list[Range]) -> int:
+    """When the session is told to begin, which is kept for the next one before anything is sent."""
+    group = f"{settings.group}-resend"
+    start = begin_after(last_session(client, group))
+    for each in wanted[:1]:
+        begun = Position(str(client.topic(each.topic).id), each.start, start)
+        groups.commit(client, group, {(each.topic, each.partition): (each.start, begun.dumps())})
+    return start
+
+
+class _Throttle:
+    def __init__(self, per_second: float | None, outlets: list[Outlet]) -> None:
+        self._per_second = per_second
+        self._outlets = outlets
+        self._next_at = 0.0
+
+    def spent(self, records: int) -> None:
+        """Waits, with keys and keepalives sent meanwhile."""
+        now = time.monotonic()
+        if self._per_second:
+            self._next_at = max(self._next_at, now) + records / self._per_second
+        while True:
+            for outlet in self._outlets:
+                outlet.tick(now)
+            left = self._next_at - now
+            if left <= 0:
+                return
+            time.sleep(min(left, 0.05))
+            now = time.monotonic()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Offsets of a partition, by its number in this cluster."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int  # up to here they must be there
+    onwards: bool = False  # and whatever comes after it
+    topic_id: str | None = None  # under which they are missing; None: of the topic as it is now
+
+
+def asked_for(settings: Resend) -> tuple[list[Asked], list[Missing]]:
+    """What is asked for; and what the bundle lists, but another link or cluster has to send."""
+    if settings.partition is not None:
+        partition = settings.partition - settings.partition_start_value
+        first, last = settings.offset_from or 0, settings.offset_to
+        if last is None:  # from 0 on: all that there is, be it nothing
+            return [Asked(str(settings.topic), partition, first, first or -1, onwards=True)], []
+        return [Asked(str(settings.topic), partition, first, last)], []
+    found = _bundle(settings.resend_file_name)
+    asked, others = [], []
+    for each in found.results:
+        if not each.gaps:
+            continue
+        if not (settings.crosses(each.topic) and settings.covers(each.partition)):
+            others.append(each)
+            continue
+        partition = each.partition - settings.partition_start_value
+        onwards = found.kind == "first"
+        for first, last in each.gaps[:1] if onwards else each.gaps:
+            asked.append(Asked(each.topic, partition, first, last, onwards, each.topic_id))
+    return asked, others
+
+
+def fitting(asked: Iterable[Asked], topics: Mapping[str, Topic]) -> tuple[list[Asked], tuple[str, ...]]:
+    """What is of these topics; and sentences on the rest, whose offsets would be those of other records."""
+    fits: list[Asked] = []
+    misfits: dict[tuple[str, int], str] = {}
+    for each in asked:
+        topic = topics.get(each.topic)
+        place = f"{each.topic}-{each.partition}"
+        if topic is None or not 0 <= each.partition < len(topic.partitions):
+            misfits[each.topic, each.partition] = f"{place} is not there."
+        elif each.topic_id not in (None, str(topic.id)):
+            misfits[each.topic, each.partition] = (
+                f"{place} is of a topic that was made anew: what is missing was of that with the id "
+                f"{each.topic_id}, and the one there is now has {topic.id}."
+            )
+        else:
+            fits.append(each)
+    return fits, tuple(misfits.values())
+
+
+def _bundle(path: Path | None) -> Bundle:
+    assert path  # noqa: S101  # options demand it where there is no partition
+    try:
+        return bundle.loads(path.read_text(), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def _there(
+    client: Client, settings: Resend, asked: list[Asked]
+) -> tuple[list[Range], list[Range], list[Range]]:
+    """What of it the source still has, what is gone, and what is beyond its last stable offset."""
+    topics = {each.topic for each in asked}
+    places: list[TopicPartition] = sorted({(each.topic, each.partition) for each in asked})
+    with kafka_admin.connect(client.end.bootstrap_servers, client.end.client_config) as admin:
+        policies = admin.effective(sorted(topics), "cleanup.policy") if topics else {}
+    starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
+    # Records are in no order of time: a window of time is that between the first records of its edges.
+    since = offsets.since(client, places, settings.from_) if settings.from_ is not None else {}
+    until = offsets.since(client, places, settings.to + 1) if settings.to is not None else {}
+    wanted: list[Range] = []
+    gone: list[Range] = []
+    beyond: list[Range] = []
+    for each in asked:
+        place = each.topic, each.partition
+        # What compaction took has newer values: it is not lost.
+        start = 0 if policies[each.topic] == "compact" else starts[place]
+        parts = divided(each, start, ends[place], since.get(place), until.get(place, -1))
+        for part, of_all in zip(parts, (wanted, gone, beyond), strict=True):
+            if part.start < part.stop:
+                of_all.append(part)
+    return wanted, gone, beyond
+
+
+def divided(
+    asked: Asked, start: int, end: int, since: int | None = None, until: int = -1
+) -> tuple[Range, Range, Range]:
+    """What of it a log from `start` to `end` has, lost and never had; each may be empty.
+
+    `since` and `until`: the offsets of a window of time; -1: there is no record so late, None: any time.
+    """
+    stop = end if asked.onwards else min(asked.last + 1, end)
+    if until >= 0:
+        stop = min(stop, until)
+    first = asked.first
+    if since is not None:
+        first = max(first, since) if since >= 0 else stop
+    there = max(first, start)
+    never = max(asked.first, end) if until < 0 else asked.last + 1  # else the window closes before the end
+    return (
+        Range(asked.topic, asked.partition, there, stop),
+        Range(asked.topic, asked.partition, first, min(there, stop)),
+        Range(asked.topic, asked.partition, never, asked.last + 1),
+    )
+
+
+def _frames(client: Client, settings: Resend, wanted: Range) -> Iterator[tuple[Frame, int] | Range]:
+    """Frames with their numbers of records; and what can't be sent."""
+    topic_id = client.topic(wanted.topic).id
+    if topic_id is None:
+        raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
+    position = wanted.start
+    partition = wanted.partition + settings.partition_start_value
+    for piece in read(client, wanted, max_bytes=FRAME_BYTES, topic_id=topic_id):
+        if piece.lost:
+            yield Range(wanted.topic, wanted.partition, *piece.lost)
+            position = piece.lost[1]
+        for span in spans(piece.batches, position, piece.next_offset, settings.largest_record):
+            if isinstance(span, TooLarge):
+                yield Range(wanted.topic, wanted.partition, span.start, span.stop)
+            else:
+                found = Frame(wanted.topic, topic_id, partition, span.start, span.stop - 1, span.data)
+                yield found, span.count
+        position = piece.next_offset

@@ -1,0 +1,138 @@
+"""Values in chunks, chunks in blocks; and back, from blocks in any order.
+
+A block is chunks one after the other, then zeros up to its last shard's end. A chunk is a header and a part
+of one value: small values share a block, a large one goes on in the next.
+"""
+
+import struct
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from aqueduct.link.wire.counters import Counters
+
+# Number of the value, its length, where in it the chunk starts, the chunk's length.
+CHUNK = struct.Struct(">QIII")
+LARGEST = (1 << 32) - 1  # bytes of a value
+
+Buffer = bytes | memoryview
+
+
+class Packer:
+    """Fills blocks of at most `capacity` bytes."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._number = 0
+        self._parts: list[Buffer] = []
+        self._used = 0
+
+    @property
+    def empty(self) -> bool:
+        return not self._used
+
+    def add(self, value: Buffer) -> list[bytes]:
+        """The blocks that it made full."""
+        length = len(value)
+        if not 0 < length <= LARGEST:
+            raise ValueError(f"a value of {length} bytes can't cross")
+        full: list[bytes] = []
+        view = memoryview(value)
+        at = 0
+        while at < length:
+            room = self._capacity - self._used - CHUNK.size
+            if room <= 0:
+                full.append(self.close())
+                continue
+            part = view[at : at + room]
+            self._parts += CHUNK.pack(self._number, length, at, len(part)), part
+            self._used += CHUNK.size + len(part)
+            at += len(part)
+        self._number += 1
+        return full
+
+    def close(self) -> bytes:
+        """The block as far as it is filled."""
+        block = b"".join(self._parts)
+        self._parts, self._used = [], 0
+        return block
+
+
+@dataclass
+class _Partial:
+    length: int
+    touched: float
+    parts: dict[int, bytes] = field(default_factory=dict)  # by where they start
+    held: int = 0
+
+
+class Assembler:
+    """Puts values together again; each comes out whole or never."""
+
+    def __init__(self, largest: int, limit: int, counters: Counters) -> None:
+        """At most `largest` bytes of a value, and at most `limit` bytes of values that are not whole."""
+        self._largest = largest
+        self._limit = limit
+        self._counters = counters
+        self._partial: dict[int, _Partial] = {}  # by number; the first to begin is the first to go
+        self._held = 0
+
+    def add(self, block: bytes, now: float) -> list[bytes]:
+        """The values that are whole now."""
+        whole: list[bytes] = []
+        at = 0
+        while len(block) - at >= CHUNK.size:
+            number, length, start, size = CHUNK.unpack_from(block, at)
+            if not length:  # padding
+                break
+            at += CHUNK.size
+            stop = at + size
+            if not size or start + size > length or stop > len(block):
+                self._counters.blocks_malformed += 1
+                break
+            if length > self._largest:
+                self._counters.values_oversized += not start
+            elif size == length:
+                whole.append(block[at:stop])
+            elif value := self._put(number, length, start, block[at:stop], now):
+                whole.append(value)
+            at = stop
+        return whole
+
+    def expire(self, before: float) -> None:
+        """Give up values that nothing was added to since then."""
+        for number in [number for number, value in self._partial.items() if value.touched < before]:
+            self._give_up(number)
+
+    def close(self) -> None:
+        """Give up all."""
+        for number in list(self._partial):
+            self._give_up(number)
+
+    def _put(self, number: int, length: int, start: int, part: bytes, now: float) -> bytes | None:
+        value = self._partial.setdefault(number, _Partial(length, now))
+        if length != value.length or start in value.parts:
+            self._counters.blocks_malformed += 1
+            return None
+        value.parts[start] = part
+        value.touched = now
+        value.held += len(part)
+        self._held += len(part)
+        if value.held >= length:
+            del self._partial[number]
+            self._held -= value.held
+            return self._joined(value)
+        while self._held > self._limit:
+            self._give_up(next(iter(self._partial)))
+        return None
+
+    def _joined(self, value: _Partial) -> bytes | None:
+        parts = [value.parts[start] for start in sorted(value.parts)]
+        starts = accumulate((len(part) for part in parts[:-1]), initial=0)
+        if value.held == value.length and sorted(value.parts) == list(starts):
+            return b"".join(parts)
+        self._counters.blocks_malformed += 1
+        return None
+
+    def _give_up(self, number: int) -> None:
+        self._held -= self._partial.pop(number).held
+        self._counters.values_incomplete += 1

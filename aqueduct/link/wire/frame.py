@@ -1,0 +1,180 @@
+"""What of Kafka crosses a link: frames of batches and announcements, and both as a raw topic's records.
+
+A record's value is what crossed the link, byte for byte; its key tells without the value what it covers:
+
+    topic/partition/first/last                        a frame; `last` inclusive
+    topic/partition/first/end/delete|compact          an announcement; `end` exclusive
+"""
+
+import re
+import struct
+from dataclasses import dataclass
+from uuid import UUID
+
+import zstandard
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.batches import codecs
+from aqueduct.names import LEGAL_NAME
+
+# Version, kind, flags, length of the topic's name, partition, topic id, two offsets, the batches' length.
+HEADER = struct.Struct(">BBBBi16sqqI")
+VERSION = 1
+FRAME, ANNOUNCEMENT = 0, 1
+COMPRESSED = 1  # a frame's flag: what follows is one Zstandard frame
+COMPACTED = 1  # an announcement's flag
+
+LARGEST = 256 << 20  # bytes of a frame's batches, unless told otherwise
+
+Buffer = bytes | bytearray | memoryview
+
+_KEY = re.compile(rb"([a-zA-Z0-9._-]{1,249})/(\d{1,10})/(\d{1,19})/(\d{1,19})(?:/(delete|compact))?")
+
+
+class Malformed(Failed):
+    """Bytes that are neither a frame nor an announcement of this format."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """All that one partition (by the downstream's number) holds from `start` to `stop`, inclusive.
+
+    `batches` are Kafka's, verbatim; none where the source has no record there, or withholds them.
+    """
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    start: int
+    stop: int
+    batches: bytes
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """The sender's log holds `first` to `end`, exclusive: the last stable offset."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    first: int
+    end: int
+    compacted: bool  # only compaction deletes there: what is below `first` was not lost
+
+
+@dataclass(frozen=True)
+class Key:
+    """A raw record's key: offsets as in a Frame, or where `announced` as in an Announcement."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    announced: bool
+    compacted: bool = False
+
+
+def key(of: Frame | Announcement) -> bytes:
+    if isinstance(of, Frame):
+        return _frame_key(of.topic, of.partition, of.start, of.stop)
+    return _announcement_key(of.topic, of.partition, of.first, of.end, of.compacted)
+
+
+def read_key(data: bytes) -> Key:
+    """Malformed: it is no raw record's key."""
+    match = _KEY.fullmatch(data)
+    if not match:
+        raise Malformed(f"{data[:300]!r} is no key of a raw topic's record.")
+    topic, partition, first, last, policy = match.groups()
+    return Key(
+        topic.decode(), int(partition), int(first), int(last), policy is not None, policy == b"compact"
+    )
+
+
+def pack(of: Frame | Announcement, *, compress_above: int = 0) -> bytes:
+    """The raw record's value. Batches longer than `compress_above` bytes (0: none) are compressed if that
+    makes them smaller."""
+    topic = of.topic.encode()
+    if isinstance(of, Announcement):
+        kind, flags, first, second = ANNOUNCEMENT, int(of.compacted), of.first, of.end
+        body, length = b"", 0
+    else:
+        kind, flags, first, second = FRAME, 0, of.start, of.stop
+        body, length = of.batches, len(of.batches)
+        if 0 < compress_above < length:
+            compressed = codecs.compress("zstd", body)
+            if len(compressed) < length:
+                flags, body = COMPRESSED, compressed
+    header = HEADER.pack(
+        VERSION, kind, flags, len(topic), of.partition, of.topic_id.bytes, first, second, length
+    )
+    return b"".join((header, topic, body))
+
+
+def unpack(value: Buffer, *, largest: int = LARGEST) -> Frame | Announcement:
+    """What was packed. Malformed: it is not of this format, or has more than `largest` bytes of batches."""
+    kind, flags, topic, partition, topic_id, first, second, length, at = _header(value)
+    body = memoryview(value)[at:]
+    if kind == ANNOUNCEMENT:
+        return Announcement(topic, UUID(bytes=topic_id), partition, first, second, flags == COMPACTED)
+    if length > largest:
+        raise Malformed(
+            f"A frame of {topic}-{partition} has {length} bytes, more than the {largest} allowed."
+        )
+    batches = _decompressed(body, length) if flags == COMPRESSED else bytes(body)
+    return Frame(topic, UUID(bytes=topic_id), partition, first, second, batches)
+
+
+def key_of(value: Buffer) -> bytes:
+    """The key of a packed value, by its header alone; Malformed as in `unpack`, but for the batches."""
+    kind, flags, topic, partition, _, first, second, *_ = _header(value)
+    if kind == FRAME:
+        return _frame_key(topic, partition, first, second)
+    return _announcement_key(topic, partition, first, second, flags == COMPACTED)
+
+
+def _frame_key(topic: str, partition: int, start: int, stop: int) -> bytes:
+    return f"{topic}/{partition}/{start}/{stop}".encode()
+
+
+def _announcement_key(topic: str, partition: int, first: int, end: int, compacted: bool) -> bytes:
+    return f"{topic}/{partition}/{first}/{end}/{'compact' if compacted else 'delete'}".encode()
+
+
+def _header(value: Buffer) -> tuple[int, int, str, int, bytes, int, int, int, int]:
+    """Checked: kind, flags, topic, partition, topic id, two offsets, batches' length, where they start."""
+    try:
+        version, kind, flags, name, partition, topic_id, first, second, length = HEADER.unpack_from(value)
+    except struct.error:
+        raise Malformed(f"{len(value)} bytes are too few for a frame.") from None
+    if version != VERSION:
+        raise Malformed(f"The frame has version {version}; this release reads version {VERSION}.")
+    at = HEADER.size + name
+    try:
+        topic = bytes(value[HEADER.size : at]).decode("ascii")
+    except UnicodeDecodeError:
+        topic = ""
+    if len(topic) != name or not LEGAL_NAME.fullmatch(topic):
+        raise Malformed("The frame's topic has no legal name.")
+    body = len(value) - at
+    if kind == FRAME:
+        # A range is never empty; an announced log may be.
+        right = first <= second and (body == length if not flags else flags == COMPRESSED and body < length)
+    else:
+        right = (
+            kind == ANNOUNCEMENT and first <= second and flags in (0, COMPACTED) and not length and not body
+        )
+    if not right or first < 0 or partition < 0:
+        raise Malformed(f"The header of a frame of {topic}-{partition} contradicts itself.")
+    return kind, flags, topic, partition, topic_id, first, second, length, at
+
+
+def _decompressed(body: memoryview, length: int) -> bytes:
+    """Takes no more memory than `length`, whatever the data say: for the result, and for looking back."""
+    try:
+        if zstandard.frame_content_size(body) != length:
+            raise Malformed("A frame's compressed batches are not as long as its header says.")
+        reader = zstandard.ZstdDecompressor(max_window_size=max(1 << 10, 1 << length.bit_length()))
+        return reader.decompress(body, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise Malformed(f"A frame can't be decompressed: {error}.") from None

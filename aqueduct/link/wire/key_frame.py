@@ -1,0 +1,106 @@
+"""Key frames: a session's data keys, sealed for the receiver and signed by the sender.
+
+    header (type KEY) | start, created, kind | receiver's and sender's fingerprints | sealed key | signature
+
+HPKE binds the sealed key to all that stands before it, the signature covers all that stands before it: so
+nobody can pass off another's key as his own, or another receiver's as meant for this one.
+"""
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+
+from cryptography.exceptions import InvalidSignature, InvalidTag
+
+from aqueduct.link.wire.datagram import HEADER, MAGIC, VERSION, Type
+from aqueduct.link.wire.keys import FINGERPRINT, ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
+
+BODY = struct.Struct(f">QQB{FINGERPRINT}s{FINGERPRINT}s")
+SEALED_AT = HEADER.size + BODY.size
+SIGNATURE = 64
+DATA_KEY = 32
+
+
+class Kind(IntEnum):
+    """Sessions of one kind replace each other."""
+
+    LIVE = 0
+    RESEND = 1
+
+
+class Refusal(Enum):
+    """Why a key frame is not believed."""
+
+    DAMAGED = "it is cut off, or its sender sealed it wrongly"
+    STRANGER = "its sender is none of those that this receiver knows"
+    BAD_SIGNATURE = "it is not what its sender signed, or another signed it"
+    OTHER_RECEIVER = "it was sealed for another receiver"
+
+
+@dataclass(frozen=True)
+class KeyFrame:
+    """Times are the sender's clock in milliseconds since 1970."""
+
+    link: int
+    session: bytes
+    number: int  # of the data key, rising within the session
+    start: int  # of the session
+    created: int  # the data key
+    kind: Kind
+    sender: bytes  # fingerprint
+    key: bytes = field(repr=False)
+
+
+def seal(
+    receiver: ReceiverPublicKey,
+    sender: SenderKey,
+    *,
+    link: int,
+    session: bytes,
+    number: int,
+    start: int,
+    created: int,
+    kind: Kind,
+    key: bytes,
+) -> bytes:
+    """The datagram. HPKE draws lots: keep it, to send the same again."""
+    head = HEADER.pack(MAGIC, VERSION, 0, link, session, number, Type.KEY, 0, 0, 0, 0)
+    head += BODY.pack(start, created, kind, receiver.fingerprint, sender.public.fingerprint)
+    frame = head + receiver.seal(key, head)
+    return frame + sender.sign(frame)
+
+
+class KeyRing:
+    """Whose key frames are believed, and what opens them."""
+
+    def __init__(self, receivers: Iterable[ReceiverKey], senders: Iterable[SenderPublicKey]) -> None:
+        self._receivers = {receiver.public.fingerprint: receiver for receiver in receivers}
+        self._senders = {sender.fingerprint: sender for sender in senders}
+
+    def glance(self, datagram: bytes) -> Refusal | None:
+        """What needs no arithmetic to be refused."""
+        if len(datagram) < SEALED_AT + DATA_KEY + SIGNATURE:
+            return Refusal.DAMAGED
+        *_, sender = BODY.unpack_from(datagram, HEADER.size)
+        return None if sender in self._senders else Refusal.STRANGER
+
+    def open(self, datagram: bytes) -> KeyFrame | Refusal:
+        """A datagram of this version and of type KEY; nothing in it is believed before its signature."""
+        if refusal := self.glance(datagram):
+            return refusal
+        start, created, kind, receiver, sender = BODY.unpack_from(datagram, HEADER.size)
+        signed = datagram[:-SIGNATURE]
+        try:
+            self._senders[sender].verify(datagram[-SIGNATURE:], signed)
+        except InvalidSignature:
+            return Refusal.BAD_SIGNATURE
+        if receiver not in self._receivers:
+            return Refusal.OTHER_RECEIVER
+        try:
+            key = self._receivers[receiver].open(signed[SEALED_AT:], signed[:SEALED_AT])
+            _, _, _, link, session, number, *_ = HEADER.unpack_from(datagram)
+            frame = KeyFrame(link, session, number, start, created, Kind(kind), sender, key)
+        except (InvalidTag, ValueError):
+            return Refusal.DAMAGED
+        return frame if len(key) == DATA_KEY else Refusal.DAMAGED

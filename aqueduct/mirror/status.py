@@ -1,0 +1,230 @@
+"""How a MirrorMaker 2 flow is doing, judged from what it leaves in the target cluster.
+
+A dedicated MirrorMaker 2 that mirrors from SOURCE (KIP-382) keeps its state as Connect does, in three
+compacted topics of the target: `mm2-status.SOURCE.internal` (what each connector and task last said about
+itself), `mm2-configs.SOURCE.internal` (which tasks there are, and the partitions of each) and
+`mm2-offsets.SOURCE.internal` (by partition, the offset of the last record that was mirrored). Its workers are
+the members of the group `SOURCE-mm2`.
+
+A worker that was killed leaves RUNNING behind for ever: a state counts only while the worker that reported it
+is a member of the group. That they can be matched needs workers with an address of their own, so
+`dedicated.mode.enable.internal.rest=true` (KIP-710).
+"""
+
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aqueduct.wording import count, some
+
+SOURCE_CONNECTOR = "MirrorSourceConnector"
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a connector (`task` None) or a task last said about itself."""
+
+    connector: str
+    task: int | None
+    state: str  # RUNNING, FAILED, PAUSED, STOPPED, UNASSIGNED, RESTARTING
+    worker: str  # host:port
+    trace: str  # first line of the exception that made it fail
+
+    def __str__(self) -> str:
+        return _name(self.connector, self.task)
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What the workers agreed to run."""
+
+    counts: Mapping[str, int]  # by connector
+    partitions: frozenset[TopicPartition]  # of the source, that the tasks mirror
+
+
+@dataclass(frozen=True)
+class Group:
+    """The workers' group: its state (DescribeGroups) and, while that is Stable, its members' host:port."""
+
+    state: str
+    workers: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Log:
+    """Offsets of a source partition: of its first record and after its last committed one."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a source partition is mirrored. Offsets; `gone`: deleted there before they were mirrored."""
+
+    partition: TopicPartition
+    next: int
+    log: Log
+    drained: bool  # it was read on from `next` and holds no more records: only transaction markers
+
+    @property
+    def behind(self) -> int:
+        """Offsets yet to be mirrored: records, and the markers of transactions among them."""
+        if self.drained:
+            return 0
+        first = self.log.start if self.recreated else max(self.next, self.log.start)
+        return max(0, self.log.end - first)
+
+    @property
+    def gone(self) -> int:
+        return max(0, self.log.start - self.next)
+
+    @property
+    def recreated(self) -> bool:
+        """The log ends before what was mirrored of it: it is another log now, and has records."""
+        return self.log.start < self.log.end < self.next
+
+
+def parse_statuses(records: Mapping[bytes, bytes]) -> list[Status]:
+    """From the last value of each key of the status topic (Connect's KafkaStatusBackingStore)."""
+    statuses = []
+    for key, value in records.items():
+        kind, _, rest = key.decode().removeprefix("status-").partition("-")
+        if kind not in ("connector", "task"):
+            continue
+        connector, _, task = rest.rpartition("-") if kind == "task" else (rest, "", "")
+        said = json.loads(value)
+        statuses.append(
+            Status(
+                connector=connector,
+                task=int(task) if task else None,
+                state=said["state"],
+                worker=said["worker_id"].partition("/")[0],
+                trace=(said.get("trace") or "").partition("\n")[0],
+            )
+        )
+    return sorted(statuses, key=lambda status: (status.connector, -1 if status.task is None else status.task))
+
+
+def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
+    """From the last value of each key of the configuration topic (KafkaConfigBackingStore)."""
+    commit, task = "commit-", f"task-{SOURCE_CONNECTOR}-"
+    texts = {key.decode(): value for key, value in records.items()}
+    counts = {
+        key.removeprefix(commit): json.loads(value)["tasks"]
+        for key, value in texts.items()
+        if key.startswith(commit)
+    }
+    assigned = [  # tasks beyond the count are left over from when there were more
+        json.loads(texts[f"{task}{number}"])["properties"].get("task.assigned.partitions", "")
+        for number in range(counts.get(SOURCE_CONNECTOR, 0))
+        if f"{task}{number}" in texts
+    ]
+    names = (name.rpartition("-") for names in assigned for name in names.split(",") if name)
+    return Tasks(counts, frozenset(TopicPartition(topic, int(number)) for topic, _, number in names))
+
+
+def parse_positions(records: Mapping[bytes, bytes]) -> dict[TopicPartition, int]:
+    """The next offset to mirror, from the last value of each key of the offsets topic."""
+    positions = {}
+    for key, value in records.items():
+        connector, source = json.loads(key)
+        if connector == SOURCE_CONNECTOR:
+            positions[TopicPartition(source["topic"], source["partition"])] = json.loads(value)["offset"] + 1
+    return positions
+
+
+def parse_worker(metadata: bytes) -> str:
+    """host:port of a worker from its member metadata: version (int16), URL (int16 length), ... (KIP-415)."""
+    (length,) = struct.unpack_from(">h", metadata, 2)
+    url = metadata[4 : 4 + length].decode()
+    return url.partition("://")[2].partition("/")[0]
+
+
+def task_findings(source: str, group: Group, statuses: Iterable[Status], tasks: Tasks) -> list[str]:
+    """What does not run, a sentence each."""
+    unit = f"mirror_maker@{source}"
+    if not tasks.counts:
+        return [f"The target holds no state of a mirror from {source}; start {unit} and see its journal."]
+    if group.state in ("Empty", "Dead"):
+        return [f"No worker of the mirror from {source} is alive; start {unit} and see its journal."]
+    if group.state != "Stable":
+        return [f"The workers of the mirror from {source} are dividing its tasks ({group.state})."]
+    said = {(status.connector, status.task): status for status in statuses}
+    findings = []
+    for connector, number in sorted(tasks.counts.items()):
+        for task in (None, *range(number)):
+            name = _name(connector, task)
+            status = said.get((connector, task))
+            if status is None:
+                findings.append(f"{name} has not started; if that lasts, restart {unit}.")
+            elif status.worker not in group.workers:
+                findings.append(
+                    f"{name} is dead with its worker {status.worker} (alive: {some(sorted(group.workers))}); "
+                    f"if no other takes it over, start {unit} on that host."
+                )
+            elif status.state != "RUNNING":
+                why = f" ({status.trace})" if status.trace else ""
+                findings.append(
+                    f"{name} is {status.state} on {status.worker}{why}; if that lasts, restart {unit} there."
+                )
+    if not tasks.counts.get(SOURCE_CONNECTOR):
+        findings.append(f"{SOURCE_CONNECTOR} has no task: no topic of {source} matches the flow's patterns.")
+    return findings
+
+
+def log_findings(
+    source: str, partitions: Iterable[TopicPartition], progress: Iterable[Progress]
+) -> list[str]:
+    """What is wrong with the source's logs of the mirrored `partitions`, a sentence each."""
+    known = {p.partition: p for p in progress}
+    findings = []
+    if hidden := sorted(set(partitions) - known.keys()):
+        findings.append(
+            f"{source} does not show {some(hidden)}: deleted, without a leader, or not this client's to see."
+        )
+    if recreated := sorted((p for p in known.values() if p.recreated), key=_by_partition):
+        ends = (f"{p.partition} (mirrored to offset {p.next}, ends at {p.log.end})" for p in recreated)
+        findings.append(
+            f"Deleted and made again at {source}: {some(ends)}; restart mirror_maker@{source} before it is "
+            "as long as it was, else the mirror goes on in its middle."
+        )
+    return findings
+
+
+def loss_findings(source: str, progress: Iterable[Progress]) -> list[str]:
+    """What the source's retention took before it was mirrored, a sentence."""
+    gone = [p for p in sorted(progress, key=_by_partition) if p.gone]
+    named = (f"{p.partition} ({count(p.gone, 'offset')} from {p.next})" for p in gone)
+    if not gone:
+        return []
+    return [
+        f"Lost, for {source} deleted it before it was mirrored: {some(named)}; raise the retention there."
+    ]
+
+
+def lag_findings(progress: Iterable[Progress]) -> list[str]:
+    """What is not mirrored yet, a sentence."""
+    behind = [p for p in sorted(progress, key=_by_partition) if p.behind]
+    named = (f"{p.partition} ({count(p.behind, 'record')})" for p in behind)
+    return [f"Not caught up: {some(named)}."] if behind else []
+
+
+def _by_partition(progress: Progress) -> TopicPartition:
+    return progress.partition
+
+
+def _name(connector: str, task: int | None) -> str:
+    return connector if task is None else f"Task {task} of {connector}"

@@ -1,0 +1,29 @@
+"""Names of topics and partitions: which are legal, and those that differ at the other end of a flow."""
+
+import re
+
+from aqueduct.errors import Refused
+
+# org.apache.kafka.common.internals.Topic, without its "." and "..".
+LEGAL_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
+
+
+TopicPartition = tuple[str, int]
+
+
+def parse_renames(text: str, prefix: str = "") -> dict[str, str]:
+    """Names at the source, sorted, each with that at the target: the one after the colon, or prefix and name.
+
+    Refused where a name is none, or where two topics are one at an end.
+    """
+    names: dict[str, str] = {}
+    for each in text.split(","):
+        source, colon, target = each.partition(":")
+        target = target if colon else prefix + source
+        for name in (source, target):
+            if not LEGAL_NAME.fullmatch(name):
+                raise Refused(f"{name!r} in --topics is no name of a topic; write a,b or source:target.")
+        if source in names or target in names.values():
+            raise Refused(f"--topics names {each} twice, or two topics for one target; say it once.")
+        names[source] = target
+    return dict(sorted(names.items()))

@@ -1,0 +1,172 @@
+"""Reads committed records with librdkafka: from assigned partitions, without joining a group or committing.
+
+librdkafka looks for a group's coordinator all the same, so a client that may describe no group is told so;
+that is not an error here.
+"""
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, takewhile
+from typing import Any, TypeVar
+
+import confluent_kafka
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.client_config import End
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+
+REACH_SECONDS = 1, 2, 4, 8  # how long to wait for an end's first answer, attempt by attempt
+OFFSETS_SECONDS = 15  # in which a partition must have a leader that tells its offsets
+STALL_SECONDS = 60  # in which records must come: a broker may be restarted meanwhile
+BATCH_RECORDS = 10_000
+POLL_SECONDS = 0.05  # consume() waits so long for a batch to fill, also at a range's end
+
+Errors = deque[KafkaError]
+Client = TypeVar("Client")
+
+
+def partitions(end: End) -> dict[str, int]:
+    """How many partitions each topic has that the client may describe; Failed if the end can't be reached."""
+    errors: Errors = deque(maxlen=100)
+    admin = _client(AdminClient, end, _settings(end, errors))
+    for seconds in REACH_SECONDS:
+        try:
+            topics = admin.list_topics(timeout=seconds).topics
+            return {name: len(topic.partitions) for name, topic in topics.items()}
+        except KafkaException as error:
+            failure = error
+            admin.poll(0)  # this is where error_cb is called
+            if any(each.code() in (KafkaError._SSL, KafkaError._AUTHENTICATION) for each in errors):
+                break  # trying again won't help
+    raise Failed(f"The {end} can't be reached: {_reason(errors, failure)}")
+
+
+def ranges(end: End, places: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
+    """The offsets of each partition now: from its log start to its last stable offset."""
+    admin = _client(AdminClient, end, _settings(end, deque()))
+    wanted = list(places)
+    starts = _offsets(admin, end, wanted, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    stops = _offsets(admin, end, wanted, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    return {place: Range(*place, starts[place], max(starts[place], stops[place])) for place in wanted}
+
+
+def read(end: End, wanted: Sequence[Range]) -> Iterator[tuple[Range, list[Message]]]:
+    """The records of ranges of different partitions: each range's in order, the ranges interleaved.
+
+    A range is over at the first record beyond it, or at the log's end: its last offsets may be transaction
+    markers or aborted records, which never come. Offsets that retention has deleted are passed over.
+    """
+    errors: Errors = deque(maxlen=100)
+    consumer = _client(Consumer, end, _settings(end, errors) | _READ)
+    unread = {(each.topic, each.partition): each for each in wanted}
+    try:
+        consumer.assign(
+            [confluent_kafka.TopicPartition(each.topic, each.partition, each.start) for each in wanted]
+        )
+        heard = time.monotonic()
+        while unread:
+            messages = consumer.consume(BATCH_RECORDS, POLL_SECONDS)
+            if not messages and time.monotonic() > heard + STALL_SECONDS:
+                topic, partition = next(iter(unread))
+                silence = f"gave nothing of {topic}-{partition} for {STALL_SECONDS} s"
+                raise Failed(f"The {end} {silence}: {_reason(errors)}")
+            for place, run in groupby(_checked(messages, end), key=lambda m: (m.topic(), m.partition())):
+                if place in unread:
+                    whole, found = unread[place], list(run)
+                    records = _within(found, whole.stop)
+                    if len(records) < len(found):
+                        del unread[place]
+                        consumer.incremental_unassign([confluent_kafka.TopicPartition(*place)])
+                    yield whole, records
+            if messages:
+                heard = time.monotonic()  # after whoever reads this has taken their time
+    finally:
+        consumer.close()
+
+
+_READ = {
+    "group.id": "aqueduct",  # demanded by the client
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+    "check.crcs": True,
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 10,  # the log's end is told only when a fetch there has waited so long
+    "fetch.queue.backoff.ms": 10,  # a full queue stops fetching so long; by default 1 s, and six times slower
+    "fetch.message.max.bytes": 4 << 20,  # for a long link, where every fetch costs a round trip
+    "queued.min.messages": 20_000,  # what is fetched beyond a range is lost work
+    "max.poll.interval.ms": 86_400_000,  # the faster of two streams waits for the other
+}
+
+
+def _client(kind: Callable[[dict[str, Any]], Client], end: End, settings: dict[str, Any]) -> Client:
+    """A client of librdkafka, which reads certificates and keys when it is made."""
+    try:
+        return kind(settings)
+    except KafkaException as error:
+        raise Failed(
+            f"The {end} can't be asked with these settings: {error.args[0].str()}; see to its PEM files."
+        ) from None
+
+
+def _settings(end: End, errors: Errors) -> dict[str, Any]:
+    return {
+        **end.client_config.librdkafka(),
+        "bootstrap.servers": end.bootstrap_servers,
+        "client.id": "aqueduct-reconcile",
+        "error_cb": errors.append,
+        "log_level": 0,  # what matters comes through error_cb
+    }
+
+
+def _offsets(
+    admin: AdminClient, end: End, places: Sequence[TopicPartition], spec: OffsetSpec
+) -> dict[TopicPartition, int]:
+    """Asks again for what has no leader at the moment."""
+    offsets: dict[TopicPartition, int] = {}
+    deadline = time.monotonic() + OFFSETS_SECONDS
+    while unknown := [place for place in places if place not in offsets]:
+        futures = admin.list_offsets(
+            {confluent_kafka.TopicPartition(*place): spec for place in unknown},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=OFFSETS_SECONDS,
+        )
+        for asked, future in futures.items():
+            try:
+                offsets[asked.topic, asked.partition] = future.result().offset
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    what = f"the offsets of {asked.topic}-{asked.partition}"
+                    raise Failed(f"The {end} does not tell {what}: {_reason([], error)}") from None
+    return offsets
+
+
+def _within(messages: list[Message], stop: int) -> list[Message]:
+    """Those before the first that is beyond the range or says that the log ends there."""
+    last = messages[-1]
+    if not last.error() and (last.offset() or 0) < stop:
+        return messages
+    return list(takewhile(lambda message: not message.error() and (message.offset() or 0) < stop, messages))
+
+
+def _checked(messages: list[Message], end: End) -> list[Message]:
+    """Records, and the news that a partition is at its end; Failed at any other error."""
+    errors = [error for message in filter(Message.error, messages) if (error := message.error())]
+    for error in errors:
+        if error.code() not in (KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED):
+            raise Failed(f"The {end} can't be read: {error.str()}.")
+    if any(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED for error in errors):
+        return [message for message in messages if message.topic() is not None]
+    return messages
+
+
+def _reason(errors: Iterable[KafkaError], exception: KafkaException | None = None) -> str:
+    """librdkafka's words for what went wrong last, without its names of threads and states."""
+    told = [error.str() for error in errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    text = told[-1] if told else exception.args[0].str() if exception else "no error was seen"
+    return re.sub(r"^\S+/(bootstrap|\d+): | \(after .*|\.$", "", text) + "."

@@ -1,0 +1,159 @@
+"""What is told of a reconciliation: sentences, a table, and the report's JSON."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from aqueduct.kafka.client_config import End
+from aqueduct.reconcile.flow import Flow
+from aqueduct.reconcile.verdict import Verdict
+from aqueduct.wording import COLUMNS, count, shortened, some
+
+ROWS = 50  # a person is shown so many lanes, of more only unequal ones; the report has all
+END_COLUMNS = 22  # of addresses in the table
+NAMES_COLUMNS = COLUMNS - 50  # ... and of all names in it; the rest is for numbers
+
+
+def text(flow: Flow, verdicts: Sequence[Verdict]) -> str:
+    """For a person: a table, a sentence on whatever is unequal, and a summary."""
+    shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
+    table = [*_table(flow, shown), ""] if shown else []
+    unequal = [sentence for _, sentence in sentences(flow, verdicts)]
+    if len(unequal) > ROWS:
+        unequal[ROWS:] = [f"... and {len(unequal) - ROWS} more; --report names them all."]
+    return "\n".join([*table, *unequal, *_notes(verdicts), _summary(verdicts)])
+
+
+def sentences(flow: Flow, verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str]]:
+    """Each topic that is absent, and each lane that is unequal: its name, and a sentence about it."""
+    for topic, group in groupby(verdicts, key=lambda verdict: verdict.lane.topic):
+        lanes = list(group)
+        if all(verdict.absent for verdict in lanes):
+            records = _are(sum(map(_records_in, lanes)), " of the source")
+            yield topic, f"{topic}: the target has no such topic; {records} missing."
+        else:
+            for verdict in lanes:
+                if not verdict.equal:
+                    yield str(verdict.lane), f"{verdict.lane}: {_difference(flow, verdict)}."
+
+
+def _notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """What the comparison left out, and why."""
+    untimed = dict.fromkeys(verdict.lane.topic for verdict in verdicts if not verdict.timed)
+    if untimed:
+        yield f"Times were not compared in {some(untimed)}: the target's brokers set them (LogAppendTime)."
+    if not all(verdict.ordered for verdict in verdicts):
+        yield "Several sources are merged: the order within each was checked, and there is none between them."
+
+
+def _table(flow: Flow, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    ends = "+".join(map(_address, flow.sources)), _address(flow.target)
+    sources, target = (shortened(each, END_COLUMNS) for each in ends)
+    room = NAMES_COLUMNS - len(sources) - len(target)
+    rows: list[tuple[str, ...]] = [
+        ("source", "target", "topic", "partition", "records in", "records out", "equal")
+    ]
+    for verdict in verdicts:
+        numbers = verdict.lane.partition, _records_in(verdict), _records_out(verdict)
+        rows.append(
+            (
+                *(sources, target, shortened(verdict.lane.topic, room)),
+                *(*map(str, numbers), "yes" if verdict.equal else "NO"),
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        names = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=False)]
+        others = [cell.rjust(width) for cell, width in zip(row[3:], widths[3:], strict=True)]
+        yield "  ".join(names + others)
+
+
+def _summary(verdicts: Sequence[Verdict]) -> str:
+    unequal = sum(not verdict.equal for verdict in verdicts)
+    records = f"{sum(map(_records_in, verdicts))} records in, {sum(map(_records_out, verdicts))} records out"
+    return f"{count(len(verdicts), 'partition')}, {unequal or 'none'} unequal; {records}."
+
+
+def report(flow: Flow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """The report's findings. `from` and `to`, exclusive, are the offsets that were read; `ranges`, inclusive,
+    those of records that the other end lacks, of which there may be more than are named."""
+    return {
+        "target": flow.target.bootstrap_servers,
+        "sources": [source.bootstrap_servers for source in flow.sources],
+        "order": "partition" if all(verdict.ordered for verdict in verdicts) else "source",
+        "header": flow.header and f"{flow.header[0]}={flow.header[1].decode()}",
+        "partitions": [_partition(flow, verdict) for verdict in verdicts],
+        "left_out": [{"what": what, "why": why} for what, why in sentences(flow, verdicts)],
+    }
+
+
+def _partition(flow: Flow, verdict: Verdict) -> dict[str, Any]:
+    target, *sources = (_end(verdict, number) for number in range(len(flow.ends)))
+    order = verdict.difference and verdict.difference.out_of_order
+    return {
+        "topic": verdict.lane.topic,
+        "partition": verdict.lane.partition,
+        "equal": verdict.equal,
+        "timestamps": verdict.timed,
+        "source_records": _records_in(verdict),
+        "target_records": _records_out(verdict),
+        "target": target,
+        "sources": sources,
+        "out_of_order": order and {"source": flow.ends[order[0]].bootstrap_servers, "offset": order[1]},
+    }
+
+
+def _end(verdict: Verdict, number: int) -> dict[str, Any] | None:
+    read = verdict.lane.ranges[number]
+    if read is None:
+        return None
+    lacking = verdict.unmatched(number)
+    return {
+        "topic": read.topic,
+        "from": read.start,
+        "to": read.stop,
+        "records": verdict.readings[number].records,
+        "missing" if number else "extra": {"records": lacking.records, "ranges": lacking.ranges},
+    }
+
+
+def _difference(flow: Flow, verdict: Verdict) -> str:
+    """What is wrong with an unequal lane, to follow its name."""
+    if verdict.absent:
+        return f"the target has no such partition; {_are(_records_in(verdict))} missing"
+    if order := verdict.difference and verdict.difference.out_of_order:
+        number, offset = order
+        return f"the same records in another order, first at {_role(flow, number)} offset {offset}"
+    parts = []
+    for number in (*range(1, len(flow.ends)), 0):
+        lacking = verdict.unmatched(number)
+        if lacking.records:
+            role, other = _role(flow, number), "target" if number else "source"
+            records = _are(lacking.records, f" of the {role}")
+            parts.append(f"{records} not in the {other}, first at {role} offset {lacking.ranges[0][0]}")
+    return (
+        ", and ".join(parts)
+        or "unequal when read first, but not when read again: retention may be at work there"
+    )
+
+
+def _are(records: int, which: str = "") -> str:
+    return f"{count(records, 'record')}{which} {'is' if records == 1 else 'are'}"
+
+
+def _role(flow: Flow, number: int) -> str:
+    """What to call an end: by its address only where there are several of its kind."""
+    return str(flow.ends[number]) if number and len(flow.sources) > 1 else flow.ends[number].role
+
+
+def _address(end: End) -> str:
+    first, *others = end.bootstrap_servers.split(",")
+    return f"{first},..." if others else first
+
+
+def _records_in(verdict: Verdict) -> int:
+    return sum(reading.records for reading in verdict.readings[1:])
+
+
+def _records_out(verdict: Verdict) -> int:
+    return verdict.readings[0].records

@@ -1,0 +1,128 @@
+"""Compares the two ends of a flow (see aqueduct/reconcile).
+
+Everything is read once, in ranges, to digests. The lanes for which the digests leave a question are read a
+second time, each by one task, with its ends side by side.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from aqueduct.kafka.client_config import End
+from aqueduct.ranges import Range, shares, split
+from aqueduct.reconcile import reader
+from aqueduct.reconcile.difference import Stream, out_of_order, unmatched
+from aqueduct.reconcile.digest import Header, Reading, Records
+from aqueduct.reconcile.flow import Flow, Lane, Topics, lanes, places
+from aqueduct.reconcile.verdict import Difference, Verdict
+from aqueduct.wording import count
+from aqueduct.work.runner import Runner
+from aqueduct.work.workers import Workers
+
+TASK_OFFSETS = 1_000_000  # a task of the first reading: some seconds of work
+
+
+def reconcile(flow: Flow, topics: Topics, master: str | None = None) -> list[Verdict]:
+    """A verdict on every lane. Without a master, Spark runs on this host, if there is enough to read."""
+    every = plan(flow, topics)
+    offsets = sum(len(each) for lane in every for each in lane.ranges if each)
+    _say(f"Reading {count(offsets, 'offset')} of {count(len(every), 'partition')} at both ends.")
+    with Workers("aqueduct reconcile", master) as workers:
+        run = workers.runner(offsets)
+        verdicts = first_reading(flow, every, run)
+        unclear = sum(verdict.needs_second_reading for verdict in verdicts)
+        if unclear:
+            _say(f"Reading {count(unclear, 'partition')} again, to find what differs.")
+            verdicts = second_reading(flow, verdicts, run)
+    return verdicts
+
+
+def plan(flow: Flow, topics: Topics) -> list[Lane]:
+    """What there is to compare. The target is asked first: what comes meanwhile is missing, not extra."""
+    partitions = [reader.partitions(end) for end in flow.ends]
+    names = topics.choose(partitions[1:])
+    wanted = zip(flow.ends, places(names, partitions), strict=True)
+    return list(lanes(names, [reader.ranges(end, there) for end, there in wanted]))
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a task of the first reading reads: ranges of an end, each of another partition."""
+
+    number: int
+    end: End
+    ranges: tuple[Range, ...]
+    header: Header | None
+
+
+def first_reading(flow: Flow, every: Sequence[Lane], run: Runner) -> list[Verdict]:
+    tasks = []
+    for number, end in enumerate(flow.ends):
+        whole = (lane.ranges[number] for lane in every)
+        parts = (part for each in whole if each for part in split(each, TASK_OFFSETS))
+        tasks += [Share(number, end, share, flow.header) for share in shares(parts, TASK_OFFSETS)]
+    found: defaultdict[tuple[int, str, int], Reading] = defaultdict(Reading)
+    for results in run(read_share, tasks):
+        for number, part, reading in results:
+            found[number, part.topic, part.partition] += reading  # in the order of their offsets
+    return [
+        Verdict(
+            lane,
+            tuple(
+                found[number, each.topic, each.partition] if each else Reading()
+                for number, each in enumerate(lane.ranges)
+            ),
+        )
+        for lane in every
+    ]
+
+
+def read_share(share: Share) -> list[tuple[int, Range, Reading]]:
+    readings = dict.fromkeys(share.ranges, Reading())
+    for part, messages in reader.read(share.end, share.ranges):
+        readings[part] += Reading.of(Records.of(messages, share.header))
+    return [(share.number, part, reading) for part, reading in readings.items()]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a task of the second reading answers, and what is known already."""
+
+    flow: Flow
+    lane: Lane
+    timed: bool
+    same_records: bool
+
+
+def second_reading(flow: Flow, verdicts: Sequence[Verdict], run: Runner) -> list[Verdict]:
+    questions = [
+        Question(flow, each.lane, each.timed, each.same_records)
+        for each in verdicts
+        if each.needs_second_reading
+    ]
+    answers = iter(run(look_closer, questions))
+    return [
+        replace(each, difference=next(answers)) if each.needs_second_reading else each for each in verdicts
+    ]
+
+
+def look_closer(question: Question) -> Difference:
+    flow, lane = question.flow, question.lane
+    streams = [
+        _stream(end, part, flow.header, question.timed)
+        for end, part in zip(flow.ends, lane.ranges, strict=True)
+    ]
+    if question.same_records:
+        return Difference(out_of_order=out_of_order(streams))
+    return Difference(unmatched=tuple(unmatched(streams)))
+
+
+def _stream(end: End, part: Range | None, header: Header | None, timed: bool) -> Stream:
+    for _, messages in reader.read(end, [part]) if part else ():
+        records = Records.of(messages, header)
+        yield records.fingerprints(timed), records.offsets
+
+
+def _say(progress: str) -> None:
+    print(progress, file=sys.stderr)

@@ -1,0 +1,265 @@
+"""Where a consumer group goes on: for offsets of the store those of the same records at the target.
+
+Which record an offset means, the indexes of the segments tell. Where that record is at the target, the
+headers of the target's batches tell, read from whichever end of the restored range is nearer. Nothing of it
+is remembered, and what others write there does no harm: ours are known by their producers' ids.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import fetch, offsets
+from aqueduct.kafka.batches.batch import Batch
+from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.batches.offsets import Index, Inside
+from aqueduct.kafka.client import STALL_SECONDS, Client
+from aqueduct.kafka.client_config import End
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+from aqueduct.restore.plan import Lane
+from aqueduct.restore.progress import Progress
+from aqueduct.store import segments
+from aqueduct.store.backends import open_store
+from aqueduct.store.manifest import Segment
+from aqueduct.store.objects import Objects
+
+MARGIN = 16  # offsets without records, such as markers, that are expected near a log's end
+WAIT_SECONDS = 0.05
+SEGMENTS = 2  # whose descriptions are kept
+
+
+@dataclass(frozen=True)
+class Question:
+    lane: Lane
+    offsets: tuple[int, ...]  # of the store
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one task answers."""
+
+    end: End
+    store: str
+    window: Window  # of times
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`unsure` is why there is no new offset; `note`, why it is not that of the very next record."""
+
+    new: int | None
+    note: str = ""
+    unsure: str = ""
+
+
+Answers = dict[tuple[TopicPartition, int], Answer]  # by place at the target and offset of the store
+
+
+def translate(share: Share) -> Answers:
+    objects = open_store(share.store)
+    found: Answers = {}
+    with kafka.connect(share.end, "aqueduct-restore") as client:
+        places = [question.lane.target for question in share.questions]
+        ends, open_ = _settled(client, places)
+        for question in share.questions:
+            place = question.lane.target
+            try:
+                if place in open_:
+                    raise _Unsure("a transaction of another producer is open there")
+                answers = dict(_answers(client, objects, question, share.window, ends[place]))
+            except _Unsure as why:
+                answers = {each: Answer(None, unsure=str(why)) for each in question.offsets}
+            found |= {(place, each): answer for each, answer in answers.items()}
+    return found
+
+
+class _Unsure(Exception):
+    """Why the new offsets can't be told."""
+
+
+def _settled(
+    client: Client, places: Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
+    """The ends of the logs, once the markers of all transactions are written; and where one stays open."""
+    deadline = time.monotonic() + STALL_SECONDS
+    while True:
+        stable = offsets.ends(client, places)
+        ends = offsets.ends(client, places, "read_uncommitted")
+        open_ = {place for place in places if stable[place] < ends[place]}
+        if not open_ or time.monotonic() > deadline:
+            return ends, open_
+        client.sleep(WAIT_SECONDS)
+
+
+def _answers(
+    client: Client, objects: Objects, question: Question, window: Window, end: int
+) -> Iterator[tuple[int, Answer]]:
+    lane, done = question.lane, question.progress
+    source = _Source(objects, lane.segments, window)
+    ranks = {each: source.rank(each) for each in question.offsets}
+    wanted = {min(rank, done.records - 1) for rank in ranks.values()} if done.records else set()
+    target = _Target(client, lane, done, end).offsets(wanted)
+    for each, rank in ranks.items():
+        if rank < done.records:
+            new, kept, goes_on = target[rank], source.offset(rank), "at the next that is inside"
+        else:
+            after = target[done.records - 1] + 1 if done.records else done.start
+            new, kept, goes_on = _past_markers(client, lane, after, end), lane.stop, "after the last inside"
+        clamped = source.lost(each, kept) or _skipped(lane, each, kept)
+        yield each, Answer(new, f"its next records are outside the window, it goes on {goes_on}" * clamped)
+
+
+def _skipped(lane: Lane, old: int, kept: int) -> bool:
+    """Whether there are records from `old` on, before `kept`, in a segment that the window left out."""
+    return any((s.last_offset or 0) >= old and (s.first_offset or 0) < kept for s in lane.skipped)
+
+
+def _past_markers(client: Client, lane: Lane, after: int, end: int) -> int:
+    """The log's end if there are no records from `after` on, so that a group there has no lag."""
+    if end - after <= 1:  # a marker at most, as our own are always followed by one
+        return end
+    pieces = fetch.read(client, Range(*lane.target, after, end))
+    return next((batch.base_offset for piece in pieces for batch in piece.batches), end)
+
+
+class _Source:
+    """The records of a lane inside the window, by their offsets and by their ranks."""
+
+    def __init__(self, objects: Objects, every: Sequence[Segment], window: Window) -> None:
+        self._objects = objects
+        self._segments = every
+        self._window = window
+        self._whole = not window.timed
+        self._described = lru_cache(SEGMENTS)(self._describe)
+
+    def rank(self, offset: int) -> int:
+        """How many records there are before it."""
+        before = 0
+        for segment in self._segments:
+            if segment.start >= offset:
+                break
+            if self._whole and segment.stop <= offset:
+                before += segment.records
+                continue
+            described = self._described(segment)
+            rank = described.index.rank(offset)
+            before += rank.rank(described.batch(rank.place), offset) if isinstance(rank, Inside) else rank
+        return before
+
+    def offset(self, rank: int) -> int:
+        """Of the record that has so many before it."""
+        for segment in self._segments:
+            described = None if self._whole and segment.records <= rank else self._described(segment)
+            records = described.index.records if described else segment.records
+            if described and rank < records:
+                found = described.index.offset(rank)
+                return (
+                    found.offset(described.batch(found.place), rank) if isinstance(found, Inside) else found
+                )
+            rank -= records
+        raise IndexError(f"there is no record {rank}")
+
+    def lost(self, old: int, kept: int) -> bool:
+        """Whether there are records from `old` on, before `kept`, that the window cut off."""
+        if self._whole or old >= kept:
+            return False
+        return self._every.rank(kept) > self._every.rank(old)
+
+    @cached_property
+    def _every(self) -> "_Source":
+        return _Source(self._objects, self._segments, Window())
+
+    def _describe(self, segment: Segment) -> "_Described":
+        if self._whole:
+            return _Described(segments.read_index(self._objects, segment), self._objects, segment)
+        kept = tuple(_kept(self._objects, segment, self._window))
+        return _Described(Index.of(kept), self._objects, segment, kept)
+
+
+@dataclass(frozen=True)
+class _Described:
+    index: Index
+    objects: Objects
+    segment: Segment
+    kept: Sequence[Batch] = field(default=())
+
+    def batch(self, place: int) -> Batch:
+        if self.kept:
+            return self.kept[place]
+        stored = segments.read(self.objects, self.segment)
+        batches = segments.batches(self.segment, stored, check_crc=False)
+        return next(batch for number, batch in enumerate(batches) if number == place)
+
+
+def _kept(objects: Objects, segment: Segment, window: Window) -> Iterator[Batch]:
+    stored = segments.read(objects, segment)
+    for batch in segments.batches(segment, stored, check_crc=False):
+        if kept := cut(batch, window):
+            yield kept
+
+
+class _Target:
+    """What was restored of a lane."""
+
+    def __init__(self, client: Client, lane: Lane, done: Progress, end: int) -> None:
+        self._client = client
+        self._lane = lane
+        self._done = done
+        self._end = end
+
+    def offsets(self, ranks: Iterable[int]) -> dict[int, int]:
+        """Of the records that have so many of this restore before them."""
+        every = sorted(ranks)
+        total = self._done.records
+        low = [rank for rank in every if 2 * rank < total]
+        high = every[len(low) :]
+        found: dict[int, int] = {}
+        if low:
+            index = self._first(low[-1] + 1)
+            found |= {rank: self._offset(index, rank) for rank in low}
+        if high:
+            index = self._last(total - high[0])
+            found |= {rank: self._offset(index, rank - total + index.records) for rank in high}
+        return found
+
+    def _first(self, records: int) -> Index:
+        parts: list[Index] = []
+        for part in self._read(self._done.start):
+            parts.append(part)
+            records -= part.records
+            if records <= 0:
+                return Index.joined(parts)
+        raise self._changed()
+
+    def _last(self, records: int) -> Index:
+        reach = records + MARGIN
+        while True:
+            start = max(self._done.start, self._end - reach)
+            index = Index.joined(self._read(start))
+            if index.records >= records:
+                return index
+            if start == self._done.start:
+                raise self._changed()
+            reach *= 2
+
+    def _read(self, start: int) -> Iterator[Index]:
+        if start == self._end:
+            return
+        for piece in fetch.read(self._client, Range(*self._lane.target, start, self._end)):
+            if piece.lost:
+                raise self._changed()
+            yield Index.of([each for each in piece.batches if each.producer_id in self._done.producers])
+
+    def _offset(self, index: Index, rank: int) -> int:
+        found = index.offset(rank)
+        if isinstance(found, Inside):
+            raise self._changed()
+        return found
+
+    def _changed(self) -> _Unsure:
+        return _Unsure("records that were restored there are gone: who deleted them?")

@@ -1,0 +1,239 @@
+"""Writes the records of partitions, and how far it has come, in one transaction after the other."""
+
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+from uuid import UUID
+
+from aqueduct.errors import Failed
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import groups, offsets
+from aqueduct.kafka.batches.batch import Batch
+from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.batches.produce import ready
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.produce import Retry, TransactionalProducer
+from aqueduct.names import TopicPartition
+from aqueduct.restore import progress
+from aqueduct.restore.outcome import Written
+from aqueduct.restore.plan import Lane
+from aqueduct.restore.progress import Progress
+from aqueduct.store import segments
+from aqueduct.store.backends import open_store
+from aqueduct.store.manifest import Segment
+from aqueduct.store.objects import Objects
+
+TRANSACTION_BYTES = 64 << 20
+TRANSACTION_SECONDS = 30
+TIMEOUT_SECONDS = 300  # after which the coordinator aborts the transaction of one that is gone
+RETRY_SECONDS = 120  # without a transaction that was committed
+AHEAD_BYTES = 4 << 20  # of objects that are read while others are written
+READERS = 8
+
+Position = tuple[int, Progress]  # the next offset of the store
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one task restores, lane by lane."""
+
+    end: End
+    store: str
+    restore_id: str
+    number: int
+    lanes: tuple[Lane, ...]
+    window: Window  # of times
+    topics: Mapping[str, tuple[UUID | None, int]]  # id, max.message.bytes
+
+
+def restore(share: Share) -> dict[TopicPartition, Written]:
+    """Write what is not written yet. Failed, Fenced if another process does the same."""
+    objects = open_store(share.store)
+    name = progress.group(share.restore_id)
+    with kafka.connect(share.end, name) as client:
+        producer = TransactionalProducer(client, f"{name}-{share.number}", TIMEOUT_SECONDS, keep_times=True)
+        last_commit = time.monotonic()
+        before: Mapping[TopicPartition, Progress] = {}
+        while True:
+            task = None
+            try:
+                producer.begin()
+                task = _Task(client, producer, objects, share)
+                before = before or task.reached()
+                task.run()
+                return {place: _since(before[place], each) for place, each in task.reached().items()}
+            except Retry as error:
+                if task and task.last_commit:
+                    last_commit = task.last_commit
+                if time.monotonic() > last_commit + RETRY_SECONDS:
+                    raise Failed(
+                        f"The {share.end} took no transaction for {RETRY_SECONDS} s: {error}; "
+                        "the same command goes on from here."
+                    ) from error
+                client.sleep(1)
+
+
+def _since(before: Progress, now: Progress) -> Written:
+    return Written(now, now.records - before.records, now.bytes - before.bytes)
+
+
+def positions(
+    client: Client, restore_id: str, places: Iterable[TopicPartition], topics: Mapping[str, UUID | None]
+) -> dict[TopicPartition, Position]:
+    """How far the restore has come in these partitions, as long as they are of these very topics.
+
+    Waits for open transactions: a producer's `begin` ends those of a run that was killed.
+    """
+    return _positions(groups.progress(client, progress.group(restore_id), places), topics)
+
+
+def begun(client: Client, restore_id: str, topics: Mapping[str, UUID | None]) -> set[str]:
+    """Those of these very topics of which a transaction has been committed, whatever is open now."""
+    name = progress.group(restore_id)
+    return {topic for topic, _ in _positions(groups.committed(client, [name])[name], topics)}
+
+
+def _positions(
+    committed: groups.Offsets, topics: Mapping[str, UUID | None]
+) -> dict[TopicPartition, Position]:
+    found = {}
+    for place, (offset, metadata) in committed.items():
+        each = progress.loads(Progress, metadata)
+        if each and place[0] in topics and each.topic_id == str(topics[place[0]]):
+            found[place] = offset, each
+    return found
+
+
+class _Task:
+    """From one begin of the producer to the next trouble, or to the end."""
+
+    def __init__(
+        self, client: Client, producer: TransactionalProducer, objects: Objects, share: Share
+    ) -> None:
+        self._client = client
+        self._producer = producer
+        self._objects = objects
+        self._share = share
+        self.last_commit: float | None = None
+        ids = {topic: topic_id for topic, (topic_id, _) in share.topics.items()}
+        done = positions(client, share.restore_id, (lane.target for lane in share.lanes), ids)
+        self._fresh = {lane.target for lane in share.lanes} - done.keys()
+        ends = offsets.ends(client, self._fresh, "read_uncommitted")
+        self.positions: dict[TopicPartition, Position] = {
+            lane.target: done.get(lane.target)
+            or (0, Progress(str(ids[lane.topic]), ends[lane.target], 0, 0, ()))
+            for lane in share.lanes
+        }
+        self._begin()
+
+    def _begin(self) -> None:
+        self._changed: set[TopicPartition] = set()
+        self._bytes = 0
+        self._began = time.monotonic()
+
+    def reached(self) -> dict[TopicPartition, Progress]:
+        return {place: each for place, (_, each) in self.positions.items()}
+
+    def run(self) -> None:
+        # An empty partition, too: where its log ended before must be known later.
+        behind = [
+            lane
+            for lane in self._share.lanes
+            if lane.target in self._fresh or self.positions[lane.target][0] < lane.stop
+        ]
+        wanted = (
+            (lane, segment)
+            for lane in behind
+            for segment in lane.segments
+            if segment.stop > self.positions[lane.target][0]
+        )
+        self._producer.enlist(lane.target for lane in behind if lane.segments)
+        for lane, found in groupby(_read_ahead(self._objects, wanted), key=itemgetter(0)):
+            self._write(lane, ((segment, stored) for _, segment, stored in found))
+        for lane in behind:
+            self._reached(lane, lane.stop, self.positions[lane.target][1])
+        self._commit()
+
+    def _write(self, lane: Lane, stored: Iterable[tuple[Segment, memoryview]]) -> None:
+        batches = self._batches(lane, stored)
+        max_bytes = self._share.topics[lane.topic][1]
+        try:
+            for each in ready(batches, max_bytes=max_bytes):
+                self._producer.send(*lane.target, each)
+                self._bytes += len(each.data)
+                _, before = self.positions[lane.target]
+                producers = dict.fromkeys((*before.producers, self._producer.producer_id))
+                written = replace(
+                    before,
+                    records=before.records + each.count,
+                    bytes=before.bytes + len(each.data),
+                    producers=tuple(producers),
+                    oldest=min(self._oldest, self._oldest if before.oldest is None else before.oldest),
+                )
+                self._reached(lane, each.next_offset, written)
+                if self._due():
+                    self._commit()
+        except Failed as error:
+            raise type(error)(f"{lane}: {error}") from error
+
+    def _batches(self, lane: Lane, stored: Iterable[tuple[Segment, memoryview]]) -> Iterator[Batch]:
+        """Those to be written, cut where a part of them is not."""
+        self._oldest = sys.maxsize
+        window = replace(self._share.window, start=self.positions[lane.target][0])
+        for segment, data in stored:
+            for batch in segments.batches(segment, data, check_crc=False):  # its SHA-256 was checked
+                kept = cut(batch, window)
+                if kept:
+                    self._oldest = min(self._oldest, kept.max_time)
+                    yield kept
+
+    def _reached(self, lane: Lane, offset: int, now: Progress) -> None:
+        self.positions[lane.target] = offset, now
+        self._changed.add(lane.target)
+
+    def _due(self) -> bool:
+        long = time.monotonic() > self._began + TRANSACTION_SECONDS
+        return long or self._bytes >= TRANSACTION_BYTES
+
+    def _commit(self) -> None:
+        if not self._changed:
+            return
+        changed = {place: self.positions[place] for place in self._changed}
+        committed = {
+            place: (offset, progress.dumps(now, "{}-{}".format(*place)))
+            for place, (offset, now) in changed.items()
+        }
+        self._producer.commit_offsets(progress.group(self._share.restore_id), committed)
+        self._producer.commit()
+        self.last_commit = time.monotonic()
+        self._producer.begin()
+        self._begin()
+
+
+def _read_ahead(
+    objects: Objects, wanted: Iterable[tuple[Lane, Segment]]
+) -> Iterator[tuple[Lane, Segment, memoryview]]:
+    """Each with its object, in order; the next ones are being read meanwhile."""
+    coming: deque[tuple[Lane, Segment, Future[memoryview]]] = deque()
+    ahead = 0
+    with ThreadPoolExecutor(READERS) as pool:
+        todo = iter(wanted)
+        following = next(todo, None)
+        while following or coming:
+            while following and (not coming or ahead < AHEAD_BYTES):
+                lane, segment = following
+                coming.append((lane, segment, pool.submit(segments.read, objects, segment)))
+                ahead += segment.stored_bytes
+                following = next(todo, None)
+            lane, segment, reading = coming.popleft()
+            stored = reading.result()
+            ahead -= segment.stored_bytes
+            del reading
+            yield lane, segment, stored
+            del stored

@@ -1,0 +1,272 @@
+"""The topics that are restored into: made, checked, and set so that what is written stays as it is."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from uuid import UUID
+
+from aqueduct.errors import AqueductError, Failed, Refused
+from aqueduct.kafka import fetch, groups, offsets, topics
+from aqueduct.kafka.admin import Admin
+from aqueduct.kafka.client import Client, Topic
+from aqueduct.kafka.topics import Declared
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+from aqueduct.restore import progress, settings
+from aqueduct.restore.outcome import Written
+from aqueduct.restore.plan import Plan
+from aqueduct.restore.progress import Progress, TopicState
+from aqueduct.wording import count, some
+
+PEEK_BYTES = 64 << 10
+
+States = Mapping[str, TopicState]  # by topic
+Plans = Mapping[str, list[TopicState]]  # by restore
+
+
+# What restores remember
+
+
+def plans(client: Client) -> dict[str, list[TopicState]]:
+    """By restore, of all that the target knows, what each remembers of its topics."""
+    ids = {name: progress.id_of_plan_group(name) for name in groups.list_groups(client)}
+    found: dict[str, list[TopicState]] = {}
+    for name, offsets_ in groups.committed(client, (name for name, of in ids.items() if of)).items():
+        states = (progress.loads(TopicState, metadata) for _, metadata in offsets_.values())
+        found[ids[name] or ""] = [state for state in states if state]
+    return found
+
+
+def states(client: Client, restore_id: str, there: Mapping[str, Topic]) -> dict[str, TopicState]:
+    """Of these very topics."""
+    group = progress.plan_group(restore_id)
+    found = {}
+    for (name, _), (_, metadata) in groups.progress(client, group, ((name, 0) for name in there)).items():
+        state = progress.loads(TopicState, metadata)
+        if state and state.topic_id == str(there[name].id):
+            found[name] = state
+    return found
+
+
+def remember(client: Client, restore_id: str, remembered: States) -> None:
+    offsets_ = {
+        (name, 0): (state.snapshot, progress.dumps(state, name)) for name, state in remembered.items()
+    }
+    groups.commit(client, progress.plan_group(restore_id), offsets_)
+
+
+# Checks, before anything is written
+
+
+def check_partitions(plan: Plan, there: Mapping[str, Topic]) -> None:
+    """Refused where a topic has others than the one that was backed up."""
+    wrong = [
+        f"{name} ({len(there[name].partitions)}, in the backup {len(plan.partitions(name))})"
+        for name in plan.topics
+        if name in there and len(there[name].partitions) != len(plan.partitions(name))
+    ]
+    if wrong:
+        raise Refused(
+            f"{count(len(wrong), 'topic')} with another number of partitions than was backed up: "
+            f"{some(wrong)}; records would move to other ones. Delete them, or restore under other names."
+        )
+
+
+def check_others(there: Mapping[str, Topic], others: Plans) -> None:
+    """Refused where another restore of these topics has not ended: it would write between our records."""
+    names = {str(topic.id): name for name, topic in there.items()}
+    open_ = sorted(
+        (names[state.topic_id], restore_id)
+        for restore_id, states_ in others.items()
+        for state in states_
+        if state.topic_id in names and not state.done
+    )
+    if open_:
+        found = (f"{name} (restore {restore_id})" for name, restore_id in open_)
+        raise Refused(
+            f"Another restore is at it, or was cut short: {some(found)}. "
+            "Let it end, by its own command, or delete those topics."
+        )
+
+
+def check_empty(
+    client: Client,
+    places: Iterable[TopicPartition],
+    there: Mapping[str, Topic],
+    others: Plans,
+) -> None:
+    """Refused where there is a record that a consumer sees."""
+    found = list(_visible(client, list(places)))
+    if found:
+        ids = {str(topic.id) for topic in there.values()}
+        wrote = [
+            f"restore {restore_id} (--snapshot {states_[0].snapshot})"
+            for restore_id, states_ in sorted(others.items())
+            if any(state.topic_id in ids for state in states_)
+        ]
+        raise Refused(
+            f"{count(len(found), 'partition')} of the target with records: {some(found)}; "
+            f"{f'some are of {some(wrote)}; ' if wrote else ''}"
+            "delete the topics, restore under other names (old:new), or give --append."
+        )
+
+
+def _visible(client: Client, places: list[TopicPartition]) -> Iterator[str]:
+    starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
+    for topic, partition in places:
+        place = topic, partition
+        if starts[place] < ends[place]:  # by markers and aborted transactions, too
+            whole = Range(topic, partition, starts[place], ends[place])
+            if any(piece.batches for piece in fetch.read(client, whole, max_bytes=PEEK_BYTES)):
+                yield f"{topic}-{partition}"
+
+
+# Before the records
+
+
+def check_creation(admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool) -> None:
+    """Refused if the controller would refuse a topic, for its name or its settings."""
+    declared, _ = _declared(admin, plan, there, with_settings=with_settings)
+    admin.apply_topics(topics.Plan(declared, {}, {}, ()), check_only=True)
+
+
+def create(
+    client: Client, admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool
+) -> tuple[str, ...]:
+    """Make the topics that are not there; warnings. Refused if the controller refuses one."""
+    declared, warnings = _declared(admin, plan, there, with_settings=with_settings)
+    try:
+        admin.apply_topics(topics.Plan(declared, {}, {}, ()))
+    except AqueductError as error:
+        if made := client.topics(topic.name for topic in declared):
+            raise Failed(
+                f"{count(len(made), 'topic')} not there a moment ago: {some(sorted(made))}; another restore "
+                "seems to have begun at the same time. This one has written no record; let the other end."
+            ) from error
+        raise
+    admin.await_topics(declared)
+    return warnings
+
+
+def _declared(
+    admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool
+) -> tuple[tuple[Declared, ...], tuple[str, ...]]:
+    """Those that are not there, and warnings."""
+    missing = sorted(plan.topics.keys() - set(there))
+    if not missing:
+        return (), ()
+    brokers = len(admin.cluster().brokers)
+    default = admin.default_replication_factor()
+    declared = []
+    fewer = []
+    lowered = []
+    for name in missing:
+        topic = plan.topics[name][0]
+        asked = topic.replication_factor if with_settings else default
+        factor = min(asked, brokers)
+        if factor < asked:
+            fewer.append(name)
+        wanted = topic.settings if with_settings else {}
+        config = settings.of_backup(wanted, factor)
+        if config.get(settings.MIN_IN_SYNC) != wanted.get(settings.MIN_IN_SYNC):
+            lowered.append(name)
+        declared.append(Declared(name, len(plan.partitions(name)), factor, config))
+    warnings = []
+    if fewer:
+        warnings.append(
+            f"{some(fewer)}: the replication factor is {brokers}, and was more; "
+            f"the target has {count(brokers, 'broker')}."
+        )
+    if lowered:
+        warnings.append(
+            f"{some(lowered)}: {settings.MIN_IN_SYNC} is lower than it was, as there are fewer replicas."
+        )
+    return tuple(declared), tuple(warnings)
+
+
+def withdraw(client: Client, restore_id: str, names: Iterable[str]) -> None:
+    """Forget topics that this restore has begun and not written to."""
+    groups.commit(client, progress.plan_group(restore_id), {(name, 0): (0, "") for name in names})
+
+
+def hold_open(
+    client: Client,
+    admin: Admin,
+    restore_id: str,
+    request: str,
+    plan: Plan,
+    *,
+    with_settings: bool,
+    recheck: Callable[[States], None],
+) -> dict[str, TopicState]:
+    """Remember what the topics' settings shall be, then set what holds while they are restored.
+
+    `recheck` is called when other restores can see that this one has begun, and before anything is set.
+
+    What is known is asked for after the settings: another run of this restore that has changed them since has
+    said before what they shall be.
+    """
+    there = client.topics(plan.topics)
+    own = admin.topic_settings(plan.topics)
+    holding = admin.settings(plan.topics)
+    known = states(client, restore_id, there)
+    found: dict[str, TopicState] = {}
+    alter: dict[str, topics.Overrides] = {}
+    for name, (topic, _) in plan.topics.items():
+        factor = min(len(each.replicas) for each in there[name].partitions)
+        wanted = settings.of_backup(topic.settings, factor)
+        state = known.get(name)
+        if state is None or (with_settings and not state.of_backup):
+            before = (state.pending, state.holds) if state else ({}, {})
+            back, holds = settings.to_set_back(
+                own[name], holding[name], wanted if with_settings else {}, factor, *before
+            )
+            groups_ = state.groups if state else ()
+            state = TopicState(  # not done, even if it was
+                str(there[name].id), plan.snapshot, request, back, holds, with_settings, groups_
+            )
+        found[name] = state
+        if not state.done:
+            meanwhile = (wanted if state.of_backup else {}) | settings.meanwhile(state.back, factor)
+            alter[name] = {key: value for key, value in meanwhile.items() if own[name].get(key) != value}
+    remember(client, restore_id, {name: state for name, state in found.items() if state != known.get(name)})
+    recheck(found)
+    admin.apply_topics(topics.Plan((), {}, {name: changes for name, changes in alter.items() if changes}, ()))
+    return found
+
+
+# After the records
+
+
+def let_go(
+    admin: Admin, known: States, written: Mapping[TopicPartition, Written], *, hold: bool, now: int
+) -> dict[str, TopicState]:
+    """Set the settings back, but for those by which what was restored would be deleted at once, or may be.
+
+    `written` lacks what the target has forgotten.
+    """
+    found = dict(known)
+    alter: dict[str, topics.Overrides] = {}
+    of_topic: dict[str, list[Progress]] = {}
+    for (name, _), each in written.items():
+        of_topic.setdefault(name, []).append(each.progress)
+    for name, state in known.items():
+        if state.done and (hold or not state.held):
+            continue
+        back = state.pending
+        mine = [each for each in of_topic.get(name, ()) if each.records]
+        oldest = min((each.oldest for each in mine if each.oldest is not None), default=None)
+        size = max((each.bytes for each in mine), default=0)
+        if name not in of_topic:
+            oldest, size = 0, sys.maxsize
+        kept = settings.to_hold(back, state.holds, oldest=oldest, size=size, now=now) if hold else set()
+        alter[name] = {key: value for key, value in back.items() if key not in kept}
+        found[name] = replace(state, done=True, held={key: back[key] for key in sorted(kept)})
+    admin.apply_topics(topics.Plan((), {}, {name: changes for name, changes in alter.items() if changes}, ()))
+    return found
+
+
+def limits(admin: Admin, there: Mapping[str, Topic]) -> dict[str, tuple[UUID | None, int]]:
+    """Id and max.message.bytes of each topic."""
+    found = admin.effective(there, "max.message.bytes")
+    return {name: (topic.id, int(found[name])) for name, topic in there.items()}

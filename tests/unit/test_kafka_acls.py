@@ -1,0 +1,108 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.errors import Refused
+from aqueduct.kafka import acls
+from aqueduct.kafka.acls import Acl
+
+FLOWS = "^(mirror|reconcile)-"
+principals = st.sampled_from(
+    ["User:mirror-lake", "User:reconcile-lake", "User:flights", "User:mirror", "Group:mirror-x"]
+)
+cluster_acls = st.frozensets(
+    st.builds(
+        Acl,
+        principal=principals,
+        resource=st.sampled_from(["topic", "group", "user"]),
+        name=st.sampled_from(["a", "b"]),
+        pattern=st.sampled_from(["literal", "prefixed"]),
+        operation=st.sampled_from(["read", "write"]),
+        host=st.sampled_from(["*", "10.0.0.1"]),
+        permission=st.sampled_from(["allow", "deny"]),
+    )
+)
+declared_acls = st.frozensets(
+    st.builds(
+        Acl,
+        principal=principals.filter(lambda p: p.startswith("User:")),
+        resource=st.sampled_from(["topic", "group"]),
+        name=st.sampled_from(["a", "b"]),
+        pattern=st.sampled_from(["literal", "prefixed"]),
+        operation=st.sampled_from(["read", "write"]),
+    )
+)
+
+
+@given(declared_acls, cluster_acls)
+def test_managed_principals_have_exactly_the_declared_and_others_are_left_alone(
+    declared: frozenset[Acl], actual: frozenset[Acl]
+) -> None:
+    plan = acls.plan(declared, actual, FLOWS)
+    after = (actual | set(plan.add)) - set(plan.remove)
+    named = {acl.principal for acl in declared}
+    managed = named | {"User:mirror-lake", "User:reconcile-lake"}
+    assert {acl for acl in after if acl.principal in managed} == declared
+    assert {acl for acl in after if acl.principal not in managed} == {
+        acl for acl in actual if acl.principal not in managed
+    }
+    assert not set(plan.add) & actual
+    assert acls.plan(declared, after, FLOWS) == acls.Plan((), ())
+
+
+def test_an_entry_is_one_acl_for_each_operation() -> None:
+    entry = {"principal": "flights", "resource": "topic", "name": "fl", "pattern": "prefixed"}
+    assert acls.parse([{**entry, "operations": ["read", "describe"]}]) == {
+        Acl("User:flights", "topic", "fl", "prefixed", "read"),
+        Acl("User:flights", "topic", "fl", "prefixed", "describe"),
+    }
+    assert acls.parse([{**entry, "pattern": None, "operations": ["read"]}]) == {
+        Acl("User:flights", "topic", "fl", "literal", "read", host="*", permission="allow")
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"principal": "User:x"}, "without 'User:'"),
+        ({"principal": ""}, "without 'User:'"),
+        ({"resource": "topics"}, "known are topic, group, cluster, transactional_id"),
+        ({"resource": "cluster"}, "must have the name kafka-cluster"),
+        ({"pattern": "regex"}, "has pattern regex"),
+        ({"name": ""}, "has no name"),
+        ({"operations": []}, "has no operations"),
+        ({"operations": ["read", "idempotent_write"]}, "has operation idempotent_write; known for a topic"),
+        ({"operations": ["Read"]}, "has operation Read"),
+    ],
+)
+def test_a_wrong_entry_is_refused_in_a_sentence(wrong: dict[str, object], said: str) -> None:
+    entry = {"principal": "x", "resource": "topic", "name": "t", "operations": ["read"]}
+    with pytest.raises(Refused) as refused:
+        acls.parse([entry | wrong])
+    assert said in str(refused.value)
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    entry = {"principal": "x", "resource": "topic", "name": "t", "operations": ["fly"]}
+    with pytest.raises(Refused, match=r"operation fly.*operation swim"):
+        acls.parse([entry, {**entry, "operations": ["swim"]}])
+
+
+def test_only_users_match_the_pattern() -> None:
+    other = Acl("Group:mirror", "topic", "a", "literal", "read")
+    user = Acl("User:my-mirror", "topic", "a", "literal", "read")
+    assert acls.plan([], [other, user], "mirror").remove == (user,)
+
+
+def test_a_pattern_that_does_not_compile_is_refused() -> None:
+    with pytest.raises(Refused, match=r"managed_principals: '\(' does not compile"):
+        acls.plan([], [], "(")
+
+
+def test_the_diff_names_what_goes_and_what_comes() -> None:
+    old = Acl("User:mirror-lake", "topic", "old", "literal", "read", permission="deny")
+    new = Acl("User:mirror-lake", "group", "new", "prefixed", "read")
+    assert acls.diff(acls.plan([new], [old], FLOWS)) == {
+        "before": "deny User:mirror-lake from *: read on topic old (literal)\n",
+        "after": "allow User:mirror-lake from *: read on group new (prefixed)\n",
+    }

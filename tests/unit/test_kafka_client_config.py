@@ -1,0 +1,119 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.errors import Refused
+from aqueduct.kafka.client_config import ClientConfig, load, parse, parse_properties
+
+PEM = "-----BEGIN CERTIFICATE-----\n"
+
+
+def test_without_a_file_there_is_no_tls() -> None:
+    assert load(None).librdkafka()["security.protocol"] == "plaintext"
+    assert load(None).kafka_python()["security_protocol"] == "PLAINTEXT"
+
+
+def test_kafkas_names_and_librdkafkas_mean_the_same() -> None:
+    kafka = """
+        security.protocol=SSL
+        ssl.keystore.type=PEM
+        ssl.keystore.location=/client.pem
+        ssl.key.password=secret
+        ssl.truststore.type=PEM
+        ssl.truststore.location=/ca.pem
+        ssl.endpoint.identification.algorithm=
+    """
+    librdkafka = """
+        security.protocol = ssl
+        ssl.certificate.location = /client.pem
+        ssl.key.location = /client.pem
+        ssl.key.password = secret
+        ssl.ca.location = /ca.pem
+        ssl.endpoint.identification.algorithm = none
+    """
+    config = ClientConfig(True, "/ca.pem", "/client.pem", "/client.pem", "secret", verify_host=False)
+    assert parse(kafka, "file") == parse(librdkafka, "file") == config
+    assert config.librdkafka() == {
+        "security.protocol": "ssl",
+        "ssl.ca.location": "/ca.pem",
+        "ssl.certificate.location": "/client.pem",
+        "ssl.key.location": "/client.pem",
+        "ssl.key.password": "secret",
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+    assert config.kafka_python() == {
+        "security_protocol": "SSL",
+        "ssl_cafile": "/ca.pem",
+        "ssl_certfile": "/client.pem",
+        "ssl_keyfile": "/client.pem",
+        "ssl_password": "secret",
+        "ssl_check_hostname": False,
+    }
+
+
+def test_the_password_is_not_shown() -> None:
+    assert "secret" not in repr(parse("ssl.key.password=secret", "file"))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("ssl.keystore.location=a.jks", "a JKS keystore can't be used; give PEM and ssl.keystore.type=PEM."),
+        ("ssl.truststore.location=a\nssl.truststore.type=PKCS12", "a PKCS12 truststore can't be used"),
+        (
+            "sasl.mechanism=PLAIN",
+            "property sasl.mechanism is not supported; supported are security.protocol,",
+        ),
+        ("security.protocol=SASL_SSL", "security.protocol=SASL_SSL is not supported"),
+        ("ssl.endpoint.identification.algorithm=ldap", "must be https or empty"),
+        ("ssl.key.location=a", "only of use together"),
+    ],
+)
+def test_refusals_name_the_file(text: str, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        parse(text, "client.properties")
+    assert str(refused.value).startswith("client.properties: ")
+    assert sentence in str(refused.value)
+
+
+def test_files_are_looked_at_first(tmp_path: Path) -> None:
+    file, ca = tmp_path / "client.properties", tmp_path / "ca.pem"
+    with pytest.raises(Refused, match=r"client.properties can't be read: No such file or directory\.$"):
+        load(file)
+    file.write_text(f"ssl.ca.location={ca}")
+    with pytest.raises(Refused, match=r"ca.pem \(CA of .*client.properties\) can't be read: No such file"):
+        load(file)
+    ca.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")  # a Java keystore
+    with pytest.raises(Refused, match=r"ca.pem \(CA of .*client.properties\) is not PEM"):
+        load(file)
+    ca.write_text(PEM)
+    assert load(file).ca == str(ca)
+
+
+def test_properties_as_java_reads_them() -> None:
+    text = (
+        "# comment \\\n! comment\n\na=1\n b : 2\r\nc 3\nd\ne = x\\\n   y\\\\\nf\\ g=\\u00e4\\tz\n"
+        "h==i\nj = # no comment\na=last\nk = 4 \n"
+    )
+    assert parse_properties(text) == {
+        "a": "last",
+        "b": "2",
+        "c": "3",
+        "d": "",
+        "e": "xy\\",
+        "f g": "ä\tz",
+        "h": "=i",
+        "j": "# no comment",
+        "k": "4 ",
+    }
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+def test_properties_survive_escaping(properties: dict[str, str]) -> None:
+    def escape(text: str) -> str:
+        return "".join(f"\\u{ord(each):04x}" if ord(each) < 0x10000 else each for each in text)
+
+    text = "\n".join(f"{escape(key)}={escape(value)}" for key, value in properties.items())
+    assert parse_properties(text) == properties

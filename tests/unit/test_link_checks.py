@@ -1,0 +1,115 @@
+"""What can't be right is said before anybody is asked for anything: no broker is there in these tests."""
+
+from pathlib import Path
+
+import pytest
+
+from aqueduct.cli import main
+from aqueduct.errors import ExitCode
+from aqueduct.link import outlet
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    for kind, name in (("receiver", "down"), ("sender", "up"), ("sender", "loose")):
+        assert main(["diode", "keygen", "--kind", kind, "--out", str(tmp_path), "--name", name]) == 0
+    (tmp_path / "loose.key").chmod(0o644)
+    (tmp_path / "bundle.json").write_text('{"type": "all", "results": []}')
+    return tmp_path
+
+
+def sending(keys: Path, verb: str) -> dict[str, str]:
+    return {
+        "targetIP": "127.0.0.1", "publicKeyFile": f"{keys}/down.pub", "signingKeyFile": f"{keys}/up.key",
+        **({"topic": "flights"} if verb == "upstream" else {"resendFileName": f"{keys}/bundle.json"}),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["upstream", "resend"])
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"publicKeyFile": "{}/up.pub"}, "up.pub is a sender's public key; a receiver's"),
+        ({"publicKeyFile": "{}/none.pub"}, "none.pub can't be read"),
+        ({"signingKeyFile": "{}/loose.key"}, "loose.key can be read by others than its owner"),
+        ({"targetIP": "no-such-host.invalid"}, "'no-such-host.invalid' can't be resolved"),
+        ({"nic": "no-such-card"}, "nic 'no-such-card'"),
+        ({"payloadSize": "9000", "mtu": "1500"}, "payloadSize 9000 does not fit the MTU"),
+    ],
+)  # fmt: skip
+def test_the_sending_end_looks_at_its_files_first(
+    keys: Path, capsys: pytest.CaptureFixture[str], verb: str, changed: dict[str, str], sentence: str
+) -> None:
+    options = sending(keys, verb) | {name: value.format(keys) for name, value in changed.items()}
+    code = main(["diode", verb, "--bootstrap-servers", NOBODY, *_argv(options)])
+    assert (code, sentence in capsys.readouterr().err) == (ExitCode.REFUSED, True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"privateKeyFiles": "{}/down.pub"}, "down.pub is a receiver's public key"),
+        ({"privateKeyFiles": "{0}/down.key,{0}/none.key"}, "none.key can't be read"),
+        ({"senderPublicKeyFile": "{}/up.key"}, "up.key is a sender's private key"),
+        ({"stateDir": "{}/none"}, "stateDir"),
+    ],
+)
+def test_the_receiving_end_looks_at_its_files_first(
+    keys: Path, capsys: pytest.CaptureFixture[str], changed: dict[str, str], sentence: str
+) -> None:
+    options = {
+        "privateKeyFiles": f"{keys}/down.key", "senderPublicKeyFile": f"{keys}/up.pub",
+        "stateDir": str(keys), "rawTopic": "raw",
+    } | {name: value.format(keys) for name, value in changed.items()}  # fmt: skip
+    code = main(["diode", "downstream", "--bootstrap-servers", NOBODY, *_argv(options)])
+    assert (code, sentence in capsys.readouterr().err) == (ExitCode.REFUSED, True)
+
+
+@pytest.mark.parametrize("verb", ["upstream", "resend"])
+@pytest.mark.parametrize(
+    ("wall", "year"), [(0, 1970), (1_577_880_000_000, 2020), (4_903_286_400_000, 2125), (1 << 62, 146140482)]
+)
+def test_nothing_is_sent_by_a_clock_that_can_not_be_right(
+    keys: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    wall: int,
+    year: int,
+) -> None:
+    monkeypatch.setattr(outlet, "_wall", lambda: wall)
+    code = main(["diode", verb, "--bootstrap-servers", NOBODY, *_argv(sending(keys, verb))])
+    assert (code, f"the year is {year}: set it" in capsys.readouterr().err) == (ExitCode.REFUSED, True)
+
+
+def test_a_clock_that_can_be_right() -> None:
+    outlet.check_clock()
+
+
+def test_a_file_that_is_named_twice(keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither is read, so neither wins."""
+    assert main(["diode", "upstream", "a.yml", "--config", "b.yml"]) == ExitCode.REFUSED
+    assert "FILE a.yml and --config b.yml are the same option" in capsys.readouterr().err
+
+
+def test_an_option_that_is_given_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    for twice in (
+        ["--eps=1", "--eps=1"],
+        ["--targetIP=a", "--target-ip=b"],
+        ["--batchSize=1", "--batch-size=2"],
+    ):
+        assert main(["diode", "upstream", *twice]) == ExitCode.REFUSED
+        assert "given twice; leave one" in capsys.readouterr().err
+
+
+def test_an_option_is_called_as_it_was_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diode", "upstream", "--from=yesterday"]) == ExitCode.REFUSED
+    assert "command line: from is no time" in capsys.readouterr().err
+    assert main(["diode", "resend", "--group-id="]) == ExitCode.REFUSED
+    assert "command line: groupID must not be empty" in capsys.readouterr().err
+
+
+def _argv(options: dict[str, str]) -> list[str]:
+    return [f"--{name}={value}" for name, value in options.items()]

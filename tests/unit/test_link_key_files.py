@@ -1,0 +1,69 @@
+"""Keys as files: made once, for their owner alone, and never taken for each other."""
+
+from pathlib import Path
+
+import pytest
+
+from aqueduct.cli import main
+from aqueduct.errors import ExitCode, Refused
+from aqueduct.link import files
+from aqueduct.link.wire.keys import ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
+
+
+def keygen(folder: Path, kind: str, name: str, *more: str) -> int:
+    return main(["diode", "keygen", "--kind", kind, "--out", str(folder), "--name", name, *more])
+
+
+@pytest.mark.parametrize("more", [(), ("--x25519",)])
+def test_a_pair_belongs_together(tmp_path: Path, more: tuple[str, ...]) -> None:
+    assert keygen(tmp_path, "receiver", "down", *more) == ExitCode.DONE
+    assert keygen(tmp_path, "sender", "up") == ExitCode.DONE
+    private = files.load(ReceiverKey, tmp_path / "down.key")
+    assert private.public == files.load(ReceiverPublicKey, tmp_path / "down.pub")
+    assert files.load(SenderKey, tmp_path / "up.key").public == files.load(
+        SenderPublicKey, tmp_path / "up.pub"
+    )
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"down.key": 0o600, "up.key": 0o600, "down.pub": 0o644, "up.pub": 0o644}
+
+
+def test_no_key_is_ever_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keygen(tmp_path, "sender", "up")
+    before = (tmp_path / "up.key").read_text()
+    assert keygen(tmp_path, "sender", "up") == ExitCode.REFUSED
+    assert "up.key is there already" in capsys.readouterr().err
+    assert (tmp_path / "up.key").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "sentence"),
+    [
+        (ReceiverPublicKey, "up.pub", "up.pub is a sender's public key; a receiver's public key is needed"),
+        (SenderKey, "down.key", "down.key is a receiver's private key; a sender's private key is needed"),
+        (SenderKey, "loose.key", "loose.key can be read by others than its owner: chmod 0600"),
+        (SenderKey, "none.key", "none.key can't be read: No such file"),
+        (SenderPublicKey, "junk.pub", "junk.pub is no key file"),
+    ],
+)
+def test_files_that_are_no_use(tmp_path: Path, kind: type[SenderKey], name: str, sentence: str) -> None:
+    keygen(tmp_path, "receiver", "down")
+    keygen(tmp_path, "sender", "up")
+    keygen(tmp_path, "sender", "loose")
+    (tmp_path / "loose.key").chmod(0o640)
+    (tmp_path / "junk.pub").write_text("-----BEGIN PUBLIC KEY-----")
+    with pytest.raises(Refused, match=sentence):
+        files.load(kind, tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--out", "/no/folder", "--name", "x"), "--out /no/folder is no folder"),
+        (("--out", ".", "--name", "a/b"), "'a/b' is no name"),
+    ],
+)
+def test_keygen_refuses(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diode", "keygen", "--kind", "sender", *arguments]) == ExitCode.REFUSED
+    assert sentence in capsys.readouterr().err

@@ -1,0 +1,81 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.errors import Failed
+from aqueduct.link.ledger import entry
+from aqueduct.link.ledger.entry import Partition, partitions, records
+from aqueduct.link.ledger.lineage import Lineage
+from aqueduct.spans import spans_of
+
+spans = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 3)).map(lambda each: (each[0], sum(each)))).map(
+    spans_of
+)
+
+
+def lineages(topic_id: st.SearchStrategy[str]) -> st.SearchStrategy[Lineage]:
+    return st.builds(Lineage, topic_id, st.integers(0), st.integers(0), spans, spans)
+
+
+@given(
+    st.builds(
+        Partition,
+        st.sampled_from(["flights", "a.b_c-d"]),
+        st.integers(0, 9),
+        lineages(st.just("current")),
+        st.lists(lineages(st.sampled_from(["one", "two"]))).map(
+            lambda every: {each.topic_id: each for each in every}
+        ),
+    )
+)
+def test_written_and_read_again(partition: Partition) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entry, "PER_RECORD", 3)
+        written = records(partition, updated=1)
+        assert all(
+            value and len(json.loads(value)["gaps"] + json.loads(value)["lost"]) <= 3
+            for value in written.values()
+        )
+        read = partitions({key: value for key, value in written.items() if value})
+    assert read == {(partition.topic, partition.partition): partition}
+
+
+def test_parts_without_use_become_tombstones() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entry, "PER_RECORD", 1)
+        many = Partition("t", 0, Lineage("id", 0, 9, gaps=[(1, 1), (3, 3), (5, 5)]))
+        before = records(many, updated=1)
+        assert list(before) == ["t/0", "t/0/1", "t/0/2"]
+        few = Partition("t", 0, Lineage("id", 0, 9, gaps=[(5, 5)]))
+        after = records(few, updated=2, before=before)
+    assert [key for key, value in after.items() if value is None] == ["t/0/1", "t/0/2"]
+
+
+def test_a_topic_made_anew_keeps_what_the_old_one_left_open() -> None:
+    partition = Partition("t", 0, Lineage("old", 0, 9, gaps=[(5, 5)]))
+    new = partition.lineage("new", first=0)
+    assert partition.current is new
+    assert partition.lineage("old", first=0).gaps == [(5, 5)]
+    assert partition.lineage("new", first=7) is new
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        ({"t/0": "x"}, "'t/0' is not JSON of a ledger"),
+        ({"t/0": "{}"}, "'t/0' is not whole"),
+        (
+            {
+                "t/0": records(Partition("t", 0, Lineage("i", 0, 1)), 1)["t/0"].replace(
+                    '"parts": 0', '"parts": 1'
+                )
+            },
+            "not whole",
+        ),  # type: ignore[union-attr]
+    ],
+)
+def test_what_is_no_ledger(found: dict[str, str], sentence: str) -> None:
+    with pytest.raises(Failed, match=sentence):
+        partitions(found)

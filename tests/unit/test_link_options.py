@@ -1,0 +1,283 @@
+"""One option from three places, and everything that is refused."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from aqueduct.errors import Refused
+from aqueduct.link import options
+from aqueduct.link.options import Create, Downstream, Resend, Target, Upstream
+from aqueduct.link.resend import Asked, asked_for, divided
+from aqueduct.link.upstream import wanted
+
+UPSTREAM = {
+    "bootstrapServers": "b:9092",
+    "targetIP": "diode",
+    "topic": "flights",
+    "publicKeyFile": "r.pub",
+    "signingKeyFile": "s.key",
+}
+DOWNSTREAM = {
+    "bootstrapServers": "b:9092",
+    "rawTopic": "raw",
+    "privateKeyFiles": "a.key,b.key",
+    "senderPublicKeyFile": "s.pub",
+    "stateDir": "/var/lib/x",
+}
+
+
+def upstream(**more: str) -> Upstream:
+    return options.build(Upstream, None, {}, UPSTREAM | more, pytest.fail)
+
+
+def resend(**more: str) -> Resend:
+    rest = {name: value for name, value in UPSTREAM.items() if name != "topic"}
+    return options.build(Resend, None, {}, rest | more, pytest.fail)
+
+
+def test_defaults_are_those_of_the_documentation() -> None:
+    found = upstream()
+    assert (found.target_port, found.eps, found.compress_when_length_exceeds) == (9777, None, 1000)
+    assert found.all_targets() == (Target("diode", 9777, 0),)
+    assert found.group == "aqueduct-diode-aqueduct-diode"
+
+
+@pytest.mark.parametrize("name", ["up.yml", "up.properties"])
+def test_command_line_beats_environment_beats_file(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    joint = ": " if file.suffix == ".yml" else "="
+    content = UPSTREAM | {"eps": "10", "linger": "30", "parity": "20", "from": "2026-01-31T18:00:00Z"}
+    file.write_text("".join(f"{key}{joint}{value}\n" for key, value in content.items()))
+    environment = {"AQUEDUCT_DIODE_LINGER": "40", "AQUEDUCT_DIODE_PARITY": "21", "OTHER": "x"}
+    found = options.build(Upstream, file, environment, {"parity": "22"}, pytest.fail)
+    assert (found.eps, found.linger, found.parity) == (10, 40, 22)
+    assert found.from_ == 1769882400000
+
+
+def test_both_spellings() -> None:
+    assert upstream(**{"bits-per-second": "1e6"}).bits_per_second == 1e6
+    assert upstream(bitsPerSecond="-1").bits_per_second is None
+    assert upstream(groupID="g").group == upstream(**{"group-id": "g"}).group == "g"
+
+
+def test_lists_and_truth_in_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "down.yaml"
+    file.write_text("privateKeyFiles: [a.key, b.key]\nreceiveBuffer: 1048576\nencryption: true\n")
+    rest = {name: value for name, value in DOWNSTREAM.items() if name != "privateKeyFiles"}
+    found = options.build(Downstream, file, {}, rest, pytest.fail)
+    assert found.private_key_files == (Path("a.key"), Path("b.key"))
+    assert found.receive_buffer == 1048576
+
+
+def test_several_links() -> None:
+    rest = {name: value for name, value in UPSTREAM.items() if name != "targetIP"}
+    found = options.build(Upstream, None, {}, rest | {"targets": "a:1=7, [::1]:2=8"}, pytest.fail)
+    assert found.all_targets() == (Target("a", 1, 7), Target("::1", 2, 8))
+
+
+def test_what_means_nothing_here_is_said_and_taken() -> None:
+    said: list[str] = []
+    options.build(Upstream, None, {}, UPSTREAM | {"sendingThreads": "3"}, said.append)
+    assert len(said) == 1
+    assert "set repeatAfter" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"encryption": "false"}, "encryption=false is not possible"),
+        ({"targetIp": "x"}, r"command line: there is no option targetIp; did you mean targetIP\?"),
+        ({"parity": "101"}, "command line: parity must be a whole number from 0 to 100, not '101'"),
+        ({"parity": "nan"}, "whole number"),
+        ({"largestRecord": "0"}, "from 1 to 1073741824, not '0'"),
+        ({"eps": "1e16"}, "from -1 to 1000000000000000, not '1e16'"),
+        ({"eps": "nan"}, "number from"),
+        ({"eps": "0"}, "-1 for no limit"),
+        ({"topics": "a"}, "topic or topics"),
+        ({"targets": "a:1=1"}, "targetIP or targets"),
+        ({"targets": "a:99999=1"}, "from 1 to 65535"),
+        ({"from": "yesterday"}, "from is no time: write 2026"),
+        ({"keyFile": "k"}, "keyFile is of no use without certFile"),
+        ({"inputFilterDefaultAction": "drop"}, "must be allow or deny, not 'drop'"),
+    ],
+)
+def test_unfit_values(more: Mapping[str, str], sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        upstream(**more).end("source")
+
+
+def test_a_regex_that_does_not_compile() -> None:
+    rest = {name: value for name, value in UPSTREAM.items() if name != "topic"}
+    with pytest.raises(Refused, match="topics is no regular expression: missing"):
+        options.build(Upstream, None, {}, rest | {"topics": "(a"}, pytest.fail)
+
+
+def test_what_must_be_set() -> None:
+    with pytest.raises(Refused, match="bootstrapServers must be set: Kafka brokers"):
+        options.build(Create, None, {}, {}, pytest.fail)
+    with pytest.raises(Refused, match="resendFileName, or topic with partition"):
+        options.build(Resend, None, {}, UPSTREAM, pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [("- a", "must be a mapping"), ("a: [", "is no YAML"), ("\xff", "can't be read|is no YAML|no option")],
+)
+def test_files_that_are_no_use(tmp_path: Path, content: str, sentence: str) -> None:
+    file = tmp_path / "c.yml"
+    file.write_text(content, encoding="latin-1")
+    with pytest.raises(Refused, match=sentence):
+        options.build(Create, file, {}, {}, pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("o.properties", "eps=1\neps=1\n", "o.properties: eps is given twice"),
+        ("o.yml", "eps: 1\neps: 2\n", "o.yml: eps is given twice"),
+        ("o.yml", "targetIP: a\ntarget-ip: a\n", "o.yml: targetIP and target-ip are the same option"),
+        ("o.properties", "group-id=a\ngroupID=b\n", "group-id and groupID are the same option"),
+        ("o.properties", "stateDir=a\nstateDir=b\n", "stateDir is given twice"),  # another verb's
+        ("o.yml", "sendingThreads: 1\nsendingThreads: 2\n", "sendingThreads is given twice"),
+        ("o.yml", "eps: {a: 1}\n", "o.yml, line 1: an option's value can't be a mapping"),
+    ],
+)
+def test_what_a_file_says_twice(tmp_path: Path, name: str, content: str, sentence: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(Refused, match=sentence):
+        options.build(Upstream, tmp_path / name, {}, UPSTREAM, lambda _: None)
+
+
+def test_what_the_environment_says_is_called_as_it_is_there() -> None:
+    for name, sentence in (
+        ("PARITY", "environment: AQUEDUCT_DIODE_PARITY must be a whole number"),
+        ("TARGT_IP", "no option AQUEDUCT_DIODE_TARGT_IP; did you mean AQUEDUCT_DIODE_TARGET_IP\\?"),
+        ("GROUP_I", "did you mean AQUEDUCT_DIODE_GROUP_ID\\?"),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            options.build(Upstream, None, {f"AQUEDUCT_DIODE_{name}": "x"}, UPSTREAM, pytest.fail)
+    taken = {"AQUEDUCT_DIODE_FROM": "2026-01-31T18:00:00Z", "AQUEDUCT_DIODE_GROUP_ID": "g"}
+    found = options.build(Upstream, None, taken, UPSTREAM, pytest.fail)
+    assert (found.from_, found.group) == (1769882400000, "g")
+    twice = {"AQUEDUCT_DIODE_EPS": "1", "AQUEDUCT_DIODE_eps": "2"}
+    with pytest.raises(Refused, match="AQUEDUCT_DIODE_EPS and AQUEDUCT_DIODE_eps are the same option"):
+        options.build(Upstream, None, twice, UPSTREAM, pytest.fail)
+
+
+def test_yaml_is_taken_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "o.yml").write_text("from: 2026-01-31T18:00:00Z\nid: 0123\nencryption: Yes\nnic: eth0\n")
+    found = options.build(Upstream, tmp_path / "o.yml", {}, UPSTREAM, pytest.fail)
+    assert (found.from_, found.id, found.encryption, found.nic) == (1769882400000, "0123", True, "eth0")
+    (tmp_path / "o.yml").write_text("from: 2026-02-31\n")
+    with pytest.raises(Refused, match="from is no time"):
+        options.build(Upstream, tmp_path / "o.yml", {}, UPSTREAM, pytest.fail)
+
+
+def test_a_resend_is_of_the_link_s_topics_alone() -> None:
+    """The options of another link's upstream have another filter."""
+    topics = r"flights|seats\..*"
+    found = resend(topics=topics, resendFileName="bundle.json")
+    assert [found.crosses(name) for name in ("flights", "seats.a", "flights2")] == [True, True, False]
+    with pytest.raises(Refused, match="secrets does not cross this link"):
+        resend(topics=topics, topic="secrets", partition="0")
+
+
+def test_the_one_topic_of_a_link_restricts_a_bundle_too() -> None:
+    found = resend(topic="flights", resendFileName="b.json")
+    assert [found.crosses(name) for name in ("flights", "seats", "__consumer_offsets")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_no_internal_topic_of_kafka_crosses() -> None:
+    assert not resend(topics=".*", resendFileName="b.json").crosses("__consumer_offsets")
+    with pytest.raises(Refused, match="Topic __consumer_offsets is internal to Kafka"):
+        resend(topic="__consumer_offsets", partition="0")
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"resendFileName": "b", "offsetFrom": "0"}, "go with topic and partition alone"),
+        ({"resendFileName": "b", "offsetTo": "9"}, "go with topic and partition alone"),
+        (
+            {"topic": "t", "partition": "0", "offsetFrom": "5", "offsetTo": "3"},
+            "offsetFrom 5 is after offsetTo 3",
+        ),
+        (
+            {"topic": "t", "partition": "1", "partitionStartValue": "2"},
+            "partition 1 is none of this cluster's",
+        ),
+        (
+            {"resendFileName": "b", "from": "2026-01-31T18:00:01Z", "to": "2026-01-31T18:00:00Z"},
+            "from is a later time than to",
+        ),
+    ],
+)
+def test_a_resend_of_what_can_not_be_is_refused(more: Mapping[str, str], sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        resend(**more)
+
+
+BUNDLE = """{"type": "%s", "results": [
+    {"topic": "flights", "partition": 2, "gaps": [[5, 7], [9, 9]]},
+    {"topic": "flights", "partition": 9, "gaps": [[0, 3]]},
+    {"topic": "__consumer_offsets", "partition": 2, "gaps": [[0, 99]]}]}"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("all", [Asked("flights", 0, 5, 7), Asked("flights", 0, 9, 9)]),
+        ("first", [Asked("flights", 0, 5, 7, onwards=True)]),
+    ],
+)
+def test_what_others_have_to_send_of_a_bundle_is_known(
+    tmp_path: Path, kind: str, expected: list[Asked]
+) -> None:
+    file = tmp_path / "bundle.json"
+    file.write_text(BUNDLE % kind)
+    shifted = {"partitionStartValue": "2", "partitionStopValue": "3"}
+    asked, others = asked_for(resend(topics=".*", resendFileName=str(file), **shifted))
+    assert asked == expected
+    assert [each.topic for each in others] == ["flights", "__consumer_offsets"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "window", "expected"),
+    [
+        ((120, 130), {}, [(120, 131), None, None]),
+        ((90, 130), {}, [(100, 131), (90, 100), None]),
+        ((10, 20), {}, [None, (10, 21), None]),
+        ((480, 520), {}, [(480, 500), None, (500, 521)]),
+        ((600, 900), {}, [None, None, (600, 901)]),
+        ((480, 490, True), {}, [(480, 500), None, None]),
+        ((5000, 5009, True), {}, [None, None, (5000, 5010)]),
+        ((0, -1, True), {}, [(100, 500), (0, 100), None]),
+        ((480, 520), {"since": 490}, [(490, 500), None, (500, 521)]),
+        ((480, 520), {"since": -1}, [None, None, (500, 521)]),
+        ((480, 520), {"until": 490}, [(480, 490), None, None]),
+    ],
+)
+def test_what_a_log_lacks_is_told_apart(
+    asked: tuple[int, int], window: dict[str, int], expected: list[tuple[int, int] | None]
+) -> None:
+    """A log from offset 100 to 500, exclusive."""
+    parts = divided(Asked("t", 0, *asked), 100, 500, **window)
+    assert [(each.start, each.stop) if each.start < each.stop else None for each in parts] == expected
+
+
+def test_an_empty_log_that_is_asked_for_all_it_has_lacks_nothing() -> None:
+    [one], _ = asked_for(resend(topic="t", partition="0"))
+    assert all(each.start >= each.stop for each in divided(one, 0, 0))
+
+
+def test_the_sending_end_follows_no_internal_topic_of_kafka() -> None:
+    rest = {name: value for name, value in UPSTREAM.items() if name != "topic"}
+    follows = wanted(options.build(Upstream, None, {}, rest | {"topics": ".*"}, pytest.fail))
+    assert [name for name in ("__consumer_offsets", "_orders") if follows(name)] == ["_orders"]
+    with pytest.raises(Refused, match="is internal to Kafka"):
+        upstream(topic="__consumer_offsets")

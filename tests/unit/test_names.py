@@ -1,0 +1,17 @@
+import pytest
+
+from aqueduct.errors import Refused
+from aqueduct.names import parse_renames
+
+
+def test_names_are_taken_as_they_are_or_as_others() -> None:
+    assert list(parse_renames("b:c.d,a").items()) == [("a", "a"), ("b", "c.d")]
+    assert parse_renames("b:c,a", "p.") == {"a": "p.a", "b": "c"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "a,", "a:", ":a", "a:b:c", "a b", "a,a", "a,b:a", "..", "a:.", "x" * 250]
+)
+def test_names_that_can_not_be_meant_are_refused(text: str) -> None:
+    with pytest.raises(Refused, match="--topics"):
+        parse_renames(text)

@@ -1,0 +1,203 @@
+"""Verdicts, and what is told of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from aqueduct.kafka.client_config import End
+from aqueduct.ranges import Range
+from aqueduct.reconcile import report
+from aqueduct.reconcile.difference import Unmatched
+from aqueduct.reconcile.digest import Digest, Reading
+from aqueduct.reconcile.flow import Flow, Lane
+from aqueduct.reconcile.verdict import Difference, Verdict
+from aqueduct.wording import COLUMNS
+
+TARGET = End("target", "lake:9092")
+ONE_SOURCE = Flow(TARGET, (End("source", "pro1-a:9092,pro1-b:9092"),))
+TWO_SOURCES = Flow(TARGET, (End("source", "pro1:9092"), End("source", "pro2:9092")))
+
+
+def reading(records: int, ordered: int = 0, unordered: int = 0, append_times: int = 0) -> Reading:
+    """Untimed digests are equal wherever the count is."""
+    return Reading(Digest(records, ordered, unordered), Digest(records), append_times)
+
+
+def verdict(*readings: Reading | None, topic: str = "flights", partition: int = 2) -> Verdict:
+    ranges = [each and Range(topic, partition, 100, 100 + each.records) for each in readings]
+    return Verdict(Lane(topic, partition, tuple(ranges)), tuple(each or Reading() for each in readings))
+
+
+def missing(*ranges: tuple[int, int]) -> Unmatched:
+    return Unmatched(sum(last - first + 1 for first, last in ranges), ranges)
+
+
+def test_one_source_is_equal_if_its_digest_is() -> None:
+    assert verdict(reading(5, 1), reading(5, 1)).equal
+    assert not verdict(reading(5, 1), reading(5, 2)).equal
+    assert not verdict(reading(5, 1), reading(4, 1)).equal
+    assert verdict(reading(0), reading(0)).equal
+    assert verdict(reading(0), None).equal
+    assert not verdict(reading(1), None).equal
+
+
+def test_times_are_left_out_where_the_target_set_them() -> None:
+    assert verdict(reading(5, 1, append_times=1), reading(5, 2)).equal
+    assert not verdict(reading(5, 1), reading(5, 2, append_times=1)).equal
+
+
+def test_an_absent_partition_is_unequal_and_needs_no_second_reading() -> None:
+    for source in reading(0), reading(7):
+        absent = verdict(None, source)
+        assert not absent.equal
+        assert not absent.needs_second_reading
+    assert absent.unmatched(1) == Unmatched(7, ((100, 106),))
+
+
+def test_merged_sources_need_a_second_reading_of_their_order() -> None:
+    merged = verdict(reading(7, 1, 30), reading(5, 2, 10), reading(2, 3, 20))
+    assert merged.same_records
+    assert merged.needs_second_reading
+    assert replace(merged, difference=Difference()).equal
+    assert not replace(merged, difference=Difference(out_of_order=(1, 5))).equal
+    assert not verdict(reading(7, 1, 30), reading(5, 2, 10), reading(2, 3, 21)).same_records
+
+
+def test_of_merged_sources_only_one_may_have_records() -> None:
+    assert verdict(reading(5, 1), reading(0), reading(5, 1)).equal
+
+
+UNEQUAL = verdict(reading(4, 1), reading(5, 2))
+MERGED = verdict(reading(4, 1), reading(3, 2), reading(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("flow", "unequal", "sentence"),
+    [
+        (
+            ONE_SOURCE,
+            replace(UNEQUAL, difference=Difference((missing(), missing((5012, 5148))))),
+            "flights-2: 137 records of the source are not in the target, first at source offset 5012.",
+        ),
+        (
+            ONE_SOURCE,
+            replace(UNEQUAL, difference=Difference((missing((8, 8)), missing((5, 5), (9, 10))))),
+            "flights-2: 3 records of the source are not in the target, first at source offset 5, "
+            "and 1 record of the target is not in the source, first at target offset 8.",
+        ),
+        (
+            ONE_SOURCE,
+            replace(UNEQUAL, difference=Difference(out_of_order=(1, 77))),
+            "flights-2: the same records in another order, first at source offset 77.",
+        ),
+        (
+            ONE_SOURCE,
+            replace(UNEQUAL, difference=Difference((missing(), missing()))),
+            "flights-2: unequal when read first, but not when read again: retention may be at work there.",
+        ),
+        (
+            TWO_SOURCES,
+            replace(MERGED, difference=Difference((missing(), missing(), missing((4, 4))))),
+            "flights-2: 1 record of the source pro2:9092 is not in the target, "
+            "first at source pro2:9092 offset 4.",
+        ),
+    ],
+)
+def test_sentences(flow: Flow, unequal: Verdict, sentence: str) -> None:
+    assert list(report.sentences(flow, [verdict(*unequal.readings, partition=1), unequal]))[-1] == (
+        "flights-2",
+        sentence,
+    )
+
+
+def test_an_absent_topic_is_one_sentence() -> None:
+    verdicts = [
+        verdict(None, reading(2), partition=0),
+        verdict(None, reading(3), partition=1),
+        verdict(reading(1), reading(1), topic="other", partition=0),
+        verdict(None, reading(1), topic="other", partition=1),
+    ]
+    assert [sentence for _, sentence in report.sentences(ONE_SOURCE, verdicts)] == [
+        "flights: the target has no such topic; 5 records of the source are missing.",
+        "other-1: the target has no such partition; 1 record is missing.",
+    ]
+
+
+def test_text() -> None:
+    verdicts = [verdict(reading(12345), reading(12345), partition=0), verdict(None, reading(1), partition=1)]
+    assert report.text(ONE_SOURCE, verdicts).splitlines() == [
+        "source           target     topic    partition  records in  records out  equal",
+        "pro1-a:9092,...  lake:9092  flights          0       12345        12345    yes",
+        "pro1-a:9092,...  lake:9092  flights          1           1            0     NO",
+        "",
+        "flights-1: the target has no such partition; 1 record is missing.",
+        "2 partitions, 1 unequal; 12346 records in, 12345 records out.",
+    ]
+
+
+def test_a_table_of_long_names_is_as_wide_as_a_page() -> None:
+    servers = ["a-broker-of-the-source.example.org:9092", "another.example.org:9092", "lake.example.org:9092"]
+    flow = Flow(End("target", servers[2]), tuple(End("source", each) for each in servers[:2]))
+    readings = [reading(10**9), reading(10**9), reading(0)]
+    verdicts = [verdict(*readings, topic=f"t{'o' * 246}-{n}", partition=99_999) for n in range(2)]
+    lines = report.text(flow, verdicts).splitlines()[:3]
+    assert all(COLUMNS - 5 < len(line) <= COLUMNS for line in lines)
+    assert all(" to" in line and f"oo-{n} " in line for n, line in enumerate(lines[1:]))
+    assert report.report(flow, verdicts)["partitions"][0]["topic"] == f"t{'o' * 246}-0"
+
+
+def test_of_many_lanes_the_unequal_ones_are_shown() -> None:
+    verdicts = [verdict(reading(n % 2), reading(1), topic=f"t{n}", partition=0) for n in range(200)]
+    lines = report.text(ONE_SOURCE, verdicts).splitlines()
+    assert sum(line.endswith("NO") for line in lines) == report.ROWS
+    assert not any(line.endswith("yes") for line in lines)
+    assert "... and 50 more; --report names them all." in lines
+    assert lines[-1] == "200 partitions, 100 unequal; 200 records in, 100 records out."
+    assert len(report.report(ONE_SOURCE, verdicts)["left_out"]) == 100
+
+
+def test_of_many_lanes_no_equal_one_is_shown() -> None:
+    verdicts = [verdict(reading(1), reading(1), partition=n) for n in range(200)]
+    assert report.text(ONE_SOURCE, verdicts) == (
+        "200 partitions, none unequal; 200 records in, 200 records out."
+    )
+
+
+def test_report() -> None:
+    flow = replace(ONE_SOURCE, header=("origin", b"EWR"))
+    unequal = replace(UNEQUAL, difference=Difference((missing(), missing((101, 101)))))
+    sentence = "flights-2: 1 record of the source is not in the target, first at source offset 101."
+    assert report.report(flow, [unequal]) == {
+        "target": "lake:9092",
+        "sources": ["pro1-a:9092,pro1-b:9092"],
+        "order": "partition",
+        "header": "origin=EWR",
+        "partitions": [
+            {
+                "topic": "flights",
+                "partition": 2,
+                "equal": False,
+                "timestamps": True,
+                "source_records": 5,
+                "target_records": 4,
+                "target": {
+                    "topic": "flights",
+                    "from": 100,
+                    "to": 104,
+                    "records": 4,
+                    "extra": {"records": 0, "ranges": ()},
+                },
+                "sources": [
+                    {
+                        "topic": "flights",
+                        "from": 100,
+                        "to": 105,
+                        "records": 5,
+                        "missing": {"records": 1, "ranges": ((101, 101),)},
+                    }
+                ],
+                "out_of_order": None,
+            }
+        ],
+        "left_out": [{"what": "flights-2", "why": sentence}],
+    }

@@ -1,0 +1,98 @@
+from dataclasses import replace
+
+import pytest
+
+from aqueduct.errors import ExitCode
+from aqueduct.kafka.batches.cut import Window
+from aqueduct.restore import report
+from aqueduct.restore.outcome import Move, Outcome, Rights, Written
+from aqueduct.restore.plan import Lane, Plan
+from aqueduct.restore.progress import Progress
+from aqueduct.store.manifest import Instance, Segment, State, StoredPartition, Topic
+
+INSTANCE = Instance(1, "id", State.ACTIVATE, 0)
+TOPIC = Topic("t", "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,))
+SEGMENT = Segment("t", 1, 0, 0, 70, 0, 69, 70, 4_000_000, 10, "", 1, "", None, 5, "r", True, False)
+LANE = Lane(StoredPartition("t", 1, 0), "new", 70, (SEGMENT,), ())
+PLAN = Plan(3, Window(), {"new": (TOPIC, INSTANCE)}, (LANE,), (), ())
+PROGRESS = Progress("id", 0, 70, 4_000_000, (1,))
+MOVE = Move("g", "new", 0, 7, 8, "", "why")
+
+
+def outcome(records: int = 70, size: int = 4_000_000) -> Outcome:
+    return Outcome("id-3", PLAN, {("new", 0): Written(PROGRESS, records, size)}, seconds={"records": 2.0})
+
+
+def last(outcome: Outcome) -> str:
+    return report.text(outcome).splitlines()[-1]
+
+
+def test_what_all_runs_wrote_is_told_from_what_this_one_wrote() -> None:
+    assert last(outcome()) == "Restore id-3 of snapshot 3: 70 records, 4.0 MB, 2 MB/s (records 2.0 s)."
+    assert last(outcome(20, 1_000_000)) == (
+        "Restore id-3 of snapshot 3: 70 records, 4.0 MB, of which this run wrote 20 records, 1.0 MB, 0 MB/s "
+        "(records 2.0 s)."
+    )
+    assert last(replace(outcome(0, 0), before=True)) == (
+        "Restore id-3 of snapshot 3 had ended before, with 70 records, 4.0 MB: this run wrote no record."
+    )
+    [partition] = report.report(outcome(20, 5))["partitions"]
+    assert [partition[key] for key in ("records", "bytes", "records_now", "bytes_now")] == [
+        *(70, 4_000_000),
+        *(20, 5),
+    ]
+
+
+def test_a_dry_run_tells_what_it_would_write() -> None:
+    dry = Outcome("id-3", PLAN, dry_run=True)
+    assert last(dry) == "Restore id-3 of snapshot 3 would write 70 records; nothing was written."
+    timed = replace(dry, plan=replace(PLAN, window=Window(from_time=1)))
+    assert last(timed) == "Restore id-3 of snapshot 3 would write at most 70 records; nothing was written."
+    reports = [report.report(each) for each in (dry, timed)]
+    assert [(each["partitions"][0]["records"], each["at_most"]) for each in reports] == [
+        (70, False),
+        (70, True),
+    ]
+
+
+def test_nothing_in_the_window_is_said() -> None:
+    none = {("new", 0): Written(replace(PROGRESS, records=0), 0, 0)}
+    empty = replace(outcome(), plan=replace(PLAN, window=Window(to_time=1)), written=none)
+    assert "Nothing is in the window" in report.text(empty)
+    assert "Nothing is in the window" not in report.text(replace(empty, plan=PLAN))
+    assert "Nothing is in the window" not in report.text(replace(empty, written={}, before=True))
+    assert "Nothing is in the window" not in report.text(replace(empty, written=outcome().written))
+
+
+def test_what_is_forgotten_is_said() -> None:
+    lines = report.text(Outcome("id-3", PLAN, before=True)).splitlines()
+    assert lines == [
+        "The target has forgotten how much was restored of new.",
+        "Restore id-3 of snapshot 3 had ended before: this run wrote no record.",
+    ]
+    [partition] = report.report(Outcome("id-3", PLAN, before=True))["partitions"]
+    assert (partition["records"], partition["records_now"]) == (None, 0)
+
+
+def test_everything_that_was_done_beside_records_is_told() -> None:
+    done = replace(outcome(), moves=(MOVE,), settled=("new",), rights=Rights(2, 1, 3))
+    lines = report.text(done).splitlines()
+    assert lines[2:-1] == [
+        "1 group: 1 offset set.",
+        "group g: new-0, 7 became 8: why.",
+        "1 topic got the settings of the backup: new.",
+        "2 ACLs set (1 more there already); 3 quotas set.",
+    ]
+    content = report.report(done)
+    assert content["settings_of_backup"] == ["new"]
+    assert content["rights"] == {"acls": 2, "known": 1, "quotas": 3}
+
+
+@pytest.mark.parametrize("number", [0, 1, report.LINES, report.LINES + 3])
+def test_what_is_left_out_is_named_and_makes_the_exit_code(number: int) -> None:
+    left = replace(outcome(), left_out=tuple((f"group {each}", "why") for each in range(number)))
+    lines = [line for line in report.text(left).splitlines() if line.startswith("Left out: ")]
+    assert len(lines) == min(number, report.LINES)
+    assert ("... and 3 more of that kind" in report.text(left)) == (number > report.LINES)
+    assert len(report.report(left)["left_out"]) == number
+    assert report.exit_code(left) == (ExitCode.INCOMPLETE if number else ExitCode.DONE)

@@ -1,0 +1,196 @@
+import struct
+from uuid import UUID
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.link.wire.frame import (
+    COMPRESSED,
+    FRAME,
+    HEADER,
+    VERSION,
+    Announcement,
+    Frame,
+    Key,
+    Malformed,
+    key,
+    key_of,
+    pack,
+    read_key,
+    unpack,
+)
+
+ID = UUID("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0")
+topics = st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True).filter(lambda name: name not in (".", ".."))
+partitions = st.integers(0, 2**31 - 1)
+offsets = st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)).map(sorted)
+frames = st.builds(
+    lambda topic, topic_id, partition, range_, batches: Frame(
+        topic, topic_id, partition, range_[0], range_[1], batches
+    ),
+    topics,
+    st.uuids(),
+    partitions,
+    offsets,
+    st.binary(max_size=300) | st.binary(max_size=20).map(lambda part: part * 50),
+)
+announcements = st.builds(
+    lambda topic, topic_id, partition, range_, compacted: Announcement(
+        topic, topic_id, partition, range_[0], range_[1], compacted
+    ),
+    topics,
+    st.uuids(),
+    partitions,
+    offsets,
+    st.booleans(),
+)
+
+
+@given(frames | announcements, st.integers(0, 100))
+def test_what_is_unpacked_is_what_was_packed(expected: Frame | Announcement, above: int) -> None:
+    value = pack(expected, compress_above=above)
+    assert unpack(value) == expected
+    assert unpack(memoryview(value)) == expected
+    assert key_of(value) == key(expected)
+
+
+@given(frames)
+def test_a_frames_key(frame: Frame) -> None:
+    assert read_key(key(frame)) == Key(frame.topic, frame.partition, frame.start, frame.stop, announced=False)
+
+
+@given(announcements)
+def test_an_announcements_key(told: Announcement) -> None:
+    expected = Key(told.topic, told.partition, told.first, told.end, announced=True, compacted=told.compacted)
+    assert read_key(key(told)) == expected
+
+
+def test_keys_are_readable() -> None:
+    assert key(Frame("a_b.c-d", ID, 3, 0, 9, b"")) == b"a_b.c-d/3/0/9"
+    assert key(Announcement("a", ID, 3, 5, 5, compacted=True)) == b"a/3/5/5/compact"
+    assert key(Announcement("a", ID, 3, 0, 9, compacted=False)) == b"a/3/0/9/delete"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"a/1/2", b"a/1/2/3/4", b"a b/1/2/3", b"a/-1/2/3", b"a/1/2/3\n", b"\xff/1/2/3"]
+)
+def test_no_key(data: bytes) -> None:
+    with pytest.raises(Malformed):
+        read_key(data)
+
+
+def test_only_what_gets_smaller_by_it_is_compressed() -> None:
+    short, dull, random = b"a" * 100, b"a" * 101, bytes(range(256))
+    for batches, above, flags in (
+        (short, 100, 0),
+        (dull, 100, COMPRESSED),
+        (dull, 0, 0),
+        (random, 100, 0),
+    ):
+        value = pack(Frame("t", ID, 0, 0, 0, batches), compress_above=above)
+        assert value[2] == flags
+
+
+@given(frames | announcements, st.data())
+def test_whatever_is_broken_is_malformed_or_something_else_of_the_format(
+    packed: Frame | Announcement, data: st.DataObject
+) -> None:
+    value = bytearray(pack(packed, compress_above=20))
+    for _ in range(data.draw(st.integers(1, 4))):
+        value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
+    value = value[: data.draw(st.integers(0, len(value)))]
+    try:
+        found = unpack(value, largest=20_000)
+    except Malformed:
+        return
+    assert key_of(value) == key(found)
+    assert unpack(pack(found)) == found
+
+
+@given(st.binary(max_size=120))
+def test_noise(value: bytes) -> None:
+    with pytest.raises(Malformed):
+        unpack(value[:3] + bytes([0]) + value[4:])  # no topic's name is empty
+
+
+def header(**changes: object) -> bytes:
+    fields = {"version": VERSION, "kind": FRAME, "flags": 0, "name": 1, "partition": 0, "id": ID.bytes}
+    fields |= {"start": 0, "stop": 0, "length": 0} | changes
+    return HEADER.pack(*fields.values())
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (b"", "too few"),
+        (header()[:-1], "too few"),
+        (header(), "no legal name"),
+        (header(version=2) + b"t", "version 2"),
+        (header(kind=2) + b"t", "contradicts"),
+        (header(flags=2) + b"t", "contradicts"),
+        (header(partition=-1) + b"t", "contradicts"),
+        (header(start=-1) + b"t", "contradicts"),
+        (header(start=1) + b"t", "contradicts"),
+        (header(length=1) + b"t", "contradicts"),
+        (header() + b"t.", "contradicts"),
+        (header(kind=1, length=1) + b"t.", "contradicts"),
+        (header(name=2) + b"..", "no legal name"),
+        (header(name=2) + b"t/", "no legal name"),
+        (header(name=2) + b"t\xff", "no legal name"),
+    ],
+)
+def test_what_is_malformed(value: bytes, says: str) -> None:
+    with pytest.raises(Malformed, match=says):
+        unpack(value)
+    with pytest.raises(Malformed, match=says):
+        key_of(value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        zstandard.compress(bytes(999)),
+        zstandard.compress(bytes(1001)),
+        zstandard.compress(bytes(1000))[:-1],
+        zstandard.compress(bytes(1000)) + b"x",
+        zstandard.ZstdCompressor(write_content_size=False).compress(bytes(1000)),
+        b"no Zstandard at all",
+    ],
+)
+def test_compressed_batches_that_are_not_what_the_header_says(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        unpack(header(flags=COMPRESSED, length=1000) + b"t" + body)
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    bomb = zstandard.compress(bytes(1 << 20))
+    value = header(flags=COMPRESSED, length=1 << 20) + b"t" + bomb
+    assert len(unpack(value, largest=1 << 20).batches) == 1 << 20  # type: ignore[union-attr]
+    with pytest.raises(Malformed, match="more than the 1048575 allowed"):
+        unpack(value, largest=(1 << 20) - 1)
+    # The same, with a frame that says it has only 1,000 bytes: in 4 bytes after magic and descriptor.
+    at = 5
+    assert struct.unpack_from("<I", bomb, at) == (1 << 20,)
+    lying = bomb[:at] + struct.pack("<I", 1000) + bomb[at + 4 :]
+    with pytest.raises(Malformed):
+        unpack(header(flags=COMPRESSED, length=1000) + b"t" + lying)
+
+
+def test_a_window_that_would_take_memory_is_refused() -> None:
+    """A frame of 1,000 bytes (as its content's size and its only block say) that wants to look back 64 MiB.
+
+    Only one that is cut off would get them.
+    """
+    block = (1000 << 3 | 0b011).to_bytes(3, "little") + b"a"
+    greedy, modest = (
+        bytes.fromhex("28b52ffd") + bytes([0x40, exponent << 3]) + struct.pack("<H", 1000 - 256) + block
+        for exponent in (16, 0)
+    )
+    assert zstandard.decompress(greedy) == zstandard.decompress(modest) == b"a" * 1000
+    packed = header(flags=COMPRESSED, length=1000) + b"t"
+    for whole in (greedy, modest):
+        assert unpack(packed + whole).batches == b"a" * 1000  # type: ignore[union-attr]
+    with pytest.raises(Malformed, match="requires too much memory"):
+        unpack(packed + greedy[:-1])

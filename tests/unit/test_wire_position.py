@@ -1,0 +1,28 @@
+"""What stands with a sending end's position."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.link.wire.position import Position, loads
+
+NUMBERS = st.integers(0, 2**63 - 1)
+
+
+@given(topic_id=st.uuids(), first=NUMBERS, session=NUMBERS)
+def test_it_is_read_as_it_was_written(topic_id: object, first: int, session: int) -> None:
+    position = Position(str(topic_id), first, session)
+    assert loads(position.dumps()) == position
+    assert json.loads(position.dumps()).keys() == {"topic_id", "from", "session"}
+
+
+@pytest.mark.parametrize("metadata", ["", "m", "[]", "7", "null", "{}", '{"topic_id": "x", "from": 1}'])
+def test_other_metadata_is_none(metadata: str) -> None:
+    assert loads(metadata) is None
+
+
+@given(st.text())
+def test_whatever_stands_there_is_no_error(metadata: str) -> None:
+    loads(metadata)

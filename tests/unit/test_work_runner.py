@@ -1,0 +1,80 @@
+"""Which work Spark does, and what of a limit each task may use; Spark itself: tests/spark."""
+
+import os
+import time
+from threading import Barrier, Event
+
+import pytest
+
+from aqueduct.errors import Failed
+from aqueduct.work import runner
+from aqueduct.work.runner import THREADS, here, threads
+from aqueduct.work.workers import SPARK_OFFSETS, Workers
+
+
+@pytest.fixture(autouse=True)
+def cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+
+
+def test_little_work_is_done_here() -> None:
+    with Workers("test", None) as workers:
+        assert workers.many(SPARK_OFFSETS) == 0
+        assert workers.runner(SPARK_OFFSETS) is here
+        assert workers.parallel(SPARK_OFFSETS) is threads
+        assert workers.many(SPARK_OFFSETS + 1) == 4
+
+
+@pytest.mark.parametrize(
+    ("master", "offsets", "tasks"),
+    [
+        (None, 1, THREADS),
+        (None, SPARK_OFFSETS, THREADS),
+        (None, SPARK_OFFSETS + 1, 4),
+        ("local[*]", 1, 4),
+        ("local", 1, 1),
+        ("local[2]", 1, 2),
+        ("local[8]", 1, 8),
+        ("local[3,2]", 1, 3),
+        ("local[*,2]", 1, 4),
+    ],
+)
+def test_tasks_share_a_limit(master: str | None, offsets: int, tasks: int) -> None:
+    with Workers("test", master) as workers:
+        assert workers.share(1000, offsets) == 1000 / tasks
+        assert workers.share(None, offsets) is None
+
+
+def test_threads_run_at_the_same_time_and_give_results_in_order() -> None:
+    together = Barrier(THREADS)
+
+    def square(number: int) -> int:
+        together.wait(10)
+        return number * number
+
+    assert threads(square, range(THREADS * 3)) == [number * number for number in range(THREADS * 3)]
+
+
+def test_what_was_not_begun_when_a_thread_fails_is_not_begun() -> None:
+    begun, failed = set[int](), Event()
+
+    def work(number: int) -> None:
+        begun.add(number)
+        if number == 0:
+            failed.set()
+            raise Failed("It broke.")
+        failed.wait(10)
+        time.sleep(0.005)
+
+    with pytest.raises(Failed, match=r"^It broke\.$"):
+        threads(work, range(1000))
+    assert len(begun) < 1000
+
+
+def test_threads_tell_how_far_they_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runner, "PROGRESS_SECONDS", 0.01)
+    never = Event()
+    threads(lambda number: never.wait(number / 5), range(2))
+    assert "1 of 2 tasks done" in capsys.readouterr().err
