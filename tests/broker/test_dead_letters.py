@@ -222,9 +222,9 @@ def test_a_commit_of_which_nobody_knows_is_looked_up(
 LETTERS = 3_000
 IN_SMALL_TRANSACTIONS = """
 import sys
-from aqueduct.io import dead_letters, kafka_admin
+from aqueduct.connect import replay
 from aqueduct.cli import main
-dead_letters.TRANSACTION_LETTERS = 20
+replay.TRANSACTION_LETTERS = 20
 sys.exit(main(sys.argv[1:]))
 """
 
