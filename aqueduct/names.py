@@ -1,6 +1,7 @@
 """Names of topics and partitions: which are legal, and those that differ at the other end of a flow."""
 
 import re
+from typing import NamedTuple
 
 from aqueduct.errors import Refused
 
@@ -8,7 +9,14 @@ from aqueduct.errors import Refused
 LEGAL_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
 
 
-TopicPartition = tuple[str, int]
+class TopicPartition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
 
 
 def parse_renames(text: str, prefix: str = "") -> dict[str, str]:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from aqueduct.names import TopicPartition
+
 
 @dataclass(frozen=True)
 class Range:
@@ -17,6 +19,10 @@ class Range:
     def __len__(self) -> int:
         return self.stop - self.start
 
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
 
 def split(whole: Range, at_most: int) -> list[Range]:
     """Neighbouring ranges of nearly equal length, none longer than `at_most` offsets, none empty."""
@@ -28,14 +34,14 @@ def split(whole: Range, at_most: int) -> list[Range]:
 def shares(ranges: Iterable[Range], offsets: int) -> Iterator[tuple[Range, ...]]:
     """The ranges in groups for one reader each: of at most so many offsets, or a single range; no partition
     is twice in one."""
-    share: dict[tuple[str, int], Range] = {}
+    share: dict[TopicPartition, Range] = {}
     total = 0
     for each in ranges:
-        place = each.topic, each.partition
-        if share and (place in share or total + len(each) > offsets):
+        partition = each.topic_partition
+        if share and (partition in share or total + len(each) > offsets):
             yield tuple(share.values())
             share, total = {}, 0
-        share[place] = each
+        share[partition] = each
         total += len(each)
     if share:
         yield tuple(share.values())

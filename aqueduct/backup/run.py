@@ -24,6 +24,7 @@ from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin import Admin
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.quotas import Quota
+from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
@@ -167,14 +168,14 @@ def look(order: Order) -> Found:
         committed = groups.committed(client, order.groups.choose(known))
         if absent := order.groups.absent(known):
             _say(f"There is no group {some(absent)} to leave out; see --exclude-groups.")
-        places = [(name, each.number) for name in chosen for each in topics[name].partitions]
+        places = [TopicPartition(name, each.number) for name in chosen for each in topics[name].partitions]
         ends = offsets.ends(client, places, "read_uncommitted")
         stable = offsets.ends(client, places)
         starts = offsets.log_starts(client, places)
         cluster = str(admin.client.describe_cluster()["cluster_id"])
     sources = []
     for name in chosen:
-        mine = [(name, each.number) for each in topics[name].partitions]
+        mine = [TopicPartition(name, each.number) for each in topics[name].partitions]
         sources.append(
             Source(
                 name=name,
@@ -329,7 +330,7 @@ def commit_position(end: End, store_id: str, manifest: Manifest) -> tuple[tuple[
     group = POSITION_GROUP + store_id
     active = {(topic.name, active_instance(topic).number) for topic in manifest.topics}
     positions = {
-        (topic, partition): (offset, f"snapshot {manifest.number}")
+        TopicPartition(topic, partition): (offset, f"snapshot {manifest.number}")
         for (topic, instance), at in manifest.positions.items()
         if (topic, instance) in active
         for partition, offset in enumerate(at)

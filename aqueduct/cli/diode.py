@@ -169,9 +169,9 @@ def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
     withheld = f"; the filter withheld {count(outcome.withheld, 'record')}" if outcome.withheld else ""
     print(f"{count(outcome.offsets, 'offset')} {said}{withheld}.")
     for each in outcome.gone:
-        print(f"{each.topic}-{each.partition}: {each.start} to {each.stop - 1} can't be sent any more.")
+        print(f"{each.topic_partition}: {each.start} to {each.stop - 1} can't be sent any more.")
     for each in outcome.beyond:
-        span = f"{each.topic}-{each.partition}: {each.start} to {each.stop - 1}"
+        span = f"{each.topic_partition}: {each.start} to {each.stop - 1}"
         print(f"{span} can't be sent: beyond the source's last stable offset.")
     for sentence in outcome.misfits:
         print(f"Left out: {sentence}")

@@ -18,7 +18,8 @@ from aqueduct.cli import duration, report_file, selection
 from aqueduct.errors import ExitCode, Failed
 from aqueduct.kafka import client_config
 from aqueduct.mirror import reading, status
-from aqueduct.mirror.status import Progress, TopicPartition
+from aqueduct.mirror.status import Progress
+from aqueduct.names import TopicPartition
 from aqueduct.wording import count, shortened
 
 POLL_SECONDS = 1

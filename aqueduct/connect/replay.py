@@ -138,13 +138,13 @@ class _Replay:
             self._outcome.reasons[each.origin.connector, each.origin.error_class] += 1
 
     def _chosen(self) -> Iterator[_Letter]:
-        places = [(self._dead.name, each.number) for each in self._dead.partitions]
+        places = [TopicPartition(self._dead.name, each.number) for each in self._dead.partitions]
         starts, ends = offsets.log_starts(self._client, places), offsets.ends(self._client, places)
         for place in places:
             wanted = Range(*place, starts[place], ends[place])
             for piece in read(self._client, wanted, topic_id=self._dead.id):
                 for record in (each for batch in piece.batches for each in records(batch)):
-                    if letter := self._letter(place[1], record):
+                    if letter := self._letter(place.partition, record):
                         yield letter
 
     def _letter(self, partition: int, record: Record) -> _Letter | None:
@@ -175,22 +175,22 @@ class _Replay:
         if target is None:
             return f"there is no topic {name}"
         if self._order.to:
-            return name, origin.partition % len(target.partitions)
+            return TopicPartition(name, origin.partition % len(target.partitions))
         if origin.partition >= len(target.partitions):
             return f"topic {name} has no partition {origin.partition}"
-        return name, origin.partition
+        return TopicPartition(name, origin.partition)
 
     def _send(self, producer: TransactionalProducer, letters: Sequence[_Letter]) -> None:
         by_place: dict[TopicPartition, list[Record]] = {}
         for each in letters:
             by_place.setdefault(each.place, []).append(each.record)
-        producer.enlist([*by_place, (self._order.ledger, 0)])
+        producer.enlist([*by_place, TopicPartition(self._order.ledger, 0)])
         for place, some in by_place.items():
             _write(producer, place, some)
         now = int(time.time() * 1000)
         entries = self._ledger.entries((each.partition, each.offset) for each in letters)
         rows = [Record(now, 0, body(key.encode(), value.encode())) for key, value in entries.items()]
-        _write(producer, (self._order.ledger, 0), rows)
+        _write(producer, TopicPartition(self._order.ledger, 0), rows)
 
 
 def _weight(letter: _Letter) -> int:
@@ -220,14 +220,14 @@ def _make_ledger(client: Client, order: Order) -> None:
         except Failed:
             if not client.topics([order.ledger]):  # which another replay may have made meanwhile
                 raise
-    offsets.ends(client, [(order.ledger, 0)])  # once it answers, it can be written to
+    offsets.ends(client, [TopicPartition(order.ledger, 0)])  # once it answers, it can be written to
 
 
 def _read_ledger(client: Client, order: Order, dead: Topic) -> Ledger:
     """Of all that was committed before. Failed if an open transaction hides it for too long."""
     if dead.id is None:
         raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
-    place = order.ledger, 0
+    place = TopicPartition(order.ledger, 0)
     if not client.topics([order.ledger]):
         return Ledger(dead.name, str(dead.id))
     patience = Patience(client, f"has an open transaction in {order.ledger}, that of another replay,")

@@ -77,7 +77,7 @@ class _Source:
     def __init__(self, client: Client, wanted: Range, max_bytes: int, topic_id: UUID | None) -> None:
         self._client = client
         self._wanted = wanted
-        self._place = wanted.topic, wanted.partition
+        self._place = wanted.topic_partition
         self._max_bytes = max_bytes
         self._topic_id = topic_id
 

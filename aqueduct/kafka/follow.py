@@ -120,7 +120,7 @@ class Follower:
         if self._ids.setdefault(topic, found) != found:
             self._ids[topic] = found
             self._positions |= {place: 0 for place in self._positions if place[0] == topic}
-        return self._positions[topic, partition]
+        return self._positions[TopicPartition(topic, partition)]
 
     def _read(self, broker: int, response: Future, news: list[News]) -> None:
         """Raises what is wrong with one partition when all the others' news are there."""
@@ -137,7 +137,7 @@ class Follower:
         trouble = None
         for topic in answer.responses:
             for partition in topic.partitions:
-                place = names.get(topic.topic_id, ""), partition.partition_index
+                place = TopicPartition(names.get(topic.topic_id, ""), partition.partition_index)
                 start = session.positions.get((topic.topic_id, partition.partition_index))
                 # A partition that was asked of two leaders comes twice.
                 if start is not None and self._positions.get(place) == start:
@@ -153,7 +153,7 @@ class Follower:
         if error is OffsetOutOfRangeError:
             return self._deleted(place, topic_id, start)
         if error is not NoError:
-            raise error(_name(place))
+            raise error(str(place))
         self._patience.progress()
         found = self._walk(place, answer.records or b"")
         aborted = ((each.producer_id, each.first_offset) for each in answer.aborted_transactions or ())
@@ -165,7 +165,7 @@ class Follower:
         """The position is out of range."""
         log_start = log_starts(self._client, [place])[place]
         if log_start <= start:  # a leader that has less than another had: it may get it yet
-            raise OffsetNotAvailableError(f"{_name(place)} ends before offset {start}")
+            raise OffsetNotAvailableError(f"{place} ends before offset {start}")
         self._positions[place] = log_start
         return News(place, topic_id, (), start, log_start, log_start, log_start)
 
@@ -173,7 +173,7 @@ class Follower:
         try:
             return list(walk(records))
         except Damaged as error:
-            raise Failed(f"{_name(place)} of the {self._client.end} can't be read. {error}") from None
+            raise Failed(f"{place} of the {self._client.end} can't be read. {error}") from None
 
     def _whole(self, batches: Iterable[Batch], start: int) -> Iterator[Batch]:
         for batch in batches:
@@ -225,7 +225,3 @@ class _Session:
         self._id = session_id
         self._epoch = self._epoch % _EPOCHS + 1
         return bool(session_id)
-
-
-def _name(place: TopicPartition) -> str:
-    return f"{place[0]}-{place[1]}"

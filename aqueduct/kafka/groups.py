@@ -145,7 +145,7 @@ def _committed(response: Any) -> Iterator[tuple[str, Offsets | KafkaError]]:
             yield (
                 group.group_id,
                 {
-                    (topic, part.partition_index): (part.committed_offset, part.metadata or "")
+                    TopicPartition(topic, part.partition_index): (part.committed_offset, part.metadata or "")
                     for topic, part in parts
                     if part.committed_offset >= 0
                 },

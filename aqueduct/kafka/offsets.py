@@ -90,5 +90,6 @@ def _leader(client: Client, place: TopicPartition) -> int | KafkaError:
 def _answers(response: Any) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
     for topic in response.topics:
         for each in topic.partitions:
-            error = for_code(each.error_code)(f"{topic.name}-{each.partition_index}")
-            yield (topic.name, each.partition_index), error if each.error_code else each.offset
+            partition = TopicPartition(topic.name, each.partition_index)
+            error = for_code(each.error_code)(str(partition))
+            yield partition, error if each.error_code else each.offset

@@ -145,7 +145,7 @@ class TransactionalProducer:
 
         Its acknowledgement is waited for when too many are missing, and by `commit`.
         """
-        place = topic, partition
+        place = TopicPartition(topic, partition)
         self.enlist([place])
         self._await_room(place, len(ready.data))
         sequence = self._sequences.get(place, 0)

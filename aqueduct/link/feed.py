@@ -181,7 +181,11 @@ class Feed:
             for place in [place for place in self._standing if place[0] == name]:
                 del self._standing[place]
                 del self._due[place]
-        places = [(name, number) for name, topic in found.items() for number in range(len(topic.partitions))]
+        places = [
+            TopicPartition(name, number)
+            for name, topic in found.items()
+            for number in range(len(topic.partitions))
+        ]
         if new := [place for place in places if place not in self._follower.positions]:
             topics = {topic for topic, _ in new}
             policies = self._settings(topics, "cleanup.policy")

@@ -88,7 +88,7 @@ def _start(client: Client, settings: Resend, wanted: list[Range]) -> int:
     start = begin_after(last_session(client, group))
     for each in wanted[:1]:
         begun = Position(str(client.topic(each.topic).id), each.start, start)
-        groups.commit(client, group, {(each.topic, each.partition): (each.start, begun.dumps())})
+        groups.commit(client, group, {each.topic_partition: (each.start, begun.dumps())})
     return start
 
 
@@ -151,14 +151,14 @@ def asked_for(settings: Resend) -> tuple[list[Asked], list[Missing]]:
 def fitting(asked: Iterable[Asked], topics: Mapping[str, Topic]) -> tuple[list[Asked], tuple[str, ...]]:
     """What is of these topics; and sentences on the rest, whose offsets would be those of other records."""
     fits: list[Asked] = []
-    misfits: dict[tuple[str, int], str] = {}
+    misfits: dict[TopicPartition, str] = {}
     for each in asked:
         topic = topics.get(each.topic)
-        place = f"{each.topic}-{each.partition}"
+        place = TopicPartition(each.topic, each.partition)
         if topic is None or not 0 <= each.partition < len(topic.partitions):
-            misfits[each.topic, each.partition] = f"{place} is not there."
+            misfits[place] = f"{place} is not there."
         elif each.topic_id not in (None, str(topic.id)):
-            misfits[each.topic, each.partition] = (
+            misfits[place] = (
                 f"{place} is of a topic that was made anew: what is missing was of that with the id "
                 f"{each.topic_id}, and the one there is now has {topic.id}."
             )
@@ -180,7 +180,7 @@ def _there(
 ) -> tuple[list[Range], list[Range], list[Range]]:
     """What of it the source still has, what is gone, and what is beyond its last stable offset."""
     topics = {each.topic for each in asked}
-    places: list[TopicPartition] = sorted({(each.topic, each.partition) for each in asked})
+    places = sorted({TopicPartition(each.topic, each.partition) for each in asked})
     with kafka_admin.connect(client.end.bootstrap_servers, client.end.client_config) as admin:
         policies = admin.effective(sorted(topics), "cleanup.policy") if topics else {}
     starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
@@ -191,7 +191,7 @@ def _there(
     gone: list[Range] = []
     beyond: list[Range] = []
     for each in asked:
-        place = each.topic, each.partition
+        place = TopicPartition(each.topic, each.partition)
         # What compaction took has newer values: it is not lost.
         start = 0 if policies[each.topic] == "compact" else starts[place]
         parts = divided(each, start, ends[place], since.get(place), until.get(place, -1))

@@ -18,7 +18,8 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from aqueduct.kafka.admin import Admin, answering, connect, from_any_broker
 from aqueduct.kafka.client_config import ClientConfig
 from aqueduct.mirror import status
-from aqueduct.mirror.status import Group, Log, Progress, Status, Tasks, TopicPartition
+from aqueduct.mirror.status import Group, Log, Progress, Status, Tasks
+from aqueduct.names import TopicPartition
 
 # The markers of a few transactions: as far as this behind the log's end it is worth to look for records.
 TAIL_OFFSETS = 1_000
@@ -162,5 +163,5 @@ class Mirror:
             unread -= consumer.poll(100).keys()
             ended = {p for p in unread if consumer.position(p) >= logs[p].end}
             unread -= ended
-            drained |= ended
+            drained.update(TopicPartition(*p) for p in ended)
         return drained

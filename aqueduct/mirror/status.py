@@ -15,21 +15,11 @@ import json
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
-
-
-class TopicPartition(NamedTuple):
-    """One partition of a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True)

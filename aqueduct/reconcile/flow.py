@@ -35,7 +35,7 @@ class Lane:
     ranges: tuple[Range | None, ...]  # by the number of the end; None: it has no such partition
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
+        return str(TopicPartition(self.topic, self.partition))
 
 
 @dataclass(frozen=True)
@@ -71,21 +71,24 @@ class Topics:
         return {name: self.prefix + name for name in chosen}
 
 
-def places(names: Mapping[str, str], partitions: Sequence[Mapping[str, int]]) -> list[list[TopicPartition]]:
+def topic_partitions(
+    names: Mapping[str, str], partitions: Sequence[Mapping[str, int]]
+) -> list[list[TopicPartition]]:
     """What to ask each end for, given how many partitions its topics have."""
     by_end = [list(names.values()), *(list(names) for _ in partitions[1:])]
     return [
-        [(topic, partition) for topic in topics for partition in range(there.get(topic, 0))]
+        [TopicPartition(topic, partition) for topic in topics for partition in range(there.get(topic, 0))]
         for topics, there in zip(by_end, partitions, strict=True)
     ]
 
 
 def lanes(names: Mapping[str, str], found: Sequence[Mapping[TopicPartition, Range]]) -> Iterator[Lane]:
-    """Every partition that any end has; `found` is what each end answered for its places."""
+    """Every partition that any end has; `found` is what each end answered for its partitions."""
     for source, target in names.items():
         for partition in count():
             ranges = tuple(
-                end.get((source if number else target, partition)) for number, end in enumerate(found)
+                end.get(TopicPartition(source if number else target, partition))
+                for number, end in enumerate(found)
             )
             if not any(each is not None for each in ranges):
                 break

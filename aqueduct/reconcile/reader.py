@@ -46,13 +46,13 @@ def partitions(end: End) -> dict[str, int]:
     raise Failed(f"The {end} can't be reached: {_reason(errors, failure)}")
 
 
-def ranges(end: End, places: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
+def ranges(end: End, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
     """The offsets of each partition now: from its log start to its last stable offset."""
     admin = _client(AdminClient, end, _settings(end, deque()))
-    wanted = list(places)
+    wanted = list(asked)
     starts = _offsets(admin, end, wanted, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
     stops = _offsets(admin, end, wanted, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-    return {place: Range(*place, starts[place], max(starts[place], stops[place])) for place in wanted}
+    return {tp: Range(*tp, starts[tp], max(starts[tp], stops[tp])) for tp in wanted}
 
 
 def read(end: End, wanted: Sequence[Range]) -> Iterator[tuple[Range, list[Message]]]:
@@ -63,7 +63,7 @@ def read(end: End, wanted: Sequence[Range]) -> Iterator[tuple[Range, list[Messag
     """
     errors: Errors = deque(maxlen=100)
     consumer = _client(Consumer, end, _settings(end, errors) | _READ)
-    unread = {(each.topic, each.partition): each for each in wanted}
+    unread = {each.topic_partition: each for each in wanted}
     try:
         consumer.assign(
             [confluent_kafka.TopicPartition(each.topic, each.partition, each.start) for each in wanted]
@@ -72,16 +72,16 @@ def read(end: End, wanted: Sequence[Range]) -> Iterator[tuple[Range, list[Messag
         while unread:
             messages = consumer.consume(BATCH_RECORDS, POLL_SECONDS)
             if not messages and time.monotonic() > heard + STALL_SECONDS:
-                topic, partition = next(iter(unread))
-                silence = f"gave nothing of {topic}-{partition} for {STALL_SECONDS} s"
+                silence = f"gave nothing of {next(iter(unread))} for {STALL_SECONDS} s"
                 raise Failed(f"The {end} {silence}: {_reason(errors)}")
-            for place, run in groupby(_checked(messages, end), key=lambda m: (m.topic(), m.partition())):
-                if place in unread:
-                    whole, found = unread[place], list(run)
+            # Plain tuples: this is once per record.
+            for partition, run in groupby(_checked(messages, end), key=lambda m: (m.topic(), m.partition())):
+                if partition in unread:
+                    whole, found = unread[partition], list(run)
                     records = _within(found, whole.stop)
                     if len(records) < len(found):
-                        del unread[place]
-                        consumer.incremental_unassign([confluent_kafka.TopicPartition(*place)])
+                        del unread[partition]
+                        consumer.incremental_unassign([confluent_kafka.TopicPartition(*partition)])
                     yield whole, records
             if messages:
                 heard = time.monotonic()  # after whoever reads this has taken their time
@@ -125,23 +125,24 @@ def _settings(end: End, errors: Errors) -> dict[str, Any]:
 
 
 def _offsets(
-    admin: AdminClient, end: End, places: Sequence[TopicPartition], spec: OffsetSpec
+    admin: AdminClient, end: End, wanted: Sequence[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartition, int]:
     """Asks again for what has no leader at the moment."""
     offsets: dict[TopicPartition, int] = {}
     deadline = time.monotonic() + OFFSETS_SECONDS
-    while unknown := [place for place in places if place not in offsets]:
+    while unknown := [tp for tp in wanted if tp not in offsets]:
         futures = admin.list_offsets(
-            {confluent_kafka.TopicPartition(*place): spec for place in unknown},
+            {confluent_kafka.TopicPartition(*tp): spec for tp in unknown},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=OFFSETS_SECONDS,
         )
         for asked, future in futures.items():
+            partition = TopicPartition(asked.topic, asked.partition)
             try:
-                offsets[asked.topic, asked.partition] = future.result().offset
+                offsets[partition] = future.result().offset
             except KafkaException as error:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
-                    what = f"the offsets of {asked.topic}-{asked.partition}"
+                    what = f"the offsets of {partition}"
                     raise Failed(f"The {end} does not tell {what}: {_reason([], error)}") from None
     return offsets
 

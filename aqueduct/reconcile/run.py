@@ -14,7 +14,7 @@ from aqueduct.ranges import Range, shares, split
 from aqueduct.reconcile import reader
 from aqueduct.reconcile.difference import Stream, out_of_order, unmatched
 from aqueduct.reconcile.digest import Header, Reading, Records
-from aqueduct.reconcile.flow import Flow, Lane, Topics, lanes, places
+from aqueduct.reconcile.flow import Flow, Lane, Topics, lanes, topic_partitions
 from aqueduct.reconcile.verdict import Difference, Verdict
 from aqueduct.wording import count
 from aqueduct.work.runner import Runner
@@ -42,7 +42,7 @@ def plan(flow: Flow, topics: Topics) -> list[Lane]:
     """What there is to compare. The target is asked first: what comes meanwhile is missing, not extra."""
     partitions = [reader.partitions(end) for end in flow.ends]
     names = topics.choose(partitions[1:])
-    wanted = zip(flow.ends, places(names, partitions), strict=True)
+    wanted = zip(flow.ends, topic_partitions(names, partitions), strict=True)
     return list(lanes(names, [reader.ranges(end, there) for end, there in wanted]))
 
 

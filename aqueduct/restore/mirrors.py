@@ -64,30 +64,34 @@ class Positions:
         for key, (value, partition) in self._table().items():
             connector, source = json.loads(key)
             if connector == SOURCE_CONNECTOR and value is not None:
-                place = source["topic"], source["partition"]
+                place = TopicPartition(source["topic"], source["partition"])
                 found[place] = Position(key, partition, json.loads(value)["offset"] + 1)
         return found
 
     def _table(self) -> dict[bytes, tuple[bytes | None, int]]:
         topic = self.client.topics([self.mirror.topic]).get(self.mirror.topic)
-        places = [(topic.name, each.number) for each in topic.partitions] if topic else []
+        places = [TopicPartition(topic.name, each.number) for each in topic.partitions] if topic else []
         ends = offsets.ends(self.client, places)
         table: dict[bytes, tuple[bytes | None, int]] = {}
-        for (name, number), start in offsets.log_starts(self.client, places).items():
-            for piece in fetch.read(self.client, Range(name, number, start, ends[name, number])):
+        for place, start in offsets.log_starts(self.client, places).items():
+            for piece in fetch.read(self.client, Range(*place, start, ends[place])):
                 for batch in piece.batches:
                     for record in DefaultRecordBatch(bytes(batch.data)):
-                        table[record.key] = record.value, number
+                        table[record.key] = record.value, place.partition
         return table
+
+    @property
+    def _mark(self) -> TopicPartition:
+        """The place in this restore's group that says that they are moved."""
+        return TopicPartition(self.mirror.topic, 0)
 
     def moved(self) -> str | None:
         """What an earlier run of this restore said of it when it had moved them; None: none has."""
-        mark = self.mirror.topic, 0
         try:
-            found = groups.progress(self.client, group(self.restore_id), [mark])
+            found = groups.progress(self.client, group(self.restore_id), [self._mark])
         except UnknownTopicOrPartitionError:
             return None
-        return found[mark][1] if mark in found else None
+        return found[self._mark][1] if self._mark in found else None
 
     def move(self, positions: Mapping[Position, int], said: str) -> None:
         """Set the next offsets, all or none, together with the mark that they are."""
@@ -97,7 +101,7 @@ class Positions:
                 producer.begin()
                 for partition, ready in _batches(positions):
                     producer.send(self.mirror.topic, partition, ready)
-                producer.commit_offsets(group(self.restore_id), {(self.mirror.topic, 0): (1, said)})
+                producer.commit_offsets(group(self.restore_id), {self._mark: (1, said)})
                 producer.commit()
             except Retry as error:
                 trouble = error

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
+from aqueduct.names import TopicPartition
 from aqueduct.restore.plan import Plan
 from aqueduct.restore.progress import Progress
 
@@ -22,8 +23,8 @@ class Move:
     note: str = ""  # why it does not mean the very next record, and what it means
 
     @property
-    def place(self) -> tuple[str, int]:
-        return self.topic, self.partition
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Written:
 class Outcome:
     restore_id: str
     plan: Plan
-    written: Mapping[tuple[str, int], Written] = field(default_factory=dict)  # by topic at the target
+    written: Mapping[TopicPartition, Written] = field(default_factory=dict)  # by topic at the target
     moves: tuple[Move, ...] = ()  # by this run
     settled: tuple[str, ...] = ()  # topics that got settings after their restore had ended
     rights: Rights | None = None  # None: not asked for

@@ -7,6 +7,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from aqueduct.kafka.batches.cut import Window
+from aqueduct.names import TopicPartition
 from aqueduct.restore.request import Request
 from aqueduct.store.manifest import Gap, Instance, Segment, StoredPartition, Topic
 from aqueduct.store.snapshots import Snapshot
@@ -27,8 +28,8 @@ class Lane:
     skipped: tuple[Segment, ...]  # those that have others only
 
     @property
-    def target(self) -> tuple[str, int]:
-        return self.topic, self.place.partition
+    def target(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.place.partition)
 
     @property
     def records(self) -> int:

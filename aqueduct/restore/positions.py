@@ -57,24 +57,24 @@ class Answer:
     unsure: str = ""
 
 
-Answers = dict[tuple[TopicPartition, int], Answer]  # by place at the target and offset of the store
+Answers = dict[tuple[TopicPartition, int], Answer]  # by partition at the target and offset of the store
 
 
 def translate(share: Share) -> Answers:
     objects = open_store(share.store)
     found: Answers = {}
     with kafka.connect(share.end, "aqueduct-restore") as client:
-        places = [question.lane.target for question in share.questions]
-        ends, open_ = _settled(client, places)
+        partitions = [question.lane.target for question in share.questions]
+        ends, open_ = _settled(client, partitions)
         for question in share.questions:
-            place = question.lane.target
+            partition = question.lane.target
             try:
-                if place in open_:
+                if partition in open_:
                     raise _Unsure("a transaction of another producer is open there")
-                answers = dict(_answers(client, objects, question, share.window, ends[place]))
+                answers = dict(_answers(client, objects, question, share.window, ends[partition]))
             except _Unsure as why:
                 answers = {each: Answer(None, unsure=str(why)) for each in question.offsets}
-            found |= {(place, each): answer for each, answer in answers.items()}
+            found |= {(partition, each): answer for each, answer in answers.items()}
     return found
 
 
@@ -83,14 +83,14 @@ class _Unsure(Exception):
 
 
 def _settled(
-    client: Client, places: Sequence[TopicPartition]
+    client: Client, partitions: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
     """The ends of the logs, once the markers of all transactions are written; and where one stays open."""
     deadline = time.monotonic() + STALL_SECONDS
     while True:
-        stable = offsets.ends(client, places)
-        ends = offsets.ends(client, places, "read_uncommitted")
-        open_ = {place for place in places if stable[place] < ends[place]}
+        stable = offsets.ends(client, partitions)
+        ends = offsets.ends(client, partitions, "read_uncommitted")
+        open_ = {partition for partition in partitions if stable[partition] < ends[partition]}
         if not open_ or time.monotonic() > deadline:
             return ends, open_
         client.sleep(WAIT_SECONDS)

@@ -67,7 +67,7 @@ def restore(share: Share) -> dict[TopicPartition, Written]:
                 task = _Task(client, producer, objects, share)
                 before = before or task.reached()
                 task.run()
-                return {place: _since(before[place], each) for place, each in task.reached().items()}
+                return {tp: _since(before[tp], each) for tp, each in task.reached().items()}
             except Retry as error:
                 if task and task.last_commit:
                     last_commit = task.last_commit
@@ -84,13 +84,13 @@ def _since(before: Progress, now: Progress) -> Written:
 
 
 def positions(
-    client: Client, restore_id: str, places: Iterable[TopicPartition], topics: Mapping[str, UUID | None]
+    client: Client, restore_id: str, partitions: Iterable[TopicPartition], topics: Mapping[str, UUID | None]
 ) -> dict[TopicPartition, Position]:
     """How far the restore has come in these partitions, as long as they are of these very topics.
 
     Waits for open transactions: a producer's `begin` ends those of a run that was killed.
     """
-    return _positions(groups.progress(client, progress.group(restore_id), places), topics)
+    return _positions(groups.progress(client, progress.group(restore_id), partitions), topics)
 
 
 def begun(client: Client, restore_id: str, topics: Mapping[str, UUID | None]) -> set[str]:
@@ -103,10 +103,10 @@ def _positions(
     committed: groups.Offsets, topics: Mapping[str, UUID | None]
 ) -> dict[TopicPartition, Position]:
     found = {}
-    for place, (offset, metadata) in committed.items():
+    for partition, (offset, metadata) in committed.items():
         each = progress.loads(Progress, metadata)
-        if each and place[0] in topics and each.topic_id == str(topics[place[0]]):
-            found[place] = offset, each
+        if each and partition.topic in topics and each.topic_id == str(topics[partition.topic]):
+            found[partition] = offset, each
     return found
 
 
@@ -138,7 +138,7 @@ class _Task:
         self._began = time.monotonic()
 
     def reached(self) -> dict[TopicPartition, Progress]:
-        return {place: each for place, (_, each) in self.positions.items()}
+        return {partition: each for partition, (_, each) in self.positions.items()}
 
     def run(self) -> None:
         # An empty partition, too: where its log ended before must be known later.
@@ -204,10 +204,10 @@ class _Task:
     def _commit(self) -> None:
         if not self._changed:
             return
-        changed = {place: self.positions[place] for place in self._changed}
+        changed = {partition: self.positions[partition] for partition in self._changed}
         committed = {
-            place: (offset, progress.dumps(now, "{}-{}".format(*place)))
-            for place, (offset, now) in changed.items()
+            partition: (offset, progress.dumps(now, str(partition)))
+            for partition, (offset, now) in changed.items()
         }
         self._producer.commit_offsets(progress.group(self._share.restore_id), committed)
         self._producer.commit()

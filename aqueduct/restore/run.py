@@ -378,7 +378,7 @@ def _positions(job: Job, states: States) -> tuple[Mapping[str, groups.Offsets], 
     left_out = set()
     for name in job.groups:
         for each in by_name[name].offsets:
-            place = renamed.get(each.topic, ""), each.partition
+            place = TopicPartition(renamed.get(each.topic, ""), each.partition)
             if place not in lanes:
                 continue
             if place[0] in older:
@@ -398,7 +398,7 @@ def _moves(
         for place, (old, metadata) in sorted(of_group.items()):
             answer = answers[place, old]
             if answer.new is None:
-                unsure.append((f"group {name}, {place[0]}-{place[1]}", answer.unsure))
+                unsure.append((f"group {name}, {place}", answer.unsure))
                 continue
             note = f"the snapshot ends at {stops[place]}" if old > stops[place] else answer.note
             moves[name].append(Move(name, *place, old, answer.new, metadata, note))
@@ -464,7 +464,7 @@ def _moved(
     ahead = []
     for place, each in sorted(mine.items()):
         answer, stop = answers[place, each.next], lanes[place].stop
-        what = "{}-{}".format(*place)
+        what = str(place)
         if answer.new is None:
             raise Failed(
                 f"Mirror {at.mirror.name}, {what}: {answer.unsure}. None of its positions was moved."
@@ -499,7 +499,7 @@ def _moved_link(
     """What is to be said of one whose positions were moved, each; Failed if none was."""
     lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
     saved = _link_positions(
-        ((each.topic, each.partition), each.offset, each.metadata)
+        (TopicPartition(each.topic, each.partition), each.offset, each.metadata)
         for of_group in job.snapshot.manifest.groups
         if of_group.group == name
         for each in of_group.offsets
@@ -525,7 +525,7 @@ def _moved_link(
             raise Failed(f"{some(same)} was never made anew, so what was restored {AGAIN}")
         answers = _translate(job, {place: {offset} for place, offset in old.items()}, written, workers)
         found = {place: answers[place, offset] for place, offset in old.items()}
-        if unsure := [f"{_name(place)}: {each.unsure}" for place, each in found.items() if each.new is None]:
+        if unsure := [f"{place}: {each.unsure}" for place, each in found.items() if each.new is None]:
             raise Failed(f"where it was can't be told, so it must stay stopped: {some(unsure)}")
         session = max(at.session for _, at in (*saved.values(), *there.values()))
         new = {place: each.new for place, each in found.items() if each.new is not None}
@@ -534,8 +534,8 @@ def _moved_link(
             {place: (at, LinkPosition(ids[place[0]], at, session).dumps()) for place, at in new.items()},
         )
     stops = {place: (offset, lanes[place].stop) for place, offset in old.items()}
-    behind = [f"{_name(place)} from {at} to {stop - 1}" for place, (at, stop) in stops.items() if at < stop]
-    ahead = [f"{_name(place)} up to {at - 1}" for place, (at, stop) in stops.items() if at > stop]
+    behind = [f"{place} from {at} to {stop - 1}" for place, (at, stop) in stops.items() if at < stop]
+    ahead = [f"{place} up to {at - 1}" for place, (at, stop) in stops.items() if at > stop]
     return [
         *([f"what of {some(behind)} (in the backup) had crossed crosses again"] if behind else []),
         *([f"it has sent {some(ahead)}, and the snapshot ends before"] if ahead else []),
@@ -546,10 +546,6 @@ def _link_positions(
     committed: Iterable[tuple[TopicPartition, int, str]],
 ) -> dict[TopicPartition, tuple[int, LinkPosition]]:
     return {place: (offset, at) for place, offset, said in committed if (at := position.loads(said))}
-
-
-def _name(place: TopicPartition) -> str:
-    return "{}-{}".format(*place)
 
 
 # After

@@ -41,7 +41,9 @@ def states(client: Client, restore_id: str, there: Mapping[str, Topic]) -> dict[
     """Of these very topics."""
     group = progress.plan_group(restore_id)
     found = {}
-    for (name, _), (_, metadata) in groups.progress(client, group, ((name, 0) for name in there)).items():
+    for (name, _), (_, metadata) in groups.progress(
+        client, group, (TopicPartition(name, 0) for name in there)
+    ).items():
         state = progress.loads(TopicState, metadata)
         if state and state.topic_id == str(there[name].id):
             found[name] = state
@@ -50,7 +52,8 @@ def states(client: Client, restore_id: str, there: Mapping[str, Topic]) -> dict[
 
 def remember(client: Client, restore_id: str, remembered: States) -> None:
     offsets_ = {
-        (name, 0): (state.snapshot, progress.dumps(state, name)) for name, state in remembered.items()
+        TopicPartition(name, 0): (state.snapshot, progress.dumps(state, name))
+        for name, state in remembered.items()
     }
     groups.commit(client, progress.plan_group(restore_id), offsets_)
 
@@ -91,12 +94,12 @@ def check_others(there: Mapping[str, Topic], others: Plans) -> None:
 
 def check_empty(
     client: Client,
-    places: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition],
     there: Mapping[str, Topic],
     others: Plans,
 ) -> None:
     """Refused where there is a record that a consumer sees."""
-    found = list(_visible(client, list(places)))
+    found = list(_visible(client, list(partitions)))
     if found:
         ids = {str(topic.id) for topic in there.values()}
         wrote = [
@@ -111,14 +114,13 @@ def check_empty(
         )
 
 
-def _visible(client: Client, places: list[TopicPartition]) -> Iterator[str]:
-    starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
-    for topic, partition in places:
-        place = topic, partition
-        if starts[place] < ends[place]:  # by markers and aborted transactions, too
-            whole = Range(topic, partition, starts[place], ends[place])
+def _visible(client: Client, partitions: list[TopicPartition]) -> Iterator[str]:
+    starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
+    for partition in partitions:
+        if starts[partition] < ends[partition]:  # by markers and aborted transactions, too
+            whole = Range(*partition, starts[partition], ends[partition])
             if any(piece.batches for piece in fetch.read(client, whole, max_bytes=PEEK_BYTES)):
-                yield f"{topic}-{partition}"
+                yield str(partition)
 
 
 # Before the records
@@ -186,7 +188,9 @@ def _declared(
 
 def withdraw(client: Client, restore_id: str, names: Iterable[str]) -> None:
     """Forget topics that this restore has begun and not written to."""
-    groups.commit(client, progress.plan_group(restore_id), {(name, 0): (0, "") for name in names})
+    groups.commit(
+        client, progress.plan_group(restore_id), {TopicPartition(name, 0): (0, "") for name in names}
+    )
 
 
 def hold_open(

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import confluent_kafka
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.errors import KafkaError
 from kafka_broker import Broker
@@ -28,6 +29,7 @@ from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.records import Record
 from aqueduct.kafka.client_config import ClientConfig, End
 from aqueduct.kafka.produce import Retry, TransactionalProducer
+from aqueduct.names import TopicPartition
 
 WAIT_SECONDS = 60
 PARTITIONS = 2
@@ -60,7 +62,7 @@ def make(broker: Broker, name: str) -> None:
 def settled(broker: Broker, name: str) -> list[int]:
     """Where each partition ends, when no transaction is open any more."""
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
-        places = [(name, number) for number in range(PARTITIONS)]
+        places = [TopicPartition(name, number) for number in range(PARTITIONS)]
         patience = raw.Patience(client, "writes no markers")
         while (ends := offsets.ends(client, places)) != offsets.ends(client, places, "read_uncommitted"):
             patience.pause(raw.NodeNotReadyError())
@@ -86,7 +88,7 @@ def seen(broker: Broker, topic: str) -> list[Message]:
     settled(broker, topic)
     settings = {"bootstrap.servers": broker.plaintext, "group.id": uuid4().hex, "enable.auto.commit": False}
     consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     found, ended = [], 0
     while ended < PARTITIONS:
         message = consumer.poll(WAIT_SECONDS)
@@ -220,9 +222,9 @@ def test_a_commit_of_which_nobody_knows_is_looked_up(
 LETTERS = 3_000
 IN_SMALL_TRANSACTIONS = """
 import sys
-from aqueduct.io import dead_letters, kafka_admin
+from aqueduct.connect import replay
 from aqueduct.cli import main
-dead_letters.TRANSACTION_LETTERS = 20
+replay.TRANSACTION_LETTERS = 20
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -249,7 +251,9 @@ def test_replays_that_are_killed_double_nothing(
 
 def ends(broker: Broker, topic: str) -> list[int]:
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
-        return list(offsets.ends(client, [(topic, number) for number in range(PARTITIONS)]).values())
+        return list(
+            offsets.ends(client, [TopicPartition(topic, number) for number in range(PARTITIONS)]).values()
+        )
 
 
 def test_of_two_replays_the_later_one_goes_on(

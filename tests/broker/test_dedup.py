@@ -23,6 +23,7 @@ from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import bucket
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
+from aqueduct.names import TopicPartition
 
 PARTITIONS = 2
 SECONDS = 30
@@ -48,7 +49,7 @@ class Crossed:
         for done in admin.create_topics([*topics]).values():
             done.result()
         with kafka.connect(self.end, "test") as client:  # once it answers, they can be written to
-            offsets.ends(client, [(topic.topic, 0) for topic in topics])
+            offsets.ends(client, [TopicPartition(topic.topic, 0) for topic in topics])
 
     def bring(self, *all_of: Frame | Announcement, partitions: int = PARTITIONS, ago: float = 0) -> None:
         """Into the raw topic, as if that had been so many seconds ago."""
@@ -87,7 +88,7 @@ class Crossed:
 
     def written(self, topic: str) -> int:
         with kafka.connect(self.end, "test") as client:
-            places = [(topic, number) for number in range(4)]
+            places = [TopicPartition(topic, number) for number in range(4)]
             return sum(end > 0 for end in offsets.ends(client, places).values())
 
 

@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from uuid import UUID, uuid4
 
+import confluent_kafka
 import pytest
 from aiokafka.record import MemoryRecords
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.protocol.admin import AlterClientQuotasRequest
 from kafka_broker import Broker
@@ -21,6 +22,7 @@ from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import ClientConfig, End
 from aqueduct.kafka.fetch import Piece, Recreated, read
+from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
 Record = tuple[int, bytes | None, bytes | None]  # offset, key, value
@@ -61,7 +63,7 @@ def delete(broker: Broker, name: str) -> None:
 
 def delete_records(broker: Broker, topic: str, before: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.plaintext})
-    [done] = admin.delete_records([TopicPartition(topic, 0, before)]).values()
+    [done] = admin.delete_records([confluent_kafka.TopicPartition(topic, 0, before)]).values()
     done.result()
 
 
@@ -101,13 +103,13 @@ def transaction(broker: Broker, topic: str, values: Iterable[object], end: str) 
 
 def whole(client: Client, topic: str) -> Range:
     """From the log's start to its last stable offset, once no marker is missing."""
-    place = topic, 0
+    place = TopicPartition(topic, 0)
     return Range(topic, 0, offsets.log_starts(client, [place])[place], offsets.ends(client, [place])[place])
 
 
 def settled(client: Client, topic: str) -> Range:
     """As `whole`, when the markers of all transactions are written: they are, a moment after the commit."""
-    place = topic, 0
+    place = TopicPartition(topic, 0)
     deadline = time.monotonic() + 30
     while offsets.ends(client, [place]) != offsets.ends(client, [place], "read_uncommitted"):
         assert time.monotonic() < deadline
@@ -130,7 +132,7 @@ def consumed(broker: Broker, wanted: Range) -> list[Record]:
     """What another client reads, read-committed."""
     settings = {"bootstrap.servers": broker.plaintext, "group.id": uuid4().hex, "enable.auto.commit": False}
     consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
-    consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
+    consumer.assign([confluent_kafka.TopicPartition(wanted.topic, wanted.partition, wanted.start)])
     found: list[Record] = []
     while message := consumer.poll(30):
         offset = message.offset()
@@ -156,7 +158,7 @@ def test_committed_records_come_and_no_others(
     write(broker, topic, ["behind the open one 11"])
     wanted = whole(client, topic)
     assert wanted == Range(topic, 0, 0, 10)
-    assert offsets.ends(client, [(topic, 0)], "read_uncommitted") == {(topic, 0): 12}
+    assert offsets.ends(client, [TopicPartition(topic, 0)], "read_uncommitted") == {(topic, 0): 12}
     pieces = list(read(client, wanted))
     assert pieces[-1].next_offset == 10
     assert decoded(pieces) == consumed(broker, wanted)
@@ -248,7 +250,7 @@ def test_a_broker_that_is_killed_is_waited_for(brokers: list[Broker]) -> None:
             started.result()
         assert decoded(pieces) == expected
         assert [a.next_offset for a in pieces] == sorted({a.next_offset for a in pieces})
-        assert offsets.ends(client, [(topic, 0)]) == {(topic, 0): 300}
+        assert offsets.ends(client, [TopicPartition(topic, 0)]) == {(topic, 0): 300}
 
 
 def test_waiting_for_a_broker_ends(brokers: list[Broker], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +365,9 @@ def test_offsets_of_many_partitions_come_together(
     for topic in topics:
         write(broker, topic, range(4))
         delete_records(broker, topic, 1)
-    places = [(topics[0], 0), (topics[0], 1), (topics[0], 2), (topics[1], 0), (topics[1], 1)]
+    places = [
+        TopicPartition(topics[each], number) for each, number in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1))
+    ]
     assert offsets.log_starts(client, places) == dict(zip(places, [1, 0, 0, 1, 0], strict=True))
     assert offsets.ends(client, places) == dict(zip(places, [4, 0, 0, 4, 0], strict=True))
     found = client.topics(topics)

@@ -76,7 +76,8 @@ def until(follower: Follower, news: list[News], done: object) -> None:
 
 def test_what_is_written_comes_in_order(broker: Broker, client: Client, topic: str) -> None:
     write(broker, topic, 0, ["a", "b", "c"])
-    follower, news = Follower(client, {(topic, 0): 1, (topic, 1): 0, (topic, 2): 0}), []
+    starts = {TopicPartition(topic, number): start for number, start in enumerate((1, 0, 0))}
+    follower, news = Follower(client, starts), []
     until(follower, news, lambda: values(news)[topic, 0] == ["b", "c"])
     write(broker, topic, 1, ["d"])
     write(broker, topic, 0, ["e"])
@@ -88,7 +89,7 @@ def test_what_is_written_comes_in_order(broker: Broker, client: Client, topic: s
 def test_what_was_aborted_does_not(broker: Broker, client: Client, topic: str) -> None:
     write(broker, topic, 0, ["abort"], **{"transactional.id": topic})
     write(broker, topic, 0, ["commit"], **{"transactional.id": topic})
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["commit"] and follower.positions[topic, 0] == 4)
     # Its offsets were told all the same, each once.
     told = [(each.start, each.next_offset) for each in news if each.next_offset > each.start]
@@ -100,7 +101,7 @@ def test_deleted_records_are_told(broker: Broker, admin: AdminClient, client: Cl
     write(broker, topic, 0, ["a", "b", "c"])
     [done] = admin.delete_records([confluent_kafka.TopicPartition(topic, 0, 2)]).values()
     done.result()
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["c"])
     first = news[0]
     assert (first.start, first.next_offset, first.log_start, first.batches) == (0, 2, 2, ())
@@ -110,7 +111,7 @@ def test_a_topic_made_anew_is_told_by_its_id(
     broker: Broker, admin: AdminClient, client: Client, topic: str
 ) -> None:
     write(broker, topic, 0, ["a", "b"])
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["a", "b"])
     old = news[-1].topic_id
     admin.delete_topics([topic])[topic].result()
@@ -124,7 +125,7 @@ def test_a_topic_made_anew_is_told_by_its_id(
 
 def test_a_broker_that_is_killed(broker: Broker, client: Client, topic: str) -> None:
     write(broker, topic, 0, ["a"])
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["a"])
     broker.process.kill()
     news += follower.poll(0.5)
@@ -134,7 +135,7 @@ def test_a_broker_that_is_killed(broker: Broker, client: Client, topic: str) -> 
 
 
 def test_a_fetch_session_that_the_broker_has_forgotten(broker: Broker, client: Client, topic: str) -> None:
-    follower, news = Follower(client, {(topic, 0): 0, (topic, 1): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0}), []
     write(broker, topic, 0, ["a"])
     until(follower, news, lambda: values(news)[topic, 0] == ["a"])
     for session in follower._sessions.values():
@@ -146,7 +147,7 @@ def test_a_fetch_session_that_the_broker_has_forgotten(broker: Broker, client: C
 
 
 def test_a_topic_that_is_left_comes_no_more(broker: Broker, client: Client, topic: str) -> None:
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     write(broker, topic, 0, ["a"])
     until(follower, news, lambda: values(news)[topic, 0] == ["a"])
     follower.leave(topic)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from uuid import uuid4
 
+import confluent_kafka
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
 from kafka_broker import Broker
@@ -14,6 +15,7 @@ from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
+from aqueduct.names import TopicPartition
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def consumer(broker: Broker, group: str, protocol: str = "classic") -> Consumer:
 
 def join(broker: Broker, group: str, topic: str, protocol: str) -> Consumer:
     member = consumer(broker, group, protocol)
-    assigned: list[TopicPartition] = []
+    assigned: list[confluent_kafka.TopicPartition] = []
     member.subscribe([topic], on_assign=lambda _, partitions: assigned.extend(partitions))
     for _ in range(300):
         if assigned:
@@ -53,10 +55,13 @@ def join(broker: Broker, group: str, topic: str, protocol: str) -> Consumer:
 
 def test_what_other_clients_committed_is_told(broker: Broker, client: Client, topic: str) -> None:
     group = f"group-{uuid4().hex[:8]}"
-    told = {(topic, 0): (5, "höchst"), (topic, 2): (7, "")}
+    told = {TopicPartition(topic, 0): (5, "höchst"), TopicPartition(topic, 2): (7, "")}
     committing = consumer(broker, group)
     committing.commit(
-        offsets=[TopicPartition(*place, offset, metadata) for place, (offset, metadata) in told.items()],
+        offsets=[
+            confluent_kafka.TopicPartition(*place, offset, metadata)
+            for place, (offset, metadata) in told.items()
+        ],
         asynchronous=False,
     )
     committing.close()
@@ -65,8 +70,10 @@ def test_what_other_clients_committed_is_told(broker: Broker, client: Client, to
     assert found[nobody] == {}
     # confluent-kafka ends the text as C does.
     assert {place: (offset, said.rstrip("\0")) for place, (offset, said) in found[group].items()} == told
-    assert groups.progress(client, group, [(topic, 1), (topic, 2)]) == {(topic, 2): found[group][topic, 2]}
-    assert groups.progress(client, nobody, [(topic, 1)]) == {}
+    assert groups.progress(client, group, [TopicPartition(topic, 1), TopicPartition(topic, 2)]) == {
+        TopicPartition(topic, 2): found[group][topic, 2]
+    }
+    assert groups.progress(client, nobody, [TopicPartition(topic, 1)]) == {}
     listed = groups.list_groups(client)
     assert (listed[group].protocol, listed[group].live) == ("classic", False)
     assert nobody not in listed
@@ -81,13 +88,13 @@ def test_a_group_with_members_keeps_its_offsets(
     found = groups.list_groups(client)[group]
     assert (found.protocol, found.live) == (protocol, True)
     with pytest.raises(groups.LiveGroup, match=f"Group {group} of the source .* has members"):
-        groups.commit(client, group, {(topic, 0): (3, "")})
+        groups.commit(client, group, {TopicPartition(topic, 0): (3, "")})
     member.close()
     patience = raw.Patience(client, "keeps members")
     while groups.list_groups(client)[group].live:
         patience.pause(raw.NodeNotReadyError())
-    groups.commit(client, group, {(topic, 0): (3, "new")})
-    assert groups.committed(client, [group]) == {group: {(topic, 0): (3, "new")}}
+    groups.commit(client, group, {TopicPartition(topic, 0): (3, "new")})
+    assert groups.committed(client, [group]) == {group: {TopicPartition(topic, 0): (3, "new")}}
 
 
 def test_offsets_that_are_set_are_seen_by_other_clients(
@@ -95,7 +102,11 @@ def test_offsets_that_are_set_are_seen_by_other_clients(
 ) -> None:
     monkeypatch.setattr(groups, "COMMIT_BYTES", 300)
     group = f"group-{uuid4().hex[:8]}"
-    wanted = {(topic, 0): (1, "a"), (topic, 1): (2, ""), (topic, 2): (3, "c")}
+    wanted = {
+        TopicPartition(topic, 0): (1, "a"),
+        TopicPartition(topic, 1): (2, ""),
+        TopicPartition(topic, 2): (3, "c"),
+    }
     groups.commit(client, group, wanted)
     groups.commit(client, group, wanted)
     with closing(KafkaAdminClient(bootstrap_servers=broker.plaintext)) as admin:
@@ -111,7 +122,7 @@ def test_more_offsets_are_set_than_a_batch_of_the_coordinator_takes(broker: Brok
     topic, group = f"raw.{uuid4().hex[:8]}", f"group-{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": broker.plaintext})
     admin.create_topics([NewTopic(topic, 300, 1)])[topic].result()
-    wanted = {(topic, number): (number, "m" * 4000) for number in range(300)}
+    wanted = {TopicPartition(topic, number): (number, "m" * 4000) for number in range(300)}
     groups.commit(client, group, wanted)
     assert groups.committed(client, [group]) == {group: wanted}
 
@@ -120,7 +131,9 @@ def test_many_groups_are_told_together(
     broker: Broker, client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups, "GROUPS_PER_REQUEST", 2)
-    wanted = {f"group-{uuid4().hex[:8]}": {(topic, 0): (number, str(number))} for number in range(5)}
+    wanted = {
+        f"group-{uuid4().hex[:8]}": {TopicPartition(topic, 0): (number, str(number))} for number in range(5)
+    }
     for group, positions in wanted.items():
         groups.commit(client, group, positions)
     assert groups.committed(client, wanted) == wanted

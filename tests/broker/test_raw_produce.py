@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from uuid import uuid4
 
+import confluent_kafka
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_broker import Broker
 
@@ -21,6 +22,7 @@ from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import ClientConfig, End
 from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import Fenced, Retry, TransactionalProducer
+from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
 MAX_BYTES = 1 << 20
@@ -50,7 +52,9 @@ def create(broker: Broker, **config: str) -> str:
     admin = AdminClient({"bootstrap.servers": broker.plaintext})
     admin.create_topics([NewTopic(name, 2, 1, config=settings)])[name].result()
     with raw.connect(End("target", broker.plaintext), "test") as client:
-        offsets.ends(client, [(name, 0), (name, 1)])  # once it answers, it can be written to
+        offsets.ends(
+            client, [TopicPartition(name, 0), TopicPartition(name, 1)]
+        )  # once it answers, it can be written to
     return name
 
 
@@ -67,7 +71,7 @@ def fill(broker: Broker, topic: str, batches: int, records: int, size: int = 100
 
 
 def batches_of(client: Client, topic: str, start: int = 0) -> list[Batch]:
-    place = topic, 0
+    place = TopicPartition(topic, 0)
     wanted = Range(*place, start, offsets.ends(client, [place])[place])
     return [batch for piece in read(client, wanted) for batch in piece.batches]
 
@@ -80,7 +84,7 @@ def visible(broker: Broker, topic: str) -> list[Record]:
     """What a read-committed reader sees of partition 0 before the log's end, or an open transaction."""
     settings = {"bootstrap.servers": broker.plaintext, "group.id": uuid4().hex, "enable.auto.commit": False}
     consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     found: list[Record] = []
     while (message := consumer.poll(30)) and not message.error():
         found.append((message.key(), message.value(), message.headers(), message.timestamp()))
@@ -100,7 +104,7 @@ def position(broker: Broker, group: str, stable: bool = False) -> int:
 
 def committed_end(client: Client, topic: str) -> int:
     """The last stable offset when all markers are written."""
-    place = topic, 0
+    place = TopicPartition(topic, 0)
     patience = raw.Patience(client, "writes no markers")
     while (end := offsets.ends(client, [place])) != offsets.ends(client, [place], "read_uncommitted"):
         patience.pause(raw.NodeNotReadyError())
@@ -113,7 +117,7 @@ def test_records_and_progress_become_visible_together(
     source, target = make_topic(), make_topic()
     fill(broker, source, batches=20, records=50, size=2000)
     group = f"restore-{uuid4().hex[:8]}"
-    groups.commit(client, group, {(target, 0): (0, "")})
+    groups.commit(client, group, {TopicPartition(target, 0): (0, "")})
     producer = TransactionalProducer(client, group)
     every = readies(client, source)
     assert len(every) > 10
@@ -124,13 +128,15 @@ def test_records_and_progress_become_visible_together(
         for each in some:
             producer.send(target, 0, each)
         progress = some[-1].next_offset, "start 0, ünicode"
-        producer.commit_offsets(group, {(target, 0): progress})
+        producer.commit_offsets(group, {TopicPartition(target, 0): progress})
         assert (visible(broker, target), position(broker, group)) == before
         producer.commit()
         committed_end(client, target)
         assert len(visible(broker, target)) == progress[0]
         assert position(broker, group, stable=True) == progress[0]
-        assert groups.progress(client, group, [(target, 0)]) == {(target, 0): progress}
+        assert groups.progress(client, group, [TopicPartition(target, 0)]) == {
+            TopicPartition(target, 0): progress
+        }
     assert visible(broker, target) == visible(broker, source)
 
 
@@ -146,7 +152,7 @@ def test_what_is_aborted_is_never_seen(
         for each in readies(client, source):
             producer.send(target, 0, each)
             producer.send(target, 1, readies(client, source)[0])
-        producer.commit_offsets(group, {(target, 0): (15, "")})
+        producer.commit_offsets(group, {TopicPartition(target, 0): (15, "")})
         end()
     producer.begin()
     producer.commit()  # of nothing
@@ -162,7 +168,7 @@ def test_a_later_producer_fences_an_earlier_one(
     name = f"restore-{uuid4().hex[:8]}"
     steps: list[Callable[[TransactionalProducer], None]] = [
         lambda producer: producer.send(target, 1, readies(client, source)[0]),
-        lambda producer: producer.commit_offsets(name, {(target, 0): (1, "")}),
+        lambda producer: producer.commit_offsets(name, {TopicPartition(target, 0): (1, "")}),
         lambda producer: producer.commit(),
     ]
     for step in steps:
@@ -200,7 +206,9 @@ def test_a_broker_killed_in_a_transaction_doubles_and_loses_nothing(
 
     def attempt(client: Client, producer: TransactionalProducer) -> bool:
         """Write up to three batches more, from the committed progress on; whether there were any."""
-        done, _ = groups.progress(client, group, [(target, 0)]).get((target, 0), (0, ""))
+        done, _ = groups.progress(client, group, [TopicPartition(target, 0)]).get(
+            TopicPartition(target, 0), (0, "")
+        )
         rest = readies(client, source, done)[:3]
         for each in rest:
             if kills and each.next_offset > kills[0] * 20:
@@ -208,7 +216,7 @@ def test_a_broker_killed_in_a_transaction_doubles_and_loses_nothing(
                 broker.process.kill()
                 restarts.append(other.submit(broker.process.start))
             producer.send(target, 0, each)
-            producer.commit_offsets(group, {(target, 0): (each.next_offset, "")})
+            producer.commit_offsets(group, {TopicPartition(target, 0): (each.next_offset, "")})
         producer.commit()
         return bool(rest)
 
@@ -267,7 +275,7 @@ def test_tls_and_the_rights_that_it_takes(broker: Broker, make_topic: Callable[.
             producer.begin()
             for each in every:
                 producer.send(target, 0, each)
-            producer.commit_offsets(name, {(target, 0): (5, "")})
+            producer.commit_offsets(name, {TopicPartition(target, 0): (5, "")})
             producer.commit()
             committed_end(client, target)
 

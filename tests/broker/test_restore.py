@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import confluent_kafka
 import pytest
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaException,
     Producer,
-    TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka_broker import Broker
@@ -41,6 +41,7 @@ from aqueduct.link.feed import Feed
 from aqueduct.link.wire import position
 from aqueduct.link.wire.position import Position
 from aqueduct.mirror.status import SOURCE_CONNECTOR
+from aqueduct.names import TopicPartition
 from aqueduct.restore import records
 from aqueduct.restore import settings as topic_settings
 
@@ -155,8 +156,8 @@ def numbered(
     broker: Broker, topic: str, partition: int = 0, start: int | None = None
 ) -> list[tuple[int, Record]]:
     client = consumer(broker)
-    low, _ = client.get_watermark_offsets(TopicPartition(topic, partition))
-    client.assign([TopicPartition(topic, partition, low if start is None else start)])
+    low, _ = client.get_watermark_offsets(confluent_kafka.TopicPartition(topic, partition))
+    client.assign([confluent_kafka.TopicPartition(topic, partition, low if start is None else start)])
     found = []
     while (message := client.poll(30)) is not None:
         if message.error():
@@ -169,7 +170,9 @@ def numbered(
 
 def commit(broker: Broker, group: str, offsets: Mapping[tuple[str, int], int], metadata: str = "") -> None:
     with raw.connect(End("source", broker.plaintext), "test") as client:
-        groups.commit(client, group, {place: (offset, metadata) for place, offset in offsets.items()})
+        groups.commit(
+            client, group, {TopicPartition(*place): (offset, metadata) for place, offset in offsets.items()}
+        )
 
 
 def committed(broker: Broker, group: str) -> dict[tuple[str, int], int]:
@@ -180,7 +183,7 @@ def committed(broker: Broker, group: str) -> dict[tuple[str, int], int]:
 
 
 def end(broker: Broker, topic: str, partition: int = 0) -> int:
-    return int(consumer(broker).get_watermark_offsets(TopicPartition(topic, partition))[1])
+    return int(consumer(broker).get_watermark_offsets(confluent_kafka.TopicPartition(topic, partition))[1])
 
 
 ODD_RECORDS: list[dict[str, Any]] = [
@@ -634,10 +637,10 @@ def test_acls_and_quotas_come_if_asked_for(
 SIGNALLED = """
 import os, sys
 from importlib import import_module
-from aqueduct.batches import produce
-from aqueduct.io.restore import records
-from aqueduct.link import position
-from aqueduct.link.position import Position
+from aqueduct.kafka.batches import produce
+from aqueduct.restore import records
+from aqueduct.link.wire import position
+from aqueduct.link.wire.position import Position
 produce.SMALL_BYTES, records.TRANSACTION_BYTES = 0, 500
 number, module, owner, function, calls, when = sys.argv[1:7]
 holder = import_module(module)

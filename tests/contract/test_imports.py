@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # The rooms, from the ground up, a floor a line. A module may import its own room and those of lower floors.
 ROOMS = (
     ("errors",),
-    ("wording", "moments", "names", "ranges", "spans", "strict_json"),
+    ("names",),
+    ("wording", "moments", "ranges", "spans", "strict_json"),
     ("kafka.batches",),
     ("kafka",),
     ("store", "work"),

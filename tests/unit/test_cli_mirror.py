@@ -9,7 +9,8 @@ import pytest
 from aqueduct.cli import duration, mirror
 from aqueduct.errors import Failed
 from aqueduct.mirror.reading import Mirror
-from aqueduct.mirror.status import SOURCE_CONNECTOR, Group, Log, Progress, Status, Tasks, TopicPartition
+from aqueduct.mirror.status import SOURCE_CONNECTOR, Group, Log, Progress, Status, Tasks
+from aqueduct.names import TopicPartition
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 TASKS = Tasks({SOURCE_CONNECTOR: 1}, frozenset({A0}))

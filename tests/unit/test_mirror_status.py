@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aqueduct.mirror import status
-from aqueduct.mirror.status import Group, Log, Progress, Status, Tasks, TopicPartition
+from aqueduct.mirror.status import Group, Log, Progress, Status, Tasks
+from aqueduct.names import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-c", 0)
 SOURCE = status.SOURCE_CONNECTOR

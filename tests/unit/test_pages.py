@@ -4,7 +4,8 @@ from aqueduct.backup import faults
 from aqueduct.backup import report as backup
 from aqueduct.cli import mirror
 from aqueduct.kafka.batches.cut import Window
-from aqueduct.mirror.status import Log, Progress, TopicPartition
+from aqueduct.mirror.status import Log, Progress
+from aqueduct.names import TopicPartition
 from aqueduct.restore import report as restore
 from aqueduct.restore.outcome import Outcome
 from aqueduct.restore.plan import Lane, Plan

@@ -2,7 +2,7 @@ import pytest
 
 from aqueduct.errors import Refused
 from aqueduct.ranges import Range
-from aqueduct.reconcile.flow import Lane, Topics, lanes, places
+from aqueduct.reconcile.flow import Lane, Topics, lanes, topic_partitions
 
 AT_SOURCE = ["__consumer_offsets", "audit-events", "audit.events", "flights", "b"]
 
@@ -54,7 +54,7 @@ def test_refusals(names: str | None, pattern: str | None, sentence: str) -> None
 def test_lanes_are_all_partitions_of_any_end() -> None:
     names = {"a": "x", "b": "b"}
     partitions = [{"x": 1, "b": 3, "other": 5}, {"a": 2, "b": 1}, {"b": 2}]
-    wanted = places(names, partitions)
+    wanted = topic_partitions(names, partitions)
     assert wanted == [
         [("x", 0), ("b", 0), ("b", 1), ("b", 2)],
         [("a", 0), ("a", 1), ("b", 0)],

@@ -53,7 +53,7 @@ def retire(
         gone = {place: each for place, each in whole.items() if place[0] == topic and not each.closed}
         if not gone:
             raise Refused(f"The ledger in {ledger} has no entry of topic {topic}.")
-        places = [(raw, number) for raw in raw_topics for number in producers]
+        places = [TopicPartition(raw, number) for raw in raw_topics for number in producers]
         if any(key.topic == topic and key.announced for key in _keys(client, _lately(client, places))):
             raise Refused(
                 f"The source of topic {topic} has announced it in the last {LIVES_SECONDS} s, so it has "

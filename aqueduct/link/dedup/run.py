@@ -16,6 +16,7 @@ from aqueduct.kafka.client import Topic
 from aqueduct.kafka.client_config import End
 from aqueduct.link.dedup.task import Clean, Done, Share, check_there, dedup
 from aqueduct.link.ledger import gap_topic
+from aqueduct.names import TopicPartition
 from aqueduct.wording import count
 from aqueduct.work.workers import Workers
 
@@ -75,7 +76,11 @@ def _plan(order: Order) -> tuple[Share, int]:
         named = [*order.raw_topics, order.gap_topic, *(order.topics or {}).values()]
         found = client.topics(named if order.topics else None)
         check_there(order.end, found, order.raw_topics, order.gap_topic, named)
-        raw = [(name, number) for name in order.raw_topics for number in range(len(found[name].partitions))]
+        raw = [
+            TopicPartition(name, number)
+            for name in order.raw_topics
+            for number in range(len(found[name].partitions))
+        ]
         starts, ends = offsets.log_starts(client, raw), offsets.ends(client, raw)
     own = {*order.raw_topics, order.gap_topic}
     if mixed := own & set((order.topics or {}).values()):

@@ -156,7 +156,8 @@ class _Bucket:
     announced: dict[TopicPartition, list[_Told]] = field(default_factory=dict)
 
     def hear(self, told: _Told) -> None:
-        waiting = self.announced.setdefault((told.announcement.topic, told.announcement.partition), [])
+        about = TopicPartition(told.announcement.topic, told.announcement.partition)
+        waiting = self.announced.setdefault(about, [])
         if not waiting or waiting[-1].announcement != told.announcement:
             waiting[1:] = [told]
 
@@ -186,7 +187,7 @@ class _Run:
         self._done = done
         for producer in producers.values():
             producer.begin()  # what a predecessor left open is aborted, and it is fenced
-        places = [(topic, number) for topic in share.raw_topics for number in share.buckets]
+        places = [TopicPartition(topic, number) for topic in share.raw_topics for number in share.buckets]
         starts = offsets.log_starts(client, places)
         committed = {
             place: offset for place, (offset, _) in groups.progress(client, share.group, places).items()

@@ -40,7 +40,7 @@ class Bucket:
     def arrive(self, frames: Iterable[Frame]) -> Iterator[New]:
         """In the order of offsets; the ids that a topic had, in the order in which they came."""
         for frame in _in_order(frames):
-            place = frame.topic, frame.partition
+            place = TopicPartition(frame.topic, frame.partition)
             new = self._lineage(place, frame.topic_id, frame.start).arrive(frame.start, frame.stop)
             self.repeated += frame.stop - frame.start + 1 - size(new)
             if new:
@@ -51,7 +51,7 @@ class Bucket:
 
     def announce(self, told: Announcement) -> None:
         """Once what was announced had its time to arrive."""
-        place = told.topic, told.partition
+        place = TopicPartition(told.topic, told.partition)
         lineage = self._lineage(place, told.topic_id, told.first)
         before = deepcopy(lineage)
         lineage.announce(told.first, told.end, compacted=told.compacted)

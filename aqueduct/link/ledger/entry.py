@@ -13,6 +13,7 @@ from typing import Any
 
 from aqueduct.errors import Failed
 from aqueduct.link.ledger.lineage import Lineage, begin
+from aqueduct.names import TopicPartition
 from aqueduct.spans import Span, Spans, spans_of
 
 PER_RECORD = 10_000  # spans; about 300 KB
@@ -108,17 +109,17 @@ def _part(spans: Iterator[tuple[str, Span]]) -> dict[str, Spans]:
     return part
 
 
-def partitions(found: Mapping[str, str]) -> dict[tuple[str, int], Partition]:
+def partitions(found: Mapping[str, str]) -> dict[TopicPartition, Partition]:
     """The ledger: the newest value of every key in the gap topic, tombstones left out.
 
     Failed at what is no entry: then the topic is used for something else, or was damaged.
     """
-    ledger: dict[tuple[str, int], Partition] = {}
+    ledger: dict[TopicPartition, Partition] = {}
     for key, value in found.items():
         if "part" in (head := _parsed(key, value)):
             continue
         try:
-            place = str(head["topic"]), int(head["partition"])
+            place = TopicPartition(str(head["topic"]), int(head["partition"]))
             bodies = [head, *(_parsed(part, found[part]) for part in _parts(key, int(head["parts"])))]
             lineage = Lineage(
                 str(head["topic_id"]),

@@ -25,7 +25,7 @@ def whole(client: Client, topic: str) -> dict[TopicPartition, Partition]:
 
 def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[TopicPartition, Partition]:
     """The ledger in some of the gap topic's partitions, read committed. Failed if it is none."""
-    return partitions(newest(client, [(topic, number) for number in numbers]))
+    return partitions(newest(client, [TopicPartition(topic, number) for number in numbers]))
 
 
 def check_kept(admin: Admin, topic: str) -> None:

@@ -10,17 +10,17 @@ from functools import lru_cache
 from aqueduct.link.wire.datagram import LARGEST_SEND, MOST_IN_SEND
 
 Shape = tuple[int, int]  # k, m of a block
-Place = tuple[int, int]  # block in the group, shard in the block
+ShardPlace = tuple[int, int]  # block in the group, shard in the block
 
 
 @lru_cache(maxsize=32)  # full groups are all alike
-def plan(shapes: tuple[Shape, ...], size: int) -> tuple[tuple[Place, ...], ...]:
+def plan(shapes: tuple[Shape, ...], size: int) -> tuple[tuple[ShardPlace, ...], ...]:
     """The sends of a group, every shard of it in one of them, for datagrams of `size` bytes."""
     most = max(1, min(MOST_IN_SEND, LARGEST_SEND // size))
     # A block without parity is lost with any of its shards, so its losses had better be together.
     allowed = [max(1, m // 2) if m else most for _, m in shapes]
-    sends: list[tuple[Place, ...]] = []
-    send: list[Place] = []
+    sends: list[tuple[ShardPlace, ...]] = []
+    send: list[ShardPlace] = []
     taken = [0] * len(shapes)
     for place in _order(shapes):
         block = place[0]
@@ -33,10 +33,10 @@ def plan(shapes: tuple[Shape, ...], size: int) -> tuple[tuple[Place, ...], ...]:
     return (*sends, tuple(send)) if send else tuple(sends)
 
 
-def _order(shapes: tuple[Shape, ...]) -> Iterator[Place]:
+def _order(shapes: tuple[Shape, ...]) -> Iterator[ShardPlace]:
     """Each block spread evenly over the whole group; blocks without parity one after the other."""
 
-    def when(place: Place) -> tuple[float, int]:
+    def when(place: ShardPlace) -> tuple[float, int]:
         block, shard = place
         k, m = shapes[block]
         return ((shard + 0.5) / (k + m) if m else 0, block)
