@@ -21,6 +21,7 @@ from aqueduct.kafka.client_config import ClientConfig, End
 ENVIRONMENT = "AQUEDUCT_DIODE_"
 INTERNAL = "__"  # how the names of Kafka's own topics begin
 
+SILENCE_SECONDS = 180  # a sender announces everything each minute
 CARD = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")  # the address of a network card
 
 # Options of air-gap that mean nothing here, and why.
@@ -383,6 +384,9 @@ class Create(Common):
         Option("all gaps, or only the first of each partition", _one_of("first", "all")),
     ] = "all"
     resend_file_name: Annotated[Path | None, Option("where the bundle goes; default: stdout", Path)] = None
+    silence_after: Annotated[
+        int, Option("seconds without a word of a sender, after which that is told", _number(1, 1 << 30))
+    ] = SILENCE_SECONDS
     group_id: Annotated[
         str | None, Option("accepted, and of no use: nothing is committed", name="groupID")
     ] = None

@@ -38,7 +38,7 @@ RUNNING = {
     "mirror.reading",
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options", "outlet")),
-    *(f"link.{name}" for name in ("resend", "udp", "upstream", "ledger.gap_topic")),
+    *(f"link.{name}" for name in ("resend", "silence", "udp", "upstream", "ledger.gap_topic")),
     *(f"link.dedup.{name}" for name in ("figures", "metrics", "retire", "run", "task")),
     *(f"backup.{name}" for name in ("run", "verify")),
     *(f"restore.{name}" for name in ("group_offsets", "mirrors", "positions", "records", "run", "topics")),
