@@ -4,7 +4,7 @@ Reads the raw topics of one link or several, writes records and ledger in the sa
 killed at any moment. The gap topic must be compacted and have as many partitions as each raw topic.
 
 Exit code: 0 done; 1 failed; 2 a topic is no use or the arguments can't be right; 3 something in a raw topic
-can't be read.
+can't be read, or its sender is silent: so what is missing is not known.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client_config import End
+from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import parse_renames
 from aqueduct.wording import count
 
@@ -36,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=duration.parse,
         default=30,
         help="how long what was announced may take to arrive; default 30s",
+    )
+    add(
+        "--silence-after",
+        metavar="DURATION",
+        type=duration.period,
+        default=SILENCE_SECONDS,
+        help="without a word of a sender, after which that is told; default 3m",
     )
     add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to do")
     add(
@@ -73,6 +81,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         topics=parse_renames(args.topics) if args.topics else None,
         grace_seconds=args.gap_grace,
         every_seconds=args.every,
+        silence_seconds=args.silence_after,
     )
     if args.retire:
         return _retire(order, args.retire, with_gaps=args.with_gaps)
@@ -85,7 +94,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         print(dedup.sentence(done, seconds), flush=True)
 
     done = dedup.run(order, args.master, tell)
-    return ExitCode.INCOMPLETE if done.malformed else ExitCode.DONE
+    return ExitCode.INCOMPLETE if done.malformed or done.silent else ExitCode.DONE
 
 
 def _retire(order: "Order", topic: str, *, with_gaps: bool) -> ExitCode:

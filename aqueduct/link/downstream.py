@@ -30,7 +30,7 @@ from aqueduct.link.options import Downstream
 from aqueduct.link.seldom import Seldom
 from aqueduct.link.strangers import Strangers
 from aqueduct.link.udp import Receiver as Socket
-from aqueduct.link.udp import resolve
+from aqueduct.link.udp import check_card, resolve
 from aqueduct.link.wire import frame, state
 from aqueduct.link.wire.frame import Frame
 from aqueduct.link.wire.keys import ReceiverKey, SenderPublicKey
@@ -71,6 +71,8 @@ def run(settings: Downstream, stopping: Event, publish: Callable[[Figures], None
     sender_keys = [files.load(SenderPublicKey, path) for path in settings.sender_public_key_file]
     if not settings.state_dir.is_dir():
         raise Refused(f"stateDir {settings.state_dir} is not there.")
+    if settings.mac:
+        check_card(settings.mac, settings.nic)
     lock = settings.state_dir / f"link-{settings.link}.lock"
     with held(
         lock,

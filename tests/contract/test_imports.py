@@ -39,7 +39,7 @@ RUNNING = {
     "mirror.reading",
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "figures", "filter", "metrics", "options")),
-    *(f"link.{name}" for name in ("outlet", "resend", "udp", "upstream", "ledger.gap_topic")),
+    *(f"link.{name}" for name in ("outlet", "resend", "silence", "udp", "upstream", "ledger.gap_topic")),
     *(f"link.dedup.{name}" for name in ("metrics", "retire", "run", "task")),
     *(f"backup.{name}" for name in ("run", "verify")),
     *(f"restore.{name}" for name in ("group_offsets", "mirrors", "positions", "records", "run", "topics")),

@@ -76,6 +76,7 @@ class Done:
     lag: int = 0  # raw records that were not read at the end
     committed_time: float = 0.0  # of the last transaction, seconds since 1970
     left_out: Counter[str] = field(default_factory=Counter)  # frames, by source topics that are not wanted
+    silent: tuple[str, ...] = ()  # sentences on senders that were not heard of when the run began
 
     def add(self, other: "Done") -> None:
         self.records += other.records

@@ -10,6 +10,11 @@ from aqueduct.link.ledger.entry import Partition, partitions
 from aqueduct.names import TopicPartition
 
 
+def group(topic: str) -> str:
+    """The group that dedup commits its position in the raw topics as."""
+    return f"aqueduct-dedup-{topic}"
+
+
 def numbers(client: Client, topic: str) -> range:
     """Of its partitions. Refused if there is no such topic."""
     found = client.topics([topic])
