@@ -119,9 +119,29 @@ have_controller() {
     have_python
 }
 
-# What only tests need on the controller: Spark, from the same wheels as the hosts', and servers of their own, which are
-# Kafka's jars and the object store's binary.
+# The alert rules' tests want promtool alone, so Debian's package is opened and not installed: no service comes with it.
+have_promtool() {
+    export AQUEDUCT_PROMTOOL="$AQUEDUCT_CACHE/promtool"
+    [[ -x $AQUEDUCT_PROMTOOL ]] && return
+    command -v apt-get >/dev/null || refuse "this machine has no apt-get; put Prometheus's promtool at $AQUEDUCT_PROMTOOL and run again."
+    say "Having promtool for tests on this machine"
+    local scratch log
+    scratch=$(mktemp -d) log=$(mktemp)
+    chmod a+rx "$scratch"
+    (
+        cd "$scratch"
+        apt-get download -q prometheus || { is_root && apt-get update -q && apt-get download -q prometheus; }
+        dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool
+    ) >"$log" 2>&1 || refuse "could not fetch promtool: $(grep -m1 '^E:' "$log" || tail -n1 "$log"); see that this machine reaches a Debian mirror."
+    mkdir -p "$AQUEDUCT_CACHE"
+    mv "$scratch/usr/bin/promtool" "$AQUEDUCT_PROMTOOL"
+    rm -r "$scratch"
+}
+
+# What only tests need on the controller: promtool, Spark, from the same wheels as the hosts', and servers of their own,
+# which are Kafka's jars and the object store's binary.
 have_test_software() {
+    have_promtool
     local wanted directory
     wanted=$(sha256sum locks/spark.txt artifacts/* | sha256sum | cut -c1-12)
     directory=$AQUEDUCT_CACHE/test-$wanted # another checkout of this machine may want, and use, another one

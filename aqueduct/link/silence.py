@@ -60,7 +60,10 @@ def raw_topics_of(client: Client, group: str) -> list[str]:
 
 def _places(client: Client, topics: Iterable[str]) -> dict[str, list[TopicPartition]]:
     found = client.topics(list(topics))
-    return {name: [(name, number) for number in range(len(of.partitions))] for name, of in found.items()}
+    return {
+        name: [TopicPartition(name, number) for number in range(len(of.partitions))]
+        for name, of in found.items()
+    }
 
 
 def _newest(client: Client, places: list[TopicPartition]) -> Iterator[int]:
