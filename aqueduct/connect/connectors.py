@@ -291,7 +291,8 @@ def failures(connector: Connector) -> str:
     for each in connector.failed:
         traces.setdefault(each.trace.strip(), []).append(each)
     return "\n".join(
-        f"Connector {connector.name}: {', '.join(map(_part, parts))} FAILED on {parts[0].worker}: {_told(trace)}"
+        f"Connector {connector.name}: {', '.join(map(_part, parts))} FAILED on {parts[0].worker}: "
+        + _told(trace)
         for trace, parts in traces.items()
     )
 
