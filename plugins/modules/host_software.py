@@ -143,6 +143,7 @@ class Host:
                 wanted = [f"--requirement={unpacked}/requirements.txt", f"--find-links={unpacked}"]
                 self._install(root, uv, f"--cache-dir={unpacked}/cache", *wanted)
         self._install(root, uv, "--no-cache", wheel)
+        (root / ".lock").unlink(missing_ok=True)  # uv leaves it, writable for everyone
         marker.write_text(wheels)
 
     def _install(self, root: Path, uv: str, *what: str) -> None:
