@@ -35,12 +35,36 @@ help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$1"; }
 quietly() {
     local output
     output=$(mktemp)
-    if ! "$@" 2>&1 | tee "$output" | sed -un 's/^PLAY \[\(.*\)\].*/    \1/p; s/^\([^ ]*\) *: ok=[0-9]* *changed=\([0-9]*\).*/      \1: \2 changed/p'; then
+    if ! "$@" 2>&1 | tee "$output" | progress; then
         # From the first error on, without the recap.
         sed -n '/^\(\[ERROR\]\|fatal:\)/,/^PLAY RECAP/{/^PLAY RECAP/d;p}' "$output" >&2
         fail "'$*' failed; why stands above, and all that it said in $output. Mend it and run this again."
     fi
     rm -f "$output"
+}
+
+# Of what ansible-playbook says: plays that have hosts, what modules of ours wait for, what changed. And where nothing is
+# said for a while, which task it is and for how long.
+progress() {
+    local line play="" task="" since=$SECONDS status
+    while :; do
+        status=0
+        IFS= read -r -t 15 line || status=$?
+        if ((status > 128)); then
+            printf '      %s, for %d s\n' "$task" $((SECONDS - since))
+            continue
+        fi
+        ((status == 0)) || break
+        case "$line" in
+            "PLAY ["*) play=${line#PLAY [} ;;
+            "TASK ["*)
+                [[ -z $play ]] || printf '    %s\n' "${play%%]*}"
+                play="" task=${line#TASK [} task=${task%%]*} since=$SECONDS
+                ;;
+            *" : ok="*) sed -n 's/^\([^ ]*\) *: ok=[0-9]* *changed=\([0-9]*\).*/      \1: \2 changed/p' <<<"$line" ;;
+            *", for "*" s") printf '      %s\n' "$line" ;;
+        esac
+    done
 }
 
 is_root() { [[ $EUID -eq 0 ]]; }

@@ -16,7 +16,7 @@ options:
   managed_principals:
     description: Regular expression, searched in names of principals without C(User:).
     type: str
-    default: "^(mirror|reconcile)-"
+    required: true
   acls:
     description: The ACLs.
     type: list
@@ -48,7 +48,7 @@ def main() -> None:
         argument_spec={
             "bootstrap_servers": {"type": "str", "required": True},
             "client_config": {"type": "path"},
-            "managed_principals": {"type": "str", "default": "^(mirror|reconcile|connect|backup)-"},
+            "managed_principals": {"type": "str", "required": True},
             "acls": {
                 "type": "list",
                 "elements": "dict",

@@ -144,7 +144,10 @@ def faults(path: Path, source: str) -> list[str]:
                 found.add(f"{top_folder} may not import {name}")
             # The controller evaluates these for every host; modules alone run where a client may be needed.
             inner = name.removeprefix("aqueduct.")
-            if path.parts[:2] in (("plugins", "action"), ("plugins", "filter")) and is_running(inner):
+            # An action is the controller's own, and may fetch what it brings.
+            here = path.parts[:2]
+            fetches = here == ("plugins", "action") and within(inner, "controller")
+            if here in (("plugins", "action"), ("plugins", "filter")) and is_running(inner) and not fetches:
                 found.add(f"{path} may not import {name}, which runs")
         elif top == "aqueduct":
             found.update(_down(name_of(path), name.removeprefix("aqueduct.")))

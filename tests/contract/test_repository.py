@@ -31,7 +31,8 @@ TASK_FILES = [
 VARIABLE_FILES = [
     path
     for path in FILES
-    if {"defaults", "group_vars", "host_vars"} & {*path.parts} or {"inventory", "inventories"} & {*path.parts}
+    if path.suffix in ("", ".yml", ".yaml", ".json")
+    and {"defaults", "group_vars", "host_vars", "inventory", "inventories"} & {*path.parts}
 ]
 
 
