@@ -1,8 +1,8 @@
-"""Positions of mirrors that read the restored cluster.
+"""Mirrors that read the restored cluster: they go on at the same records.
 
-MirrorMaker 2 keeps them as Connect does a source connector's, in a topic at its target: a key names a source
-partition, its last value the offset that was mirrored last; null: none, begin at the log's start. The
-mirror's services must stand still meanwhile.
+MirrorMaker 2 keeps its positions as Connect does a source connector's, in a topic at its target: a key names
+a source partition, its last value the offset that was mirrored last; null: none, begin at the log's start.
+The mirror's services must stand still meanwhile.
 """
 
 import json
@@ -19,26 +19,19 @@ from aqueduct.kafka import client as kafka
 from aqueduct.kafka import fetch, groups, offsets
 from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import Retry, TransactionalProducer
 from aqueduct.mirror.status import SOURCE_CONNECTOR
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
+from aqueduct.restore.job import CLIENT, Job
+from aqueduct.restore.order import Mirror
+from aqueduct.restore.outcome import Written
+from aqueduct.restore.positions import translate
 from aqueduct.restore.progress import group
+from aqueduct.wording import some
+from aqueduct.work.workers import Workers
 
 ATTEMPTS = 5
-
-
-@dataclass(frozen=True)
-class Mirror:
-    """One flow, by its name, and the cluster where it arrives."""
-
-    name: str
-    end: End
-
-    @property
-    def topic(self) -> str:
-        return f"mm2-offsets.{self.name}.internal"
 
 
 @dataclass(frozen=True)
@@ -110,9 +103,43 @@ class Positions:
         raise Failed(f"The positions of mirror {self.mirror.name} could not be written: {trouble}.")
 
 
+def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) -> Iterator[tuple[str, str]]:
+    """Let mirrors that read the restored topics go on at the same records, once; Failed where it can't be."""
+    for mirror in job.order.mirrors:
+        with _opened(mirror, job.id) as at:
+            said = at.moved()
+            if said is None:
+                moved, said = _moved(job, at, written, workers)
+                at.move(moved, said)
+            if said:
+                yield f"mirror {mirror.name}", said
+
+
+def _moved(
+    job: Job, at: Positions, written: Mapping[TopicPartition, Written], workers: Workers
+) -> tuple[dict[Position, int], str]:
+    """A mirror's positions with their new offsets, and where it was ahead of the snapshot."""
+    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
+    mine = {partition: each for partition, each in at.read().items() if partition in lanes}
+    offsets_ = {partition: {each.next} for partition, each in mine.items()}
+    answers = translate(job, offsets_, written, workers)
+    moved = {}
+    ahead = []
+    for partition, each in sorted(mine.items()):
+        answer, stop = answers[partition, each.next], lanes[partition].stop
+        if answer.new is None:
+            raise Failed(
+                f"Mirror {at.mirror.name}, {partition}: {answer.unsure}. None of its positions was moved."
+            )
+        moved[each] = answer.new
+        if each.next > stop:
+            ahead.append(f"{partition} up to {each.next}, and the snapshot ends at {stop}")
+    return moved, f"it has read {some(ahead)}" if ahead else ""
+
+
 @contextmanager
-def opened(mirror: Mirror, restore_id: str) -> Iterator[Positions]:
-    with kafka.connect(mirror.end, "aqueduct-restore") as client:
+def _opened(mirror: Mirror, restore_id: str) -> Iterator[Positions]:
+    with kafka.connect(mirror.end, CLIENT) as client:
         yield Positions(client, mirror, restore_id)
 
 

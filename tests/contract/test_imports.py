@@ -42,7 +42,11 @@ RUNNING = {
     *(f"link.{name}" for name in ("resend", "udp", "upstream", "ledger.gap_topic")),
     *(f"link.dedup.{name}" for name in ("figures", "metrics", "retire", "run", "task")),
     *(f"backup.{name}" for name in ("run", "verify")),
-    *(f"restore.{name}" for name in ("group_offsets", "mirrors", "positions", "records", "run", "topics")),
+    *(
+        f"restore.{name}"
+        for name in ("groups", "job", "links", "mirrors", "planning", "positions", "records")
+    ),
+    *(f"restore.{name}" for name in ("records", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run")),
     "controller.artifacts",
     "cli",
