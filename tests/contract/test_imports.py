@@ -41,7 +41,7 @@ RUNNING = {
     *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options", "outlet")),
     *(f"link.{name}" for name in ("resend", "udp", "upstream", "ledger.gap_topic")),
     *(f"link.dedup.{name}" for name in ("figures", "metrics", "retire", "run", "task")),
-    *(f"backup.{name}" for name in ("run", "verify")),
+    *(f"backup.{name}" for name in ("commit", "reading", "run", "survey", "verify")),
     *(
         f"restore.{name}"
         for name in ("groups", "job", "links", "mirrors", "planning", "positions", "records")
