@@ -16,7 +16,6 @@ from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client_config import End
-from aqueduct.link.dedup.figures import serve
 from aqueduct.names import parse_renames
 from aqueduct.wording import count
 
@@ -64,7 +63,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.with_gaps and not args.retire:
         raise Refused("--with-gaps is of no use without --retire.")
     with spark_packages():
+        from aqueduct.link import figures
         from aqueduct.link.dedup import run as dedup
+        from aqueduct.link.dedup.metrics import Figures
     order = dedup.Order(
         end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
         raw_topics=args.raw_topics,
@@ -75,14 +76,12 @@ def run(args: argparse.Namespace) -> ExitCode:
     )
     if args.retire:
         return _retire(order, args.retire, with_gaps=args.with_gaps)
-    from aqueduct.link.dedup.metrics import Figures
-
-    figures = Figures()
+    done_so_far = Figures()
     if args.metrics_port:
-        serve(args.metrics_port, figures.all)
+        figures.serve(args.metrics_port, done_so_far.all)
 
     def tell(done: "Done", seconds: float) -> None:
-        figures.add(done, time.time())
+        done_so_far.add(done, time.time())
         print(dedup.sentence(done, seconds), flush=True)
 
     done = dedup.run(order, args.master, tell)

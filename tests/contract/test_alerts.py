@@ -29,9 +29,12 @@ def exported() -> dict[str, set[str]]:
     """What both ends and dedup tell Prometheus: samples, and the values of labels that a rule may ask for."""
     sight = SimpleNamespace(sender="0" * 64, kind=Kind.LIVE, beat=True, beat_at=0.0, key_created=0, missing=0)
     receiver = MagicMock(counters=Counters(), sessions=lambda: [sight])
+    dedup = Figures()
+    dedup.add(Done(), 0.0)
     ends: Any = (
         (metrics.upstream, MagicMock(outlets=[MagicMock()])),
         (metrics.downstream, MagicMock(receiver=receiver)),
+        (Figures.all, dedup),
     )
     found: dict[str, set[str]] = {}
     for told, figures in ends:
@@ -39,9 +42,7 @@ def exported() -> dict[str, set[str]]:
         for line in generate_latest(collector).decode().splitlines():
             if sample := re.match(r"([a-z_]+)(?:\{(.*)\})? ", line):
                 found.setdefault(sample[1], set()).update((sample[2] or "").split(","))
-    dedup = Figures()
-    dedup.add(Done(), 0.0)
-    return found | {each.name: {""} for each in dedup.all()}
+    return found
 
 
 EXPORTED = exported()

@@ -38,9 +38,9 @@ RUNNING = {
     *(f"work.{name}" for name in ("daemon", "spark", "workers")),
     "mirror.reading",
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
-    *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options", "outlet")),
-    *(f"link.{name}" for name in ("resend", "udp", "upstream", "ledger.gap_topic")),
-    *(f"link.dedup.{name}" for name in ("figures", "metrics", "retire", "run", "task")),
+    *(f"link.{name}" for name in ("create", "downstream", "feed", "figures", "filter", "metrics", "options")),
+    *(f"link.{name}" for name in ("outlet", "resend", "udp", "upstream", "ledger.gap_topic")),
+    *(f"link.dedup.{name}" for name in ("metrics", "retire", "run", "task")),
     *(f"backup.{name}" for name in ("commit", "reading", "run", "survey", "verify")),
     *(
         f"restore.{name}"
