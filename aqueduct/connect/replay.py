@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kafka.errors import NodeNotReadyError
@@ -20,7 +20,7 @@ from aqueduct.kafka.batches.records import Record, Records, build, records
 from aqueduct.kafka.client import Client, Patience, Topic
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
-from aqueduct.kafka.produce import Retry, TransactionalProducer
+from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import in_lists
 from aqueduct.kafka.topics import Declared, Plan
 from aqueduct.names import TopicPartition
@@ -30,7 +30,6 @@ TRANSACTION_LETTERS = 1_000  # of LETTER_BYTES or less; of larger ones, as many 
 LETTER_BYTES = 10_000
 BATCH_BYTES = 500_000  # a larger letter goes alone
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
-RETRY_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -80,21 +79,12 @@ def replay(order: Order) -> Outcome:
 def _until_done(client: Client, order: Order, outcome: Outcome) -> None:
     producer = TransactionalProducer(client, _transactional_id(order), TIMEOUT_SECONDS)
     uncertain: list[_Letter] = []
-    sent, last_progress = 0, time.monotonic()
-    while True:
-        try:
-            producer.begin()  # what a predecessor left open is aborted, and it is fenced
-            _Replay(client, order, outcome, uncertain).run(producer)
-            return
-        except Retry as error:
-            if sum(outcome.sent.values()) > sent:
-                sent, last_progress = sum(outcome.sent.values()), time.monotonic()
-            if time.monotonic() > last_progress + RETRY_SECONDS:
-                raise Failed(
-                    f"The {order.end} took no transaction for {RETRY_SECONDS} s: {error}; the same "
-                    "command goes on from here."
-                ) from error
-            client.sleep(1)
+
+    def attempt(progress: Callable[[], None]) -> None:
+        producer.begin()  # what a predecessor left open is aborted, and it is fenced
+        _Replay(client, order, outcome, uncertain).run(producer, progress)
+
+    until_committed(client, attempt, "; the same command goes on from here")
 
 
 def _transactional_id(order: Order) -> str:
@@ -114,8 +104,10 @@ class _Replay:
         self._targets: dict[str, Topic | None] = {}
         self._ledger = _read_ledger(client, order, self._dead)
 
-    def run(self, producer: TransactionalProducer | None) -> None:
-        """Without a producer: only count."""
+    def run(
+        self, producer: TransactionalProducer | None, committed: Callable[[], None] = lambda: None
+    ) -> None:
+        """Send the letters that are chosen; without a producer, only count them."""
         outcome = self._outcome
         self._count(each for each in self._uncertain if self._ledger.has(each.partition, each.offset))
         self._uncertain.clear()
@@ -128,6 +120,7 @@ class _Replay:
                 self._send(producer, letters)
                 producer.commit()
                 self._uncertain.clear()
+                committed()
             self._count(letters)
             if producer:
                 producer.begin()

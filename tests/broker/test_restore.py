@@ -31,6 +31,7 @@ from aqueduct.errors import ExitCode
 from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
+from aqueduct.kafka import produce as kafka_produce
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.acls import Plan as AclPlan
 from aqueduct.kafka.batches import produce as produce_batches
@@ -355,7 +356,7 @@ def test_times_are_kept_where_the_target_would_give_its_own(
     create(target, name, message_timestamp_type="LogAppendTime")
     with monkeypatch.context() as patched:
         patched.delitem(topic_settings._WHILE_RESTORING, "message.timestamp.type")
-        patched.setattr(records, "RETRY_SECONDS", 2)
+        patched.setattr(kafka_produce, "RETRY_SECONDS", 2)
         restore("--topics", name, "--no-settings", code=ExitCode.FAILED)
     assert f"{name}-0 gives records its own times" in capsys.readouterr().err
     assert read(target, name) == []
