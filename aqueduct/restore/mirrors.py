@@ -12,17 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kafka.errors import UnknownTopicOrPartitionError
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from aqueduct.errors import Failed
 from aqueduct.kafka import client as kafka
-from aqueduct.kafka import fetch, groups, offsets
+from aqueduct.kafka import groups
 from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
+from aqueduct.kafka.table import newest
 from aqueduct.mirror.status import parse_position
 from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
 from aqueduct.restore.job import CLIENT, Job
 from aqueduct.restore.order import Mirror
 from aqueduct.restore.outcome import Written
@@ -51,24 +51,14 @@ class Positions:
 
     def read(self) -> dict[TopicPartition, Position]:
         """By partition of the source; nothing if the mirror never ran."""
-        found: dict[TopicPartition, Position] = {}
-        for key, (value, partition) in self._table().items():
-            if value is not None and (parsed := parse_position(key, value)):
-                place, next_offset = parsed
-                found[place] = Position(key, partition, next_offset)
-        return found
-
-    def _table(self) -> dict[bytes, tuple[bytes | None, int]]:
         topic = self.client.topics([self.mirror.topic]).get(self.mirror.topic)
         places = [TopicPartition(topic.name, each.number) for each in topic.partitions] if topic else []
-        ends = offsets.ends(self.client, places)
-        table: dict[bytes, tuple[bytes | None, int]] = {}
-        for place, start in offsets.log_starts(self.client, places).items():
-            for piece in fetch.read(self.client, Range(*place, start, ends[place])):
-                for batch in piece.batches:
-                    for record in DefaultRecordBatch(bytes(batch.data)):
-                        table[record.key] = record.value, place.partition
-        return table
+        found: dict[TopicPartition, Position] = {}
+        for key, row in newest(self.client, places).items():
+            if parsed := parse_position(key, row.value):
+                place, next_offset = parsed
+                found[place] = Position(key, row.partition.partition, next_offset)
+        return found
 
     @property
     def _mark(self) -> TopicPartition:

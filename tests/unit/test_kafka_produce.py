@@ -1,4 +1,4 @@
-"""The loop around transactions; the transactions themselves are tested in tests/broker/test_raw_produce.py."""
+"""The loop around transactions, which themselves are tested in tests/broker/test_raw_produce.py."""
 
 from collections.abc import Callable
 from typing import Any, cast
