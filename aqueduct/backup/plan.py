@@ -116,6 +116,28 @@ def plan(
     return Plan(parent, topics, starts, positions, tuple(readings), tuple(gaps), tuple(left_out))
 
 
+def shares(readings: Sequence[Reading], at_most: int) -> list[tuple[Reading, ...]]:
+    """The readings, for a task each of about `at_most` offsets.
+
+    A large partition goes to several tasks, many small ones to one.
+    """
+    found: list[list[Reading]] = []
+    room = 0
+    for whole in readings:
+        start = whole.start
+        while start < whole.stop:
+            # A task for a few offsets, or another one for a partition's last few, costs more than it spares.
+            if not found or room < min(at_most // 2, whole.stop - start):
+                found.append([])
+                room = at_most
+            rest = whole.stop - start
+            stop = whole.stop if rest <= room + at_most // 2 else start + room
+            found[-1].append(Reading(whole.place, start, stop, whole.topic_id, whole.generation))
+            room -= stop - start
+            start = stop
+    return [tuple(share) for share in found]
+
+
 @dataclass(frozen=True)
 class Added:
     """What a snapshot has by the readings of its run."""

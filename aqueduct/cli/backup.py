@@ -59,7 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.backup import report
-        from aqueduct.backup.run import Order, back_up
+        from aqueduct.backup.order import Order
+        from aqueduct.backup.run import back_up
         from aqueduct.backup.selection import Groups, Topics, compiled
         from aqueduct.store.segments import Limits
         from aqueduct.work.workers import Workers

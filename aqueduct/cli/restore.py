@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.kafka.batches.cut import Window
         from aqueduct.restore import report
         from aqueduct.restore import run as restore
-        from aqueduct.restore.mirrors import Mirror
+        from aqueduct.restore.order import Mirror, Order
         from aqueduct.restore.request import Request, parse_id, parse_instance
         from aqueduct.work.workers import Workers
 
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         raise Refused("--from-time is later than --to-time: nothing is between them.")
     if args.mirror_config and not args.mirror:
         raise Refused("--mirror-config is of no use without --mirror.")
-    order = restore.Order(
+    order = Order(
         end=End("target", args.bootstrap_servers, client_config.load(args.client_config)),
         store=args.store,
         request=Request(

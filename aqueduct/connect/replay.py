@@ -227,4 +227,4 @@ def _read_ledger(client: Client, order: Order, dead: Topic) -> Ledger:
     end = offsets.ends(client, [place], "read_uncommitted")[place]
     while offsets.ends(client, [place])[place] < end:
         patience.pause(NodeNotReadyError("what comes after it can't be read"))
-    return Ledger.parse(dead.name, str(dead.id), table.newest(client, [place]))
+    return Ledger.parse(dead.name, str(dead.id), table.texts(table.newest(client, [place])))

@@ -1,8 +1,8 @@
-"""Positions of mirrors that read the restored cluster.
+"""Mirrors that read the restored cluster: they go on at the same records.
 
-MirrorMaker 2 keeps them as Connect does a source connector's, in a topic at its target: a key names a source
-partition, its last value the offset that was mirrored last; null: none, begin at the log's start. The
-mirror's services must stand still meanwhile.
+MirrorMaker 2 keeps its positions as Connect does a source connector's, in a topic at its target: a key names
+a source partition, its last value the offset that was mirrored last; null: none, begin at the log's start.
+The mirror's services must stand still meanwhile.
 """
 
 import json
@@ -12,30 +12,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kafka.errors import UnknownTopicOrPartitionError
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from aqueduct.errors import Failed
 from aqueduct.kafka import client as kafka
-from aqueduct.kafka import fetch, groups, offsets
+from aqueduct.kafka import groups
 from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
+from aqueduct.kafka.table import newest
 from aqueduct.mirror.status import parse_position
 from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
+from aqueduct.restore.job import CLIENT, Job
+from aqueduct.restore.order import Mirror
+from aqueduct.restore.outcome import Written
+from aqueduct.restore.positions import translate
 from aqueduct.restore.progress import group
-
-
-@dataclass(frozen=True)
-class Mirror:
-    """One flow, by its name, and the cluster where it arrives."""
-
-    name: str
-    end: End
-
-    @property
-    def topic(self) -> str:
-        return f"mm2-offsets.{self.name}.internal"
+from aqueduct.wording import some
+from aqueduct.work.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -57,24 +51,14 @@ class Positions:
 
     def read(self) -> dict[TopicPartition, Position]:
         """By partition of the source; nothing if the mirror never ran."""
-        found: dict[TopicPartition, Position] = {}
-        for key, (value, partition) in self._table().items():
-            if value is not None and (parsed := parse_position(key, value)):
-                source, next_offset = parsed
-                found[source] = Position(key, partition, next_offset)
-        return found
-
-    def _table(self) -> dict[bytes, tuple[bytes | None, int]]:
         topic = self.client.topics([self.mirror.topic]).get(self.mirror.topic)
         places = [TopicPartition(topic.name, each.number) for each in topic.partitions] if topic else []
-        ends = offsets.ends(self.client, places)
-        table: dict[bytes, tuple[bytes | None, int]] = {}
-        for place, start in offsets.log_starts(self.client, places).items():
-            for piece in fetch.read(self.client, Range(*place, start, ends[place])):
-                for batch in piece.batches:
-                    for record in DefaultRecordBatch(bytes(batch.data)):
-                        table[record.key] = record.value, place.partition
-        return table
+        found: dict[TopicPartition, Position] = {}
+        for key, row in newest(self.client, places).items():
+            if parsed := parse_position(key, row.value):
+                place, next_offset = parsed
+                found[place] = Position(key, row.partition.partition, next_offset)
+        return found
 
     @property
     def _mark(self) -> TopicPartition:
@@ -105,9 +89,43 @@ class Positions:
         )
 
 
+def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) -> Iterator[tuple[str, str]]:
+    """Let mirrors that read the restored topics go on at the same records, once; Failed where it can't be."""
+    for mirror in job.order.mirrors:
+        with _opened(mirror, job.id) as at:
+            said = at.moved()
+            if said is None:
+                moved, said = _moved(job, at, written, workers)
+                at.move(moved, said)
+            if said:
+                yield f"mirror {mirror.name}", said
+
+
+def _moved(
+    job: Job, at: Positions, written: Mapping[TopicPartition, Written], workers: Workers
+) -> tuple[dict[Position, int], str]:
+    """A mirror's positions with their new offsets, and where it was ahead of the snapshot."""
+    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
+    mine = {partition: each for partition, each in at.read().items() if partition in lanes}
+    offsets_ = {partition: {each.next} for partition, each in mine.items()}
+    answers = translate(job, offsets_, written, workers)
+    moved = {}
+    ahead = []
+    for partition, each in sorted(mine.items()):
+        answer, stop = answers[partition, each.next], lanes[partition].stop
+        if answer.new is None:
+            raise Failed(
+                f"Mirror {at.mirror.name}, {partition}: {answer.unsure}. None of its positions was moved."
+            )
+        moved[each] = answer.new
+        if each.next > stop:
+            ahead.append(f"{partition} up to {each.next}, and the snapshot ends at {stop}")
+    return moved, f"it has read {some(ahead)}" if ahead else ""
+
+
 @contextmanager
-def opened(mirror: Mirror, restore_id: str) -> Iterator[Positions]:
-    with kafka.connect(mirror.end, "aqueduct-restore") as client:
+def _opened(mirror: Mirror, restore_id: str) -> Iterator[Positions]:
+    with kafka.connect(mirror.end, CLIENT) as client:
         yield Positions(client, mirror, restore_id)
 
 

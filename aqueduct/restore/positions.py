@@ -6,7 +6,7 @@ is remembered, and what others write there does no harm: ours are known by their
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -17,18 +17,32 @@ from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.kafka.batches.offsets import Index, Inside
 from aqueduct.kafka.client import STALL_SECONDS, Client
 from aqueduct.kafka.client_config import End
+from aqueduct.kafka.requests import in_lists
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
+from aqueduct.restore import settings
+from aqueduct.restore.job import CLIENT, Job
+from aqueduct.restore.outcome import Written
 from aqueduct.restore.plan import Lane
 from aqueduct.restore.progress import Progress
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import Segment
 from aqueduct.store.objects import Objects
+from aqueduct.work.workers import Workers
 
 MARGIN = 16  # offsets without records, such as markers, that are expected near a log's end
 WAIT_SECONDS = 0.05
 SEGMENTS = 2  # whose descriptions are kept
+LANES = 200  # whose groups' offsets one task finds
+COMPACTED = (
+    "records may have been compacted away since the restore ended, so where it was can't be told; "
+    "delete the topic and restore it anew"
+)
+FORGOTTEN = (
+    "the target has forgotten how much was restored there (offsets.retention.minutes); "
+    "delete the topic and restore it anew"
+)
 
 
 @dataclass(frozen=True)
@@ -60,10 +74,45 @@ class Answer:
 Answers = dict[tuple[TopicPartition, int], Answer]  # by partition at the target and offset of the store
 
 
-def translate(share: Share) -> Answers:
+def translate(
+    job: Job,
+    asked: Mapping[TopicPartition, Set[int]],
+    written: Mapping[TopicPartition, Written],
+    workers: Workers,
+) -> Answers:
+    """By partition at the target: for offsets of the store those of the same records."""
+    answers: Answers = {}
+    questions = []
+    for lane in job.plan.lanes:
+        if mine := sorted(asked.get(lane.target, ())):
+            if why := _untold(job, lane, written):
+                answers |= {(lane.target, each): Answer(None, unsure=why) for each in mine}
+            else:
+                questions.append(Question(lane, tuple(mine), written[lane.target].progress))
+    order = job.order
+    tasks = [
+        Share(order.end, order.store, job.plan.window, tuple(some_questions))
+        for some_questions in in_lists(questions, LANES)
+    ]
+    work = sum(sum(segment.records for segment in question.lane.segments) for question in questions) // 10
+    for found in workers.parallel(work)(answer, tasks):
+        answers |= found
+    return answers
+
+
+def _untold(job: Job, lane: Lane, written: Mapping[TopicPartition, Written]) -> str:
+    """Why records can't be found again in what was restored of a lane, by counting; empty: they can."""
+    if lane.target not in written:
+        return FORGOTTEN
+    ended = lane.topic in job.ended
+    return COMPACTED if ended and "compact" in job.known[lane.topic].holds[settings.POLICY] else ""
+
+
+def answer(share: Share) -> Answers:
+    """Answer the questions of one task, each for itself."""
     objects = open_store(share.store)
     found: Answers = {}
-    with kafka.connect(share.end, "aqueduct-restore") as client:
+    with kafka.connect(share.end, CLIENT) as client:
         partitions = [question.lane.target for question in share.questions]
         ends, open_ = _settled(client, partitions)
         for question in share.questions:

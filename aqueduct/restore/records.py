@@ -20,20 +20,23 @@ from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.names import TopicPartition
-from aqueduct.restore import progress
+from aqueduct.restore import progress, topics
+from aqueduct.restore.job import Job, connected
 from aqueduct.restore.outcome import Written
-from aqueduct.restore.plan import Lane
+from aqueduct.restore.plan import Lane, shares
 from aqueduct.restore.progress import Progress
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import Segment
 from aqueduct.store.objects import Objects
+from aqueduct.work.workers import Workers
 
 TRANSACTION_BYTES = 64 << 20
 TRANSACTION_SECONDS = 30
 TIMEOUT_SECONDS = 300  # after which the coordinator aborts the transaction of one that is gone
 AHEAD_BYTES = 4 << 20  # of objects that are read while others are written
 READERS = 8
+RECORD_BYTES = 2_500  # that take as long to write as one record takes to read
 
 Position = tuple[int, Progress]  # the next offset of the store
 
@@ -49,6 +52,28 @@ class Share:
     lanes: tuple[Lane, ...]
     window: Window  # of times
     topics: Mapping[str, tuple[UUID | None, int]]  # id, max.message.bytes
+
+
+def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
+    """Write what no earlier run has written; by partition of the target."""
+    order = job.order
+    with connected(order) as (client, admin):
+        limits = topics.limits(admin, client.topics(job.plan.topics))
+    tasks = [
+        Share(
+            order.end,
+            order.store,
+            job.id,
+            number,
+            lanes,
+            job.plan.window,
+            {lane.topic: limits[lane.topic] for lane in lanes},
+        )
+        for number, lanes in enumerate(shares(job.lanes))
+    ]
+    size = sum(lane.unpacked_bytes for lane in job.lanes)
+    found = workers.parallel(size // RECORD_BYTES)(restore, tasks)
+    return {partition: each for written in found for partition, each in written.items()}
 
 
 def restore(share: Share) -> dict[TopicPartition, Written]:

@@ -7,10 +7,21 @@ from typing import Any
 
 from aqueduct.errors import ExitCode
 from aqueduct.restore.outcome import Outcome
-from aqueduct.restore.plan import Lane
+from aqueduct.restore.plan import Lane, Plan
 from aqueduct.wording import NAME_COLUMNS, count, shortened, some
 
 LINES = 20  # about one kind of thing
+
+
+def summary(wanted: Plan) -> str:
+    """How much a plan is."""
+    size = sum(lane.unpacked_bytes for lane in wanted.lanes) / 1e6
+    at_most = "at most " if wanted.at_most else ""
+    number = sum(lane.records for lane in wanted.lanes)
+    return (
+        f"snapshot {wanted.snapshot}, {count(len(wanted.topics), 'topic')}, "
+        f"{count(len(wanted.lanes), 'partition')}, {at_most}{count(number, 'record')}, {size:,.1f} MB."
+    )
 
 
 def exit_code(outcome: Outcome) -> ExitCode:

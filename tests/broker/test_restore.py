@@ -809,7 +809,7 @@ def test_another_restore_of_the_same_topic_is_refused_until_the_first_has_ended(
     assert "(--snapshot 1); delete the topics" in capsys.readouterr().err
 
 
-CHECK_OBJECTS = "aqueduct.restore.run", "", "check_objects"
+CHECK_OBJECTS = "aqueduct.restore.planning", "", "check_objects"
 REMEMBER = "aqueduct.restore.topics", "", "remember"
 
 

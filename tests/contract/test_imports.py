@@ -41,8 +41,12 @@ RUNNING = {
     *(f"link.{name}" for name in ("create", "downstream", "feed", "figures", "filter", "metrics", "options")),
     *(f"link.{name}" for name in ("outlet", "resend", "silence", "udp", "upstream", "ledger.gap_topic")),
     *(f"link.dedup.{name}" for name in ("metrics", "retire", "run", "task")),
-    *(f"backup.{name}" for name in ("run", "verify")),
-    *(f"restore.{name}" for name in ("group_offsets", "mirrors", "positions", "records", "run", "topics")),
+    *(f"backup.{name}" for name in ("commit", "reading", "run", "survey", "verify")),
+    *(
+        f"restore.{name}"
+        for name in ("groups", "job", "links", "mirrors", "planning", "positions", "records")
+    ),
+    *(f"restore.{name}" for name in ("records", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run")),
     "controller.artifacts",
     "cli",

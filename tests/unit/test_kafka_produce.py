@@ -1,4 +1,4 @@
-"""The loop around transactions; tests/broker/test_raw_produce.py tests the transactions themselves."""
+"""The loop around transactions, which themselves are tested in tests/broker/test_raw_produce.py."""
 
 from collections.abc import Callable
 from typing import Any, cast

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from aqueduct.errors import Refused
 from aqueduct.kafka.admin import Admin
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.table import newest
+from aqueduct.kafka.table import newest, texts
 from aqueduct.link.ledger.entry import Partition, partitions
 from aqueduct.names import TopicPartition
 
@@ -30,7 +30,7 @@ def whole(client: Client, topic: str) -> dict[TopicPartition, Partition]:
 
 def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[TopicPartition, Partition]:
     """The ledger in some of the gap topic's partitions, read committed. Failed if it is none."""
-    return partitions(newest(client, [TopicPartition(topic, number) for number in numbers]))
+    return partitions(texts(newest(client, [TopicPartition(topic, number) for number in numbers])))
 
 
 def check_kept(admin: Admin, topic: str) -> None:

@@ -1,0 +1,82 @@
+"""Commits a run: its snapshot in the store, then its position in the cluster."""
+
+import time
+from importlib.metadata import version
+
+from kafka.errors import KafkaError
+
+from aqueduct.backup.order import Order
+from aqueduct.backup.plan import Added, active_instance
+from aqueduct.backup.selection import POSITION_GROUP
+from aqueduct.backup.survey import CLIENT, Found
+from aqueduct.errors import Failed
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import groups
+from aqueduct.kafka.client_config import End
+from aqueduct.names import TopicPartition
+from aqueduct.store.catalog import Catalog
+from aqueduct.store.manifest import NOT_READ, Chain, Manifest
+from aqueduct.store.objects import Exists
+
+
+def snapshot(
+    catalog: Catalog, chain: Chain, order: Order, found: Found, added: Added, *, run: str, started: int
+) -> Manifest:
+    """Create the manifest of what the cluster had and what was read; Failed if another run was first.
+
+    `started` is milliseconds since 1970.
+    """
+    increment = Manifest(
+        chain=chain,
+        store=catalog.id,
+        run=run,
+        created=now(),
+        started=started,
+        ended=now(),
+        cluster=found.cluster,
+        version=version("aqueduct"),
+        options=order.options,
+        starts=added.starts,
+        positions=added.positions,
+        topics=added.topics,
+        segments=added.segments,
+        gaps=added.gaps,
+        groups=found.groups,
+        acls=found.acls,
+        quotas=found.quotas,
+        open_transactions=found.open_transactions,
+        groups_ahead=found.groups_ahead,
+    )
+    try:
+        catalog.commit(increment)
+    except Exists:
+        raise Failed(
+            f"Another run committed snapshot {increment.number} of {order.store} first, so this one "
+            "committed nothing; run it again, and let only one at a time back up into a store."
+        ) from None
+    return increment
+
+
+def position(end: End, store_id: str, manifest: Manifest) -> tuple[tuple[str, str], ...]:
+    """Show the position as a group's, so that Kafka's own tools tell its lag."""
+    group = POSITION_GROUP + store_id
+    active = {(topic.name, active_instance(topic).number) for topic in manifest.topics}
+    positions = {
+        TopicPartition(topic, partition): (offset, f"snapshot {manifest.number}")
+        for (topic, instance), at in manifest.positions.items()
+        if (topic, instance) in active
+        for partition, offset in enumerate(at)
+        if offset != NOT_READ
+    }
+    try:
+        with kafka.connect(end, CLIENT) as client:
+            there = client.topics({topic for topic, _ in positions})
+            groups.commit(client, group, {tp: at for tp, at in positions.items() if tp.topic in there})
+    except (Failed, KafkaError) as error:
+        return ((f"group {group}", f"the position could not be committed: {str(error).rstrip('.')}"),)
+    return ()
+
+
+def now() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

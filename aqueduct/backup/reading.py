@@ -1,0 +1,95 @@
+"""Reads ranges of partitions into segments of a store; nothing of it counts until the driver commits it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from kafka.errors import KafkaError
+
+from aqueduct.backup.order import Order
+from aqueduct.backup.plan import Reading, Result, shares
+from aqueduct.backup.survey import CLIENT
+from aqueduct.errors import Failed
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import fetch
+from aqueduct.kafka.client_config import End
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+from aqueduct.store import segments
+from aqueduct.store.backends import open_store
+from aqueduct.store.manifest import Gap, Segment
+from aqueduct.store.objects import Objects
+from aqueduct.store.segments import Limits
+from aqueduct.work.pace import Pace
+from aqueduct.work.runner import THREADS
+from aqueduct.work.workers import Workers
+
+TASK_OFFSETS = 20_000, 5_000_000  # of a task, at least and at most
+TASKS_PER_CORE = 3  # so that cores end at about the same time
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one task reads, reading by reading."""
+
+    end: End
+    store: str
+    run: str
+    readings: tuple[Reading, ...]
+    limits: Limits
+    bytes_per_second: float | None
+
+
+def read_all(order: Order, readings: Sequence[Reading], run: str, workers: Workers) -> list[Result]:
+    """Read in as many tasks as keep all workers busy to the end."""
+    total = sum(map(len, readings))
+    at_once = workers.many(total) or THREADS
+    least, most = TASK_OFFSETS
+    at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
+    rate = workers.share(order.bytes_per_second, total)
+    tasks = [
+        Share(order.end, order.store, run, some, order.limits, rate) for some in shares(readings, at_most)
+    ]
+    return [result for results in workers.parallel(total)(write_share, tasks) for result in results]
+
+
+def write_share(share: Share) -> list[Result]:
+    """Read the share's readings one after the other; what can't be read on is left out, with why."""
+    objects = open_store(share.store)
+    pace = Pace(share.bytes_per_second)
+    with kafka.connect(share.end, CLIENT) as client:
+        return [_read(client, objects, share, reading, pace) for reading in share.readings]
+
+
+def _read(client: kafka.Client, objects: Objects, share: Share, reading: Reading, pace: Pace) -> Result:
+    writer = segments.Writer(
+        objects,
+        reading.place,
+        share.run,
+        reading.start,
+        generation=reading.generation,
+        limits=share.limits,
+    )
+    made: list[Segment | None] = []
+    gaps: list[Gap] = []
+    left_out: list[tuple[str, str]] = []
+    reached = reading.start
+    partition = TopicPartition(reading.place.topic, reading.place.partition)
+    wanted = Range(*partition, reading.start, reading.stop)
+    pieces = fetch.read(client, wanted, topic_id=UUID(reading.topic_id))
+    while True:
+        try:
+            piece = next(pieces, None)
+        except (Failed, KafkaError) as error:
+            left_out.append((f"{partition} from offset {reached} on", str(error).rstrip(".")))
+            break
+        if piece is None:
+            break
+        if piece.lost:
+            made.append(writer.skip(piece.lost[1]))
+            gaps.append(Gap(*reading.place, *piece.lost))
+        made.append(writer.add(piece.batches, piece.next_offset))
+        reached = piece.next_offset
+        pace.spent(sum(map(len, piece.batches)))
+    made.append(writer.finish())
+    return Result(reading, reached, tuple(filter(None, made)), tuple(gaps), tuple(left_out))

@@ -1,0 +1,121 @@
+"""What a cluster has to back up, but for its records: topics and their ends, groups, ACLs, quotas."""
+
+import sys
+from dataclasses import dataclass
+
+from kafka.errors import ClusterAuthorizationFailedError, SecurityDisabledError
+
+from aqueduct.backup.order import Order
+from aqueduct.backup.plan import Source
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import groups, offsets
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.admin import Admin
+from aqueduct.kafka.quotas import Quota
+from aqueduct.names import TopicPartition
+from aqueduct.store.manifest import Group, GroupAhead, GroupOffset, OpenTransaction
+from aqueduct.wording import some
+
+CLIENT = "aqueduct-backup"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the cluster has."""
+
+    cluster: str  # its id
+    sources: tuple[Source, ...]
+    groups: tuple[Group, ...]
+    acls: tuple[Acl, ...]
+    quotas: tuple[Quota, ...]
+    open_transactions: tuple[OpenTransaction, ...]
+    groups_ahead: tuple[GroupAhead, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+def look(order: Order) -> Found:
+    """Ask the cluster.
+
+    Groups before the ends: no group is ahead of what is read, unless it read what is not stable yet.
+    """
+    with (
+        kafka.connect(order.end, CLIENT) as client,
+        kafka_admin.connect(order.end.bootstrap_servers, order.end.client_config) as admin,
+    ):
+        topics = client.topics()
+        chosen = order.topics.choose(topics)
+        settings = admin.topic_settings(chosen)
+        policies = admin.effective(chosen, "cleanup.policy")
+        acls, quotas, left_out = _rights(admin)
+        known = groups.list_groups(client)
+        committed = groups.committed(client, order.groups.choose(known))
+        if absent := order.groups.absent(known):
+            print(f"There is no group {some(absent)} to leave out; see --exclude-groups.", file=sys.stderr)
+        of_topic = {
+            name: [TopicPartition(name, each.number) for each in topics[name].partitions] for name in chosen
+        }
+        partitions = [partition for mine in of_topic.values() for partition in mine]
+        ends = offsets.ends(client, partitions, "read_uncommitted")
+        stable = offsets.ends(client, partitions)
+        starts = offsets.log_starts(client, partitions)
+        cluster = str(admin.client.describe_cluster()["cluster_id"])
+    sources = []
+    for name, mine in of_topic.items():
+        sources.append(
+            Source(
+                name=name,
+                topic_id=str(topics[name].id),
+                # Of its partitions the least: more than that none can promise.
+                replication_factor=min(len(each.replicas) for each in topics[name].partitions),
+                compacted="compact" in policies[name].split(","),
+                settings=settings[name],
+                starts=tuple(starts[partition] for partition in mine),
+                # What was deleted after the end was read is no record of this run.
+                ends=tuple(max(stable[partition], starts[partition]) for partition in mine),
+            )
+        )
+    return Found(
+        cluster=cluster,
+        sources=tuple(sources),
+        groups=tuple(
+            Group(
+                name,
+                known[name].protocol,
+                tuple(GroupOffset(*partition, *offset) for partition, offset in sorted(of_group.items())),
+            )
+            for name, of_group in committed.items()
+            if of_group
+        ),
+        acls=acls,
+        quotas=quotas,
+        open_transactions=tuple(
+            OpenTransaction(*partition, stable[partition], ends[partition])
+            for partition in partitions
+            if stable[partition] < ends[partition]
+        ),
+        groups_ahead=tuple(
+            GroupAhead(name, *partition, offset, stable[partition])
+            for name, of_group in committed.items()
+            for partition, (offset, _) in of_group.items()
+            if partition in stable and offset > stable[partition]
+        ),
+        left_out=left_out,
+    )
+
+
+def _rights(admin: Admin) -> tuple[tuple[Acl, ...], tuple[Quota, ...], tuple[tuple[str, str], ...]]:
+    acls: tuple[Acl, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    left_out = []
+    try:
+        acls = tuple(sorted(admin.list_acls()))
+    except SecurityDisabledError:
+        pass  # a cluster without an authorizer has none
+    except ClusterAuthorizationFailedError:
+        left_out.append(("ACLs", "the client may not describe the cluster"))
+    try:
+        quotas = admin.quotas()
+    except ClusterAuthorizationFailedError:
+        left_out.append(("quotas", "the client may not describe the cluster's configuration"))
+    return acls, quotas, tuple(left_out)

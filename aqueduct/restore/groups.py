@@ -1,0 +1,174 @@
+"""Consumer groups get their offsets; one that has members gets them from a later run.
+
+Until then they wait as offsets of a group of our own, each with its move as metadata.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from kafka.errors import KafkaError
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka import groups
+from aqueduct.kafka.admin import Admin
+from aqueduct.kafka.client import Client
+from aqueduct.names import TopicPartition
+from aqueduct.restore import progress, topics
+from aqueduct.restore.job import Job, connected
+from aqueduct.restore.outcome import LeftOut, Move, Written
+from aqueduct.restore.positions import Answers, translate
+from aqueduct.restore.progress import EVERY_GROUP, TopicState
+from aqueduct.work.workers import Workers
+
+OLDER = "they are those of the topic that was made later under this name"
+LIVE = "it has members: stop them, then run this again"
+MOVED_ON = "it has offsets there already, and keeps them; delete those and run this again to have it set"
+
+
+def restore(
+    job: Job, states: dict[str, TopicState], written: Mapping[TopicPartition, Written], workers: Workers
+) -> tuple[tuple[Move, ...], LeftOut]:
+    """Every group's offsets, as those of the same records; a group with members gets them later."""
+    if job.order.groups is None:
+        return (), ()
+    wanted, left_out = _positions(job, states)
+    offsets: defaultdict[TopicPartition, set[int]] = defaultdict(set)
+    for of_group in wanted.values():
+        for partition, (old, _) in of_group.items():
+            offsets[partition].add(old)
+    moves, unsure = _moves(job, wanted, translate(job, offsets, written, workers))
+    with connected(job.order) as (client, admin):
+        late = set_waiting(client, admin, job.id, job.groups)
+        # Where records were there before, groups may have been, too.
+        settled = job.ended | (job.there.keys() if job.order.append else set())
+        now = set_groups(client, job.id, moves, settled)
+        if not (unsure or now.failed):
+            _groups_are_set(client, job, states)
+    return late.moves + now.moves, left_out + late.waiting + unsure + now.waiting + now.failed
+
+
+def _groups_are_set(client: Client, job: Job, states: dict[str, TopicState]) -> None:
+    """Or wait; a later run leaves them alone."""
+    chosen = job.order.groups and job.order.groups.pattern
+    pattern = chosen.pattern if chosen else EVERY_GROUP
+    changed = {
+        name: replace(state, groups=(pattern,) if pattern == EVERY_GROUP else (*state.groups, pattern))
+        for name, state in states.items()
+        if not {pattern, EVERY_GROUP} & set(state.groups)
+    }
+    if changed:
+        topics.remember(client, job.id, changed)
+        states |= changed
+
+
+def _positions(job: Job, states: dict[str, TopicState]) -> tuple[Mapping[str, groups.Offsets], LeftOut]:
+    """What the snapshot's groups have committed of what is restored, by their topics' names at the target.
+
+    Without what is set already.
+    """
+    renamed, lanes = job.plan.renamed, {lane.target for lane in job.plan.lanes}
+    older = {
+        target for target, (topic, instance) in job.plan.topics.items() if instance.topic_id != topic.topic_id
+    }
+    done = {
+        patterns: progress.matched(patterns, job.groups) for patterns in {s.groups for s in states.values()}
+    }
+    by_name = {group.group: group for group in job.snapshot.manifest.groups}
+    found: dict[str, dict[TopicPartition, tuple[int, str]]] = {}
+    left_out = set()
+    for name in job.groups:
+        for each in by_name[name].offsets:
+            partition = TopicPartition(renamed.get(each.topic, ""), each.partition)
+            if partition not in lanes:
+                continue
+            if partition.topic in older:
+                left_out.add((f"groups' offsets of {partition.topic}", OLDER))
+            elif name not in done[states[partition.topic].groups]:
+                found.setdefault(name, {})[partition] = each.offset, each.metadata
+    return found, tuple(sorted(left_out))
+
+
+def _moves(
+    job: Job, wanted: Mapping[str, groups.Offsets], answers: Answers
+) -> tuple[dict[str, list[Move]], LeftOut]:
+    stops = {lane.target: lane.stop for lane in job.plan.lanes}
+    moves: defaultdict[str, list[Move]] = defaultdict(list)
+    unsure = []
+    for name, of_group in wanted.items():
+        for partition, (old, metadata) in sorted(of_group.items()):
+            answer = answers[partition, old]
+            if answer.new is None:
+                unsure.append((f"group {name}, {partition}", answer.unsure))
+                continue
+            note = f"the snapshot ends at {stops[partition]}" if old > stops[partition] else answer.note
+            moves[name].append(Move(name, *partition, old, answer.new, metadata, note))
+    return moves, tuple(unsure)
+
+
+@dataclass(frozen=True)
+class Done:
+    moves: tuple[Move, ...]  # that were made
+    waiting: LeftOut  # groups that a later run will try again by itself
+    failed: LeftOut
+
+
+def set_groups(
+    client: Client, restore_id: str, moves: Mapping[str, Sequence[Move]], settled: Set[str]
+) -> Done:
+    """`settled`: topics where groups may have been before, or gone on since: they keep what they have."""
+    late = [name for name, mine in moves.items() if any(move.topic in settled for move in mine)]
+    there = groups.committed(client, late)
+    done: list[Move] = []
+    waiting: list[tuple[str, str]] = []
+    failed: list[tuple[str, str]] = []
+    for name, every in moves.items():
+        known = there.get(name, {})
+        mine = [move for move in every if known.get(move.place, (None,))[0] != move.new]
+        if any(move.topic in settled and move.place in known for move in mine):
+            failed.append((f"group {name}", MOVED_ON))
+            continue
+        try:
+            groups.commit(client, name, _offsets(mine))
+        except groups.LiveGroup:
+            try:
+                groups.commit(client, progress.waiting_group(restore_id, name), dict(_kept(mine)))
+                waiting.append((f"group {name}", LIVE))
+            except Refused:  # its own metadata leaves no room
+                failed.append((f"group {name}", LIVE))
+        except (Failed, KafkaError) as error:
+            failed.append((f"group {name}", str(error).rstrip(".")))
+        else:
+            done += mine
+    return Done(tuple(done), tuple(waiting), tuple(failed))
+
+
+def set_waiting(client: Client, admin: Admin, restore_id: str, chosen: Collection[str]) -> Done:
+    """Those of the chosen groups that had members when the others got their offsets."""
+    prefix = progress.waiting_group(restore_id, "")
+    there = (name for name in groups.list_groups(client) if name.startswith(prefix))
+    waiting = [name for name in there if name.removeprefix(prefix) in chosen]
+    done: list[Move] = []
+    left: list[tuple[str, str]] = []
+    for group, offsets in groups.committed(client, waiting).items():
+        name = group.removeprefix(prefix)
+        moves = [move for _, kept in offsets.values() if (move := progress.loads(Move, kept))]
+        try:
+            groups.commit(client, name, _offsets(moves))
+        except groups.LiveGroup:
+            left.append((f"group {name}", LIVE))
+        except (Failed, KafkaError) as error:
+            left.append((f"group {name}", str(error).rstrip(".")))
+        else:
+            done += moves
+            admin.client.delete_groups([group])
+    return Done(tuple(done), tuple(left), ())
+
+
+def _offsets(moves: Iterable[Move]) -> dict[TopicPartition, tuple[int, str]]:
+    return {move.place: (move.new, move.metadata) for move in moves}
+
+
+def _kept(moves: Iterable[Move]) -> Iterator[tuple[TopicPartition, tuple[int, str]]]:
+    for move in moves:
+        yield move.place, (move.new, progress.dumps(move, f"group {move.group}"))

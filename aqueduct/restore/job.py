@@ -1,0 +1,67 @@
+"""A job: an order, with what the store and the target had for it when the run began."""
+
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka.admin import Admin
+from aqueduct.kafka.client import Client, Topic
+from aqueduct.names import TopicPartition
+from aqueduct.restore.order import Order
+from aqueduct.restore.outcome import Written
+from aqueduct.restore.plan import Lane, Plan
+from aqueduct.restore.progress import TopicState
+from aqueduct.store.snapshots import Snapshot
+
+CLIENT = "aqueduct-restore"
+
+
+@dataclass(frozen=True)
+class Job:
+    """An order, with what was found for it when the run began."""
+
+    order: Order
+    id: str
+    request: str  # the request's digest
+    snapshot: Snapshot
+    plan: Plan
+    there: Mapping[str, Topic]  # topics that the target has already
+    known: Mapping[str, TopicState]  # what an earlier run remembered
+    others: Mapping[str, list[TopicState]]  # what other restores did, by their ids
+    groups: tuple[str, ...]  # that are to be set
+    written: Mapping[TopicPartition, Written]  # of topics that earlier runs have ended
+
+    @cached_property
+    def ended(self) -> Set[str]:
+        """Topics of which earlier runs have written all."""
+        return {name for name, state in self.known.items() if state.done}
+
+    @property
+    def done(self) -> bool:
+        return self.ended == self.plan.topics.keys()
+
+    @cached_property
+    def lanes(self) -> tuple[Lane, ...]:
+        """What is still to be written, or may be."""
+        return tuple(lane for lane in self.plan.lanes if lane.topic not in self.ended)
+
+    @property
+    def unsettled(self) -> tuple[str, ...]:
+        """Topics that were restored without the settings that are asked for now."""
+        return tuple(
+            sorted(name for name in self.ended if self.order.settings and not self.known[name].of_backup)
+        )
+
+
+@contextmanager
+def connected(order: Order) -> Iterator[tuple[Client, Admin]]:
+    """Clients of the target."""
+    end = order.end
+    with (
+        kafka.connect(end, CLIENT) as client,
+        kafka_admin.connect(end.bootstrap_servers, end.client_config) as admin,
+    ):
+        yield client, admin

@@ -1,0 +1,39 @@
+"""What a run of a restore is asked for."""
+
+from dataclasses import dataclass, field
+
+from aqueduct.backup.selection import Groups
+from aqueduct.kafka.client_config import End
+from aqueduct.restore.request import Request
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A flow that reads the restored cluster, by its name, and the cluster where it arrives."""
+
+    name: str
+    end: End
+
+    @property
+    def topic(self) -> str:
+        return f"mm2-offsets.{self.name}.internal"
+
+
+@dataclass(frozen=True)
+class Order:
+    """A store, a cluster, and what of the one goes to the other."""
+
+    end: End
+    store: str  # URL
+    request: Request
+    snapshot: int | None = None  # None: the newest, or that of the restore that goes on
+    restore_id: str | None = None
+    groups: Groups | None = field(default_factory=Groups)  # None: none
+    settings: bool = True
+    acls: bool = False
+    append: bool = False
+    dry_run: bool = False
+    skip_verify: bool = False
+    release_retention: bool = False
+    mirrors: tuple[Mirror, ...] = ()  # they stand still
+    links: tuple[str, ...] = ()  # groups of one-way links, of which the same is true

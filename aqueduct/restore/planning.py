@@ -1,0 +1,135 @@
+"""Plans a restore, and refuses it where store or target stand in the way: before anything is written."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from operator import attrgetter
+
+from aqueduct.backup.verify import verify_segments
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka.client import Client
+from aqueduct.names import TopicPartition
+from aqueduct.restore import records, topics
+from aqueduct.restore.job import Job, connected
+from aqueduct.restore.order import Order
+from aqueduct.restore.outcome import Written
+from aqueduct.restore.plan import plan
+from aqueduct.restore.progress import TopicState
+from aqueduct.restore.request import restore_id
+from aqueduct.store.backends import open_store
+from aqueduct.store.catalog import Catalog
+from aqueduct.wording import count, some
+from aqueduct.work.workers import Workers
+
+ENDING_SECONDS = 5  # that the last transaction of a run which was killed may take to be seen whole
+
+
+def look(order: Order) -> Job:
+    """Find the snapshot, what of it is to be restored, and how far earlier runs have come."""
+    catalog = Catalog.open(open_store(order.store))
+    with connected(order) as (client, admin):
+        cluster = str(admin.client.describe_cluster()["cluster_id"])
+        request = order.request.digest(catalog.id, cluster)
+        others = topics.plans(client)
+        if order.restore_id:
+            number = _same(order, request, others.get(order.restore_id, ()))
+            name = order.restore_id
+            snapshot = catalog.snapshot(number)
+        else:
+            number = order.snapshot or _unfinished(others, request, order.release_retention)
+            snapshot = catalog.snapshot(number)
+            name = restore_id(request, snapshot.manifest.number)
+        others.pop(name, None)
+        manifest = snapshot.manifest
+        if not snapshot.topics:
+            raise Refused(
+                f"Snapshot {manifest.number} has {count(len(manifest.groups), 'group')} and no topic: "
+                "groups' offsets mean records, and are restored with them. Back up their topics, too."
+            )
+        others_groups = [each.group for each in manifest.groups if each.group not in order.links]
+        chosen = order.groups.choose(others_groups) if order.groups else ()
+        wanted = plan(snapshot, order.request)
+        there = client.topics(wanted.topics)
+        known = topics.states(client, name, there)
+        job = Job(order, name, request, snapshot, wanted, there, known, others, tuple(chosen), {})
+        return replace(job, written=_written(client, job))
+
+
+def _written(client: Client, job: Job) -> dict[TopicPartition, Written]:
+    """What the target still knows of the topics that have ended."""
+    ids = {name: job.there[name].id for name in job.ended}
+    partitions = [lane.target for lane in job.plan.lanes if lane.topic in ids]
+    found = records.positions(client, job.id, partitions, ids) if partitions else {}
+    return {partition: Written(each, 0, 0) for partition, (_, each) in found.items()}
+
+
+def _same(order: Order, request: str, found: Iterable[TopicState]) -> int | None:
+    """The snapshot of the restore that has this id; Refused if it was another request's."""
+    for state in found:
+        if state.request != request or order.snapshot not in (None, state.snapshot):
+            raise Refused(
+                f"Restore {order.restore_id} is another one, of snapshot {state.snapshot} and with other "
+                "topics, times or instance: repeat its own command, or take another --restore-id."
+            )
+        return state.snapshot
+    return order.snapshot
+
+
+def _unfinished(plans: Mapping[str, list[TopicState]], request: str, release: bool) -> int | None:
+    """The snapshot of the newest restore of the same request that has not ended, or that holds something."""
+    states = [state for of_plan in plans.values() for state in of_plan if state.request == request]
+    return max(
+        (state.snapshot for state in states if not state.done or (release and state.held)), default=None
+    )
+
+
+def check(job: Job) -> None:
+    """Refused where the target has what is in the way."""
+    topics.check_partitions(job.plan, job.there)
+    # What a topic has that this restore has begun was found before, or is its own.
+    there = {name: topic for name, topic in job.there.items() if name not in job.known}
+    topics.check_others(there, job.others)
+    with connected(job.order) as (client, admin):
+        partitions = [lane.target for lane in job.plan.lanes if lane.topic in there]
+        if partitions and not job.order.append:
+            topics.check_empty(client, partitions, there, job.others)
+        topics.check_creation(admin, job.plan, job.there, with_settings=job.order.settings)
+
+
+def check_objects(job: Job, workers: Workers) -> None:
+    """Failed where an object that will be used is not what was written."""
+    segments = [segment for lane in job.lanes for segment in lane.segments]
+    faults = verify_segments(job.order.store, segments, workers, whole=False)
+    if faults:
+        raise Failed(
+            f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} can't be used, so nothing was "
+            f"written: {some(map(attrgetter('why'), faults))}"
+        )
+
+
+def check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> None:
+    """What `check` looked at, once more: much may have happened while the objects were read.
+
+    By now others can see this restore; of two that begin at once, one sees the other at least. What it had
+    begun and not written to, it then gives up.
+    """
+    found = client.topics(job.plan.topics)
+    open_ = {name: found[name] for name, state in states.items() if not state.done and name in found}
+    ids = {name: topic.id for name, topic in open_.items()}
+    begun = records.begun(client, job.id, ids)
+    fresh = {name: topic for name, topic in open_.items() if name not in begun}
+    others = topics.plans(client)
+    others.pop(job.id, None)
+    try:
+        topics.check_partitions(job.plan, open_)
+        topics.check_others(open_, others)
+        if fresh and not job.order.append:
+            partitions = [lane.target for lane in job.lanes if lane.topic in fresh]
+            try:
+                topics.check_empty(client, partitions, fresh, others)
+            except Refused:
+                client.sleep(ENDING_SECONDS)
+                if not fresh.keys() <= records.begun(client, job.id, ids):
+                    raise
+    except Refused:
+        topics.withdraw(client, job.id, fresh)
+        raise
