@@ -12,11 +12,12 @@ from ansible.plugins.action import ActionBase
 
 from aqueduct.estate.check import Repository, check
 from aqueduct.estate.check.inventory import Inventory, Unknown, place
+from aqueduct.estate.check.settings import Definitions
 from aqueduct.estate.check.variables import Roles
 
 
 class ActionModule(ActionBase):
-    """Arguments: `roles`, the roles' folder; `artifacts`, the folder of the digests of Kafka's versions."""
+    """Arguments: `roles`, the roles' folder; `artifacts`, with digests and settings of Kafka's versions."""
 
     _requires_connection = False
 
@@ -58,6 +59,11 @@ def read_repository(roles: Path, artifacts: Path) -> Repository:
         defaults=yaml.safe_load((roles / "kafka/defaults/main.yml").read_text()),
         supported_versions=[path.stem.removeprefix("kafka-") for path in digests],
         is_file=lambda path: Path(path).is_file(),
+        definitions={
+            known.version: known
+            for path in artifacts.glob("kafka-*.configs.json")
+            if (known := Definitions.parse(path.read_text()))
+        },
     )
 
 
