@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import jinja2
 import yaml
 
 from aqueduct.cli import build_parser
@@ -146,13 +147,19 @@ def steps_page() -> Iterator[str]:
     yield table([["scenario", "proves"], *scenarios()])
 
 
-def plays(path: Path) -> Iterator[list[str]]:
-    """Yield name, file, hosts and roles of each play that a playbook runs, in order."""
+def plays(path: Path, given: Mapping[str, str] | None = None) -> Iterator[list[str]]:
+    """Yield name, file, hosts and roles of each play that a playbook runs, in order; not those for no host.
+
+    `given` are the variables that the import of the playbook sets: the outermost import wins.
+    """
     for play in yaml.safe_load(path.read_text()):
         if imported := play.get("ansible.builtin.import_playbook"):
-            yield from plays(path.parent / imported)
+            yield from plays(path.parent / imported, {**play.get("vars", {}), **(given or {})})
             continue
-        hosts = play["hosts"].replace(":", ", ") + (", one by one" if play.get("serial") == 1 else "")
+        hosts = jinja2.Template(play["hosts"]).render(given or {})
+        if hosts == "!all":
+            continue
+        hosts = hosts.replace(":", ", ") + (", one by one" if play.get("serial") == 1 else "")
         roles = ", ".join(f"`{name}`" for name in dict.fromkeys(roles_of(play)))
         yield [play["name"], f"`{path.relative_to(ROOT)}`", hosts, roles]
 
