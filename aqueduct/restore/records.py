@@ -43,7 +43,7 @@ Position = tuple[int, Progress]  # the next offset of the store
 
 
 @dataclass(frozen=True)
-class Share:
+class RestoreShare:
     """What one task restores, lane by lane."""
 
     end: End
@@ -61,7 +61,7 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
     with connected(order) as (client, admin):
         limits = topics.limits(admin, client.topics(job.plan.topics))
     tasks = [
-        Share(
+        RestoreShare(
             order.end,
             order.store,
             job.id,
@@ -77,7 +77,7 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
     return {partition: each for written in found for partition, each in written.items()}
 
 
-def restore(share: Share) -> dict[TopicPartition, Written]:
+def restore(share: RestoreShare) -> dict[TopicPartition, Written]:
     """Write what is not written yet. Failed, Fenced if another process does the same."""
     objects = open_store(share.store)
     name = progress.group(share.restore_id)
@@ -139,7 +139,7 @@ class _Task:
     """From one begin of the producer to the next trouble, or to the end."""
 
     def __init__(
-        self, client: Client, producer: TransactionalProducer, objects: Objects, share: Share
+        self, client: Client, producer: TransactionalProducer, objects: Objects, share: RestoreShare
     ) -> None:
         self._client = client
         self._producer = producer

@@ -32,7 +32,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
     yield from clusters.check_versions(inventory, repository.supported_versions)
     sound = Sound(inventory, repository.roles, repository.defaults)
     yield from secrets.check_certificates(inventory, sound, repository.is_file)
-    right: list[flows.Mirror] = []
+    right: list[flows.DeclaredFlow] = []
     for site in inventory.sites:
         if any(len(inventory.sites_of[host]) > 1 for host in inventory.members(site)):
             continue  # that was told, and would be told again and again
