@@ -38,8 +38,8 @@ class Reading:
     """Offsets of one partition that are to be read into one instance."""
 
     place: StoredPartition
-    start: int
-    stop: int
+    start: int  # inclusive
+    stop: int  # exclusive
     topic_id: str
     generation: bool  # into a generation's folder
 
