@@ -23,7 +23,7 @@ class Lane:
 
     place: StoredPartition  # in the store
     topic: str  # at the target
-    stop: int  # the snapshot's offsets end before
+    stop: int  # exclusive: the snapshot's offsets end here
     segments: tuple[Segment, ...]  # in order, those that may have records of the window
     skipped: tuple[Segment, ...]  # those that have others only
 
