@@ -124,8 +124,8 @@ def set_groups(
     failed: list[tuple[str, str]] = []
     for name, every in moves.items():
         known = there.get(name, {})
-        mine = [move for move in every if known.get(move.place, (None,))[0] != move.new]
-        if any(move.topic in settled and move.place in known for move in mine):
+        mine = [move for move in every if known.get(move.topic_partition, (None,))[0] != move.new]
+        if any(move.topic in settled and move.topic_partition in known for move in mine):
             failed.append((f"group {name}", MOVED_ON))
             continue
         try:
@@ -166,9 +166,9 @@ def set_waiting(client: Client, admin: Admin, restore_id: str, chosen: Collectio
 
 
 def _offsets(moves: Iterable[Move]) -> dict[TopicPartition, tuple[int, str]]:
-    return {move.place: (move.new, move.metadata) for move in moves}
+    return {move.topic_partition: (move.new, move.metadata) for move in moves}
 
 
 def _kept(moves: Iterable[Move]) -> Iterator[tuple[TopicPartition, tuple[int, str]]]:
     for move in moves:
-        yield move.place, (move.new, progress.dumps(move, f"group {move.group}"))
+        yield move.topic_partition, (move.new, progress.dumps(move, f"group {move.group}"))

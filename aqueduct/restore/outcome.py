@@ -23,7 +23,7 @@ class Move:
     note: str = ""  # why it does not mean the very next record, and what it means
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
 

@@ -11,6 +11,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.restore.request import Request
 from aqueduct.store.manifest import Gap, Instance, Segment, StoredPartition, Topic
 from aqueduct.store.snapshots import Snapshot
+from aqueduct.work import shares as work
 
 # Small partitions go together into one task and its transactions.
 SHARE_BYTES = 64 << 20
@@ -102,13 +103,5 @@ def _outside(segment: Segment, window: Window) -> bool:
 
 def shares(lanes: Iterable[Lane]) -> Iterator[tuple[Lane, ...]]:
     """The same for the same plan: a share has a producer of its own, whose id goes by the share's number."""
-    share: list[Lane] = []
-    size = 0
-    for lane in lanes:
-        if share and (size + lane.unpacked_bytes > SHARE_BYTES or len(share) == SHARE_LANES):
-            yield tuple(share)
-            share, size = [], 0
-        share.append(lane)
-        size += lane.unpacked_bytes
-    if share:
-        yield tuple(share)
+    size = attrgetter("unpacked_bytes")
+    return work.shares(lanes, size, at_most=SHARE_BYTES, items_at_most=SHARE_LANES)
