@@ -35,7 +35,7 @@ BATCHES = 200  # whose bytes are in memory at once
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Verification:
     snapshot: Snapshot
     faults: tuple[Fault, ...]
     seconds: float
@@ -43,13 +43,13 @@ class Outcome:
 
 def verify(
     store: str, number: int | None, workers: Workers, *, bytes_per_second: int | None = None
-) -> Outcome:
+) -> Verification:
     """Everything that the snapshot of that number, or the newest, has: every instance of every topic."""
     began = time.monotonic()
     snapshot = Catalog.open(open_store(store)).snapshot(number)
     every = [segment for of_place in snapshot.segments.values() for segment in of_place]
     found = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
-    return Outcome(snapshot, tuple(found), time.monotonic() - began)
+    return Verification(snapshot, tuple(found), time.monotonic() - began)
 
 
 def verify_segments(
@@ -70,12 +70,12 @@ def verify_segments(
     print(f"Reading {count(len(there), 'segment')}, {stored / 1e6:,.1f} MB.", file=sys.stderr)
     work = stored // RECORD_BYTES
     rate = workers.share(bytes_per_second, work)
-    shares = [Share(store, some, whole, rate) for some in _shares(there)]
+    shares = [VerifyShare(store, some, whole, rate) for some in _shares(there)]
     return [fault for faults in workers.parallel(work)(check, shares) for fault in faults]
 
 
 @dataclass(frozen=True)
-class Share:
+class VerifyShare:
     """What one task checks."""
 
     store: str  # URL
@@ -97,7 +97,7 @@ def _shares(every: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:
         yield tuple(share)
 
 
-def check(share: Share) -> list[Fault]:
+def check(share: VerifyShare) -> list[Fault]:
     objects, pace = open_store(share.store), Pace(share.bytes_per_second)
 
     def faults(segment: Segment) -> list[Fault]:

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         reading.connect_reader(args.source_bootstrap_servers, source_config) as source,
         reading.connect_reader(args.target_bootstrap_servers, target_config) as target,
     ):
-        findings, progress, lost = _look(reading.Mirror(args.source, source, target), args)
+        findings, progress, lost = _look(reading.MirrorReader(args.source, source, target), args)
     print(_table(progress))
     for finding in findings:
         print(finding)
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _look(
-    flow: reading.Mirror, args: argparse.Namespace
+    flow: reading.MirrorReader, args: argparse.Namespace
 ) -> tuple[list[str], list[Progress], Collection[Progress]]:
     """What is not well, how far each partition is, and where records were lost.
 

@@ -22,7 +22,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import in_lists
-from aqueduct.kafka.topics import Declared, Plan
+from aqueduct.kafka.topics import Declared, TopicChanges
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
@@ -209,7 +209,7 @@ def _make_ledger(client: Client, order: Order) -> None:
     topic = Declared(order.ledger, 1, config={"cleanup.policy": "compact"})
     with kafka_admin.connect(order.end.bootstrap_servers, order.end.client_config) as admin:
         try:
-            admin.apply_topics(Plan(create=(topic,), grow={}, alter={}, warnings=()))
+            admin.apply_topics(TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
         except Failed:
             if not client.topics([order.ledger]):  # which another replay may have made meanwhile
                 raise

@@ -216,14 +216,14 @@ class Admin:
             for name, partitions in found.items()
         }
 
-    def apply_topics(self, plan: topics.Plan, *, check_only: bool = False) -> None:
+    def apply_topics(self, plan: topics.TopicChanges, *, check_only: bool = False) -> None:
         """Let the controller check the whole plan, then do it; Refused, with nothing done, for a mistake."""
         if refused := self._alter_topics(plan, validate_only=True):
             raise Refused(f"The controller refuses {some(refused)}. Nothing was changed.")
         if not check_only and (refused := self._alter_topics(plan, validate_only=False)):
             raise Failed(f"The controller refused {some(refused)}; the rest was done.")
 
-    def _alter_topics(self, plan: topics.Plan, *, validate_only: bool) -> list[str]:
+    def _alter_topics(self, plan: topics.TopicChanges, *, validate_only: bool) -> list[str]:
         refused = []
         for some_topics in in_lists(plan.create, RECORDS_PER_REQUEST, lambda t: t.partitions + len(t.config)):
             response = self.client.create_topics(
@@ -318,7 +318,7 @@ class Admin:
             for acl in resource.acls
         )
 
-    def apply_acls(self, plan: acls.Plan) -> None:
+    def apply_acls(self, plan: acls.AclChanges) -> None:
         """Grant, then revoke, so that no right is missing between; return when the brokers know it."""
         refused = []
         for added in in_lists(plan.add, RESOURCES_PER_REQUEST):
@@ -339,7 +339,7 @@ class Admin:
             raise Failed(f"The controller refused {count(len(refused), 'ACL')}: {some(refused)}.")
         self._await_acls(plan)
 
-    def _await_acls(self, plan: acls.Plan) -> None:
+    def _await_acls(self, plan: acls.AclChanges) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
         while not (set(plan.add) <= (found := self.list_acls()) and found.isdisjoint(plan.remove)):
             if time.monotonic() > deadline:

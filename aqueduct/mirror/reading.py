@@ -57,7 +57,7 @@ def connect_reader(bootstrap_servers: str, config: ClientConfig) -> Iterator[Clu
         yield Cluster(bootstrap_servers, admin, consumer)
 
 
-class Mirror:
+class MirrorReader:
     """The flow from the site `source`. Asked again, it reads on from where it was."""
 
     def __init__(self, source: str, source_cluster: Cluster, target_cluster: Cluster) -> None:

@@ -12,7 +12,7 @@ from aqueduct.kafka.client import Client, Topic
 from aqueduct.names import TopicPartition
 from aqueduct.restore.order import Order
 from aqueduct.restore.outcome import Written
-from aqueduct.restore.plan import Lane, Plan
+from aqueduct.restore.plan import Lane, RestorePlan
 from aqueduct.restore.progress import TopicState
 from aqueduct.store.snapshots import Snapshot
 
@@ -27,7 +27,7 @@ class Job:
     id: str
     request: str  # the request's digest
     snapshot: Snapshot
-    plan: Plan
+    plan: RestorePlan
     there: Mapping[str, Topic]  # topics that the target has already
     known: Mapping[str, TopicState]  # what an earlier run remembered
     others: Mapping[str, list[TopicState]]  # what other restores did, by their ids

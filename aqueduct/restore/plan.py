@@ -23,7 +23,7 @@ class Lane:
 
     place: StoredPartition  # in the store
     topic: str  # at the target
-    stop: int  # the snapshot's offsets end here
+    stop: int  # the snapshot's offsets end before
     segments: tuple[Segment, ...]  # in order, those that may have records of the window
     skipped: tuple[Segment, ...]  # those that have others only
 
@@ -45,7 +45,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RestorePlan:
     snapshot: int
     window: Window
     topics: Mapping[str, tuple[Topic, Instance]]  # by the name at the target
@@ -72,7 +72,7 @@ class Plan:
         return {topic.name: target for target, (topic, _) in self.topics.items()}
 
 
-def plan(snapshot: Snapshot, request: Request) -> Plan:
+def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
     """Refused where a topic or an instance is not there."""
     topics = request.choose(snapshot.topics)
     lanes: list[Lane] = []
@@ -89,7 +89,9 @@ def plan(snapshot: Snapshot, request: Request) -> Plan:
             gaps += snapshot.gaps.get(place, ())
     asked = {old for old, _ in request.names} or snapshot.topics.keys()
     skipped = sorted(asked - {topic.name for topic, _ in topics.values()})
-    return Plan(snapshot.manifest.number, request.window, topics, tuple(lanes), tuple(gaps), tuple(skipped))
+    return RestorePlan(
+        snapshot.manifest.number, request.window, topics, tuple(lanes), tuple(gaps), tuple(skipped)
+    )
 
 
 def _outside(segment: Segment, window: Window) -> bool:

@@ -16,7 +16,7 @@ def restore(admin: Admin, snapshot: Snapshot) -> tuple[Rights, LeftOut]:
     missing: frozenset[acls.Acl] = frozenset()
     try:
         missing = wanted - admin.list_acls() if wanted else wanted
-        admin.apply_acls(acls.Plan(add=tuple(sorted(missing)), remove=()))
+        admin.apply_acls(acls.AclChanges(add=tuple(sorted(missing)), remove=()))
     except SecurityDisabledError:
         left_out = ((count(len(wanted), "ACL"), "the target has no authorizer"),)
         wanted = missing

@@ -13,14 +13,14 @@ from aqueduct.names import TopicPartition
 from aqueduct.restore import groups, links, mirrors, planning, records, report, rights, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import Order
-from aqueduct.restore.outcome import LeftOut, Outcome, Rights, Written
+from aqueduct.restore.outcome import LeftOut, RestoreOutcome, Rights, Written
 from aqueduct.restore.progress import TopicState
 from aqueduct.work.workers import Workers
 
 States = dict[str, TopicState]
 
 
-def main(order: Order, workers: Workers) -> Outcome:
+def main(order: Order, workers: Workers) -> RestoreOutcome:
     """One run, to the end. Refused or Failed before anything is written, or Failed in the middle."""
     clock = _Clock()
     with clock.phase("plan"):
@@ -29,7 +29,9 @@ def main(order: Order, workers: Workers) -> Outcome:
         if not job.done:
             planning.check(job)
     if order.dry_run:
-        return Outcome(job.id, job.plan, job.written, seconds=clock.seconds, dry_run=True, before=job.done)
+        return RestoreOutcome(
+            job.id, job.plan, job.written, seconds=clock.seconds, dry_run=True, before=job.done
+        )
     if not (job.done or order.skip_verify):
         with clock.phase("verify"):
             planning.check_objects(job, workers)
@@ -57,7 +59,7 @@ def main(order: Order, workers: Workers) -> Outcome:
     with clock.phase("settings"):
         states, granted, more = settle(job, states, written)
         left_out += more
-    return Outcome(
+    return RestoreOutcome(
         restore_id=job.id,
         plan=job.plan,
         written=written,

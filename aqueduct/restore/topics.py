@@ -14,7 +14,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.restore import progress, settings
 from aqueduct.restore.outcome import Written
-from aqueduct.restore.plan import Plan
+from aqueduct.restore.plan import RestorePlan
 from aqueduct.restore.progress import Progress, TopicState
 from aqueduct.wording import count, some
 
@@ -61,7 +61,7 @@ def remember(client: Client, restore_id: str, remembered: States) -> None:
 # Checks, before anything is written
 
 
-def check_partitions(plan: Plan, there: Mapping[str, Topic]) -> None:
+def check_partitions(plan: RestorePlan, there: Mapping[str, Topic]) -> None:
     """Refused where a topic has others than the one that was backed up."""
     wrong = [
         f"{name} ({len(there[name].partitions)}, in the backup {len(plan.partitions(name))})"
@@ -126,19 +126,19 @@ def _visible(client: Client, partitions: list[TopicPartition]) -> Iterator[str]:
 # Before the records
 
 
-def check_creation(admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool) -> None:
+def check_creation(admin: Admin, plan: RestorePlan, there: Iterable[str], *, with_settings: bool) -> None:
     """Refused if the controller would refuse a topic, for its name or its settings."""
     declared, _ = _declared(admin, plan, there, with_settings=with_settings)
-    admin.apply_topics(topics.Plan(declared, {}, {}, ()), check_only=True)
+    admin.apply_topics(topics.TopicChanges(declared, {}, {}, ()), check_only=True)
 
 
 def create(
-    client: Client, admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool
+    client: Client, admin: Admin, plan: RestorePlan, there: Iterable[str], *, with_settings: bool
 ) -> tuple[str, ...]:
     """Make the topics that are not there; warnings. Refused if the controller refuses one."""
     declared, warnings = _declared(admin, plan, there, with_settings=with_settings)
     try:
-        admin.apply_topics(topics.Plan(declared, {}, {}, ()))
+        admin.apply_topics(topics.TopicChanges(declared, {}, {}, ()))
     except AqueductError as error:
         if made := client.topics(topic.name for topic in declared):
             raise Failed(
@@ -151,7 +151,7 @@ def create(
 
 
 def _declared(
-    admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool
+    admin: Admin, plan: RestorePlan, there: Iterable[str], *, with_settings: bool
 ) -> tuple[tuple[Declared, ...], tuple[str, ...]]:
     """Those that are not there, and warnings."""
     missing = sorted(plan.topics.keys() - set(there))
@@ -198,7 +198,7 @@ def hold_open(
     admin: Admin,
     restore_id: str,
     request: str,
-    plan: Plan,
+    plan: RestorePlan,
     *,
     with_settings: bool,
     recheck: Callable[[States], None],
@@ -235,7 +235,9 @@ def hold_open(
             alter[name] = {key: value for key, value in meanwhile.items() if own[name].get(key) != value}
     remember(client, restore_id, {name: state for name, state in found.items() if state != known.get(name)})
     recheck(found)
-    admin.apply_topics(topics.Plan((), {}, {name: changes for name, changes in alter.items() if changes}, ()))
+    admin.apply_topics(
+        topics.TopicChanges((), {}, {name: changes for name, changes in alter.items() if changes}, ())
+    )
     return found
 
 
@@ -266,7 +268,9 @@ def let_go(
         kept = settings.to_hold(back, state.holds, oldest=oldest, size=size, now=now) if hold else set()
         alter[name] = {key: value for key, value in back.items() if key not in kept}
         found[name] = replace(state, done=True, held={key: back[key] for key in sorted(kept)})
-    admin.apply_topics(topics.Plan((), {}, {name: changes for name, changes in alter.items() if changes}, ()))
+    admin.apply_topics(
+        topics.TopicChanges((), {}, {name: changes for name, changes in alter.items() if changes}, ())
+    )
     return found
 
 

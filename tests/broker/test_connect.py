@@ -36,7 +36,7 @@ def worker(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> I
     rights = [("topic", "*"), ("group", "*"), ("transactional_id", "*"), ("cluster", "kafka-cluster")]
     everything = tuple(Acl("User:CN=connect", what, name, "literal", "all") for what, name in rights)
     with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
-        admin.apply_acls(acls.Plan(everything, ()))
+        admin.apply_acls(acls.AclChanges(everything, ()))
     with connect_worker.running(broker, tmp_path_factory.mktemp("connect")) as running:
         yield running
 

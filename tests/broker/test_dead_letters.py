@@ -293,7 +293,7 @@ def test_these_rights_are_enough(
     rights += [("transactional_id", f"aqueduct-dlq-{dead(topic)}", "write")]
     granted = tuple(Acl("User:CN=replay", what, name, "literal", right) for what, name, right in rights)
     with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
-        admin.apply_acls(acls.Plan(granted, ()))
+        admin.apply_acls(acls.AclChanges(granted, ()))
     assert main(replay) == 0
     assert numbers(broker, topic) == [0, 1, 2, 3]
 

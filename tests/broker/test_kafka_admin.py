@@ -67,7 +67,7 @@ def unique(name: str) -> str:
     return f"{name}.{uuid4().hex[:8]}"
 
 
-def make_so(admin: kafka_admin.Admin, *declared: Declared) -> topics.Plan:
+def make_so(admin: kafka_admin.Admin, *declared: Declared) -> topics.TopicChanges:
     plan = topics.plan(declared, admin.find_topics(declared))
     admin.apply_topics(plan)
     admin.await_topics(declared)
@@ -135,7 +135,7 @@ def test_acls_become_the_declared_ones_of_managed_principals(admin: kafka_admin.
     stale = Acl(mirror, "topic", "old", "prefixed", "read")
     denied = Acl(mirror, "group", "g", "literal", "describe", host="10.1.2.3", permission="deny")
     foreign = Acl(other, "transactional_id", "t", "literal", "two_phase_commit")
-    admin.apply_acls(acls.Plan(add=(stale, denied, foreign), remove=()))
+    admin.apply_acls(acls.AclChanges(add=(stale, denied, foreign), remove=()))
     wanted = {
         Acl(mirror, "topic", "new", "literal", "read"),
         Acl(mirror, "cluster", "kafka-cluster", "literal", "idempotent_write"),
@@ -145,13 +145,13 @@ def test_acls_become_the_declared_ones_of_managed_principals(admin: kafka_admin.
     admin.apply_acls(plan)
     now = admin.list_acls()
     assert {acl for acl in now if acl.principal in (mirror, other)} == {*wanted, foreign}
-    assert acls.plan(wanted, now, f"^mirror-{site}$") == acls.Plan((), ())
+    assert acls.plan(wanted, now, f"^mirror-{site}$") == acls.AclChanges((), ())
 
 
 def test_an_acl_that_the_controller_refuses_is_named(admin: kafka_admin.Admin) -> None:
     nameless = Acl("User:x", "topic", "", "literal", "read")
     with pytest.raises(Failed, match=r"refused 1 ACL: allow User:x from \*: read on topic"):
-        admin.apply_acls(acls.Plan(add=(nameless,), remove=()))
+        admin.apply_acls(acls.AclChanges(add=(nameless,), remove=()))
 
 
 def test_the_cluster_is_seen_as_it_is(admin: kafka_admin.Admin) -> None:

@@ -15,7 +15,7 @@ from kafka_broker import Broker
 from aqueduct.cli import main
 from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka.client_config import ClientConfig
-from aqueduct.kafka.topics import Declared, Plan
+from aqueduct.kafka.topics import Declared, TopicChanges
 
 TOPIC = "flights-of.day"
 
@@ -78,7 +78,7 @@ def produce(broker: Broker, records: int, *, transactional: bool = False) -> Non
 def make_topic(broker: Broker) -> None:
     topic = Declared(TOPIC, 2)
     with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
-        admin.apply_topics(Plan(create=(topic,), grow={}, alter={}, warnings=()))
+        admin.apply_topics(TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
         admin.await_topics([topic])
 
 

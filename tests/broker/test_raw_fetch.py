@@ -309,7 +309,7 @@ def test_tls_and_large_answers(broker: Broker, make_topic: Callable[..., str]) -
     principal = f"reader-{uuid4().hex[:8]}"
     with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
         granted = Acl(f"User:CN={principal}", "topic", topic, "literal", "read")
-        admin.apply_acls(acls.Plan(add=(granted,), remove=()))
+        admin.apply_acls(acls.AclChanges(add=(granted,), remove=()))
     producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 50})
     for number in range(20_000):
         producer.produce(topic, f"{number:01000d}", partition=0)

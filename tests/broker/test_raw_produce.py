@@ -285,7 +285,7 @@ def test_tls_and_the_rights_that_it_takes(broker: Broker, make_topic: Callable[.
     granted = [Acl(principal, kind, what, "literal", operation) for kind, what, operation in needed]
     granted.append(Acl(principal, "topic", target, "literal", "read"))
     with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
-        admin.apply_acls(acls.Plan(add=tuple(granted), remove=()))
+        admin.apply_acls(acls.AclChanges(add=tuple(granted), remove=()))
     write()
     assert visible(broker, target) == visible(broker, source)
 

@@ -32,8 +32,7 @@ from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka import produce as kafka_produce
-from aqueduct.kafka.acls import Acl
-from aqueduct.kafka.acls import Plan as AclPlan
+from aqueduct.kafka.acls import Acl, AclChanges
 from aqueduct.kafka.batches import produce as produce_batches
 from aqueduct.kafka.client_config import ClientConfig, End
 from aqueduct.kafka.produce import TransactionalProducer
@@ -307,7 +306,7 @@ def test_settings_come_back_and_retention_waits_for_leave(
     create(source, f"{name}.new")
     produce(source, name, range(10))
     with kafka_admin.connect(source.plaintext, ClientConfig()) as admin:
-        admin.apply_topics(kafka_admin.topics.Plan((), {}, {name: mine}, ()))
+        admin.apply_topics(kafka_admin.topics.TopicChanges((), {}, {name: mine}, ()))
     backup(name, f"{name}.new")
     report = restore("--topics", f"{name},{name}.new")
     assert report["held"] == {name: {"retention.ms": "100000"}}
@@ -362,7 +361,7 @@ def test_times_are_kept_where_the_target_would_give_its_own(
     assert read(target, name) == []
     with kafka_admin.connect(target.plaintext, ClientConfig()) as admin:
         create_time = {"message.timestamp.type": "CreateTime"}
-        admin.apply_topics(kafka_admin.topics.Plan((), {}, {name: create_time}, ()))
+        admin.apply_topics(kafka_admin.topics.TopicChanges((), {}, {name: create_time}, ()))
     restore("--topics", name, "--no-settings")
     assert read(target, name) == read(source, name)
 
@@ -558,7 +557,7 @@ def test_settings_that_were_left_out_come_later(
     create(source, name, **{**mine, "retention.ms": "-1"})
     produce(source, name, [{"key": "k", "value": "v", "timestamp": NOW}])
     with kafka_admin.connect(source.plaintext, ClientConfig()) as admin:
-        admin.apply_topics(kafka_admin.topics.Plan((), {}, {name: mine}, ()))
+        admin.apply_topics(kafka_admin.topics.TopicChanges((), {}, {name: mine}, ()))
     backup(name)
     create(target, name, segment_ms="7777777")
     first = restore("--topics", name, "--no-settings")
@@ -616,7 +615,7 @@ def test_acls_and_quotas_come_if_asked_for(
     acl = Acl(f"User:{name}", "topic", name, "literal", "read")
     quota = Quota({"user": name}, {"consumer_byte_rate": 1e6})
     with kafka_admin.connect(source.plaintext, ClientConfig()) as admin:
-        admin.apply_acls(AclPlan((acl,), ()))
+        admin.apply_acls(AclChanges((acl,), ()))
         admin.apply_quotas([quota])
         while quota not in admin.quotas():
             pass

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from aqueduct.backup.plan import Plan, Reading, Result, Source, active_instance, plan, settle
+from aqueduct.backup.plan import BackupPlan, Reading, Result, Source, active_instance, plan, settle
 from aqueduct.store.manifest import (
     NOT_READ,
     Gap,
@@ -39,11 +39,11 @@ def manifest(topics: tuple[Topic, ...], starts: Positions, positions: Positions)
     )
 
 
-def decide(parent: Manifest | None, *sources: Source, now: int = HOUR) -> Plan:
+def decide(parent: Manifest | None, *sources: Source, now: int = HOUR) -> BackupPlan:
     return plan(parent, sources, now=now, generation_milliseconds=HOUR)
 
 
-def after(todo: Plan) -> Manifest:
+def after(todo: BackupPlan) -> Manifest:
     """The manifest of a run that read everything of a plan."""
     added = settle(todo, [read(each) for each in todo.readings])
     return manifest(added.topics, added.starts, added.positions)
@@ -71,7 +71,7 @@ def read(reading: Reading, reached: int | None = None, why: str = "") -> Result:
     return Result(reading, stop, segments, (), (("a-0", why),) if why else ())
 
 
-def ranges(todo: Plan) -> list[tuple[StoredPartition, int, int]]:
+def ranges(todo: BackupPlan) -> list[tuple[StoredPartition, int, int]]:
     return [(each.place, each.start, each.stop) for each in todo.readings]
 
 
