@@ -57,8 +57,8 @@ class RestoreShare:
 def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
     """Write what no earlier run has written; by partition of the target."""
     order = job.order
-    with connected(order) as (client, admin):
-        limits = topics.limits(admin, client.topics(job.plan.topics))
+    with connected(order) as client:
+        limits = topics.limits(client, client.topics(job.plan.topics))
     tasks = [
         RestoreShare(
             order.end,
