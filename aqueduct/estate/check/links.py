@@ -11,7 +11,7 @@ from aqueduct.estate.check import flows
 from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
 from aqueduct.estate.check.sites import LEGAL_SITE
 from aqueduct.estate.check.sound import Item, Sound
-from aqueduct.estate.connectors import Connector
+from aqueduct.estate.connectors import DeclaredConnector
 from aqueduct.estate.languages import EVERYTHING, Language, shortest, words
 from aqueduct.estate.links import RECORD, Link
 from aqueduct.estate.patterns import PatternError, language, names
@@ -244,7 +244,7 @@ def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
     for item in sound.items(site, VARIABLE):
         found |= _written(Link.of(inventory.groups, site, item.value))
     for item in sound.items(site, "connect_connectors"):
-        connector = Connector.of(item.value)
+        connector = DeclaredConnector.of(item.value)
         found |= words([connector.dead_letters])
         for pattern in connector.writes:
             with suppress(PatternError):
