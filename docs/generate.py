@@ -1,6 +1,7 @@
 """Writes the pages of docs/ that are made from the code; script/docs runs it."""
 
 import argparse
+import ast
 import io
 import json
 import os
@@ -13,6 +14,10 @@ from unittest.mock import patch
 import yaml
 
 from aqueduct.cli import build_parser
+from aqueduct.estate import acls
+from aqueduct.estate.connectors import Connector
+from aqueduct.estate.links import Link
+from aqueduct.estate.model import Flow
 
 ROOT = Path(__file__).resolve().parents[1]
 ENDLESS = 10_000  # columns: nothing is wrapped
@@ -21,10 +26,11 @@ Json = Mapping[str, Any]
 
 
 def pages() -> dict[Path, str]:
-    """Each page, and what it must hold."""
+    """Return each generated page's path with its content."""
     return {
         ROOT / "docs/roles.md": "\n\n".join(roles_page()) + "\n",
         ROOT / "docs/cli.md": "\n\n".join(cli_page()) + "\n",
+        ROOT / "docs/steps.md": "\n\n".join(steps_page()) + "\n",
     }
 
 
@@ -63,7 +69,7 @@ def keys(options: Json) -> Iterator[str]:
 
 
 def kind(option: Json) -> str:
-    """`int`; `list of str`; where there are choices, these."""
+    """Name an option's type: `int`, `list of str`, or its choices."""
     choices = ", ".join(f"`{choice}`" for choice in option.get("choices", ()))
     if option["type"] == "list":
         return f"list of {choices or option['elements']}"
@@ -77,7 +83,7 @@ def default(name: str, option: Json, defaults: Json) -> str:
 
 
 def yaml_line(value: object) -> str:
-    """A value as it can be copied into an inventory."""
+    """Write a value as it can be copied into an inventory."""
     line = yaml.safe_dump([value], default_flow_style=True, sort_keys=False, width=ENDLESS).strip()[1:-1]
     return json.dumps(value) if isinstance(value, str) and line != value else line
 
@@ -93,7 +99,7 @@ def table(rows: list[list[str]]) -> str:
 
 def cli_page() -> Iterator[str]:
     yield "# The command line"
-    yield "Made by `script/docs` from what `--help` says. Exit codes: 0 done; 1 failed; 2 refused; 3 unequal."
+    yield "Made by `script/docs` from `--help`. Exit codes: 0 done; 1 failed; 2 refused; 3 unequal."
     for command in commands(build_parser()):
         usage, _, rest = command_help(command).partition("\n\n")
         yield f"## {command}"
@@ -102,7 +108,7 @@ def cli_page() -> Iterator[str]:
 
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """`aqueduct`, `aqueduct VERB`, `aqueduct VERB COMMAND`."""
+    """Yield `aqueduct`, `aqueduct VERB`, `aqueduct VERB COMMAND`."""
     yield parser.prog
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -111,7 +117,7 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def command_help(command: str) -> str:
-    """What the command prints with --help, unwrapped: every version of Python wraps otherwise."""
+    """Return what the command prints with --help, unwrapped: each version of Python wraps in its own way."""
     parser = build_parser()
     with (
         redirect_stdout(io.StringIO()) as printed,
@@ -120,6 +126,81 @@ def command_help(command: str) -> str:
     ):
         parser.parse_args([*command.split()[1:], "--help"])
     return printed.getvalue()
+
+
+def steps_page() -> Iterator[str]:
+    yield "# Steps, principals and scenarios"
+    yield "Made by `script/docs` from playbooks, `aqueduct/estate/acls.py` and the scenarios."
+    yield "## What `playbooks/site.yml` does"
+    rows = [[str(number), *row] for number, row in enumerate(plays(ROOT / "playbooks/site.yml"), 1)]
+    yield table([["step", "what", "playbook", "hosts", "roles"], *rows])
+    yield "## What each service may do"
+    yield (
+        "The rights that `playbooks/kafka.yml` grants for one flow of the topic `flights`, with the groups\n"
+        "`billing-.*`, from `pro1` to `dwpro1`; a backup of `pro1`; a link of `flights` from `pro1` to\n"
+        "`enclave1`; a connector `to-files` at `dwpro1` that reads it. All else is denied."
+    )
+    yield table([["principal", "at", "resource", "operations"], *map(list, rights())])
+    yield "## Scenarios"
+    yield "`script/scenario NAME` runs one on real clusters."
+    yield table([["scenario", "proves"], *scenarios()])
+
+
+def plays(path: Path) -> Iterator[list[str]]:
+    """Yield name, file, hosts and roles of each play that a playbook runs, in order."""
+    for play in yaml.safe_load(path.read_text()):
+        if imported := play.get("ansible.builtin.import_playbook"):
+            yield from plays(path.parent / imported)
+            continue
+        hosts = play["hosts"].replace(":", ", ") + (", one by one" if play.get("serial") == 1 else "")
+        roles = ", ".join(f"`{name}`" for name in dict.fromkeys(roles_of(play)))
+        yield [play["name"], f"`{path.relative_to(ROOT)}`", hosts, roles]
+
+
+def roles_of(node: Any) -> Iterator[str]:
+    """Yield the roles that a play names, or a task at any depth."""
+    if isinstance(node, list):
+        for each in node:
+            yield from roles_of(each)
+    elif isinstance(node, dict):
+        for role in node.get("roles", ()):
+            yield role if isinstance(role, str) else role["role"]
+        for key, value in node.items():
+            if key in ("ansible.builtin.include_role", "ansible.builtin.import_role"):
+                yield value["name"]
+            yield from roles_of(value)
+
+
+def rights() -> Iterator[tuple[str, str, str, str]]:
+    """Yield principal, site, resource and operations of a small estate's ACLs."""
+    flow = Flow("pro1", "dwpro1", ("flights",), groups=("billing-.*",))
+    link = Link("pro1", "enclave1", 1, ("flights",))
+    sink = Connector("to-files", {"topics": "flights"})
+    by_site = {
+        "pro1": [
+            *acls.flow_acls("pro1", [flow]),
+            *acls.backup_acls("pro1"),
+            *acls.link_acls("pro1", (), [link]),
+        ],
+        "dwpro1": [*acls.flow_acls("dwpro1", [flow]), *acls.connect_acls("dwpro1", [sink])],
+        "enclave1": acls.link_acls("enclave1", (link,), ()),
+    }
+    for site, found in by_site.items():
+        for acl in found:
+            name = f"{acl.name}*" if acl.pattern == "prefixed" else acl.name
+            operations = ", ".join(acl.operations)
+            yield f"`{acl.principal}`", site, f"{acl.resource.replace('_', ' ')} `{name}`", operations
+
+
+def scenarios() -> Iterator[list[str]]:
+    """Yield each scenario with what its tests say they prove, the promise first."""
+    for tests in sorted(ROOT.glob("molecule/*/tests")):
+        name = tests.parent.name
+        proofs = [
+            (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+            for path in sorted(tests.glob("test_*.py"), key=lambda path: (name not in path.name, path.name))
+        ]
+        yield [f"`{name}`", " ".join(proofs)]
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -35,12 +35,36 @@ help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$1"; }
 quietly() {
     local output
     output=$(mktemp)
-    if ! "$@" 2>&1 | tee "$output" | sed -un 's/^PLAY \[\(.*\)\].*/    \1/p; s/^\([^ ]*\) *: ok=[0-9]* *changed=\([0-9]*\).*/      \1: \2 changed/p'; then
+    if ! "$@" 2>&1 | tee "$output" | progress; then
         # From the first error on, without the recap.
         sed -n '/^\(\[ERROR\]\|fatal:\)/,/^PLAY RECAP/{/^PLAY RECAP/d;p}' "$output" >&2
         fail "'$*' failed; why stands above, and all that it said in $output. Mend it and run this again."
     fi
     rm -f "$output"
+}
+
+# Of what ansible-playbook says: plays that have hosts, what modules of ours wait for, what changed. And where nothing is
+# said for a while, which task it is and for how long.
+progress() {
+    local line play="" task="" since=$SECONDS status
+    while :; do
+        status=0
+        IFS= read -r -t 15 line || status=$?
+        if ((status > 128)); then
+            printf '      %s, for %d s\n' "$task" $((SECONDS - since))
+            continue
+        fi
+        ((status == 0)) || break
+        case "$line" in
+            "PLAY ["*) play=${line#PLAY [} ;;
+            "TASK ["*)
+                [[ -z $play ]] || printf '    %s\n' "${play%%]*}"
+                play="" task=${line#TASK [} task=${task%%]*} since=$SECONDS
+                ;;
+            *" : ok="*) sed -n 's/^\([^ ]*\) *: ok=[0-9]* *changed=\([0-9]*\).*/      \1: \2 changed/p' <<<"$line" ;;
+            *", for "*" s") printf '      %s\n' "$line" ;;
+        esac
+    done
 }
 
 is_root() { [[ $EUID -eq 0 ]]; }
@@ -119,15 +143,35 @@ have_controller() {
     have_python
 }
 
-# What only tests need on the controller: Spark, from the same wheels as the hosts', and servers of their own, which are
-# Kafka's jars and the object store's binary.
+# The alert rules' tests want promtool alone, so Debian's package is opened and not installed: no service comes with it.
+have_promtool() {
+    export AQUEDUCT_PROMTOOL="$AQUEDUCT_CACHE/promtool"
+    [[ -x $AQUEDUCT_PROMTOOL ]] && return
+    command -v apt-get >/dev/null || refuse "this machine has no apt-get; put Prometheus's promtool at $AQUEDUCT_PROMTOOL and run again."
+    say "Having promtool for tests on this machine"
+    local scratch log
+    scratch=$(mktemp -d) log=$(mktemp)
+    chmod a+rx "$scratch"
+    (
+        cd "$scratch"
+        apt-get download -q prometheus || { is_root && apt-get update -q && apt-get download -q prometheus; }
+        dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool
+    ) >"$log" 2>&1 || refuse "could not fetch promtool: $(grep -m1 '^E:' "$log" || tail -n1 "$log"); see that this machine reaches a Debian mirror."
+    mkdir -p "$AQUEDUCT_CACHE"
+    mv "$scratch/usr/bin/promtool" "$AQUEDUCT_PROMTOOL"
+    rm -r "$scratch"
+}
+
+# What only tests need on the controller: promtool, Spark, from the same wheels as the hosts', and servers of their own,
+# which are Kafka's jars and the object store's binary.
 have_test_software() {
+    have_promtool
     local wanted directory
     wanted=$(sha256sum locks/spark.txt artifacts/* | sha256sum | cut -c1-12)
     directory=$AQUEDUCT_CACHE/test-$wanted # another checkout of this machine may want, and use, another one
     export AQUEDUCT_KAFKA_JARS="$directory/libs" AQUEDUCT_VERSITYGW="$directory/versitygw"
     [[ -d $directory && -f .venv/with-spark && $(<.venv/with-spark) == "$wanted" ]] && return
-    have_packages maven
+    have_packages maven openjdk-17-jdk-headless # its compiler runs script/KafkaConfigs.java
     say "Having Spark, Kafka and an object store for tests on this machine"
     [[ -d $directory ]] || .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" <<'PY'
 import shutil, sys, tarfile, tempfile

@@ -1,6 +1,7 @@
-"""A real broker for one test session: a KRaft node of its own, with a plaintext and a mutual TLS listener.
+"""A real broker for one test session: a KRaft node of its own, with plaintext, mutual TLS and SASL listeners.
 
-Who comes by plaintext is a super user; who comes by TLS may do what ACLs allow.
+Who comes by plaintext is a super user; who comes by TLS may do what ACLs allow. By SASL comes USER, a super
+user: by PLAIN at once, by SCRAM once it was made.
 """
 
 import base64
@@ -19,13 +20,14 @@ from confluent_kafka.admin import AdminClient
 from pki import Authority
 
 START_SECONDS = 90
+USER, PASSWORD = "anna", "correct; horse"
 PROPERTIES = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT
-listeners=PLAINTEXT://127.0.0.1:{plaintext},SSL://127.0.0.1:{tls},CONTROLLER://127.0.0.1:{controller}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,SASL:SASL_SSL,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{plaintext},SSL://127.0.0.1:{tls},SASL://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
 log.dirs={directory}/data
 log.retention.ms=-1
 offsets.topic.replication.factor=1
@@ -36,7 +38,15 @@ transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.backoff.ms=100
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:ANONYMOUS
+super.users=User:ANONYMOUS;User:{user}
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.sasl.ssl.client.auth=none
+listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
+    user_{user}="{password}";
+listener.name.sasl.scram-sha-256.sasl.jaas.config=\\
+    org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl.scram-sha-512.sasl.jaas.config=\\
+    org.apache.kafka.common.security.scram.ScramLoginModule required;
 ssl.client.auth=required
 ssl.keystore.type=PEM
 ssl.keystore.location={keystore}
@@ -76,6 +86,7 @@ class Process:
 class Broker:
     plaintext: str  # bootstrap servers
     tls: str
+    sasl: str
     authority: Authority
     process: Process
 
@@ -86,13 +97,16 @@ def running(directory: Path) -> Iterator[Broker]:
     jars = os.environ.get("AQUEDUCT_KAFKA_JARS")
     assert jars, "set AQUEDUCT_KAFKA_JARS to a directory with Kafka's jars: this test runs a real broker"
     java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
-    plaintext, tls, controller = free_ports(3)
+    plaintext, tls, sasl, controller = free_ports(4)
     authority = Authority(directory / "pki")
     properties = directory / "server.properties"
     properties.write_text(
         PROPERTIES.format(
             plaintext=plaintext,
             tls=tls,
+            sasl=sasl,
+            user=USER,
+            password=PASSWORD,
             controller=controller,
             directory=directory,
             keystore=authority.issue("broker"),
@@ -114,7 +128,7 @@ def running(directory: Path) -> Iterator[Broker]:
     process = Process([*java, "kafka.Kafka", properties], f"127.0.0.1:{plaintext}", log)
     try:
         process.start()
-        yield Broker(f"127.0.0.1:{plaintext}", f"127.0.0.1:{tls}", authority, process)
+        yield Broker(*(f"127.0.0.1:{port}" for port in (plaintext, tls, sasl)), authority, process)
     finally:
         process.kill()  # nothing is to be kept
 

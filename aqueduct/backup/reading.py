@@ -89,7 +89,7 @@ def _read(client: kafka.Client, objects: Objects, share: BackupShare, reading: R
         if piece.lost:
             made.append(writer.skip(piece.lost[1]))
             gaps.append(Gap(*reading.place, *piece.lost))
-        made.append(writer.add(piece.batches, piece.next_offset))
+        made += writer.add(piece.batches, piece.next_offset)
         reached = piece.next_offset
         pace.spent(sum(map(len, piece.batches)))
     made.append(writer.finish())

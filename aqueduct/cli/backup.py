@@ -41,7 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--every", metavar="DURATION", type=duration.period, help="run again and again, so often; such as 5m")
     add("--segment-bytes", metavar="N", type=SEGMENT_BYTES, default=64 << 20, help="default 64 MiB")
-    add("--segment-records", metavar="N", type=selection.positive, default=10_000_000)
+    add(
+        "--segment-records",
+        metavar="N",
+        type=selection.positive,
+        default=10_000_000,
+        help="a segment ends with the batch that fills it; default 10000000",
+    )
     common.add_rate_limit(parser)
     add(
         "--other-cluster",

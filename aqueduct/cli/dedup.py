@@ -4,7 +4,7 @@ Reads the raw topics of one link or several, writes records and ledger in the sa
 killed at any moment. The gap topic must be compacted and have as many partitions as each raw topic.
 
 Exit code: 0 done; 1 failed; 2 a topic is no use or the arguments can't be right; 3 something in a raw topic
-can't be read.
+can't be read, or its sender is silent: so what is missing is not known.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client_config import End
-from aqueduct.link.dedup.figures import serve
+from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import parse_renames
 from aqueduct.wording import count
 
@@ -37,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=duration.parse,
         default=30,
         help="how long what was announced may take to arrive; default 30s",
+    )
+    add(
+        "--silence-after",
+        metavar="DURATION",
+        type=duration.period,
+        default=SILENCE_SECONDS,
+        help="without a word of a sender, after which that is told; default 3m",
     )
     add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to do")
     add(
@@ -64,7 +71,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.with_gaps and not args.retire:
         raise Refused("--with-gaps is of no use without --retire.")
     with spark_packages():
+        from aqueduct.link import figures
         from aqueduct.link.dedup import run as dedup
+        from aqueduct.link.dedup.metrics import Figures
     order = dedup.Order(
         end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
         raw_topics=args.raw_topics,
@@ -72,21 +81,20 @@ def run(args: argparse.Namespace) -> ExitCode:
         topics=parse_renames(args.topics) if args.topics else None,
         grace_seconds=args.gap_grace,
         every_seconds=args.every,
+        silence_seconds=args.silence_after,
     )
     if args.retire:
         return _retire(order, args.retire, with_gaps=args.with_gaps)
-    from aqueduct.link.dedup.metrics import Figures
-
-    figures = Figures()
+    done_so_far = Figures()
     if args.metrics_port:
-        serve(args.metrics_port, figures.all)
+        figures.serve(args.metrics_port, done_so_far.all)
 
     def tell(done: "Done", seconds: float) -> None:
-        figures.add(done, time.time())
+        done_so_far.add(done, time.time())
         print(dedup.sentence(done, seconds), flush=True)
 
     done = dedup.run(order, args.master, tell)
-    return ExitCode.INCOMPLETE if done.malformed else ExitCode.DONE
+    return ExitCode.INCOMPLETE if done.malformed or done.silent else ExitCode.DONE
 
 
 def _retire(order: "Order", topic: str, *, with_gaps: bool) -> ExitCode:

@@ -3,7 +3,7 @@
 Options of upstream, downstream, create and resend come from a file (YAML or .properties), the environment
 (AQUEDUCT_DIODE_TARGET_IP) and the command line; the later one wins.
 
-Exit code: 0 done; 3 some of what is missing can't be sent any more, or nothing is known yet; 1 failed; 2 the
+Exit code: 0 done; 3 some of what is missing can't be sent any more, or is not known; 1 failed; 2 the
 options can't be right.
 """
 
@@ -154,8 +154,9 @@ def _create(settings: Create, _: argparse.Namespace) -> ExitCode:
             settings.resend_file_name.write_text(outcome.bundle + "\n")
         except OSError as error:
             raise Refused(f"{settings.resend_file_name} can't be written: {error.strerror}.") from None
-        said = f"{count(outcome.offsets, 'offset')} to be sent again"
-        print(f"{said}; {settings.resend_file_name} lists them.")
+        if outcome.offsets or not outcome.left_out:
+            said = f"{count(outcome.offsets, 'offset')} to be sent again"
+            print(f"{said}; {settings.resend_file_name} lists them.")
     for sentence in outcome.left_out:
         print(sentence, file=sys.stderr)
     return ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE

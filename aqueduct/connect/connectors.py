@@ -278,15 +278,30 @@ def waiting_for(declared: Declared, actual: Connector | None) -> str:
     return ""
 
 
+# What brokers answer where playbooks/kafka.yml has not run since a connector was declared.
+MISSING_AT_CLUSTER = (
+    *("TopicAuthorizationException", "GroupAuthorizationException", "TransactionalIdAuthorizationException"),
+    "UnknownTopicOrPartitionException",
+)
+
+
 def failures(connector: Connector) -> str:
     """Sentences with the whole trace of each part that failed; of parts that failed alike, of one."""
     traces: dict[str, list[Status]] = {}
     for each in connector.failed:
         traces.setdefault(each.trace.strip(), []).append(each)
     return "\n".join(
-        f"Connector {connector.name}: {', '.join(map(_part, parts))} FAILED on {parts[0].worker}: {trace}"
+        f"Connector {connector.name}: {', '.join(map(_part, parts))} FAILED on {parts[0].worker}: "
+        + _told(trace)
         for trace, parts in traces.items()
     )
+
+
+def _told(trace: str) -> str:
+    """The trace; behind a sentence, where a topic or a right is missing, which are the cluster's."""
+    if any(name in trace for name in MISSING_AT_CLUSTER):
+        return f"a topic or a right is missing; run playbooks/kafka.yml, which has both. Java says: {trace}"
+    return trace
 
 
 def first_line(trace: str) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kafka.errors import NodeNotReadyError
@@ -11,16 +11,15 @@ from aqueduct.connect import dead_letters
 from aqueduct.connect.dead_letters import Choice, Origin
 from aqueduct.connect.replayed import Ledger
 from aqueduct.errors import Failed, Refused
-from aqueduct.kafka import admin as kafka_admin
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import offsets, table
+from aqueduct.kafka.admin.topics import apply_topics
 from aqueduct.kafka.batches.bodies import Header, body, headers, key_and_value
 from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.batches.records import Record, Records, build, records
-from aqueduct.kafka.client import Client, Patience, Topic
+from aqueduct.kafka.client import Client, Patience, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
-from aqueduct.kafka.produce import Retry, TransactionalProducer
+from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import in_lists
 from aqueduct.kafka.topics import Declared, TopicChanges
 from aqueduct.names import TopicPartition
@@ -30,7 +29,6 @@ TRANSACTION_LETTERS = 1_000  # of LETTER_BYTES or less; of larger ones, as many 
 LETTER_BYTES = 10_000
 BATCH_BYTES = 500_000  # a larger letter goes alone
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
-RETRY_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class _Letter:
 def replay(order: Order) -> Outcome:
     """Fenced if another replay of this topic begins; Failed otherwise. The same call goes on."""
     outcome = Outcome()
-    with kafka.connect(order.end, _transactional_id(order)) as client:
+    with connect(order.end, _transactional_id(order)) as client:
         if not client.topics([order.topic]):
             raise Refused(f"The {order.end} has no topic {order.topic}.")
         if order.dry_run:
@@ -80,21 +78,12 @@ def replay(order: Order) -> Outcome:
 def _until_done(client: Client, order: Order, outcome: Outcome) -> None:
     producer = TransactionalProducer(client, _transactional_id(order), TIMEOUT_SECONDS)
     uncertain: list[_Letter] = []
-    sent, last_progress = 0, time.monotonic()
-    while True:
-        try:
-            producer.begin()  # what a predecessor left open is aborted, and it is fenced
-            _Replay(client, order, outcome, uncertain).run(producer)
-            return
-        except Retry as error:
-            if sum(outcome.sent.values()) > sent:
-                sent, last_progress = sum(outcome.sent.values()), time.monotonic()
-            if time.monotonic() > last_progress + RETRY_SECONDS:
-                raise Failed(
-                    f"The {order.end} took no transaction for {RETRY_SECONDS} s: {error}; the same "
-                    "command goes on from here."
-                ) from error
-            client.sleep(1)
+
+    def attempt(progress: Callable[[], None]) -> None:
+        producer.begin()  # what a predecessor left open is aborted, and it is fenced
+        _Replay(client, order, outcome, uncertain).run(producer, progress)
+
+    until_committed(client, attempt, "; the same command goes on from here")
 
 
 def _transactional_id(order: Order) -> str:
@@ -114,8 +103,10 @@ class _Replay:
         self._targets: dict[str, Topic | None] = {}
         self._ledger = _read_ledger(client, order, self._dead)
 
-    def run(self, producer: TransactionalProducer | None) -> None:
-        """Without a producer: only count."""
+    def run(
+        self, producer: TransactionalProducer | None, committed: Callable[[], None] = lambda: None
+    ) -> None:
+        """Send the letters that are chosen; without a producer, only count them."""
         outcome = self._outcome
         self._count(each for each in self._uncertain if self._ledger.has(each.partition, each.offset))
         self._uncertain.clear()
@@ -128,6 +119,7 @@ class _Replay:
                 self._send(producer, letters)
                 producer.commit()
                 self._uncertain.clear()
+                committed()
             self._count(letters)
             if producer:
                 producer.begin()
@@ -214,12 +206,11 @@ def _make_ledger(client: Client, order: Order) -> None:
     if client.topics([order.ledger]):
         return
     topic = Declared(order.ledger, 1, config={"cleanup.policy": "compact"})
-    with kafka_admin.connect(order.end.bootstrap_servers, order.end.client_config) as admin:
-        try:
-            admin.apply_topics(TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
-        except Failed:
-            if not client.topics([order.ledger]):  # which another replay may have made meanwhile
-                raise
+    try:
+        apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
+    except Failed:
+        if not client.topics([order.ledger]):  # which another replay may have made meanwhile
+            raise
     offsets.ends(client, [TopicPartition(order.ledger, 0)])  # once it answers, it can be written to
 
 
@@ -234,4 +225,4 @@ def _read_ledger(client: Client, order: Order, dead: Topic) -> Ledger:
     end = offsets.ends(client, [place], "read_uncommitted")[place]
     while offsets.ends(client, [place])[place] < end:
         patience.pause(NodeNotReadyError("what comes after it can't be read"))
-    return Ledger.parse(dead.name, str(dead.id), table.newest(client, [place]))
+    return Ledger.parse(dead.name, str(dead.id), table.texts(table.newest(client, [place])))

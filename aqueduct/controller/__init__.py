@@ -1,1 +1,1 @@
-"""What only the controller does: artifacts are fetched, checked and cached."""
+"""What only the controller does: it fetches and checks artifacts, and signs certificates."""

@@ -24,6 +24,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from aqueduct.controller.names import (
+    file_and_digest,
+    own_sources,
+    own_version,
+    own_wheel_name,
+    read_lock,
+    sha256_of,
+    wheels_digest,
+)
 from aqueduct.errors import Failed, Refused
 
 KAFKA_MODULES = ("kafka_2.13", "kafka-tools", "connect-runtime", "connect-mirror", "connect-file")
@@ -66,7 +75,7 @@ def kafka_jars(
     cache: str,
 ) -> Artifact:
     """Fetch the jars of one Kafka version from Maven's repository or a vendor's archive, and pack them."""
-    wanted = _read_lock(Path(lock))
+    wanted = read_lock(Path(lock))
     target = Path(cache) / f"kafka-{version}.tar"
     with _exclusive(target):
         if target.exists():
@@ -78,7 +87,7 @@ def kafka_jars(
                 _fetch_from_maven(version, jars)
             else:
                 _fetch_archive(str(archive_url), str(archive_sha256), jars)
-            _check_jars({p.name: _sha256(p) for p in jars.iterdir()}, wanted, jars, lock)
+            _check_jars({p.name: sha256_of(p) for p in jars.iterdir()}, wanted, jars, lock)
             _pack(target, {f"libs/{p.name}": p for p in jars.iterdir()})
     return Artifact(target, fetched=True)
 
@@ -103,7 +112,7 @@ def versitygw(
         return _versitygw_from_archive(version, str(archive_url), str(archive_sha256), Path(cache))
     machine = GO_MACHINES.get(os.uname().machine, os.uname().machine)
     name = f"versitygw-linux-{machine}"
-    wanted = _read_lock(Path(lock)).get(name)
+    wanted = read_lock(Path(lock)).get(name)
     if wanted is None:
         raise Refused(
             f"{lock} has no digest of {name}: set artifact_versitygw_source to archive, "
@@ -126,10 +135,7 @@ def single_file(*, maven: str | None, url: str | None, sha256: str | None, lock:
 
     Its digest is `sha256`, or else the lock's by the name of the file, which the artifact keeps.
     """
-    name = _maven_file_name(maven) if maven else Path(urllib.parse.urlsplit(str(url)).path).name
-    wanted = sha256 or _read_lock(Path(lock)).get(name)
-    if wanted is None:
-        raise Refused(f"{lock} has no digest of {name}: say its sha256.")
+    name, wanted = file_and_digest(maven=maven, url=url, sha256=sha256, lock=lock)
     target = Path(cache) / "files" / wanted[:12] / name
     with _exclusive(target):
         if target.exists():
@@ -153,7 +159,7 @@ def wheelhouse(*, lock: str, python: str, cache: str) -> Artifact:
     The name of the archive holds the digest of the lock file, so a changed pin is a new archive.
     """
     lock_file = Path(lock)
-    digest = _sha256(lock_file)[:12]
+    digest = wheels_digest(lock)
     target = Path(cache) / f"wheels-{lock_file.stem}-py{python}-{digest}.tar"
     with _exclusive(target):
         if target.exists():
@@ -193,18 +199,10 @@ def wheelhouse(*, lock: str, python: str, cache: str) -> Artifact:
 
 
 def own_wheel(*, repository: str, cache: str) -> Artifact:
-    """Build Aqueduct's own wheel, its version carrying a digest of its sources and of the locks (PEP 440).
-
-    So a host that has this version has exactly these sources, with the packages that they were tested with.
-    """
+    """Build Aqueduct's own wheel."""
     root = Path(repository)
-    sources = sorted((root / "aqueduct").rglob("*.py"))
-    sources.append(root / "pyproject.toml")
-    digest = hashlib.sha256()
-    for path in [*sources, *sorted((root / "locks").glob("*.txt"))]:
-        digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
-    version = f"{(root / 'VERSION').read_text().strip()}+{digest.hexdigest()[:12]}"
-    target = Path(cache) / f"aqueduct-{version}-py3-none-any.whl"
+    sources, version = own_sources(root), own_version(repository)
+    target = Path(cache) / own_wheel_name(repository)
     with _exclusive(target):
         if target.exists():
             return Artifact(target, fetched=False)
@@ -230,16 +228,6 @@ def _exclusive(target: Path) -> Iterator[None]:
     with Path(f"{target}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-def _read_lock(lock: Path) -> dict[str, str]:
-    if not lock.exists():
-        raise Refused(
-            f"There is no lock file {lock}: this version's digests are not known; "
-            "use a version that artifacts/ lists, or add its digests there."
-        )
-    pairs = (line.split() for line in lock.read_text().splitlines() if line.strip())
-    return {name: digest for digest, name in pairs}
 
 
 def _check_jars(found: dict[str, str], wanted: dict[str, str], where: Path, lock: str) -> None:
@@ -313,17 +301,6 @@ def _maven(otherwise: str) -> str:
             f"Maven (mvn) is not on this controller: install it (apt-get install maven), or {otherwise}."
         )
     return maven
-
-
-def _maven_file_name(coordinates: str) -> str:
-    """As Maven's repositories name it."""
-    match coordinates.split(":"):
-        case [_, artifact, version, *rest] if len(rest) <= 2:
-            kind, classifier = (*rest, *("jar", "")[len(rest) :])
-            return f"{artifact}-{version}{'-' * bool(classifier)}{classifier}.{kind}"
-    raise Refused(
-        f"{coordinates} are no coordinates of Maven's: write group:artifact:version[:type[:classifier]]."
-    )
 
 
 def _fetch_archive(url: str, sha256: str, destination: Path) -> None:
@@ -404,7 +381,7 @@ def _read(url: str, variable: str) -> bytes:
 
 
 def _check_digest(path: Path, wanted: str, lock: str) -> None:
-    if (found := _sha256(path)) != wanted:
+    if (found := sha256_of(path)) != wanted:
         raise Failed(
             f"{path} has SHA-256 {found}, but {lock} says {wanted}. Nothing was installed; "
             "remove the file if it is there and run again, and if it happens again, find out who changed it."
@@ -426,11 +403,6 @@ def _digests_in_tar(path: Path) -> dict[str, str]:
             for member in archive
             if member.name != LAST_ENTRY and (stream := archive.extractfile(member))
         }
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def _pack(target: Path, files: dict[str, Path]) -> None:

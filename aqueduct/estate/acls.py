@@ -37,7 +37,14 @@ class Resource(NamedTuple):
 
 
 EVERY = Resource("*", "literal")
+# The services whose rights are derived here.
+SERVICES = ("mirror_maker", "reconcile", "connect", "backup", "diode_upstream", "diode_downstream", "dedup")
 DEDUP_PREFIX = "aqueduct-dedup-"  # of its groups and transactional ids
+
+
+def managed_principals() -> str:
+    """A regular expression: whose rights go when nothing in the inventory needs them any more."""
+    return f"^({'|'.join(principal(service, '') for service in SERVICES)})"
 
 
 def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[Acl, ...]:

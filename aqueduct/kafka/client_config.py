@@ -1,11 +1,11 @@
 """Kafka client properties, as settings for the clients that we use.
 
 The file is the one that Kafka's own tools take, with PEM stores (KIP-651); librdkafka's names for a CA, a
-certificate and a key do as well. Without a file: PLAINTEXT.
+certificate, a key, a user and a password do as well. Without a file: PLAINTEXT.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,35 @@ KNOWN = (
     "ssl.truststore.type",
     "ssl.truststore.location",
     "ssl.endpoint.identification.algorithm",
+    "sasl.mechanism",
+    "sasl.jaas.config",
     # librdkafka's
+    "sasl.username",
+    "sasl.password",
     "ssl.ca.location",
     "ssl.certificate.location",
     "ssl.key.location",
 )
-
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+# Each with the login module that a JAAS entry names.
+MECHANISMS = {"PLAIN": "plain.Plain", "SCRAM-SHA-256": "scram.Scram", "SCRAM-SHA-512": "scram.Scram"}
 
 _BLANKS = " \t\f"
+_JAAS = re.compile(
+    r"\s*org\.apache\.kafka\.common\.security\.(?P<module>[a-z]+\.[A-Za-z]+)LoginModule\s+required"
+    r"(?P<options>(?:\s+\w+\s*=\s*\"(?:[^\"\\]|\\.)*\")*)\s*;\s*"
+)
+_JAAS_OPTION = re.compile(r"(\w+)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
 _ENTRY = re.compile(r"((?:[^\\=: \t\f]|\\.)*+)[ \t\f]*+[=:]?[ \t\f]*+(.*+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Login:
+    """A user of SASL (RFC 4616, RFC 5802), and how it proves to be that."""
+
+    mechanism: str  # one of MECHANISMS
+    user: str
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -41,23 +61,43 @@ class ClientConfig:
     key: str | None = None  # PEM file of its private key; may be the same file
     key_password: str | None = field(default=None, repr=False)
     verify_host: bool = True
+    login: Login | None = None  # None: without SASL
+
+    @property
+    def protocol(self) -> str:
+        """One of PROTOCOLS."""
+        encryption = "SSL" if self.tls else "PLAINTEXT"
+        return f"SASL_{encryption}" if self.login else encryption
 
     def librdkafka(self) -> dict[str, str]:
         """Settings for confluent-kafka."""
+        login = self.login
         settings = {
-            "security.protocol": "ssl" if self.tls else "plaintext",
+            "security.protocol": self.protocol.lower(),
             "ssl.ca.location": self.ca,
             "ssl.certificate.location": self.certificate,
             "ssl.key.location": self.key,
             "ssl.key.password": self.key_password,
             "ssl.endpoint.identification.algorithm": "https" if self.verify_host else "none",
+            "sasl.mechanism": login.mechanism if login else None,
+            "sasl.username": login.user if login else None,
+            "sasl.password": login.password if login else None,
         }
         return {name: value for name, value in settings.items() if value is not None}
 
     def kafka_python(self) -> dict[str, Any]:
         """Keyword arguments for kafka-python's clients."""
-        return {
-            "security_protocol": "SSL" if self.tls else "PLAINTEXT",
+        login = (
+            {
+                "sasl_mechanism": self.login.mechanism,
+                "sasl_plain_username": self.login.user,
+                "sasl_plain_password": self.login.password,
+            }
+            if self.login
+            else {}
+        )
+        return login | {
+            "security_protocol": self.protocol,
             "ssl_cafile": self.ca,
             "ssl_certfile": self.certificate,
             "ssl_keyfile": self.key,
@@ -104,8 +144,8 @@ def parse(text: str, where: str) -> ClientConfig:
         if f"ssl.{store}.location" in properties and kind != "PEM":
             raise Refused(f"{where}: a {kind} {store} can't be used; give PEM and ssl.{store}.type=PEM.")
     protocol = properties.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() not in ("PLAINTEXT", "SSL"):
-        raise Refused(f"{where}: security.protocol={protocol} is not supported; use SSL or PLAINTEXT.")
+    if protocol.upper() not in PROTOCOLS:
+        raise Refused(f"{where}: security.protocol={protocol} is none of {', '.join(PROTOCOLS)}.")
     identification = properties.get("ssl.endpoint.identification.algorithm", "https")
     if identification not in ("https", "none", ""):
         raise Refused(f"{where}: ssl.endpoint.identification.algorithm must be https or empty.")
@@ -115,13 +155,37 @@ def parse(text: str, where: str) -> ClientConfig:
     if (certificate is None) != (key is None):
         raise Refused(f"{where}: ssl.certificate.location and ssl.key.location are only of use together.")
     return ClientConfig(
-        tls=protocol.upper() == "SSL",
+        tls=protocol.upper().endswith("SSL"),
         ca=properties.get("ssl.ca.location", properties.get("ssl.truststore.location")),
         certificate=certificate,
         key=key,
         key_password=properties.get("ssl.key.password"),
         verify_host=identification == "https",
+        login=_login(properties, where) if protocol.upper().startswith("SASL") else None,
     )
+
+
+def _login(properties: Mapping[str, str], where: str) -> Login:
+    """Never shows what the properties say: there is a password in them."""
+    mechanism = properties.get("sasl.mechanism", "")
+    if mechanism not in MECHANISMS:
+        raise Refused(f"{where}: sasl.mechanism={mechanism} is none of {', '.join(MECHANISMS)}.")
+    if (entry := properties.get("sasl.jaas.config")) is not None:
+        found = _JAAS.fullmatch(entry)
+        if not found or found["module"] != MECHANISMS[mechanism]:
+            raise Refused(
+                f"{where}: sasl.jaas.config must be org.apache.kafka.common.security."
+                f'{MECHANISMS[mechanism]}LoginModule required username="..." password="..."; for {mechanism}.'
+            )
+        options = {
+            name: re.sub(r"\\(.)", r"\1", value) for name, value in _JAAS_OPTION.findall(found["options"])
+        }
+        user, password = options.get("username"), options.get("password")
+    else:
+        user, password = properties.get("sasl.username"), properties.get("sasl.password")
+    if not user or password is None:
+        raise Refused(f"{where}: SASL takes a username and a password, in sasl.jaas.config.")
+    return Login(mechanism, user, password)
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -19,7 +19,6 @@ from kafka.protocol.consumer import FetchRequest, IsolationLevel
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.batches.committed import committed
-from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.offsets import local_starts, log_starts
 from aqueduct.ranges import Range
@@ -44,19 +43,28 @@ class Recreated(Failed):
 
 
 def read(
-    client: Client, wanted: Range, *, max_bytes: int = 4 << 20, topic_id: UUID | None = None
+    client: Client,
+    wanted: Range,
+    *,
+    max_bytes: int = 4 << 20,
+    topic_id: UUID | None = None,
+    whole_batches: bool = False,
 ) -> Iterator[Piece]:
-    """The committed batches of a range in order, cut where they reach beyond it.
+    """The committed batches of a range in order, cut where they reach beyond it, if not `whole_batches`.
 
-    While a piece is used the next one, of `max_bytes` or one batch, is on its way. `topic_id` is that of the
+    While a piece is used the next one, of `max_bytes` or one batch, is on its way, and the first one from
+    this call on. `topic_id` is that of the
     topic that is meant; None: of the one that has the name now. New leaders are borne with, and brokers that
     are away for a while; Failed if nothing came for STALL_SECONDS, at damaged data, and Recreated. The
     range must not reach beyond the last stable offset.
     """
-    source = _Source(client, wanted, max_bytes, topic_id)
+    source = _Source(client, wanted, max_bytes, topic_id, whole_batches=whole_batches)
+    return _read(client, source, wanted, source.ask(wanted.start) if wanted.start < wanted.stop else None)
+
+
+def _read(client: Client, source: "_Source", wanted: Range, coming: Future | None) -> Iterator[Piece]:
     patience = Patience(client, f"gave nothing of {source}")
     position = wanted.start
-    coming: Future | None = None
     while position < wanted.stop:
         try:
             piece = source.piece(client.wait(coming or source.ask(position)), position)
@@ -74,12 +82,15 @@ def read(
 class _Source:
     """The partition that a range is read from."""
 
-    def __init__(self, client: Client, wanted: Range, max_bytes: int, topic_id: UUID | None) -> None:
+    def __init__(
+        self, client: Client, wanted: Range, max_bytes: int, topic_id: UUID | None, *, whole_batches: bool
+    ) -> None:
         self._client = client
         self._wanted = wanted
         self._place = wanted.topic_partition
         self._max_bytes = max_bytes
         self._topic_id = topic_id
+        self._whole_batches = whole_batches
 
     def __str__(self) -> str:
         return f"{self._wanted.topic}-{self._wanted.partition}"
@@ -138,7 +149,7 @@ class _Source:
         # What retention deletes between a fetch and its answer shows only here; other holes are compaction's.
         gone = min(found[0].base_offset, partition.log_start_offset, stop)
         return Piece(
-            batches=tuple(self._cut(committed(found, aborted), Window(position, stop))),
+            batches=tuple(self._cut(committed(found, aborted), position)),
             next_offset=min(found[-1].last_offset + 1, stop),
             lost=(position, gone) if gone > position else None,
         )
@@ -155,10 +166,11 @@ class _Source:
             raise Failed(f"{self} of the {self._client.end} can't be read. {error}") from None
         return found
 
-    def _cut(self, batches: Iterable[Batch], window: Window) -> Iterator[Batch]:
+    def _cut(self, batches: Iterable[Batch], position: int) -> Iterator[Batch]:
+        stop = self._wanted.stop
         for batch in batches:
-            whole = window.start <= batch.base_offset and batch.last_offset < window.stop
-            kept = batch if whole else cut(batch, window)
+            inside = position <= batch.base_offset and batch.last_offset < stop
+            kept = batch if inside or self._whole_batches else _cut(batch, position, stop)
             if kept and kept.count:
                 yield kept
 
@@ -176,3 +188,9 @@ class _Source:
         if stable < self._wanted.stop or position < local:  # the broker waits for what is tiered, in vain
             raise OffsetNotAvailableError(f"nothing came from offset {position} on; {stable} is stable")
         return Piece((), self._wanted.stop)
+
+
+def _cut(batch: Batch, start: int, stop: int) -> Batch | None:
+    from aqueduct.kafka.batches.cut import Window, cut  # with numpy, which not every host has
+
+    return cut(batch, Window(start, stop))

@@ -3,11 +3,12 @@
 The protocol is that of transactions before KIP-890's second part, which brokers of every version take.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from kafka.errors import (
     InvalidProducerEpochError,
@@ -40,6 +41,7 @@ from aqueduct.names import TopicPartition
 IN_FLIGHT = 5  # requests of one partition: the broker remembers so many of a producer's sequence numbers
 IN_FLIGHT_BYTES = 16 << 20  # of all partitions
 ACKNOWLEDGE_MILLISECONDS = 20_000  # by all replicas in sync
+RETRY_SECONDS = 120  # without progress
 
 _SEQUENCES = 1 << 31  # after which a producer's sequence starts again at 0
 
@@ -70,6 +72,31 @@ class Fenced(Failed):
 
 class Retry(Exception):
     """The transaction was given up for a trouble that may pass: begin again, from committed progress."""
+
+
+T = TypeVar("T")
+
+
+def until_committed(client: Client, attempt: Callable[[Callable[[], None]], T], way_on: str = "") -> T:
+    """Return what an attempt returns, made again after each Retry.
+
+    An attempt begins from what is committed, and calls its argument when it has made progress. Failed after
+    RETRY_SECONDS without any; `way_on` ends that sentence.
+    """
+    last = time.monotonic()
+
+    def progress() -> None:
+        nonlocal last
+        last = time.monotonic()
+
+    while True:
+        try:
+            return attempt(progress)
+        except Retry as error:
+            if time.monotonic() > last + RETRY_SECONDS:
+                said = f"The {client.end} took no transaction for {RETRY_SECONDS} s: {str(error).rstrip('.')}"
+                raise Failed(f"{said}{way_on}.") from error
+            client.sleep(1)
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,81 @@
-"""A compacted topic as the table that it is: the newest value of every key."""
+"""Compacted topics as the tables that they are: the newest value of every key.
 
-from collections.abc import Collection
+In plain Python, because hosts without numpy read them, too.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from aqueduct.kafka import offsets
 from aqueduct.kafka.batches.bodies import key_and_value
-from aqueduct.kafka.batches.records import records
+from aqueduct.kafka.batches.one_by_one import bodies
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.fetch import read
+from aqueduct.kafka.fetch import Piece, read
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
+AHEAD = 16  # partitions of which the first batches are on their way while others are read
 
-def newest(client: Client, places: Collection[TopicPartition]) -> dict[str, str]:
-    """Of these partitions together, read committed, as text; tombstones are left out."""
-    starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
-    table: dict[str, str] = {}
-    for place in places:
-        for piece in read(client, Range(*place, starts[place], ends[place])):
-            for record in (each for batch in piece.batches for each in records(batch)):
-                key, value = (_text(each) for each in key_and_value(record.body))
+KeyValue = tuple[bytes | None, bytes | None]
+
+
+class Row(NamedTuple):
+    """The newest value of a key, and the partition that holds it."""
+
+    value: bytes
+    partition: TopicPartition
+
+
+class Table:
+    """The rows of some partitions by key, read committed, tombstones left out; `refresh` reads on."""
+
+    def __init__(self, client: Client) -> None:
+        self.rows: dict[bytes, Row] = {}
+        self._client = client
+        self._positions: dict[TopicPartition, int] = {}
+
+    def refresh(self, places: Collection[TopicPartition]) -> None:
+        """Read these partitions from where it was to their ends."""
+        starts, ends = offsets.log_starts(self._client, places), offsets.ends(self._client, places)
+        wanted = [
+            Range(*place, max(starts[place], self._positions.get(place, 0)), ends[place]) for place in places
+        ]
+        for each, found in keys_and_values(self._client, wanted):
+            for key, value in found:
                 if value is None:
-                    table.pop(key or "", None)
+                    self.rows.pop(key or b"", None)
                 else:
-                    table[key or ""] = value
-    return table
+                    self.rows[key or b""] = Row(value, each.topic_partition)
+        self._positions |= ends
 
 
-def _text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode(errors="replace")
+def newest(client: Client, places: Collection[TopicPartition]) -> dict[bytes, Row]:
+    """The rows of these partitions together, by key."""
+    table = Table(client)
+    table.refresh(places)
+    return table.rows
+
+
+def texts(rows: dict[bytes, Row]) -> dict[str, str]:
+    """Keys and values as text."""
+    return {key.decode(errors="replace"): row.value.decode(errors="replace") for key, row in rows.items()}
+
+
+def keys_and_values(
+    client: Client, wanted: Iterable[Range], max_bytes: int = 1 << 20
+) -> Iterator[tuple[Range, list[KeyValue]]]:
+    """Committed records of ranges, range after range, each in as many lists as answers came."""
+    coming: deque[tuple[Range, Iterator[Piece]]] = deque()
+    for each in wanted:
+        coming.append((each, read(client, each, max_bytes=max_bytes, whole_batches=True)))
+        if len(coming) > AHEAD:
+            yield from _parsed(*coming.popleft())
+    while coming:
+        yield from _parsed(*coming.popleft())
+
+
+def _parsed(wanted: Range, pieces: Iterable[Piece]) -> Iterator[tuple[Range, list[KeyValue]]]:
+    for piece in pieces:
+        found = (each for batch in piece.batches for each in bodies(batch))
+        yield wanted, [key_and_value(body) for offset, body in found if wanted.start <= offset < wanted.stop]

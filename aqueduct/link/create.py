@@ -1,10 +1,10 @@
-"""The bundle of what the ledger says is missing."""
+"""The bundle of what the ledger says is missing, and what the ledger can't know."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from aqueduct.kafka import admin as kafka_admin
-from aqueduct.kafka import client as kafka
+from aqueduct.kafka.client import connect
+from aqueduct.link import silence
 from aqueduct.link.ledger import bundle, gap_topic
 from aqueduct.link.ledger.entry import Partition
 from aqueduct.link.options import Create
@@ -22,17 +22,28 @@ class Outcome:
 def create(settings: Create) -> Outcome:
     """Refused where the gap topic would forget what is missing."""
     end = settings.end("target")
-    with kafka.connect(end, f"{settings.id}-create") as client:
+    with connect(end, f"{settings.id}-create") as client:
         numbers = gap_topic.numbers(client, settings.topic)
-        with kafka_admin.connect(end.bootstrap_servers, end.client_config) as admin:
-            gap_topic.check_kept(admin, settings.topic)
+        gap_topic.check_kept(client, settings.topic)
         ledger = gap_topic.part(client, settings.topic, numbers)
+        group = gap_topic.group(settings.topic)
+        raw = silence.raw_topics_of(client, group) if ledger else []
+        unheard = [
+            *silence.silent(client, raw, settings.silence_after),
+            *silence.unread(client, raw, group, settings.silence_after),
+        ]
     found = bundle.bundle(ledger.values(), settings.limit)
-    left_out = [sentence for place in sorted(ledger) for sentence in _lost(ledger[place])]
+    left_out = unheard
+    left_out += [sentence for place in sorted(ledger) for sentence in _lost(ledger[place])]
     if not ledger:
         left_out.append(
             f"The ledger in {settings.topic} has no entry: nothing has crossed yet, or dedup has not run, so "
             "what is missing is not known."
+        )
+    elif not raw:
+        left_out.append(
+            f"Dedup has committed nothing as group {group} for so long that Kafka forgot it, so what is "
+            "missing since then is not known. See that dedup runs."
         )
     return Outcome(bundle.dumps(found), sum(size(each.gaps) for each in found.results), tuple(left_out))
 

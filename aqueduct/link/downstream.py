@@ -19,8 +19,8 @@ from kafka.errors import TopicAuthorizationFailedError
 from kafka.record import MemoryRecords
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import client as kafka
+from aqueduct.kafka.admin.settings import setting_if_there
 from aqueduct.kafka.client import Client
 from aqueduct.link import files
 from aqueduct.link.framing import FRAME_BYTES
@@ -30,7 +30,7 @@ from aqueduct.link.options import Downstream
 from aqueduct.link.seldom import Seldom
 from aqueduct.link.strangers import Strangers
 from aqueduct.link.udp import Receiver as Socket
-from aqueduct.link.udp import resolve
+from aqueduct.link.udp import check_card, resolve
 from aqueduct.link.wire import frame, state
 from aqueduct.link.wire.frame import Frame
 from aqueduct.link.wire.keys import ReceiverKey, SenderPublicKey
@@ -71,6 +71,8 @@ def run(settings: Downstream, stopping: Event, publish: Callable[[Figures], None
     sender_keys = [files.load(SenderPublicKey, path) for path in settings.sender_public_key_file]
     if not settings.state_dir.is_dir():
         raise Refused(f"stateDir {settings.state_dir} is not there.")
+    if settings.mac:
+        check_card(settings.mac, settings.nic)
     lock = settings.state_dir / f"link-{settings.link}.lock"
     with held(
         lock,
@@ -305,7 +307,7 @@ def _limit(client: Client, settings: Downstream) -> int | None:
         return None
     needed = _needed(settings)
     try:
-        limit = int(kafka_admin.effective(client.send, [topic], "max.message.bytes")[topic])
+        limit = int(setting_if_there(client, [topic], "max.message.bytes")[topic])
     except TopicAuthorizationFailedError:
         log.warning(
             "the max.message.bytes of raw topic %s can't be checked, and should be %d at least: allow "

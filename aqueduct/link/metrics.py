@@ -1,15 +1,14 @@
-"""The figures of one end, for Prometheus, on localhost."""
+"""The figures of one end, for Prometheus."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client.core import Metric
 
-from aqueduct.errors import Refused
+from aqueduct.link import figures
 from aqueduct.link.downstream import Figures as Downstream
 from aqueduct.link.upstream import Figures as Upstream
 from aqueduct.link.wire.receiver import Sight
@@ -20,27 +19,13 @@ F = TypeVar("F")  # figures
 
 
 def publishing(port: int | None, metrics: Callable[[F], Iterable[Metric]]) -> Callable[[F], None]:
-    """What serves the metrics of figures, if there is a port. Refused if it is taken."""
+    """Return what serves the metrics of figures, if there is a port. Refused if it is taken."""
 
-    def publish(figures: F) -> None:
-        if port is None:
-            return
-        registry = CollectorRegistry()
-        registry.register(_Collector(lambda: metrics(figures)))
-        try:
-            start_http_server(port, "127.0.0.1", registry)
-        except OSError as error:
-            raise Refused(f"metricsPort {port} can't be listened at: {error.strerror}.") from None
+    def publish(of: F) -> None:
+        if port is not None:
+            figures.serve(port, partial(metrics, of))
 
     return publish
-
-
-class _Collector(Collector):
-    def __init__(self, metrics: Callable[[], Iterable[Metric]]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics()
 
 
 def upstream(of: Upstream) -> Iterator[Metric]:
@@ -96,21 +81,9 @@ def _last(of: Downstream) -> Iterable[Sight]:
     return {(sight.sender, sight.kind): sight for sight in of.receiver.sessions()}.values()
 
 
-Labels = dict[str, str]
-Rows = float | tuple[float, Labels]
+def _counter(name: str, help_: str, *rows: figures.Rows) -> Metric:
+    return figures.counter(f"{PREFIX}_{name}", help_, *rows)
 
 
-def _counter(name: str, help_: str, *rows: Rows) -> Metric:
-    return _metric(CounterMetricFamily, name, help_, rows)
-
-
-def _gauge(name: str, help_: str, *rows: Rows) -> Metric:
-    return _metric(GaugeMetricFamily, name, help_, rows)
-
-
-def _metric(kind: Any, name: str, help_: str, rows: Iterable[Rows]) -> Metric:
-    labelled = [row if isinstance(row, tuple) else (row, Labels()) for row in rows]
-    family: Metric = kind(f"{PREFIX}_{name}", help_, labels=list(labelled[0][1]) if labelled else [])
-    for value, labels in labelled:
-        family.add_metric(list(labels.values()), value)  # type: ignore[attr-defined]
-    return family
+def _gauge(name: str, help_: str, *rows: figures.Rows) -> Metric:
+    return figures.gauge(f"{PREFIX}_{name}", help_, *rows)

@@ -21,6 +21,9 @@ from aqueduct.kafka.client_config import ClientConfig, End
 ENVIRONMENT = "AQUEDUCT_DIODE_"
 INTERNAL = "__"  # how the names of Kafka's own topics begin
 
+SILENCE_SECONDS = 180  # a sender announces everything each minute
+CARD = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")  # the address of a network card
+
 # Options of air-gap that mean nothing here, and why.
 MEANINGLESS = {
     "sendingThreads": "what is lost is repaired by parity; set repeatAfter to send everything again later",
@@ -86,6 +89,12 @@ def _one_of(*values: str) -> Read:
         return value
 
     return read
+
+
+def _card(value: str) -> str:
+    if not CARD.fullmatch(value):
+        raise Unfit("must be a network card's address, such as 02:00:00:00:00:01")
+    return value.lower()
 
 
 def _files(value: str) -> tuple[Path, ...]:
@@ -352,6 +361,12 @@ class Downstream(Endpoint):
     private_key_files: Annotated[tuple[Path, ...], Option("this receiver's, old ones too: FILE,...", _files)]
     sender_public_key_file: Annotated[tuple[Path, ...], Option("of those who may send: FILE,...", _files)]
     state_dir: Annotated[Path, Option("where it is kept what must not be taken twice", Path)]
+    mac: Annotated[
+        str | None,
+        Option(
+            "address of the network card that the sender sends to; on another card it does not start", _card
+        ),
+    ] = None
     receive_buffer: Annotated[int, Option("bytes, in the kernel", _number(1 << 16, 1 << 31))] = 32 << 20
 
     def __post_init__(self) -> None:
@@ -369,6 +384,9 @@ class Create(Common):
         Option("all gaps, or only the first of each partition", _one_of("first", "all")),
     ] = "all"
     resend_file_name: Annotated[Path | None, Option("where the bundle goes; default: stdout", Path)] = None
+    silence_after: Annotated[
+        int, Option("seconds without a word of a sender, after which that is told", _number(1, 1 << 30))
+    ] = SILENCE_SECONDS
     group_id: Annotated[
         str | None, Option("accepted, and of no use: nothing is committed", name="groupID")
     ] = None

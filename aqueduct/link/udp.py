@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aqueduct.errors import Refused
@@ -22,6 +23,7 @@ SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_RXQ_OVFL = 32, 33, 40
 IP_MTU, IP_MTU_DISCOVER, IPV6_MTU, IPV6_MTU_DISCOVER, PMTUDISC_PROBE = 14, 10, 24, 23, 3
 SIOCGIFMTU = 0x8921
 
+CARDS = Path("/sys/class/net")
 LARGEST = 1 << 16  # what one receive may bring
 
 _SEGMENT, _RECEIVED, _DROPPED = struct.Struct("=H"), struct.Struct("=i"), struct.Struct("=I")
@@ -64,6 +66,25 @@ def mtu(address: Address, nic: str | None) -> int:
         except OSError as error:
             where = f"nic {nic!r}" if nic else f"the way to {address}"
             raise Refused(f"The MTU of {where} can't be told: {error.strerror}.") from None
+
+
+def check_card(mac: str, nic: str | None) -> None:
+    """Refuse to listen where no card takes what is sent to the address; `nic`: this one must have it.
+
+    Every card takes what is sent to a group (the first octet's lowest bit), such as a broadcast.
+    """
+    if int(mac[:2], 16) & 1:
+        return
+    found = {each.name: (each / "address").read_text().strip() for each in CARDS.iterdir() if each.is_dir()}
+    if nic and nic not in found:
+        raise Refused(f"nic {nic!r} can't be used: this host has no such network card.")
+    if mac in ([found[nic]] if nic else found.values()):
+        return
+    has = f"Network card {nic} has the address {found[nic]}" if nic else "No network card has this address"
+    raise Refused(
+        f"{has}, and the link's sender sends to {mac}: nothing would be received. Give the card that address "
+        "in the host's network settings, or write the card's own as the link's mac, and deploy both ends."
+    )
 
 
 class Sender:

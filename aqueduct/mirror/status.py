@@ -128,12 +128,16 @@ def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
 
 def parse_positions(records: Mapping[bytes, bytes]) -> dict[TopicPartition, int]:
     """The next offset to mirror, from the last value of each key of the offsets topic."""
-    positions = {}
-    for key, value in records.items():
-        connector, source = json.loads(key)
-        if connector == SOURCE_CONNECTOR:
-            positions[TopicPartition(source["topic"], source["partition"])] = json.loads(value)["offset"] + 1
-    return positions
+    parsed = (parse_position(key, value) for key, value in records.items())
+    return dict(filter(None, parsed))
+
+
+def parse_position(key: bytes, value: bytes) -> tuple[TopicPartition, int] | None:
+    """The source partition of one such record, and its next offset to mirror; None: another connector's."""
+    connector, source = json.loads(key)
+    if connector != SOURCE_CONNECTOR:
+        return None
+    return TopicPartition(source["topic"], source["partition"]), json.loads(value)["offset"] + 1
 
 
 def parse_worker(metadata: bytes) -> str:

@@ -7,22 +7,22 @@ The mirror's services must stand still meanwhile.
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kafka.errors import UnknownTopicOrPartitionError
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from aqueduct.errors import Failed
 from aqueduct.kafka import client as kafka
-from aqueduct.kafka import fetch, groups, offsets
+from aqueduct.kafka import groups
 from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.produce import Retry, TransactionalProducer
-from aqueduct.mirror.status import SOURCE_CONNECTOR
+from aqueduct.kafka.produce import TransactionalProducer, until_committed
+from aqueduct.kafka.table import newest
+from aqueduct.mirror.status import parse_position
 from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
 from aqueduct.restore.job import CLIENT, Job
 from aqueduct.restore.order import FollowingMirror
 from aqueduct.restore.outcome import Written
@@ -30,8 +30,6 @@ from aqueduct.restore.positions import translate
 from aqueduct.restore.progress import group
 from aqueduct.wording import some
 from aqueduct.work.workers import Workers
-
-ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -53,25 +51,14 @@ class Positions:
 
     def read(self) -> dict[TopicPartition, Position]:
         """By partition of the source; nothing if the mirror never ran."""
-        found: dict[TopicPartition, Position] = {}
-        for key, (value, partition) in self._table().items():
-            connector, source = json.loads(key)
-            if connector == SOURCE_CONNECTOR and value is not None:
-                place = TopicPartition(source["topic"], source["partition"])
-                found[place] = Position(key, partition, json.loads(value)["offset"] + 1)
-        return found
-
-    def _table(self) -> dict[bytes, tuple[bytes | None, int]]:
         topic = self.client.topics([self.mirror.topic]).get(self.mirror.topic)
         places = [TopicPartition(topic.name, each.number) for each in topic.partitions] if topic else []
-        ends = offsets.ends(self.client, places)
-        table: dict[bytes, tuple[bytes | None, int]] = {}
-        for place, start in offsets.log_starts(self.client, places).items():
-            for piece in fetch.read(self.client, Range(*place, start, ends[place])):
-                for batch in piece.batches:
-                    for record in DefaultRecordBatch(bytes(batch.data)):
-                        table[record.key] = record.value, place.partition
-        return table
+        found: dict[TopicPartition, Position] = {}
+        for key, row in newest(self.client, places).items():
+            if parsed := parse_position(key, row.value):
+                place, next_offset = parsed
+                found[place] = Position(key, row.partition.partition, next_offset)
+        return found
 
     @property
     def _mark(self) -> TopicPartition:
@@ -89,18 +76,17 @@ class Positions:
     def move(self, positions: Mapping[Position, int], said: str) -> None:
         """Set the next offsets, all or none, together with the mark that they are."""
         producer = TransactionalProducer(self.client, f"{group(self.restore_id)}-{self.mirror.name}")
-        for _ in range(ATTEMPTS):
-            try:
-                producer.begin()
-                for partition, ready in _batches(positions):
-                    producer.send(self.mirror.topic, partition, ready)
-                producer.commit_offsets(group(self.restore_id), {self._mark: (1, said)})
-                producer.commit()
-            except Retry as error:
-                trouble = error
-            else:
-                return
-        raise Failed(f"The positions of mirror {self.mirror.name} could not be written: {trouble}.")
+
+        def attempt(_: Callable[[], None]) -> None:
+            producer.begin()
+            for partition, ready in _batches(positions):
+                producer.send(self.mirror.topic, partition, ready)
+            producer.commit_offsets(group(self.restore_id), {self._mark: (1, said)})
+            producer.commit()
+
+        until_committed(
+            self.client, attempt, f"; the positions of mirror {self.mirror.name} stay as they were"
+        )
 
 
 def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) -> Iterator[tuple[str, str]]:

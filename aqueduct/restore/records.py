@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -18,7 +18,7 @@ from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.kafka.batches.produce import ready
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
-from aqueduct.kafka.produce import Retry, TransactionalProducer
+from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.names import TopicPartition
 from aqueduct.restore import progress, topics
 from aqueduct.restore.job import Job, connected
@@ -34,7 +34,6 @@ from aqueduct.work.workers import Workers
 TRANSACTION_BYTES = 64 << 20
 TRANSACTION_SECONDS = 30
 TIMEOUT_SECONDS = 300  # after which the coordinator aborts the transaction of one that is gone
-RETRY_SECONDS = 120  # without a transaction that was committed
 AHEAD_BYTES = 4 << 20  # of objects that are read while others are written
 READERS = 8
 RECORD_BYTES = 2_500  # that take as long to write as one record takes to read
@@ -58,8 +57,8 @@ class RestoreShare:
 def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
     """Write what no earlier run has written; by partition of the target."""
     order = job.order
-    with connected(order) as (client, admin):
-        limits = topics.limits(admin, client.topics(job.plan.topics))
+    with connected(order) as client:
+        limits = topics.limits(client, client.topics(job.plan.topics))
     tasks = [
         RestoreShare(
             order.end,
@@ -83,25 +82,17 @@ def restore(share: RestoreShare) -> dict[TopicPartition, Written]:
     name = progress.group(share.restore_id)
     with kafka.connect(share.end, name) as client:
         producer = TransactionalProducer(client, f"{name}-{share.number}", TIMEOUT_SECONDS, keep_times=True)
-        last_commit = time.monotonic()
-        before: Mapping[TopicPartition, Progress] = {}
-        while True:
-            task = None
-            try:
-                producer.begin()
-                task = _Task(client, producer, objects, share)
-                before = before or task.reached()
-                task.run()
-                return {tp: _since(before[tp], each) for tp, each in task.reached().items()}
-            except Retry as error:
-                if task and task.last_commit:
-                    last_commit = task.last_commit
-                if time.monotonic() > last_commit + RETRY_SECONDS:
-                    raise Failed(
-                        f"The {share.end} took no transaction for {RETRY_SECONDS} s: {error}; "
-                        "the same command goes on from here."
-                    ) from error
-                client.sleep(1)
+        before: dict[TopicPartition, Progress] = {}
+
+        def attempt(progress: Callable[[], None]) -> dict[TopicPartition, Written]:
+            producer.begin()
+            task = _Task(client, producer, objects, share, progress)
+            if not before:
+                before.update(task.reached())
+            task.run()
+            return {tp: _since(before[tp], each) for tp, each in task.reached().items()}
+
+        return until_committed(client, attempt, "; the same command goes on from here")
 
 
 def _since(before: Progress, now: Progress) -> Written:
@@ -139,13 +130,18 @@ class _Task:
     """From one begin of the producer to the next trouble, or to the end."""
 
     def __init__(
-        self, client: Client, producer: TransactionalProducer, objects: Objects, share: RestoreShare
+        self,
+        client: Client,
+        producer: TransactionalProducer,
+        objects: Objects,
+        share: RestoreShare,
+        committed: Callable[[], None],
     ) -> None:
         self._client = client
         self._producer = producer
         self._objects = objects
         self._share = share
-        self.last_commit: float | None = None
+        self._committed = committed
         ids = {topic: topic_id for topic, (topic_id, _) in share.topics.items()}
         done = positions(client, share.restore_id, (lane.target for lane in share.lanes), ids)
         self._fresh = {lane.target for lane in share.lanes} - done.keys()
@@ -236,7 +232,7 @@ class _Task:
         }
         self._producer.commit_offsets(progress.group(self._share.restore_id), committed)
         self._producer.commit()
-        self.last_commit = time.monotonic()
+        self._committed()
         self._producer.begin()
         self._begin()
 

@@ -78,10 +78,10 @@ def main(order: Order, workers: Workers) -> RestoreOutcome:
 def prepare(job: Job) -> tuple[States, tuple[str, ...]]:
     """Make the topics, and set what holds while they are restored; their states, and warnings."""
     asked = job.order.settings
-    with connected(job.order) as (client, admin):
-        warnings = topics.create(client, admin, job.plan, job.there, with_settings=asked)
+    with connected(job.order) as client:
+        warnings = topics.create(client, job.plan, job.there, with_settings=asked)
         states = topics.hold_open(
-            *(client, admin, job.id, job.request, job.plan),
+            *(client, job.id, job.request, job.plan),
             with_settings=asked,
             recheck=lambda found: planning.check_again(client, job, found),
         )
@@ -93,14 +93,14 @@ def settle(
 ) -> tuple[States, Rights | None, LeftOut]:
     """Set the topics' settings back, and the rights, if asked for."""
     order = job.order
-    with connected(order) as (client, admin):
+    with connected(order) as client:
         now = time.time_ns() // 1_000_000
-        done = topics.let_go(admin, states, written, hold=not order.release_retention, now=now)
+        done = topics.let_go(client, states, written, hold=not order.release_retention, now=now)
         if changed := {name: state for name, state in done.items() if state != states[name]}:
             topics.remember(client, job.id, changed)
         if not order.acls:
             return done, None, ()
-        return done, *rights.restore(admin, job.snapshot)
+        return done, *rights.restore(client, job.snapshot)
 
 
 class _Clock:

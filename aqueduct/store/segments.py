@@ -59,27 +59,34 @@ class Writer:
         self._unpacked = self._records = 0
         self._compressor: zstandard.ZstdCompressor | None = None
 
-    def add(self, batches: Sequence[Batch], next_offset: int) -> Segment | None:
-        """Batches, and the offset up to which they are all that there is; a segment, if one is full."""
-        self._next = next_offset
-        if not batches:
-            return None
-        if (
-            not self._indexes and batches[0].codec == "none"
-        ):  # what producers compress is not compressed twice
-            self._compressor = zstandard.ZstdCompressor(compression_params=PACKING)
-        for batch in batches:
-            self._unpacked += len(batch.data)
-            if self._compressor is None:
-                self._stored += batch.data
+    def add(self, batches: Sequence[Batch], next_offset: int) -> list[Segment]:
+        """Batches, and the offset up to which they are all that there is; the segments that are full."""
+        made: list[Segment] = []
+        begun = 0
+        for at, batch in enumerate(batches, 1):
+            self._write(batch)
+            if self._unpacked < self._limits.unpacked_bytes and self._records < self._limits.records:
                 continue
-            self._frame.write(batch.data)
-            if self._frame.tell() >= FRAME_BYTES:
-                self._pack(self._compressor)
-        self._indexes.append(Index.of(batches))
-        self._records += self._indexes[-1].records
-        full = self._unpacked >= self._limits.unpacked_bytes or self._records >= self._limits.records
-        return self.finish() if full else None
+            self._indexes.append(Index.of(batches[begun:at]))
+            self._next = batch.last_offset + 1 if at < len(batches) else next_offset
+            made += filter(None, [self.finish()])
+            begun = at
+        if begun < len(batches):
+            self._indexes.append(Index.of(batches[begun:]))
+        self._next = next_offset
+        return made
+
+    def _write(self, batch: Batch) -> None:
+        if not self._unpacked and batch.codec == "none":  # what producers compress is not compressed twice
+            self._compressor = zstandard.ZstdCompressor(compression_params=PACKING)
+        self._unpacked += len(batch.data)
+        self._records += batch.count
+        if self._compressor is None:
+            self._stored += batch.data
+            return
+        self._frame.write(batch.data)
+        if self._frame.tell() >= FRAME_BYTES:
+            self._pack(self._compressor)
 
     def skip(self, stop: int) -> Segment | None:
         """Offsets up to `stop` are gone: what was before them ends, and the next segment begins there."""

@@ -175,16 +175,19 @@ class Lab:
             consumer.close()
 
 
-def wait_until(what: str, condition: Callable[[], Any], seconds: float = 180, every: float = 1) -> Any:
-    """Poll until the condition holds; its value. An exception counts as not yet, and is shown if it stays."""
+def wait_until(what: str, condition: Callable[[], Any], seconds: float = 180, every: float = 0.1) -> Any:
+    """Poll until the condition holds; its value. An exception counts as not yet, and is shown if it stays.
+
+    A condition that takes longer than `every` is followed by a pause as long, of 1 s at most.
+    """
     deadline = time.monotonic() + seconds
     problem: object = None
-    while time.monotonic() < deadline:
+    while (asked := time.monotonic()) < deadline:
         try:
             if value := condition():
                 return value
             problem = None
         except Exception as error:
             problem = error
-        time.sleep(every)
+        time.sleep(max(every, min(1, time.monotonic() - asked)))
     raise AssertionError(f"not within {seconds:.0f} s: {what}" + (f" ({problem})" if problem else ""))

@@ -11,12 +11,13 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 from aqueduct.estate.check import Repository, check
-from aqueduct.estate.check.inventory import Inventory, Unknown
+from aqueduct.estate.check.inventory import Inventory, Unknown, place
+from aqueduct.estate.check.settings import Definitions
 from aqueduct.estate.check.variables import Roles
 
 
 class ActionModule(ActionBase):
-    """Arguments: `roles`, the roles' folder; `artifacts`, the folder of the digests of Kafka's versions."""
+    """Arguments: `roles`, the roles' folder; `artifacts`, with digests and settings of Kafka's versions."""
 
     _requires_connection = False
 
@@ -58,6 +59,11 @@ def read_repository(roles: Path, artifacts: Path) -> Repository:
         defaults=yaml.safe_load((roles / "kafka/defaults/main.yml").read_text()),
         supported_versions=[path.stem.removeprefix("kafka-") for path in digests],
         is_file=lambda path: Path(path).is_file(),
+        definitions={
+            known.version: known
+            for path in artifacts.glob("kafka-*.configs.json")
+            if (known := Definitions.parse(path.read_text()))
+        },
     )
 
 
@@ -78,7 +84,7 @@ def read_inventory(groups: Mapping[str, list[str]], hostvars: Any, roles: Roles)
         declarations=declarations,
         origin=_origin,
         group_files={
-            path.stem if path.is_file() else path.name: _displayed(str(path))
+            path.stem if path.is_file() else path.name: place(str(path))
             for folder in sorted(folders)
             for path in sorted(Path(folder, "group_vars").glob("[!.]*"))
         },
@@ -111,10 +117,4 @@ def _origin(value: object) -> str | None:
     tag = Origin.get_tag(value)
     if tag is None:
         return None
-    line = f":{tag.line_num}" if tag.line_num else ""
-    return (_displayed(tag.path) if tag.path else str(tag.description)) + line
-
-
-def _displayed(path: str) -> str:
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+    return place(tag.path, tag.line_num) if tag.path else str(tag.description)

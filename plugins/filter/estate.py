@@ -63,6 +63,11 @@ def backup_acls(groups: model.Groups, site: str) -> list[Json]:
     return [_acl(acl) for acl in acls.backup_acls(site)] if model.members(groups, site, "backup") else []
 
 
+def managed_principals(acls_of_site: list[Json]) -> str:
+    """`acls | managed_principals`: who keeps no other rights than these, as a regular expression."""
+    return acls.managed_principals()
+
+
 def readers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
     """`groups | readers(hostvars, site)`: who reads a site's topics, as `aqueduct.estate.links.Reader`."""
     return [asdict(reader) for reader in links.read_readers(groups, hostvars, site)]
@@ -195,6 +200,7 @@ def _in_ansible(function: Callable[..., Any]) -> Callable[..., Any]:
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         every = (site_name, brokers, controllers, bootstrap_servers, flows, flow_acls, backup_acls, readers)
+        every += (managed_principals,)
         every += (reader_options, links_to, links_from, ledgers, link_topics, link_acls)
         every += (connect_topics, connect_acls, connectors_of, connect_worker, dead_letters)
         return {function.__name__: _in_ansible(function) for function in every}

@@ -1,6 +1,10 @@
-"""Filters that find what is wrong with a playbook's --extra-vars, and Ansible would take without a word."""
+"""Filters that read a playbook's --extra-vars: what Ansible would take without a word; and options.
 
-from collections.abc import Callable, Collection
+A playbook declares its own once, as `{name: kind}`: `value` and `flag` become options of a command,
+`--some-name=...` and `--some-name`; `own` is for the playbook alone.
+"""
+
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import yaml
@@ -8,7 +12,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.utils.vars import load_extra_vars
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
-TRUTHS = {"true", "false", "yes", "no"}
+TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def unknown_extra_vars(known: Collection[str]) -> list[str]:
@@ -25,15 +29,34 @@ def unknown_extra_vars(known: Collection[str]) -> list[str]:
     )
 
 
-def unclear_extra_vars(truths: Collection[str]) -> list[str]:
-    """Those of the named ones that are neither true nor false: Ansible would take `ture` for false."""
+def unclear_extra_vars(known: Mapping[str, str]) -> list[str]:
+    """Flags that are neither true nor false: Ansible would take `ture` for false."""
     return sorted(
         f"{name}={value}"
         for name, value in load_extra_vars(DataLoader()).items()
-        if name in truths and str(value).lower() not in TRUTHS
+        if known.get(name) == "flag" and str(value).lower() not in TRUTHS
     )
 
 
+def extra_vars_options(known: Mapping[str, str]) -> list[str]:
+    """The options of a command that were given, in the order of the declaration."""
+    given = load_extra_vars(DataLoader())
+    options = []
+    for name, kind in known.items():
+        option = f"--{name.replace('_', '-')}"
+        if name not in given or kind == "own":
+            continue
+        if kind == "value":
+            options.append(f"{option}={given[name]}")
+        elif TRUTHS[str(given[name]).lower()]:
+            options.append(option)
+    return options
+
+
 class FilterModule:
-    def filters(self) -> dict[str, Callable[[Collection[str]], list[str]]]:
-        return {"unknown_extra_vars": unknown_extra_vars, "unclear_extra_vars": unclear_extra_vars}
+    def filters(self) -> dict[str, Callable[..., list[str]]]:
+        return {
+            "unknown_extra_vars": unknown_extra_vars,
+            "unclear_extra_vars": unclear_extra_vars,
+            "extra_vars_options": extra_vars_options,
+        }

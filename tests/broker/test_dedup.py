@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
@@ -142,7 +143,7 @@ def test_a_topic_with_gaps_is_retired_only_when_told_so(
 ) -> None:
     gone, _ = crossed.topics
     crossed.bring(*frames(gone), Announcement(gone, ID, 0, 0, 25, compacted=False), ago=200)
-    crossed.dedup()
+    crossed.dedup(code=3)  # nothing came since
     crossed.dedup("--retire", gone, code=2)
     assert "15 offsets" in capsys.readouterr().err
     crossed.knows({gone: 4})
@@ -196,6 +197,38 @@ def test_what_no_bundle_can_bring_is_told(crossed: Crossed, capsys: pytest.Captu
     assert (
         f"20 offsets lost for good, of the topic that had the name before, with the id {ID}: 10 to 29." in err
     )
+
+
+def test_a_sender_that_is_silent_is_named_where_nothing_is_known_to_be_missing(
+    crossed: Crossed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, _ = crossed.topics
+    file = tmp_path / "bundle.json"
+
+    def create(*options: str) -> tuple[int, str, str]:
+        argv = ["diode", "create", "--bootstrap-servers", crossed.servers, "--topic", crossed.gaps]
+        capsys.readouterr()
+        return main([*argv, f"--resendFileName={file}", *options]), *capsys.readouterr()
+
+    crossed.dedup(code=3)
+    assert f"Nothing from the sender of raw topic {crossed.raw} at all" in capsys.readouterr().out
+    crossed.bring(*frames(topic), ago=300)
+    crossed.dedup(code=3)
+    crossed.knows({topic: 4})
+    assert f"Nothing from the sender of raw topic {crossed.raw} for 3" in capsys.readouterr().out
+    code, out, err = create()
+    assert (code, out) == (3, "")
+    assert f"Nothing from the sender of raw topic {crossed.raw} for 3" in err
+    crossed.dedup("--until-caught-up", "--silence-after", "1h")
+    assert create("--silenceAfter=3600") == (0, f"0 offsets to be sent again; {file} lists them.\n", "")
+    # Heard of again, and then not read.
+    crossed.bring(*frames(topic, 10, 19), ago=100)
+    assert create()[0] == 0
+    code, _, err = create("--silenceAfter=50")
+    assert code == 3
+    assert f"4 records of raw topic {crossed.raw} came over 50 s ago, and dedup has not read them" in err
+    crossed.dedup()
+    assert create("--silenceAfter=120")[0] == 0
 
 
 def test_a_gap_topic_that_forgets_is_refused_and_a_link_s_own_topic_is_no_clean_one(

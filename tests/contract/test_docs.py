@@ -1,17 +1,20 @@
 """The documentation is true: generated pages are new, links lead somewhere, examples do what they show.
 
-```console blocks are run, all of a page in one copy of the repository, and print what they show. Three
-dots in a line are any number of lines, and within a line any text. One that needs more is marked:
+```console blocks are run, all of a page in one shell in a copy of the repository, and print what they show.
+Three dots in a line are any number of lines, and within a line any text. One that needs more is marked:
 `<!-- in the lab -->` stands before it, or `<!-- with a broker -->`, which has a topic of flights.
 """
 
 import os
 import re
+import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from demo.flights import flights
 from docs.generate import pages
 
 ROOT = Path(__file__).resolve().parents[2]
+GUIDES = ROOT / "docs/guides"
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
 
@@ -92,28 +96,48 @@ def tree(tmp_path: Path) -> Path:
     return shutil.copytree(ROOT, tmp_path / "aqueduct", ignore=ignored)
 
 
-def run(command: str, tree: Path) -> str:
-    """What a command prints, without blanks at the ends of lines."""
+def run(commands: Sequence[str], tree: Path) -> list[str]:
+    """Run the commands in one shell; return what each printed, without blanks at the ends of lines.
+
+    Whatever they left in the background is ended.
+    """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    done = subprocess.run(
-        ["bash", "-c", command],
+    mark = f"-- {secrets.token_hex(8)} --\n"
+    shell = subprocess.Popen(
+        ["bash", "-c", f"printf -- '{mark}'\n".join(commands)],
         cwd=tree,
         env={**environment, "PATH": path, "ANSIBLE_NOCOLOR": "1"},
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        start_new_session=True,
     )
-    return re.sub(r"[ \t]+$", "", done.stdout, flags=re.MULTILINE)
+    try:
+        printed, _ = shell.communicate(timeout=300)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+    return re.sub(r"[ \t]+$", "", printed, flags=re.MULTILINE).split(mark)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if list(examples(page.read_text()))], ids=lambda p: p.name
-)
-def test_examples_do_what_they_show(page: Path, tree: Path) -> None:
-    for command, shown in examples(page.read_text()):
-        printed = run(command, tree)
+# Pages whose examples run, by what these need.
+RUN = {
+    None: {"connect.md", "inventory.md", "reconcile.md"},
+    "with a broker": {"backup.md", "link.md", "restore.md"},
+}
+
+
+@pytest.mark.parametrize("needs", RUN)
+def test_no_example_goes_unrun(needs: str | None) -> None:
+    assert {page.name for page in PAGES if list(examples(page.read_text(), needs))} == RUN[needs]
+
+
+@pytest.mark.parametrize("name", sorted(RUN[None]))
+def test_examples_do_what_they_show(name: str, tree: Path) -> None:
+    found = list(examples((GUIDES / name).read_text()))
+    for (command, shown), printed in zip(found, run([each for each, _ in found], tree), strict=True):
         assert as_shown(shown, printed), f"$ {command}{printed}"
 
 
@@ -121,26 +145,34 @@ def test_examples_do_what_they_show(page: Path, tree: Path) -> None:
 STORE, LINK, PORT = "/tmp/backups", "/tmp/link", "9777"  # noqa: S108
 
 
-def test_examples_with_a_broker_do_what_they_show(brokers: list[Broker], tree: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def servers(brokers: list[Broker]) -> str:
+    """The address of a broker that has what the examples need."""
+    fill(brokers[1].plaintext)
+    return brokers[1].plaintext
+
+
+@pytest.mark.parametrize("name", sorted(RUN["with a broker"]))
+def test_examples_with_a_broker_do_what_they_show(
+    name: str, servers: str, tree: Path, tmp_path: Path
+) -> None:
     here = {
-        "localhost:9092": brokers[1].plaintext,
+        "localhost:9092": servers,
         STORE: str(tmp_path / "backups"),
         LINK: str(tmp_path / "link"),
         PORT: free_port(),
     }
-    fill(brokers[1].plaintext)
-    found = list(examples((ROOT / "README.md").read_text(), "with a broker"))
-    assert len(found) > 4
-    try:
-        for command, shown in found:
-            for name, real in here.items():
-                command = command.replace(name, real)
-            printed = run(command, tree)
-            for name, real in here.items():
-                printed = printed.replace(real, name)
-            assert as_shown(shown, printed), f"$ {command}{printed}"
-    finally:
-        subprocess.run(["pkill", "-f", f"{here[LINK]}/"])  # the link's ends, should an example have failed
+    found = list(examples((GUIDES / name).read_text(), "with a broker"))
+    commands = [changed(command, here) for command, _ in found]
+    back = {real: name for name, real in here.items()}
+    for (command, shown), printed in zip(found, run(commands, tree), strict=True):
+        assert as_shown(shown, changed(printed, back)), f"$ {command}{printed}"
+
+
+def changed(text: str, words: Mapping[str, str]) -> str:
+    for old, new in words.items():
+        text = text.replace(old, new)
+    return text
 
 
 def free_port() -> str:
@@ -168,10 +200,6 @@ def fill(servers: str) -> None:
     positions = [TopicPartition("flights", 0, 300), TopicPartition("flights", 1, 500)]
     consumer.commit(offsets=positions, asynchronous=False)
     consumer.close()
-
-
-def test_the_readme_has_examples_that_are_run() -> None:
-    assert len(list(examples((ROOT / "README.md").read_text()))) > 2
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,50 @@ def test_a_warning_stops_nothing(playbook: Playbook) -> None:
     assert line.removeprefix("warning: ").replace(" ", "") in "".join(done.stderr.split())
 
 
+UNREADABLE = [
+    ("hosts.yml", "all:\n  children: [\n", ":3: YAML parsing failed: While parsing a flow node"),
+    ("hosts.yml", "- all\n", ": it holds a list; make it a mapping of groups, which begins with all:."),
+    ("hosts.yml", "", ": it holds nothing; make it a mapping of groups, which begins with all:."),
+    ("group_vars/pro1.yml", "a:\n  - b: 1\n   c: 2\n", ":3: YAML parsing failed: While parsing a block"),
+    ("group_vars/all/kafka.yml", "a: 1\nb:\n\t- c\n", ":3: YAML parsing failed: Tabs are usually"),
+    ("group_vars/all/kafka.yml", "a: {{ b }}\n", ":1: YAML parsing failed: This may be an issue"),
+    ("group_vars/pro1.yml", "a: 1\na: 2\n", ":2: YAML parsing failed: Found duplicate mapping key 'a'; "),
+    ("group_vars/pro1.yml", "a: 1\nb: \udce9\n", ":2: a character is not UTF-8; save the file as UTF-8."),
+    ("group_vars/pro1", "- a\n", ": it holds a list; make it a mapping of variables, each name: value."),
+    ("group_vars/all/v.yml", "$ANSIBLE_VAULT;1.1;AES256\n61\n", ": A vault password must be specified"),
+    ("host_vars/pro1-kafka-1.yml", "a: 'b\n", ":2: YAML parsing failed: While scanning a quoted scalar"),
+]
+
+
+def written(folder: Path, file: str, text: str) -> Path:
+    """An inventory whose one file is as given; it is right otherwise."""
+    (folder / "hosts.yml").write_text("all: {hosts: {pro1-kafka-1: {kafka_node_id: 1}}}")
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text(text, errors="surrogateescape")
+    return folder
+
+
+@pytest.mark.parametrize(("file", "text", "sentence"), UNREADABLE)
+def test_a_file_that_cannot_be_read_is_named(
+    file: str, text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path, file, text)
+    with pytest.raises(SystemExit, match="4"):
+        InventoryManager(DataLoader(), [str(tmp_path)])
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path / file}{sentence}" in said
+
+
+def test_the_playbook_names_each_unreadable_file_and_says_no_more(playbook: Playbook, tmp_path: Path) -> None:
+    written(tmp_path, "group_vars/site_pro1.yml", "a: b: c\n")
+    written(tmp_path, "group_vars/site_pro2.yml", "a:\n  - b: 1\n   c: 2\n")
+    done = playbook("-i", str(tmp_path))
+    assert (done.returncode, done.stdout) == (4, "")
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"[ERROR]: {tmp_path}/group_vars/site_pro1.yml:1: YAML parsing failed: Colons in")
+    assert second.startswith(f"[ERROR]: {tmp_path}/group_vars/site_pro2.yml:3: YAML parsing failed: While")
+
+
 @pytest.mark.parametrize("name", ["lab", "example"])
 def test_the_repository_s_own_inventories_pass(name: str, playbook: Playbook) -> None:
     done = playbook("-i", f"inventories/{name}")

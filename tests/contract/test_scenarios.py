@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = sorted(path for path in (ROOT / "molecule").iterdir() if path.name != "shared")
 TEST_FILES = sorted(
     path
-    for folder in ("tests", "molecule")
+    for folder in ("tests", "molecule", "demo/tests")
     for path in (ROOT / folder).rglob("*.py")
     if path != Path(__file__)
 )
@@ -166,13 +166,27 @@ def test_parameters_that_match_nothing_fail(tmp_path: Path) -> None:
 
 def test_no_other_configuration_of_pytest_hides_this_one() -> None:
     names = ("pytest.ini", ".pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
-    folders = (ROOT / "tests", ROOT / "molecule")
+    folders = (ROOT / "tests", ROOT / "molecule", ROOT / "demo")
     assert [path for folder in folders for name in names for path in folder.rglob(name)] == []
 
 
-def run_copy(tmp_path: Path, *, fails: str = "none") -> tuple[int, list[str]]:
-    """The real .ci/run and script/test, with scripts that only write down that they were called."""
-    for name in (".ci/run", "script/test"):
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.unit.test_a" name="test_one" time="1.5"/>
+<testcase classname="tests.store.test_b" name="test_two" time="2"/>
+</testsuite></testsuites>"""
+FAILED = REPORT.replace('time="2"/>', 'time="2"><failure message="no"/></testcase>')
+NOTHING = "<testsuites><testsuite/></testsuites>"
+
+
+def run_copy(
+    tmp_path: Path, *arguments: str, fails: str = "none", reports: dict[str, str] | None = None
+) -> tuple[int, list[str], list[str]]:
+    """The real .ci/run and script/test, with scripts that only write down that they were called.
+
+    `fails`: the call that ends with exit code 1; `reports`: what pytest reports of a call, if not REPORT.
+    Returns the exit code, the calls and the lines that were printed.
+    """
+    for name in (".ci/run", "script/test", "tests/parts.py"):
         copy = tmp_path / name
         copy.parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, copy)
@@ -180,26 +194,86 @@ def run_copy(tmp_path: Path, *, fails: str = "none") -> tuple[int, list[str]]:
         (tmp_path / "molecule" / scenario).mkdir(parents=True)
         (tmp_path / "molecule" / scenario / "molecule.yml").touch()
     (tmp_path / "molecule/shared").mkdir()
+    for number, (call, report) in enumerate({"": "", **(reports or {})}.items()):
+        (tmp_path / f"report-{number}").write_text(f"{call}\n{report}")
+    (tmp_path / "report").write_text(REPORT)
+    stub = f"""
+echo "$call" >>calls
+report=${{PYTEST_ADDOPTS#--junitxml=}}
+mkdir -p "$(dirname "$report")"
+[ "$call" = script/lint ] || cp report "$report"
+for other in report-*; do
+    [ "$(head -n1 "$other")" != "$call" ] || tail -n+2 "$other" >"$report"
+done
+test "$call" != "{fails}"
+"""
     for name in ("script/lint", "script/scenario"):
-        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >>calls\ntest "$*" != "{fails}"\n')
+        (tmp_path / name).write_text(f'#!/bin/sh\ncall="{name}${{*:+ $*}}"\n{stub}')
         (tmp_path / name).chmod(0o755)
     (tmp_path / "script/_setup.sh").write_text(
         f"source {ROOT}/script/_setup.sh\ncd {tmp_path}\n"
         "have_controller() { :; }\nhave_test_software() { :; }\n"
-        'pytest() { echo "pytest $*" >>calls; }\n'
+        f'pytest() {{\nlocal call="pytest $*" other report\n{stub}}}\n'
     )
-    run = subprocess.run([tmp_path / ".ci/run"], capture_output=True, text=True, timeout=30)
-    return run.returncode, (tmp_path / "calls").read_text().splitlines()
+    command = [tmp_path / "script/test", *arguments] if arguments else [tmp_path / ".ci/run"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return run.returncode, (tmp_path / "calls").read_text().splitlines(), run.stdout.splitlines()
+
+
+TESTS = "pytest tests --numprocesses 2 --dist loadfile --no-loadscope-reorder"
+DEMO = "pytest demo/tests --capture=no"
+CALLS = ["script/lint", TESTS, DEMO, "script/scenario one", "script/scenario other"]
 
 
 def test_ci_runs_everything(tmp_path: Path) -> None:
-    code, calls = run_copy(tmp_path)
+    code, calls, said = run_copy(tmp_path)
     assert code == 0
-    pytest_ = "pytest tests --numprocesses 2 --dist loadfile --no-loadscope-reorder"
-    assert calls == ["script/lint ", pytest_, "script/scenario one", "script/scenario other"]
+    assert calls == CALLS
+    table = [
+        line.split()[:3] for line in said[said.index(next(line for line in said if "seconds" in line)) :]
+    ]
+    assert table[1:] == [
+        ["lint", "1", "0"],
+        ["tests", "2", "0"],
+        ["tests/store", "1", "0"],
+        ["tests/unit", "1", "0"],
+        ["demo", "2", "0"],
+        ["tests/store", "1", "0"],
+        ["tests/unit", "1", "0"],
+        ["molecule/one", "2", "0"],
+        ["tests/store", "1", "0"],
+        ["tests/unit", "1", "0"],
+        ["molecule/other", "2", "0"],
+        ["tests/store", "1", "0"],
+        ["tests/unit", "1", "0"],
+        [],
+        ["9", "passed,", "0"],
+    ]
+    assert said[-1] == "9 passed, 0 failed"
 
 
-def test_a_scenario_that_fails_fails_ci(tmp_path: Path) -> None:
-    code, calls = run_copy(tmp_path, fails="one")
+def test_fast_leaves_out_the_demo_and_the_scenarios(tmp_path: Path) -> None:
+    code, calls, said = run_copy(tmp_path, "--fast")
+    assert (code, calls, said[-1]) == (0, CALLS[:2], "3 passed, 0 failed")
+
+
+@pytest.mark.parametrize(
+    ("fails", "reports", "last", "why"),
+    [
+        ("script/lint", {}, "8 passed, 1 failed", ""),
+        (TESTS, {TESTS: FAILED}, "8 passed, 1 failed", ""),
+        (TESTS, {}, "9 passed, 1 failed", "tests failed with exit code 1"),
+        (DEMO, {DEMO: NOTHING}, "7 passed, 1 failed", "demo failed with exit code 1"),
+        ("none", {DEMO: NOTHING}, "7 passed, 1 failed", "demo ran no test"),
+        ("script/scenario one", {}, "9 passed, 1 failed", "molecule/one failed with exit code 1"),
+        ("none", {"script/scenario other": FAILED}, "8 passed, 1 failed", ""),
+    ],
+)
+def test_what_fails_fails_ci_and_the_rest_still_runs(
+    tmp_path: Path, fails: str, reports: dict[str, str], last: str, why: str
+) -> None:
+    code, calls, said = run_copy(tmp_path, fails=fails, reports=reports)
     assert code == 1
-    assert calls[-1] == "script/scenario one"
+    assert calls == CALLS
+    assert said[-1] == last
+    assert any(line.startswith(why) for line in said)

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import made_store
 import numpy as np
+import pytest
 import zstandard
 
 from aqueduct.kafka.batches.batch import Batch, walk
@@ -34,7 +36,7 @@ def test_frames_come_back_as_the_batches_that_they_hold(tmp_path: Path) -> None:
     writer = Writer(objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=Limits(128 << 20))
     written = list(_batches(12))
     for batch in written:
-        assert writer.add([batch], batch.last_offset + 1) is None
+        assert writer.add([batch], batch.last_offset + 1) == []
     segment = writer.finish()
     assert segment
     assert segment.compressed
@@ -45,3 +47,31 @@ def test_frames_come_back_as_the_batches_that_they_hold(tmp_path: Path) -> None:
     first = zstandard.ZstdDecompressor().decompressobj()
     first.decompress(stored)
     assert first.unused_data  # more than one frame, so that this test is of several
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (Limits(records=500), [(0, 500), (500, 1000), (1000, 1203)]),
+        (Limits(records=550), [(0, 600), (600, 1203)]),
+        (Limits(unpacked_bytes=1), [*((at, at + 100) for at in range(0, 1100, 100)), (1100, 1203)]),
+        (Limits(), [(0, 1203)]),
+    ],
+)
+def test_a_segment_ends_with_the_batch_that_fills_it_however_many_were_fetched(
+    limits: Limits, expected: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    """Twelve batches of 100 records; behind the last one there are three offsets without any."""
+    objects = open_store(tmp_path.as_uri())
+    written = [made_store.batch(range(at, at + 100)) for at in range(0, 1200, 100)]
+    for number, fetched in enumerate((12, 5, 1)):
+        place = StoredPartition("t", 1, number)
+        writer = Writer(objects, place, "0a", 0, generation=False, limits=limits)
+        made = []
+        for at in range(0, 12, fetched):
+            some = written[at : at + fetched]
+            made += writer.add(some, 1203 if at + fetched >= 12 else some[-1].last_offset + 1)
+        made += [last] if (last := writer.finish()) else []
+        assert [(each.start, each.stop) for each in made] == expected
+        stored = [found for each in made for found in segments.batches(each, segments.read(objects, each))]
+        assert [bytes(each.data) for each in stored] == [bytes(each.data) for each in written]

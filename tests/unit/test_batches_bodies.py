@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from aqueduct.kafka.batches.batch import walk
-from aqueduct.kafka.batches.bodies import body, key_and_value
+from aqueduct.kafka.batches.bodies import body, get_one, key_and_value, put_one
 from aqueduct.kafka.batches.records import Record, Records, build, records
-from aqueduct.kafka.batches.varints import get_one, put_one
 
 content = st.none() | st.binary(max_size=300)
 

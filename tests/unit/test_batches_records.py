@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.kafka.batches.batch import DELETE_HORIZON, LOG_APPEND_TIME, Batch, Damaged, seal, walk
+from aqueduct.kafka.batches.batch import DELETE_HORIZON, LOG_APPEND_TIME, Batch, Damaged, seal, unpack, walk
 from aqueduct.kafka.batches.codecs import CODECS
-from aqueduct.kafka.batches.records import Record, Records, build, records, unpack
+from aqueduct.kafka.batches.records import Record, Records, build, records
 
 ROWS = [Record(2000, 5, b"one"), Record(1000, 7, b""), Record(-1, 8, b"three" * 4000)]
 bodies = st.binary(max_size=10) | st.sampled_from([bytes(60), bytes(200), bytes(20_000)])

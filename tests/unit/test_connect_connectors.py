@@ -101,6 +101,12 @@ def test_tasks_that_failed_alike_are_told_once() -> None:
     assert connectors.first_line(connector.failed[0].trace) == "java.X: no"
 
 
+def test_what_the_cluster_lacks_is_told_with_its_remedy() -> None:
+    trace = "java.X: no\nCaused by: org.apache.kafka.common.errors.TopicAuthorizationException: [seats]"
+    [connector] = actual("RUNNING", "FAILED", trace=trace).values()
+    assert "run playbooks/kafka.yml, which has both. Java says: java.X: no" in connectors.failures(connector)
+
+
 def validation(*known: str, errors: Mapping[str, list[str]] | None = None) -> Validation:
     return Validation.parse(
         [

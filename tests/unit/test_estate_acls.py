@@ -1,11 +1,24 @@
 """What a mirror may do: at its source only read and describe, at its target what MirrorMaker 2 needs."""
 
+from dataclasses import asdict, replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.estate.acls import Acl, backup_acls, flow_acls, resource
+from aqueduct.estate.acls import (
+    SERVICES,
+    Acl,
+    backup_acls,
+    connect_acls,
+    flow_acls,
+    link_acls,
+    managed_principals,
+    resource,
+)
+from aqueduct.estate.links import Link
 from aqueduct.estate.model import Flow
+from aqueduct.kafka import acls as kafka_acls
 
 FLIGHTS = Flow(source="pro1", target="lake", topics=("flights",))
 
@@ -162,3 +175,24 @@ def test_a_pattern_gets_the_narrowest_resource_that_covers_it(pattern: str, name
 def test_every_topic_makes_narrower_entries_superfluous() -> None:
     flow = Flow(source="pro1", target="lake", topics=("flights", ".*"))
     assert {acl.name for acl in flow_acls("pro1", [flow])} == {"*"}
+
+
+def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None:
+    """Of every function that derives rights: also what a site's last link leaves behind goes."""
+    link = Link("pro1", "enclave", 1, ("flights",))
+    derived = [
+        *flow_acls("pro1", [FLIGHTS]),
+        *flow_acls("lake", [FLIGHTS]),
+        *link_acls("pro1", (), [link]),
+        *link_acls("enclave", (link,), ()),
+        *link_acls("enclave", (replace(link, mode="record"),), ()),
+        *backup_acls("pro1"),
+        *connect_acls("lake", []),
+    ]
+    principals = {acl.principal for acl in derived}
+    assert len(principals) == len(SERVICES)
+    actual = kafka_acls.parse([asdict(acl) | {"operations": list(acl.operations)} for acl in derived])
+    plan = kafka_acls.plan([], actual, managed_principals())
+    assert set(plan.remove) == set(actual)
+    person = {"principal": "flights", "resource": "topic", "name": "x", "operations": ["read"]}
+    assert not kafka_acls.plan([], kafka_acls.parse([person]), managed_principals()).remove

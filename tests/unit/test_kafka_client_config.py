@@ -5,9 +5,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aqueduct.errors import Refused
-from aqueduct.kafka.client_config import ClientConfig, load, parse, parse_properties
+from aqueduct.kafka.client_config import ClientConfig, Login, load, parse, parse_properties
 
 PEM = "-----BEGIN CERTIFICATE-----\n"
+
+
+SASL = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism="
+JAAS = "sasl.jaas.config=org.apache.kafka.common.security."
+
+
+def test_a_user_s_password_as_kafka_writes_it_and_as_librdkafka_does() -> None:
+    kafka = rf"""
+        security.protocol=SASL_SSL
+        sasl.mechanism=SCRAM-SHA-512
+        {JAAS}scram.ScramLoginModule required \
+            username="anna" \
+            password="a\\"b\\\\c; d";
+    """
+    librdkafka = """
+        security.protocol=sasl_ssl
+        sasl.mechanism=SCRAM-SHA-512
+        sasl.username=anna
+        sasl.password=a"b\\\\c; d
+    """
+    found = parse(kafka, "file")
+    assert found == parse(librdkafka, "file")
+    assert found.login == Login("SCRAM-SHA-512", "anna", 'a"b\\c; d')
+    assert found.librdkafka() == {
+        "security.protocol": "sasl_ssl",
+        "ssl.endpoint.identification.algorithm": "https",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "anna",
+        "sasl.password": 'a"b\\c; d',
+    }
+    assert "c; d" not in repr(found)
 
 
 def test_without_a_file_there_is_no_tls() -> None:
@@ -62,11 +93,20 @@ def test_the_password_is_not_shown() -> None:
     [
         ("ssl.keystore.location=a.jks", "a JKS keystore can't be used; give PEM and ssl.keystore.type=PEM."),
         ("ssl.truststore.location=a\nssl.truststore.type=PKCS12", "a PKCS12 truststore can't be used"),
+        ("linger.ms=5", "property linger.ms is not supported; supported are security.protocol,"),
         (
-            "sasl.mechanism=PLAIN",
-            "property sasl.mechanism is not supported; supported are security.protocol,",
+            "security.protocol=TLS",
+            "security.protocol=TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.",
         ),
-        ("security.protocol=SASL_SSL", "security.protocol=SASL_SSL is not supported"),
+        ("security.protocol=SASL_SSL", "sasl.mechanism= is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512."),
+        (f"{SASL}GSSAPI", "sasl.mechanism=GSSAPI is none of PLAIN"),
+        (f"{SASL}PLAIN", "SASL takes a username and a password"),
+        (
+            f"{SASL}PLAIN\n{JAAS}scram.ScramLoginModule required;",
+            "must be org.apache.kafka.common.security.plain.",
+        ),
+        (f"{SASL}PLAIN\n{JAAS}plain.PlainLoginModule required username=a;", "must be org"),
+        (f'{SASL}PLAIN\n{JAAS}plain.PlainLoginModule required username="a";', "a username and a password"),
         ("ssl.endpoint.identification.algorithm=ldap", "must be https or empty"),
         ("ssl.key.location=a", "only of use together"),
     ],

@@ -100,6 +100,7 @@ def test_what_means_nothing_here_is_said_and_taken() -> None:
         ({"from": "yesterday"}, "from is no time: write 2026"),
         ({"keyFile": "k"}, "keyFile is of no use without certFile"),
         ({"inputFilterDefaultAction": "drop"}, "must be allow or deny, not 'drop'"),
+        ({"logLevel": "FATAL"}, "must be DEBUG or INFO or WARN or ERROR, not 'FATAL'"),
     ],
 )
 def test_unfit_values(more: Mapping[str, str], sentence: str) -> None:

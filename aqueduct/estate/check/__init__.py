@@ -1,10 +1,20 @@
 """The check of a whole inventory, before any host is touched: every error in one run, each one sentence."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from aqueduct.estate.check import backups, clusters, connectors, flows, links, secrets, sites, stores
+from aqueduct.estate.check import (
+    backups,
+    clusters,
+    connectors,
+    flows,
+    links,
+    secrets,
+    settings,
+    sites,
+    stores,
+)
 from aqueduct.estate.check.inventory import Finding, Inventory
 from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.check.variables import Roles, check_variables
@@ -18,6 +28,7 @@ class Repository:
     defaults: Mapping[str, Any]  # of roles/kafka, as `aqueduct.estate.model` takes them
     supported_versions: Sequence[str]  # of Kafka
     is_file: Callable[[str], bool]  # on the controller
+    definitions: Mapping[str, settings.Definitions] = field(default_factory=dict)  # by version of Kafka
 
 
 def check(inventory: Inventory, repository: Repository) -> list[Finding]:
@@ -31,6 +42,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
     yield from check_variables(inventory, repository.roles)
     yield from clusters.check_versions(inventory, repository.supported_versions)
     sound = Sound(inventory, repository.roles, repository.defaults)
+    yield from settings.check_brokers(inventory, sound, repository.definitions)
     yield from secrets.check_certificates(inventory, sound, repository.is_file)
     right: list[flows.DeclaredFlow] = []
     for site in inventory.sites:
@@ -39,6 +51,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         yield from sites.check_site_wide(inventory, site)
         yield from sites.check_nodes(inventory, site, sound.nodes(site))
         yield from clusters.check_cluster(inventory, sound, site)
+        yield from settings.check_topics(inventory, sound, site, repository.definitions)
         yield from stores.check_buckets(inventory, sound, site)
         yield from backups.check_backup(inventory, sound, site)
         yield from links.check_links(inventory, sound, site)

@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from itertools import combinations
 
+from aqueduct.estate.check import flows
 from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
 from aqueduct.estate.check.sites import LEGAL_SITE
 from aqueduct.estate.check.sound import Item, Sound
-from aqueduct.estate.languages import Language, shortest, words
+from aqueduct.estate.connectors import DeclaredConnector
+from aqueduct.estate.languages import EVERYTHING, Language, shortest, words
 from aqueduct.estate.links import RECORD, Link
-from aqueduct.estate.patterns import PatternError, names
+from aqueduct.estate.patterns import PatternError, language, names
 from aqueduct.names import LEGAL_NAME
 
 VARIABLE = "diode_downstream_links"
@@ -28,8 +31,10 @@ class Declared:
     item: Item
     link: Link
 
-    def finding(self, sentence: str, path: Path = ()) -> Finding:
-        return self.inventory.finding(self.item.host, VARIABLE, sentence, (self.item.place, *path))
+    def finding(self, sentence: str, path: Path = (), is_warning: bool = False) -> Finding:
+        return self.inventory.finding(
+            self.item.host, VARIABLE, sentence, (self.item.place, *path), is_warning
+        )
 
 
 def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
@@ -52,6 +57,7 @@ def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Findi
     for one, other in combinations(right, 2):
         yield from _check_pair(one, other)
     for each in right:
+        yield from _check_topics(each, sound)
         yield from _check_partitions(each, sound)
 
 
@@ -196,6 +202,54 @@ def _written(link: Link) -> Language:
         return names(link.topics, [r"__.*"])
     except PatternError:  # Python takes it, Java would not
         return words([])
+
+
+def _check_topics(each: Declared, sound: Sound) -> Iterator[Finding]:
+    """Topics that the source does not have, where it declares any.
+
+    A name that nothing there makes is an error: nothing would cross, and nobody would be told. A pattern is
+    also meant for topics of tomorrow, so it gets a warning.
+    """
+    source = each.link.source
+    own = _partitions(sound, source)
+    for index, topic in enumerate(each.link.topics if own else ()):
+        is_name = LEGAL_NAME.fullmatch(topic) is not None
+        has_match = topic in own if is_name else any(re.fullmatch(topic, name) for name in own)
+        if has_match or _meets(topic, _brought(each.inventory, sound, source)):
+            continue
+        if is_name:
+            remedy = did_you_mean(topic, own, f"declare it there in kafka_topics, or leave {topic} out.")
+            sentence = f"site {source} has no topic {topic}; {remedy}"
+        else:
+            sentence = f"no topic of site {source} matches {topic} yet; mend it if one was meant."
+        yield each.finding(sentence, ("topics", index), is_warning=not is_name)
+
+
+def _meets(topic: str, brought: Language) -> bool:
+    """Whether a name or pattern has a topic among these, or that can't be told."""
+    try:
+        asked = language(topic)
+    except PatternError:  # Python takes it, Java would not
+        return True
+    return asked is None or shortest(asked & brought) is not None
+
+
+def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
+    """The topics that flows, links and connectors may write at a site, beside those that it declares."""
+    found = words([])
+    for mirror in flows.declared_at(inventory, sound, site):
+        with suppress(PatternError):
+            is_clear = None not in map(language, (*mirror.flow.topics, *mirror.flow.topics_exclude))
+            found |= mirror.writes if is_clear else EVERYTHING
+    for item in sound.items(site, VARIABLE):
+        found |= _written(Link.of(inventory.groups, site, item.value))
+    for item in sound.items(site, "connect_connectors"):
+        connector = DeclaredConnector.of(item.value)
+        found |= words([connector.dead_letters])
+        for pattern in connector.writes:
+            with suppress(PatternError):
+                found |= language(pattern) or EVERYTHING
+    return found
 
 
 def _check_partitions(each: Declared, sound: Sound) -> Iterator[Finding]:

@@ -47,6 +47,11 @@ class Sound:
         value = self._inventory.hosts[host].get(variable)
         return value if variable in self._specs and is_sound(value, self._specs[variable]) else None
 
+    def set_or_default(self, host: str, variable: str) -> Any:
+        """A host's value of a variable of the role kafka, or the role's default."""
+        value = self.value(host, variable)
+        return self._defaults.get(variable) if value is None else value
+
     def nodes(self, site: str) -> list[Node]:
         """A site's Kafka nodes, without those whose own variables are wrong or unknown."""
         found = []

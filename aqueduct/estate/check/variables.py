@@ -7,6 +7,7 @@ Ansible's own validation converts what it checks, and the role then uses what wa
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from aqueduct.estate.check.inventory import Finding, Inventory, Path, Unknown, did_you_mean, some
@@ -93,7 +94,7 @@ def faults(value: Any, spec: Spec, path: Path = (), name: str = "") -> Iterator[
     if value is None:
         yield path, "it is empty; give it a value or delete the line."
     elif not fits(value, kind):
-        yield path, f"it must be {_KINDS[kind]}, not {_shown(value, spec)}."
+        yield path, f"it must be {_KINDS[kind]}, not {shown(value, spec)}."
     elif kind == "list":
         element = {**spec, "type": spec.get("elements", "raw")}
         for index, item in enumerate(value):
@@ -128,7 +129,7 @@ def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[
     """Kafka's own settings, which are text. A topic's may be null: that takes an override back."""
     for key, item in value.items():
         if isinstance(item, Mapping | list):
-            yield (*path, key), f"it must be Kafka's own text for it, not {_shown(item, {})}."
+            yield (*path, key), f"it must be Kafka's own text for it, not {shown(item)}."
         elif item is None and path[-1:] != ("config",):
             yield (*path, key), "it is empty; give it a value or delete the line."
 
@@ -175,7 +176,8 @@ def fits(value: Any, kind: str) -> bool:
     return True
 
 
-def _shown(value: Any, spec: Spec) -> str:
+def shown(value: Any, spec: Spec = MappingProxyType({})) -> str:
+    """Name a value in a sentence, unless its spec forbids it."""
     if spec.get("no_log"):
         return "what it is"
     match value:

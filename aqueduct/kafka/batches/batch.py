@@ -7,11 +7,9 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import google_crc32c
-import numpy as np
-
 from aqueduct.errors import Failed
-from aqueduct.kafka.batches.codecs import CODECS
+from aqueduct.kafka.batches.codecs import CODECS, decompress
+from aqueduct.kafka.batches.crc import crc32c
 
 # Base offset, length, leader epoch, magic, CRC, attributes, last offset less the base, base time, max time,
 # producer id, producer epoch, base sequence, count of records; all big-endian.
@@ -31,7 +29,6 @@ DELETE_HORIZON = 0x40  # the base time is when tombstones may go (KIP-534); reco
 Buffer = bytes | bytearray | memoryview
 
 _WALKED = struct.Struct(">qi4xbIhiqqq6xi")  # HEADER without what a walk has no use for
-_CACHED = 64 << 10
 _CRC = struct.Struct(">I")
 
 
@@ -104,17 +101,26 @@ def walk(data: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
         stop = start + LENGTH_FROM + length
         if stop > len(view):
             return
-        if check_crc and _crc32c(view[start + CRC_FROM : stop]) != crc:
+        if check_crc and crc32c(view[start + CRC_FROM : stop]) != crc:
             raise Damaged(f"The batch at offset {base} is damaged: it does not have the CRC that it tells.")
         yield Batch(view[start:stop], base, base + last, attributes, base_time, max_time, producer, count)
 
 
 def seal(data: bytearray) -> None:
     """Set a whole batch's CRC."""
-    _CRC.pack_into(data, CRC_AT, _crc32c(memoryview(data)[CRC_FROM:]))
+    _CRC.pack_into(data, CRC_AT, crc32c(memoryview(data)[CRC_FROM:]))
 
 
-def _crc32c(data: memoryview) -> int:
-    """google-crc32c takes no memoryview. A copy is the fastest for what fits into the processor's cache."""
-    crc: int = google_crc32c.value(data.tobytes() if len(data) <= _CACHED else np.frombuffer(data, np.uint8))
-    return crc
+def unpack(batch: Batch) -> bytes:
+    """What comes after the header, decompressed. Damaged if that is not possible."""
+    data = batch.data[HEADER.size :].tobytes()
+    if not batch.attributes & CODEC:
+        return data
+    try:
+        return decompress(batch.codec, data)
+    except ValueError as error:
+        raise damaged(batch, str(error)) from error
+
+
+def damaged(batch: Batch, why: str) -> Damaged:
+    return Damaged(f"The batch at offset {batch.base_offset} is damaged: {why}.")

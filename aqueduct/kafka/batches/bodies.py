@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from aqueduct.kafka.batches.varints import get_one, put_one
-
 Header = tuple[bytes, bytes | None]  # a name may come several times
 
 
@@ -46,3 +44,25 @@ def _read(data: bytes, at: int) -> tuple[bytes | None, int]:
     if at + length > len(data):
         raise ValueError("a record ends before its value")
     return data[at : at + length], at + length
+
+
+def put_one(number: int) -> bytes:
+    left = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while left >= 0x80:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+def get_one(data: bytes, at: int) -> tuple[int, int]:
+    """The number at a position, and the position after it; IndexError beyond the data."""
+    left = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        left |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (left >> 1) ^ -(left & 1), at
+        shift += 7

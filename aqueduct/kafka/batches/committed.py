@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from aqueduct.kafka.batches.batch import Batch
-from aqueduct.kafka.batches.records import records
+from aqueduct.kafka.batches.one_by_one import bodies
 
 _ABORT = 0
 
@@ -29,4 +29,4 @@ def committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
 
 def _is_abort(marker: Batch) -> bool:
     """A marker's key is its version and its type, two bytes each, after a length of one byte."""
-    return any(int.from_bytes(record.body[3:5]) == _ABORT for record in records(marker))
+    return any(int.from_bytes(body[3:5]) == _ABORT for _, body in bodies(marker))

@@ -12,8 +12,8 @@ from operator import attrgetter
 import numpy as np
 
 from aqueduct.errors import Failed
-from aqueduct.kafka.batches.batch import CODEC, CRC_FROM, TRANSACTIONAL, Batch, seal
-from aqueduct.kafka.batches.records import Records, build, unpack
+from aqueduct.kafka.batches.batch import CODEC, CRC_FROM, TRANSACTIONAL, Batch, seal, unpack
+from aqueduct.kafka.batches.records import Records, build
 
 SMALL_BYTES = 64 << 10  # a batch of less costs more to send by itself than to merge with its neighbours
 MERGED_BYTES = 1 << 20

@@ -16,8 +16,9 @@ from aqueduct.kafka.batches.batch import (
     LOG_APPEND_TIME,
     MAGIC,
     Batch,
-    Damaged,
+    damaged,
     seal,
+    unpack,
 )
 from aqueduct.kafka.batches.varints import Numbers
 
@@ -48,7 +49,7 @@ class Records:
             if len(batches) > 1:
                 for each in zip(batches, payloads, strict=True):  # which one?
                     cls.of(each[:1], each[1:])
-            raise _damaged(batches[0], "its records do not fill it") from None
+            raise damaged(batches[0], "its records do not fill it") from None
 
     @classmethod
     def _parsed(cls, batches: Sequence[Batch], payloads: Sequence[bytes]) -> "Records":
@@ -89,17 +90,6 @@ class Records:
 
 def records(batch: Batch) -> Iterator[Record]:
     return iter(Records.of([batch]))
-
-
-def unpack(batch: Batch) -> bytes:
-    """What comes after the header, decompressed. Damaged if that is not possible."""
-    data = batch.data[HEADER.size :].tobytes()
-    if not batch.attributes & CODEC:
-        return data
-    try:
-        return codecs.decompress(batch.codec, data)
-    except ValueError as error:
-        raise _damaged(batch, str(error)) from error
 
 
 def build(
@@ -186,7 +176,3 @@ def _parts(records: Records, base_time: int) -> Iterator[bytes]:
     varints.put(fronts, edges[1:] - offset_sizes, offsets)
     cuts = map(fronts.tobytes().__getitem__, starmap(slice, pairwise(edges.tolist())))
     return chain.from_iterable(zip(cuts, records.bodies, strict=True))
-
-
-def _damaged(batch: Batch, why: str) -> Damaged:
-    return Damaged(f"The batch at offset {batch.base_offset} is damaged: {why}.")

@@ -46,25 +46,3 @@ def get(data: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
         if not len(unended):
             return ((zigzags >> 1) ^ -(zigzags & 1)).view(np.int64), after
     raise ValueError("a number has more than 64 bits")
-
-
-def put_one(number: int) -> bytes:
-    left = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while left >= 0x80:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
-
-
-def get_one(data: bytes, at: int) -> tuple[int, int]:
-    """The number at a position, and the position after it; IndexError beyond the data."""
-    left = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        left |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (left >> 1) ^ -(left & 1), at
-        shift += 7

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from aqueduct.link.dedup.figures import Figure
+from prometheus_client.core import Metric
+
+from aqueduct.link import figures
 from aqueduct.link.dedup.task import Done
 
 PREFIX = "aqueduct_dedup"
@@ -21,7 +23,7 @@ class Figures:
         self.total.add(done)
         self.last, self.round_time = done, now
 
-    def all(self) -> Iterator[Figure]:
+    def all(self) -> Iterator[Metric]:
         """What the ledger holds is not known before the first round."""
         total, last = self.total, self.last
         yield _counter("records", "records that were written", total.records)
@@ -37,9 +39,9 @@ class Figures:
             yield _gauge("committed_time", "when something was committed, Unix time", total.committed_time)
 
 
-def _counter(name: str, help_: str, value: float) -> Figure:
-    return Figure(f"{PREFIX}_{name}_total", "counter", help_, value)
+def _counter(name: str, help_: str, value: float) -> Metric:
+    return figures.counter(f"{PREFIX}_{name}", help_, value)
 
 
-def _gauge(name: str, help_: str, value: float) -> Figure:
-    return Figure(f"{PREFIX}_{name}", "gauge", help_, value)
+def _gauge(name: str, help_: str, value: float) -> Metric:
+    return figures.gauge(f"{PREFIX}_{name}", help_, value)

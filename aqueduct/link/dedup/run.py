@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from aqueduct.errors import Refused
-from aqueduct.kafka import admin as kafka_admin
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import offsets
-from aqueduct.kafka.client import Topic
+from aqueduct.kafka.admin.settings import setting
+from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
+from aqueduct.link import silence
 from aqueduct.link.dedup.task import Clean, Done, Share, check_there, dedup
 from aqueduct.link.ledger import gap_topic
+from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count
 from aqueduct.work.workers import Workers
@@ -34,10 +35,11 @@ class Order:
     topics: Mapping[str, str] | None = None  # source topic -> clean topic; None: every one, by its own name
     grace_seconds: float = 30.0
     every_seconds: float | None = None  # None: until caught up, once
+    silence_seconds: float = SILENCE_SECONDS  # without a word of a sender, after which that is told
 
     @property
     def group(self) -> str:
-        return f"{CLIENT}-{self.gap_topic}"
+        return gap_topic.group(self.gap_topic)
 
 
 def run(order: Order, master: str | None, tell: Callable[[Done, float], None]) -> Done:
@@ -47,12 +49,12 @@ def run(order: Order, master: str | None, tell: Callable[[Done, float], None]) -
     """
     with Workers(CLIENT, master) as workers:
         while True:
-            share, waiting = _plan(order)
+            share, waiting, silent = _plan(order)
             tasks = workers.many(waiting) or 1
             buckets = share.buckets
             shares = [replace(share, buckets=some) for n in range(tasks) if (some := buckets[n::tasks])]
             began = time.monotonic()
-            done = Done()
+            done = Done(silent=silent)
             for each in workers.runner(waiting)(dedup, shares):
                 done.add(each)
             tell(done, time.monotonic() - began)
@@ -67,12 +69,16 @@ def sentence(done: Done, seconds: float) -> str:
     said += f"; {count(done.missing, 'offset')} missing" if done.missing else ""
     said += f"; {count(done.lost, 'offset')} lost for good" if done.lost else ""
     left_out = ", ".join(f"{topic} ({count(n, 'frame')})" for topic, n in sorted(done.left_out.items()))
-    return said + (f"; left out as asked: {left_out}" if left_out else "") + "."
+    said += f"; left out as asked: {left_out}" if left_out else ""
+    return " ".join([f"{said}.", *done.silent])
 
 
-def _plan(order: Order) -> tuple[Share, int]:
-    """All buckets in one share, and how many raw offsets are there. Refused where a topic is no use."""
-    with kafka.connect(order.end, CLIENT) as client:
+def _plan(order: Order) -> tuple[Share, int, tuple[str, ...]]:
+    """All buckets in one share, how many raw offsets are there, and sentences on senders that are silent.
+
+    Refused where a topic is no use.
+    """
+    with connect(order.end, CLIENT) as client:
         named = [*order.raw_topics, order.gap_topic, *(order.topics or {}).values()]
         found = client.topics(named if order.topics else None)
         check_there(order.end, found, order.raw_topics, order.gap_topic, named)
@@ -82,11 +88,14 @@ def _plan(order: Order) -> tuple[Share, int]:
             for number in range(len(found[name].partitions))
         ]
         starts, ends = offsets.log_starts(client, raw), offsets.ends(client, raw)
-    own = {*order.raw_topics, order.gap_topic}
-    if mixed := own & set((order.topics or {}).values()):
-        raise Refused(f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.")
-    wanted = order.topics or {name: name for name in found if name not in own and not name.startswith("__")}
-    clean = _clean(order, wanted, found)
+        silent = tuple(silence.silent(client, order.raw_topics, order.silence_seconds))
+        own = {*order.raw_topics, order.gap_topic}
+        if mixed := own & set((order.topics or {}).values()):
+            raise Refused(f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.")
+        wanted = order.topics or {
+            name: name for name in found if name not in own and not name.startswith("__")
+        }
+        clean = _clean(client, order, wanted, found)
     share = Share(
         end=order.end,
         group=order.group,
@@ -99,15 +108,16 @@ def _plan(order: Order) -> tuple[Share, int]:
         grace_seconds=order.grace_seconds,
         seconds=order.every_seconds,
     )
-    return share, sum(ends[place] - starts[place] for place in raw)
+    return share, sum(ends[place] - starts[place] for place in raw), silent
 
 
-def _clean(order: Order, wanted: Mapping[str, str], found: Mapping[str, Topic]) -> dict[str, Clean]:
-    with kafka_admin.connect(order.end.bootstrap_servers, order.end.client_config) as admin:
-        gap_topic.check_kept(admin, order.gap_topic)
-        clean = sorted(set(wanted.values()))
-        sizes = admin.effective(clean, "max.message.bytes")
-        times = admin.effective(clean, "message.timestamp.type")
+def _clean(
+    client: Client, order: Order, wanted: Mapping[str, str], found: Mapping[str, Topic]
+) -> dict[str, Clean]:
+    gap_topic.check_kept(client, order.gap_topic)
+    clean = sorted(set(wanted.values()))
+    sizes = setting(client, clean, "max.message.bytes")
+    times = setting(client, clean, "message.timestamp.type")
     for name in clean:
         if times[name] != "CreateTime":
             raise Refused(

@@ -21,7 +21,7 @@ from aqueduct.kafka.batches.records import records as records_of
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.follow import Follower, News
-from aqueduct.kafka.produce import Retry, TransactionalProducer
+from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import in_lists
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import Bucket
@@ -34,7 +34,6 @@ from aqueduct.wording import count
 
 POLL_SECONDS = 0.5
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
-RETRY_SECONDS = 120
 LEDGER_BATCH_BYTES = 900_000
 
 
@@ -77,6 +76,7 @@ class Done:
     lag: int = 0  # raw records that were not read at the end
     committed_time: float = 0.0  # of the last transaction, seconds since 1970
     left_out: Counter[str] = field(default_factory=Counter)  # frames, by source topics that are not wanted
+    silent: tuple[str, ...] = ()  # sentences on senders that were not heard of when the run began
 
     def add(self, other: "Done") -> None:
         self.records += other.records
@@ -97,20 +97,15 @@ def dedup(share: Share) -> Done:
     with kafka.connect(share.end, share.group) as client, kafka.connect(share.end, share.group) as following:
         deadline = None if share.seconds is None else time.monotonic() + share.seconds
         producers = {number: producer_of(client, share.group, number) for number in share.buckets}
-        last_commit = time.monotonic()
-        while True:
-            try:
-                run = _Run(client, following, share, producers, done)
-                while run.step(deadline):
-                    last_commit = time.monotonic()
-                run.take_stock()
-                return done
-            except Retry as error:
-                if time.monotonic() > last_commit + RETRY_SECONDS:
-                    raise Failed(
-                        f"The {share.end} took no transaction for {RETRY_SECONDS} s: {error}."
-                    ) from error
-                client.sleep(1)
+
+        def attempt(progress: Callable[[], None]) -> None:
+            run = _Run(client, following, share, producers, done)
+            while run.step(deadline):
+                progress()
+            run.take_stock()
+
+        until_committed(client, attempt)
+    return done
 
 
 def check_there(

@@ -3,11 +3,16 @@
 from collections.abc import Iterable
 
 from aqueduct.errors import Refused
-from aqueduct.kafka.admin import Admin
+from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.table import newest
+from aqueduct.kafka.table import newest, texts
 from aqueduct.link.ledger.entry import Partition, partitions
 from aqueduct.names import TopicPartition
+
+
+def group(topic: str) -> str:
+    """The group that dedup commits its position in the raw topics as."""
+    return f"aqueduct-dedup-{topic}"
 
 
 def numbers(client: Client, topic: str) -> range:
@@ -25,12 +30,12 @@ def whole(client: Client, topic: str) -> dict[TopicPartition, Partition]:
 
 def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[TopicPartition, Partition]:
     """The ledger in some of the gap topic's partitions, read committed. Failed if it is none."""
-    return partitions(newest(client, [TopicPartition(topic, number) for number in numbers]))
+    return partitions(texts(newest(client, [TopicPartition(topic, number) for number in numbers])))
 
 
-def check_kept(admin: Admin, topic: str) -> None:
+def check_kept(client: Client, topic: str) -> None:
     """Refused where Kafka would forget what it says."""
-    [policy] = admin.effective([topic], "cleanup.policy").values()
+    [policy] = setting(client, [topic], "cleanup.policy").values()
     if policy != "compact":
         raise Refused(
             f"Gap topic {topic} has cleanup.policy={policy}, so what is missing would be forgotten: "

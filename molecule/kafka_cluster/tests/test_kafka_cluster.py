@@ -106,7 +106,7 @@ def test_a_changed_setting_restarts_the_one_host_that_it_concerns(lab: Lab) -> N
 
 
 def test_renewed_certificates_reach_every_broker_one_after_another_with_data_flowing(lab: Lab) -> None:
-    pem = "/etc/aqueduct/kafka/tls/parts/2.pem"
+    pem = "/etc/aqueduct/kafka/tls/kafka.pem"
     before = {host: lab.run(host, "cat", pem).stdout for host in EAST}
     controller = active_controller(lab)
     with writing(lab):

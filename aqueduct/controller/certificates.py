@@ -1,0 +1,246 @@
+"""The estate's own authority: it makes certificates from the inventory and a public key.
+
+A host sends its public key and nothing else. Subject, names, usages and validity are the inventory's, so a
+host can't ask for more than it is.
+"""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from aqueduct.errors import Refused
+
+AUTHORITY = "Aqueduct CA"
+AUTHORITY_DAYS = 3650
+CLIENT = frozenset({ExtendedKeyUsageOID.CLIENT_AUTH})
+SERVICE = CLIENT | {ExtendedKeyUsageOID.SERVER_AUTH}  # services talk to each other
+CLOCKS_DIFFER = timedelta(minutes=5)
+PEM = serialization.Encoding.PEM
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A certificate as the inventory has it."""
+
+    principal: str
+    names: tuple[str, ...]  # of hosts, or their addresses
+    usages: frozenset[x509.ObjectIdentifier]
+    validity_days: int
+    renewal_days: int  # one with fewer days left is due
+
+
+@dataclass(frozen=True)
+class Authority:
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+    @property
+    def pem(self) -> str:
+        return self.certificate.public_bytes(PEM).decode()
+
+
+def have_authority(folder: Path, now: datetime) -> tuple[Authority, bool]:
+    """Load the authority of a folder, or make one; and whether it was made."""
+    key_file, certificate_file = folder / "ca.key", folder / "ca.pem"
+    key, key_made = _have_key(key_file)
+    if certificate_file.exists():
+        certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
+        if certificate.public_key() == key.public_key():
+            return Authority(key, certificate), key_made
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, AUTHORITY)])
+    certificate = (
+        _builder(key.public_key(), name, name, now, AUTHORITY_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    write(certificate_file, certificate.public_bytes(PEM), 0o644)
+    return Authority(key, certificate), True
+
+
+def load_authority(folder: Path) -> Authority:
+    """Load the authority; Refused where there is none."""
+    if not ((folder / "ca.key").exists() and (folder / "ca.pem").exists()):
+        raise Refused(f"{folder} has no authority: run playbooks/hosts.yml, which makes it, without --tags.")
+    certificate = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
+    return Authority(_load_key(folder / "ca.key"), certificate)
+
+
+def fault(pem: str, public_key: str, wanted: Wanted, authority: Authority, now: datetime) -> str:
+    """Say why a certificate is to be replaced; nothing where it is good."""
+    if not pem:
+        return "there is none"
+    certificate = x509.load_pem_x509_certificate(pem.encode())
+    if certificate.public_key() != _public(public_key):
+        return "it is another key's"
+    try:
+        certificate.verify_directly_issued_by(authority.certificate)
+    except Exception:  # of several kinds; each means no
+        return "another authority signed it"
+    if certificate.subject != _subject(wanted.principal):
+        return f"it isn't {wanted.principal}'s"
+    if _names(certificate) != set(map(_name, wanted.names)) or _usages(certificate) != wanted.usages:
+        return "it has other names or usages"
+    if certificate.not_valid_after_utc < now + timedelta(days=wanted.renewal_days):
+        return "it is due"
+    return ""
+
+
+def issue(public_key: str, wanted: Wanted, authority: Authority, now: datetime) -> str:
+    """Sign a certificate, as PEM."""
+    days = wanted.validity_days
+    subject = _subject(wanted.principal)
+    builder = (
+        _builder(_public(public_key), subject, authority.certificate.subject, now, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(digital_signature=True), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(sorted(wanted.usages, key=str)), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False
+        )
+    )
+    if wanted.names:
+        names = x509.SubjectAlternativeName(map(_name, dict.fromkeys(wanted.names)))
+        builder = builder.add_extension(names, critical=False)
+    return builder.sign(authority.key, hashes.SHA256()).public_bytes(PEM).decode()
+
+
+def have_client(folder: Path, wanted: Wanted, authority: Authority, ca: Path, now: datetime) -> bool:
+    """Have a person's key, certificate and client properties in a folder; whether any was made."""
+    key, _ = _have_key(folder / f"{wanted.principal}.key")
+    pem = folder / f"{wanted.principal}.pem"
+    private = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
+    public = key.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
+    _, _, found = (pem.read_text() if pem.exists() else "").partition("-----BEGIN CERTIFICATE")
+    certificate = f"-----BEGIN CERTIFICATE{found}" if found else ""
+    if fault(certificate, public, wanted, authority, now):
+        certificate = issue(public, wanted, authority, now)
+    properties = client_properties(str(pem), str(ca))
+    return any(
+        [
+            _keep(pem, f"{private}{certificate}".encode()),
+            _keep(folder / f"{wanted.principal}.properties", properties.encode()),
+        ]
+    )
+
+
+def client_properties(pem: str, ca: str) -> str:
+    """Write Kafka client properties that name a key with its certificate, and the authority's certificate."""
+    return (
+        "security.protocol=SSL\n"
+        "ssl.keystore.type=PEM\n"
+        f"ssl.keystore.location={pem}\n"
+        "ssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={ca}\n"
+    )
+
+
+def java_truststore(ca: str, password: str) -> bytes:
+    """Make a PKCS12 file that Java trusts; of several certificates in `ca` it takes the first."""
+    first = x509.load_pem_x509_certificates(ca.encode())[0]
+    return pkcs12.serialize_java_truststore(
+        [pkcs12.PKCS12Certificate(first, b"authority")],
+        serialization.BestAvailableEncryption(password.encode()),
+    )
+
+
+def write(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Write a file that is there whole or not at all."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(content)
+        os.fchmod(file.fileno(), mode)
+    Path(file.name).replace(path)
+
+
+def _keep(path: Path, content: bytes) -> bool:
+    if path.exists() and path.read_bytes() == content:
+        return False
+    write(path, content)
+    return True
+
+
+def _have_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey, bool]:
+    if path.exists():
+        return _load_key(path), False
+    key = ec.generate_private_key(ec.SECP256R1())
+    write(path, key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    return key, True
+
+
+def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise Refused(f"{path} has no key of an elliptic curve: take it away, and a new one is made.")
+    return key
+
+
+def _public(pem: str) -> ec.EllipticCurvePublicKey:
+    key = serialization.load_pem_public_key(pem.encode())
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise Refused("A host sent a public key that isn't on the curve P-256: nothing was signed.")
+    return key
+
+
+def _builder(
+    key: ec.EllipticCurvePublicKey, subject: x509.Name, issuer: x509.Name, now: datetime, days: int
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCKS_DIFFER)
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _usage(**used: bool) -> x509.KeyUsage:
+    unused = dict.fromkeys(
+        (
+            *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"),
+            *("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+        ),
+        False,
+    )
+    return x509.KeyUsage(**{**unused, **used})
+
+
+def _subject(principal: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, principal)])
+
+
+def _name(name: str) -> x509.GeneralName:
+    """A host that the inventory names by its address is asked for by its address."""
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _names(certificate: x509.Certificate) -> set[x509.GeneralName]:
+    try:
+        return set(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    except x509.ExtensionNotFound:
+        return set()
+
+
+def _usages(certificate: x509.Certificate) -> frozenset[x509.ObjectIdentifier]:
+    try:
+        return frozenset(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+    except x509.ExtensionNotFound:
+        return frozenset()
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)

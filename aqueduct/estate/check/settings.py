@@ -1,0 +1,172 @@
+"""Kafka's settings in an inventory against Kafka's own definitions: is each name known, and its value right?
+
+Kafka refuses a topic's wrong setting, and a broker with a wrong value does not start. A broker setting that
+it does not know is passed over in silence: `log.retention.hour` would change nothing.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean
+from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.check.variables import distinct, shown
+
+# Parts of Kafka that may be others' read what stands behind these, by names of their own.
+PASSED_ON = ("config.providers.", "rlmm.config.", "rsm.config.")
+LISTENER = re.compile(r"listener\.name\.[^.]+\.")
+
+_BITS = {"short": 16, "int": 32, "long": 64}
+# What stands at the end of a name, and by what the units that users write are multiplied.
+_UNITS = {
+    "ms": "milliseconds",
+    "bytes": "bytes",
+    "seconds": "seconds",
+    "minutes": "minutes",
+    "hours": "hours",
+}
+_FACTORS = {
+    "ms": {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000},
+    "bytes": {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40},
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting as Kafka's ConfigDef defines it."""
+
+    type: str
+    least: float | None = None
+    most: float | None = None
+    words: tuple[str, ...] = ()  # the only ones that it takes; of a list, the only elements
+    any_case: bool = False
+
+    def fault(self, name: str, value: Any) -> str | None:
+        """Return what is wrong with a value, as a sentence."""
+        text = str(value).strip()
+        if "${" in text:  # Kafka asks a config provider
+            return None
+        if self.type == "boolean" and text.lower() not in ("true", "false"):
+            return f"it must be true or false, not {shown(value)}."
+        if self.type in _BITS or self.type == "double":
+            return self._fault_of_number(name, text, value)
+        given = [text]
+        if self.type == "list":
+            given = [part.strip() for part in text.split(",")] if text else []
+        for word in given if self.words else ():
+            if (word.upper() if self.any_case else word) not in self.words:
+                choices = ", ".join(self.words)
+                return f"{word} is not one of {choices}; {did_you_mean(word, self.words, 'choose one.')}"
+        return None
+
+    def _fault_of_number(self, name: str, text: str, value: Any) -> str | None:
+        bits = _BITS.get(self.type)
+        if not re.fullmatch(
+            r"[+-]?\d+" if bits else r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII
+        ):
+            end = name.rpartition(".")[2]
+            unit = f" of {_UNITS[end]}" if end in _UNITS else ""
+            given = re.fullmatch(r"(\d+) ?(ms|[a-z])(i?b)?", text.lower(), re.ASCII)
+            factor = _FACTORS.get(end, {}).get(given[2]) if given else None
+            remedy = f"; write {int(given[1]) * factor}" if given and factor else ""
+            return f"it must be a{' whole' if bits else ''} number{unit}, not {shown(value)}{remedy}."
+        number = int(text) if bits else float(text)
+        limit = 1 << (bits - 1) if bits else None
+        least = self.least if self.least is not None else -limit if limit else number
+        most = self.most if self.most is not None else limit - 1 if limit else number
+        if least <= number <= most:
+            return None
+        wanted = f"{least} or more" if number < least and self.most is None else f"from {least} to {most}"
+        return f"it must be {wanted}, not {text}."
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """The settings of one version of Kafka."""
+
+    version: str
+    topic: Mapping[str, Setting]
+    broker: Mapping[str, Setting]
+    dynamic: Mapping[str, Setting]  # of a broker while it runs, and not in its file
+
+    @classmethod
+    def parse(cls, text: str) -> "Definitions":
+        """Read what script/kafka-configs writes."""
+        found = json.loads(text)
+        return cls(found["version"], *(_settings(found[kind]) for kind in ("topic", "broker", "dynamic")))
+
+
+def _settings(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:
+    return {
+        name: Setting(**{**facts, "words": tuple(facts.get("words", ()))}) for name, facts in found.items()
+    }
+
+
+def check_topics(
+    inventory: Inventory, sound: Sound, site: str, definitions: Mapping[str, Definitions]
+) -> Iterator[Finding]:
+    """The settings of a site's topics. A null takes an override back."""
+    for item in sound.items(site, "kafka_topics"):
+        known = definitions.get(str(sound.set_or_default(item.host, "kafka_version")))
+        if known is None:
+            continue
+        for name, value in item.value.get("config", {}).items():
+            if name not in known.topic:
+                remedy = did_you_mean(name.removeprefix("log."), known.topic, "take it out.")
+                sentence = f"Kafka {known.version} has no such setting of a topic; {remedy}"
+            elif value is None or not (sentence := known.topic[name].fault(name, value) or ""):
+                continue
+            yield inventory.finding(item.host, "kafka_topics", sentence, (item.place, "config", name))
+
+
+def check_brokers(
+    inventory: Inventory, sound: Sound, definitions: Mapping[str, Definitions]
+) -> Iterator[Finding]:
+    """The settings of brokers and controllers."""
+    for host, variable, _ in distinct(inventory):
+        known = definitions.get(str(sound.set_or_default(host, "kafka_version")))
+        if variable != "kafka_settings" or known is None:
+            continue
+        settings = sound.value(host, variable) or {}
+        is_archive = inventory.hosts[host].get("artifact_kafka_source") == "archive"
+        readers = is_archive or any(_names_a_plugin(name, value) for name, value in settings.items())
+        for name, value in settings.items():
+            fault = _fault(known, name, value, readers)
+            if fault:
+                yield inventory.finding(host, variable, fault[0], (name,), fault[1])
+
+
+def _fault(known: Definitions, name: str, value: Any, has_readers: bool) -> tuple[str, bool] | None:
+    """What is wrong with a broker's setting, and whether that is a warning alone."""
+    own = _own_name(known, name)
+    if own in known.broker:
+        sentence = known.broker[own].fault(own, value)
+        return (sentence, False) if sentence else None
+    if own in known.dynamic:
+        return "Kafka takes it while it runs (kafka-configs.sh), not from its file; take it out.", False
+    if own.startswith(PASSED_ON):
+        return None
+    remedy = did_you_mean(own, known.broker, "")
+    if has_readers:  # it may be theirs
+        return (f"Kafka {known.version} itself does not know it; {remedy}", True) if remedy else None
+    return f"Kafka {known.version} does not know it and would pass it over; {remedy or 'take it out.'}", False
+
+
+def _own_name(known: Definitions, name: str) -> str:
+    """The name without a listener's prefix and, behind that, a SASL mechanism's."""
+    listener = LISTENER.match(name)
+    if not listener:
+        return name
+    rest = name[listener.end() :]
+    mechanism, _, behind = rest.partition(".")
+    return behind if behind in known.broker and rest not in known.broker and mechanism else rest
+
+
+def _names_a_plugin(name: str, value: Any) -> bool:
+    """Whether a setting names a class that is not Kafka's own; it may read settings of any name."""
+    parts = name.split(".")
+    is_class = "class" in parts or parts[-1] in ("reporters", "providers")
+    classes = [part.strip() for part in str(value).split(",")] if is_class else []
+    return any("." in each and not each.startswith("org.apache.kafka.") for each in classes)

@@ -1,0 +1,54 @@
+"""Figures for Prometheus, on localhost."""
+
+from collections.abc import Callable, Iterable
+from http.server import HTTPServer
+from typing import Any
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from aqueduct.errors import Refused
+
+Labels = dict[str, str]
+Rows = float | tuple[float, Labels]
+
+
+def serve(port: int, metrics: Callable[[], Iterable[Metric]]) -> HTTPServer:
+    """Serve metrics, asked for at each scrape, until the process ends. Refused if the port is taken."""
+    registry = CollectorRegistry()
+    registry.register(_Collector(metrics))
+    try:
+        server, _ = start_http_server(port, "127.0.0.1", registry)
+    except OSError as error:
+        raise Refused(
+            f"Port {port} of localhost can't be listened at ({error.strerror}): choose another one for the "
+            "metrics."
+        ) from None
+    return server
+
+
+class _Collector(Collector):
+    def __init__(self, metrics: Callable[[], Iterable[Metric]]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics()
+
+
+def counter(name: str, help_: str, *rows: Rows) -> Metric:
+    """A counter, whose samples' name ends in `_total`; one row for each set of labels."""
+    return _metric(CounterMetricFamily, name, help_, rows)
+
+
+def gauge(name: str, help_: str, *rows: Rows) -> Metric:
+    """A gauge; one row for each set of labels."""
+    return _metric(GaugeMetricFamily, name, help_, rows)
+
+
+def _metric(kind: Any, name: str, help_: str, rows: Iterable[Rows]) -> Metric:
+    labelled = [row if isinstance(row, tuple) else (row, Labels()) for row in rows]
+    family: Metric = kind(name, help_, labels=list(labelled[0][1]) if labelled else [])
+    for value, labels in labelled:
+        family.add_metric(list(labels.values()), value)  # type: ignore[attr-defined]
+    return family

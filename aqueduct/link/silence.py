@@ -1,0 +1,75 @@
+"""What a ledger can't know: a sender that is not heard of, and what arrived and was not read by dedup.
+
+Only what was announced can be missing. So where nothing comes at all, nothing is missing, and all may be.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+
+from aqueduct.kafka import groups, offsets
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.fetch import read
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+from aqueduct.wording import count
+
+COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to be seen
+
+
+def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterator[str]:
+    """Sentences on raw topics that got nothing for longer; one that is not there went with its link."""
+    now = int(time.time() * 1000)
+    for topic, places in _places(client, raw_topics).items():
+        since = offsets.since(client, places, now - int(seconds * 1000))
+        if any(offset >= 0 for offset in since.values()):
+            continue
+        newest = max(_newest(client, places), default=None)
+        how_long = "at all" if newest is None else f"for {(now - newest) // 1000} s"
+        yield (
+            f"Nothing from the sender of raw topic {topic} {how_long}, and a sender announces everything "
+            "each minute: what is missing since then is not known. See that both ends run, and that the "
+            "receiving card has the link's mac; if the link is gone for good, delete the topic."
+        )
+
+
+def unread(client: Client, raw_topics: Iterable[str], group: str, seconds: float) -> Iterator[str]:
+    """Sentences on raw topics of which dedup has not read what came longer ago."""
+    now = int(time.time() * 1000)
+    for topic, places in _places(client, raw_topics).items():
+        since = offsets.since(client, places, now - int(seconds * 1000))
+        starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
+        committed = groups.progress(client, group, places)
+        left = 0
+        for place in places:
+            old = since[place] if since[place] >= 0 else ends[place]
+            left += max(0, old - max(starts[place], committed.get(place, (0, ""))[0]))
+        if left:
+            yield (
+                f"{count(left, 'record')} of raw topic {topic} came over {seconds:g} s ago, and dedup has "
+                "not read them: what is missing of them is not known. See that dedup runs."
+            )
+
+
+def raw_topics_of(client: Client, group: str) -> list[str]:
+    """Those that dedup has read as this group."""
+    deadline = time.monotonic() + COMMITTED_SECONDS
+    while not (found := groups.committed(client, [group])[group]) and time.monotonic() < deadline:
+        client.sleep(0.2)
+    return sorted({topic for topic, _ in found})
+
+
+def _places(client: Client, topics: Iterable[str]) -> dict[str, list[TopicPartition]]:
+    found = client.topics(list(topics))
+    return {
+        name: [TopicPartition(name, number) for number in range(len(of.partitions))]
+        for name, of in found.items()
+    }
+
+
+def _newest(client: Client, places: list[TopicPartition]) -> Iterator[int]:
+    """The time of each partition's last record, in milliseconds since 1970."""
+    starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
+    for place, end in ends.items():
+        if starts[place] < end:
+            pieces = read(client, Range(*place, end - 1, end))
+            yield from (batch.max_time for piece in pieces for batch in piece.batches)

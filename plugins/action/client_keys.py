@@ -1,0 +1,44 @@
+"""Has the estate's own authority, and keys and certificates of people's clients, on the controller."""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from aqueduct.controller import certificates
+from aqueduct.errors import AqueductError
+
+
+class ActionModule(ActionBase):
+    """Arguments: `clients` (principals), and variables of the role certificates without its name."""
+
+    _requires_connection = False
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        _, given = self.validate_argument_spec(
+            {
+                "clients": {"type": "list", "elements": "str", "required": True},
+                "directory": {"type": "path", "required": True},
+                "validity_days": {"type": "int", "required": True},
+                "renewal_days": {"type": "int", "required": True},
+            }
+        )
+        if self._task.check_mode:
+            return {"changed": False, "skipped": True, "msg": "nothing is made in check mode"}
+        root, now = Path(given["directory"]), certificates.utc_now()
+        folders = (root, root / "ca", root / "clients")
+        try:
+            for folder in folders:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.chmod(0o700)
+            authority, changed = certificates.have_authority(root / "ca", now)
+            for principal in given["clients"]:
+                wanted = certificates.Wanted(
+                    principal, (), certificates.CLIENT, given["validity_days"], given["renewal_days"]
+                )
+                made = certificates.have_client(root / "clients", wanted, authority, root / "ca/ca.pem", now)
+                changed = made or changed
+        except AqueductError as error:
+            raise AnsibleActionFail(str(error)) from error
+        return {"changed": changed}

@@ -1,0 +1,115 @@
+"""Has a key and a certificate for each of a host's principals; the module of this name is the host's part.
+
+Asks the host what it has, signs on the controller what is missing, due or not as the inventory says, and
+brings all that is new at once.
+"""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from aqueduct.controller import certificates
+from aqueduct.errors import AqueductError
+
+MODULE = "host_keys"
+
+
+class ActionModule(ActionBase):
+    """Arguments: `keys` (of each `principal`, `folder`, `owner`, `names`, and `java_password` for Java's
+    stores), and the variables of the role certificates without its name."""
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        _, given = self.validate_argument_spec(
+            {
+                "keys": {
+                    "type": "list",
+                    "elements": "dict",
+                    "required": True,
+                    "options": {
+                        "principal": {"type": "str", "required": True},
+                        "folder": {"type": "path", "required": True},
+                        "owner": {"type": "str", "required": True},
+                        "names": {"type": "list", "elements": "str", "default": []},
+                        "java_password": {"type": "str", "no_log": True},
+                    },
+                },
+                "source": {"type": "str", "choices": ["own_ca", "provided"], "required": True},
+                "directory": {"type": "path", "required": True},
+                "provided_directory": {"type": "path"},
+                "validity_days": {"type": "int", "required": True},
+                "renewal_days": {"type": "int", "required": True},
+            }
+        )
+        if not given["keys"]:
+            return {"changed": False}
+        self._variables, self._host = task_vars or {}, str((task_vars or {})["inventory_hostname"])
+        try:
+            if given["source"] == "provided":
+                result = self._bring(given["keys"], *self._provided(given))
+            else:
+                result = self._sign(given)
+        except AqueductError as error:
+            raise AnsibleActionFail(str(error)) from error
+        return result
+
+    def _provided(self, given: dict[str, Any]) -> tuple[str, list[dict[str, str]]]:
+        folder = Path(given["provided_directory"] or "")
+        chains = []
+        for key in given["keys"]:
+            name = f"{key['principal']}.pem"
+            files = [path for path in (folder / self._host / name, folder / name) if path.is_file()]
+            if not files:
+                raise AnsibleActionFail(
+                    f"{folder} has neither {self._host}/{name} nor {name}: "
+                    "put key and certificate chain of that principal there, in one file."
+                )
+            chains.append({"provided": files[0].read_text()})
+        return (folder / "ca.pem").read_text(), chains
+
+    def _sign(self, given: dict[str, Any]) -> dict[str, Any]:
+        folder = Path(given["directory"]) / "ca"
+        authority, now = certificates.load_authority(folder), certificates.utc_now()
+        result = self._bring(given["keys"], authority.pem, [{} for _ in given["keys"]])
+        signed = []
+        for key, found in zip(given["keys"], result["keys"], strict=True):
+            wanted = certificates.Wanted(
+                key["principal"],
+                tuple(key["names"]),
+                certificates.SERVICE,
+                given["validity_days"],
+                given["renewal_days"],
+            )
+            public = found["public_key"]
+            why = public and certificates.fault(found["certificate"], public, wanted, authority, now)
+            signed.append({"certificate": certificates.issue(public, wanted, authority, now)} if why else {})
+        new = [(key, made) for key, made in zip(given["keys"], signed, strict=True) if made]
+        if new:
+            brought = self._bring([key for key, _ in new], authority.pem, [made for _, made in new])
+            result |= {"changed": True, "files": result["files"] + brought["files"]}
+            for key, made in new if not self._task.check_mode else ():
+                issued = folder / "issued" / f"{self._host}.{key['principal']}.pem"
+                issued.parent.mkdir(mode=0o700, exist_ok=True)
+                certificates.write(issued, made["certificate"].encode(), 0o644)
+        return {key: value for key, value in result.items() if key != "keys"}
+
+    def _bring(self, keys: list[dict[str, Any]], ca: str, made: list[dict[str, str]]) -> dict[str, Any]:
+        """Call the module."""
+        entries = []
+        for key, new in zip(keys, made, strict=True):
+            entry = {name: key[name] for name in ("principal", "folder", "owner")}
+            pem = f"{key['folder']}/{key['principal']}.pem"
+            entry |= {"ca": ca, "properties": certificates.client_properties(pem, f"{key['folder']}/ca.pem")}
+            if password := key["java_password"]:
+                trust = base64.b64encode(certificates.java_truststore(ca, password)).decode()
+                entry |= {"java_password": password, "java_trust": trust}
+            entries.append(entry | new)
+        result: dict[str, Any] = self._execute_module(
+            module_name=MODULE, module_args={"keys": entries}, task_vars=self._variables
+        )
+        if result.get("failed"):
+            raise AnsibleActionFail(str(result.get("msg") or result.get("module_stderr")))
+        result.pop("invocation", None)
+        return result

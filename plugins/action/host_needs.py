@@ -1,0 +1,104 @@
+"""Tells what the services of a host need there: each role says it in its `_<role>_needs` (vars/main.yml).
+
+Nothing is asked of the host. What several services need is told once.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.plugins.action import ActionBase
+
+KEY_PACKAGES = ["python3-cryptography"]  # the module host_keys makes keys and stores with it
+TEXTS = {"type": "list", "elements": "str", "default": []}
+NEEDS: dict[str, dict[str, Any]] = {
+    "user": {"type": "str", "required": True},
+    "home": {"type": "str", "required": True},
+    "folders": {  # the user's, unless they name an owner
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "path": {"type": "str", "required": True},
+            "owner": {"type": "str"},
+            "mode": {"type": "str", "default": "0700"},
+        },
+    },
+    "packages": TEXTS,  # of the distribution
+    "kafka": TEXTS,  # versions
+    "environments": TEXTS,  # locks
+    "versitygw": TEXTS,  # versions
+    "files": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "maven": {"type": "str"},
+            "url": {"type": "str"},
+            "sha256": {"type": "str"},
+            "folder": {"type": "str", "required": True},
+        },
+    },
+    "keys": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "no_log": False,
+        "options": {
+            "principal": {"type": "str", "required": True},
+            "folder": {"type": "str", "required": True},
+            "names": TEXTS,
+            "java_password": {"type": "str", "no_log": True},
+        },
+    },
+}
+
+
+class ActionModule(ActionBase):
+    """Argument: `roles`, the roles' folder. Returns `needs`."""
+
+    _requires_connection = False
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        _, given = self.validate_argument_spec({"roles": {"type": "path", "required": True}})
+        variables, roles = task_vars or {}, Path(given["roles"])
+        shared = self._variables(roles / "certificates", "defaults")
+        needs: dict[str, list[Any]] = {
+            name: [] for name in ("users", "folders", "packages", "kafka", "environments", "versitygw")
+        } | {"files": [], "keys": []}
+        for role in sorted(path.name for path in roles.iterdir() if path.name in variables["group_names"]):
+            own = self._variables(roles / role, "vars")
+            if f"_{role}_needs" not in own:
+                continue
+            defaults = shared | self._variables(roles / role, "defaults")
+            templar = self._templar.copy_with_new_env(available_variables={**defaults, **variables, **own})
+            said = templar.template(own[f"_{role}_needs"])
+            checked = ArgumentSpecValidator(NEEDS).validate(said)
+            if checked.error_messages:
+                raise AnsibleActionFail(f"_{role}_needs: {'; '.join(checked.error_messages)}")
+            self._add(needs, checked.validated_parameters)
+        return {"changed": False, "needs": {name: _once(found) for name, found in needs.items()}}
+
+    def _variables(self, role: Path, part: str) -> dict[str, Any]:
+        file = role / part / "main.yml"
+        return (
+            dict(self._loader.load_from_file(str(file), trusted_as_template=True) or {})
+            if file.exists()
+            else {}
+        )
+
+    @staticmethod
+    def _add(needs: dict[str, list[Any]], service: dict[str, Any]) -> None:
+        owner = service["user"]
+        needs["users"].append({"name": owner, "home": service["home"]})
+        needs["folders"] += [{**folder, "owner": folder["owner"] or owner} for folder in service["folders"]]
+        needs["keys"] += [{**key, "owner": owner} for key in service["keys"]]
+        needs["packages"] += KEY_PACKAGES if service["keys"] else []
+        for name in ("packages", "kafka", "environments", "versitygw", "files"):
+            needs[name] += service[name]
+
+
+def _once(found: Sequence[Any]) -> list[Any]:
+    return [each for index, each in enumerate(found) if each not in found[:index]]

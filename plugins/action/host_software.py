@@ -1,0 +1,210 @@
+"""Has all software of a host's services there; the module of this name is the host's part.
+
+Asks the host what it lacks, fetches that to the controller, checked against the locks, brings it, and asks
+again. Nothing is fetched for a host that has all.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from aqueduct.controller import artifacts, names
+from aqueduct.errors import AqueductError
+
+MODULE, APT = "host_software", "ansible.builtin.apt"
+OWN = "own"
+# Several times as fast as pip, and checked with the controller's own environment (locks/controller.txt).
+UV, UV_HERE = "uv", Path(sys.executable).with_name("uv")
+TELL_SECONDS = 10
+ROUNDS = 3  # packages, then what environments are made with, then all is there
+
+
+class ActionModule(ActionBase):
+    """Arguments: `needs`, as host_needs returns them; and the variables of the role artifact without its
+    name, with `repository` and `root`."""
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        text = {"type": "str", "required": True}
+        _, given = self.validate_argument_spec(
+            {
+                "needs": {"type": "dict", "required": True},
+                "repository": text,
+                "root": text,
+                "cache": {"type": "path", "required": True},
+                "kafka_source": text,
+                "kafka_archive_url": {"type": "str"},
+                "kafka_archive_sha256": {"type": "str"},
+                "versitygw_source": text,
+                "versitygw_archive_url": {"type": "str"},
+                "versitygw_archive_sha256": {"type": "str"},
+            }
+        )
+        self._variables, self._given = task_vars or {}, given
+        self._host, self._needs = str(self._variables["inventory_hostname"]), given["needs"]
+        self._repository, self._root = Path(given["repository"]), given["root"]
+        try:
+            return self._have()
+        except AqueductError as error:
+            raise AnsibleActionFail(str(error)) from error
+        finally:
+            if self._connection._shell.tmpdir:
+                self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def _have(self) -> dict[str, Any]:
+        wanted: dict[str, Any] = {name: self._needs[name] for name in ("users", "folders", "packages")}
+        wanted |= {"archives": [], "files": [], "environments": self._environments()}
+        wanted["archives"] += [
+            {"name": f"kafka-{version}", "path": f"{self._root}/kafka-{version}"}
+            for version in self._needs["kafka"]
+        ]
+        for file in self._needs["files"]:
+            kind, item = self._file(file)
+            wanted[kind].append(item)
+        wanted["files"] += map(self._versitygw, self._needs["versitygw"])
+        if wanted["environments"]:
+            wanted["files"].append(_file_item(UV, self._uv, names.sha256_of(UV_HERE), "0755"))
+        did: list[str] = []
+        brought: dict[str, str] = {}
+        for _ in range(ROUNDS):
+            found = self._ask({**wanted, "brought": brought})
+            did += [each for each in found["did"] if each not in did] + found["packages"]
+            if self._task.check_mode or not (found["lacks"] or found["packages"]):
+                return {"changed": bool(did), "did": did}
+            if found["packages"]:
+                self._install(found["packages"])
+            for name in found["lacks"]:
+                brought[name] = self._bring(name, found["python"])
+        raise AnsibleActionFail(f"{self._host} still lacks {', '.join(found['lacks'] + found['packages'])}.")
+
+    def _file(self, file: dict[str, Any]) -> tuple[str, dict[str, str]]:
+        """A jar is copied, an archive unpacked."""
+        of_file = {key: file[key] for key in ("maven", "url", "sha256")}
+        name, sha256 = names.file_and_digest(**of_file, lock=self._files_lock)
+        path = f"{file['folder']}/{names.host_folder(name, sha256)}"
+        if name.endswith(".jar"):
+            return "files", _file_item(name, f"{path}/{name}", sha256, "0644")
+        return "archives", {"name": name, "path": path}
+
+    @property
+    def _files_lock(self) -> str:
+        return str(self._repository / "artifacts/files.sha256")
+
+    def _versitygw(self, version: str) -> dict[str, str]:
+        name = f"versitygw-{version}"
+        return _file_item(
+            name, f"{self._root}/{name}/versitygw", names.sha256_of(self._fetch(name, "")), "0755"
+        )
+
+    @property
+    def _uv(self) -> str:
+        return f"{self._root}/uv/uv"
+
+    def _environments(self) -> list[dict[str, str]]:
+        own = names.own_wheel_name(str(self._repository))
+        return [
+            {
+                "name": lock,
+                "path": f"{self._root}/{lock}",
+                "wheels": names.wheels_digest(self._lock(lock)),
+                "own": own,
+                "uv": self._uv,
+            }
+            for lock in self._needs["environments"]
+        ]
+
+    def _lock(self, name: str) -> str:
+        return str(self._repository / f"locks/{name}.txt")
+
+    def _ask(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        with self._told("unpacking and installing" if arguments["brought"] else "looking at what is there"):
+            return self._module(MODULE, arguments)
+
+    def _install(self, packages: list[str]) -> None:
+        """Lists are fetched only where a package is not found: a fresh cloud image has none, and a host that
+        has all packages need not reach a mirror."""
+        with self._told(f"installing {', '.join(packages)}"):
+            try:
+                self._module(APT, {"name": packages})
+            except AnsibleActionFail:
+                self._module(APT, {"name": packages, "update_cache": True})
+
+    def _bring(self, name: str, python: str) -> str:
+        """Fetch something to the controller and copy it to the host; where it is there."""
+        local = self._fetch(name, python)
+        folder = self._connection._shell.tmpdir or self._make_tmp_path()
+        remote = self._connection._shell.join_path(folder, local.name)
+        with self._told(f"copying {local.name} ({local.stat().st_size / 1e6:.0f} MB)"):
+            self._transfer_file(str(local), remote)
+        return str(remote)
+
+    def _fetch(self, name: str, python: str) -> Path:
+        given, cache = self._given, self._given["cache"]
+        artifact = f"{self._repository}/artifacts"
+        with self._told(f"fetching {name} to the controller"):
+            if name.startswith("kafka-"):
+                return artifacts.kafka_jars(
+                    version=name.removeprefix("kafka-"),
+                    source=given["kafka_source"],
+                    archive_url=given["kafka_archive_url"],
+                    archive_sha256=given["kafka_archive_sha256"],
+                    lock=f"{artifact}/{name}.sha256",
+                    cache=cache,
+                ).path
+            if name.startswith("versitygw-"):
+                return artifacts.versitygw(
+                    version=name.removeprefix("versitygw-"),
+                    source=given["versitygw_source"],
+                    archive_url=given["versitygw_archive_url"],
+                    archive_sha256=given["versitygw_archive_sha256"],
+                    lock=f"{artifact}/{name}.sha256",
+                    toolchain=f"{artifact}/go.txt",
+                    cache=cache,
+                ).path
+            if name == UV:
+                return UV_HERE
+            if name == OWN:
+                return artifacts.own_wheel(repository=str(self._repository), cache=cache).path
+            if name in self._needs["environments"]:
+                return artifacts.wheelhouse(lock=self._lock(name), python=python, cache=cache).path
+            for file in self._needs["files"]:
+                of_file = {key: file[key] for key in ("maven", "url", "sha256")}
+                if names.file_and_digest(**of_file, lock=self._files_lock)[0] == name:
+                    return artifacts.single_file(**of_file, lock=self._files_lock, cache=cache).path
+        raise AnsibleActionFail(f"nothing of the name {name} is known.")
+
+    def _module(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = self._execute_module(
+            module_name=name, module_args=arguments, task_vars=self._variables
+        )
+        if result.get("failed"):
+            raise AnsibleActionFail(str(result.get("msg") or result.get("module_stderr")))
+        return result
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Say what goes on, where it takes longer than a moment, and for how long it has."""
+        over, started = threading.Event(), time.monotonic()
+
+        def tell() -> None:
+            while not over.wait(TELL_SECONDS):
+                Display().display(f"{self._host}: {what}, for {time.monotonic() - started:.0f} s")
+
+        teller = threading.Thread(target=tell, daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            over.set()
+            teller.join()
+
+
+def _file_item(name: str, path: str, sha256: str, mode: str) -> dict[str, str]:
+    return {"name": name, "path": path, "sha256": sha256, "mode": mode}

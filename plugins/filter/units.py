@@ -1,0 +1,36 @@
+"""Filters for units of systemd: what every service of ours may not do, stands here alone."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+HARDENED = {
+    "NoNewPrivileges": "true",
+    "ProtectSystem": "strict",
+    "ProtectHome": "true",
+    "PrivateTmp": "true",
+    "PrivateDevices": "true",
+    "ProtectKernelTunables": "true",
+    "ProtectKernelModules": "true",
+    "ProtectControlGroups": "true",
+    "RestrictSUIDSGID": "true",
+    "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+    "LockPersonality": "true",
+    "CapabilityBoundingSet": "",
+}
+
+
+def hardened(properties: Mapping[str, Any], user: str, writable: str = "") -> dict[str, Any]:
+    """`properties | hardened(user, writable)`: properties of a service that runs as a user and may write to
+    these folders (with blanks between them) and nowhere else."""
+    identity = {"User": user, "Group": user}
+    return {**identity, **properties, **HARDENED, **({"ReadWritePaths": writable} if writable else {})}
+
+
+def unit_lines(properties: Mapping[str, Any]) -> str:
+    """`properties | unit_lines`: as a unit file has them."""
+    return "\n".join(f"{name}={value}" for name, value in properties.items())
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"hardened": hardened, "unit_lines": unit_lines}

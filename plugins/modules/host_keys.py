@@ -1,0 +1,247 @@
+#!/usr/bin/python
+"""Ansible module: the host's part of the action host_keys; it makes keys, which never leave the host."""
+
+import hashlib
+import os
+import pwd
+import re
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: host_keys
+short_description: Have a key and a certificate for each of a host's principals
+description:
+  - The action of this name runs on the controller, which has the authority, and calls this on the host. A key
+    is made on the host and never leaves it; the host sends its public key, and the controller signs what the
+    inventory says.
+  - Each folder gets C(<principal>.pem) (key and certificate chain in one), C(ca.pem) and
+    C(client.properties); where O(keys[].java_password) is given, C(rest.p12), C(trust.p12) and
+    C(stores.properties), too.
+options:
+  keys:
+    description: The principals.
+    type: list
+    elements: dict
+    required: true
+    options:
+      principal: {description: "The certificate's CN.", type: str, required: true}
+      folder: {description: Where its files are., type: path, required: true}
+      owner: {description: The user who may read them., type: str, required: true}
+      ca: {description: "The authority's certificate.", type: str, required: true}
+      properties: {description: The text of C(client.properties)., type: str, required: true}
+      certificate: {description: "A new certificate for the key.", type: str}
+      provided: {description: Key and certificate chain that somebody else made., type: str}
+      java_password: {description: Make PKCS12 files with this password., type: str}
+      java_trust: {description: "The file C(trust.p12), in base64.", type: str}
+"""
+
+RETURN = r"""
+keys:
+  description: "For each principal C(public_key), C(certificate) (empty where there is none) and C(changed)."
+  type: list
+  returned: success
+"""
+
+KEY = re.compile("-----BEGIN ([A-Z]+ )*PRIVATE KEY-----.*?-----END ([A-Z]+ )*PRIVATE KEY-----", re.DOTALL)
+CERTIFICATES = re.compile("-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----", re.DOTALL)
+
+
+class Folder:
+    """A principal's files on this host."""
+
+    def __init__(self, module: Any, entry: dict[str, Any]) -> None:
+        self.module, self.entry, self.path = module, entry, Path(entry["folder"])
+        self.changed: list[str] = []
+        try:
+            owner = pwd.getpwnam(entry["owner"])
+        except KeyError:
+            module.fail_json(msg=f"{entry['owner']}, who is to own {self.path}, is no user of this host.")
+        self.ids = (owner.pw_uid, owner.pw_gid)
+
+    @property
+    def pem(self) -> Path:
+        return self.path / f"{self.entry['principal']}.pem"
+
+    @property
+    def pending(self) -> Path:
+        """A key that has no certificate yet. A run that was cut short goes on with it."""
+        return self.path / f".{self.entry['principal']}.key"
+
+    def have(self) -> dict[str, Any]:
+        """Make the files what they are to be, as far as it can be done here."""
+        self._folder()
+        key, certificate = self._key_and_certificate()
+        if certificate:
+            self._file(self.path / "ca.pem", self.entry["ca"].encode(), 0o644)
+            self._file(self.path / "client.properties", self.entry["properties"].encode(), 0o600)
+            if self.entry["java_password"]:
+                self._java_stores(key, certificate)
+        return {
+            "public_key": _public(key) if key else "",
+            "certificate": certificate,
+            "changed": self.changed,
+        }
+
+    def _folder(self) -> None:
+        if self.module.check_mode and not self.path.is_dir():
+            self.changed.append(str(self.path))
+            return
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._access(self.path, 0o700)
+
+    def _key_and_certificate(self) -> tuple[str, str]:
+        if self.entry["provided"]:
+            self._file(self.pem, self.entry["provided"].encode(), 0o600)
+            return _parts(self.entry["provided"])
+        key, certificate = _parts(self.pem.read_text() if self.pem.exists() else "")
+        key = key or self._pending_key()
+        if self.entry["certificate"]:
+            certificate = self.entry["certificate"]
+            self._file(self.pem, (key + certificate).encode(), 0o600)
+            if self.pending.exists() and not self.module.check_mode:
+                self.pending.unlink()
+        elif certificate:
+            self._access(self.pem, 0o600)
+        return key, certificate
+
+    def _pending_key(self) -> str:
+        if self.pending.exists():
+            return self.pending.read_text()
+        self.changed.append(str(self.pem))
+        if self.module.check_mode:
+            return ""
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        made = ec.generate_private_key(ec.SECP256R1())
+        key: bytes = made.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        self._write(self.pending, key, 0o600)
+        os.chown(self.pending, 0, 0)
+        return key.decode()
+
+    def _java_stores(self, key: str, certificate: str) -> None:
+        """Write PKCS12 for Jetty, which takes no PEM; each again only where it holds something else."""
+        import base64
+
+        from cryptography import x509
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.serialization import pkcs12
+
+        password = self.entry["java_password"].encode()
+        own = x509.load_pem_x509_certificate(certificate.encode())
+        private: Any = serialization.load_pem_private_key(key.encode(), password=None)
+        rest, trust = self.path / "rest.p12", self.path / "trust.p12"
+        held = _load_p12(rest, password)
+        if held and held.key and held.cert and held.cert.certificate == own:
+            same = held.key.public_key().public_numbers() == private.public_key().public_numbers()
+        else:
+            same = False
+        self._file(self.path / "stores.properties", b"password=" + password + b"\n", 0o600)
+        if same:
+            self._access(rest, 0o600)
+        else:
+            encryption = serialization.BestAvailableEncryption(password)
+            made = pkcs12.serialize_key_and_certificates(b"rest", private, own, None, encryption)
+            self._file(rest, made, 0o600)
+        authority = x509.load_pem_x509_certificate(self.entry["ca"].encode())
+        held = _load_p12(trust, password)
+        if held and [each.certificate for each in held.additional_certs] == [authority]:
+            self._access(trust, 0o600)
+        else:
+            self._file(trust, base64.b64decode(self.entry["java_trust"]), 0o600)
+
+    def _file(self, path: Path, content: bytes, mode: int) -> None:
+        same = (
+            path.exists() and hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(content).digest()
+        )
+        if same:
+            self._access(path, mode)
+            return
+        self.changed.append(str(path))
+        if not self.module.check_mode:
+            self._write(path, content, mode)
+
+    def _write(self, path: Path, content: bytes, mode: int) -> None:
+        """Under its name it is whole, and nobody else could read it for a moment."""
+        partial = path.with_name(f".{path.name}.partial")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), mode)
+            os.fchown(file.fileno(), *self.ids)
+        partial.replace(path)
+
+    def _access(self, path: Path, mode: int) -> None:
+        has = path.stat()
+        if (has.st_mode & 0o7777, has.st_uid, has.st_gid) == (mode, *self.ids):
+            return
+        self.changed.append(str(path))
+        if not self.module.check_mode:
+            os.chown(path, *self.ids)
+            path.chmod(mode)
+
+
+def _parts(pem: str) -> tuple[str, str]:
+    """Private key and certificates of a file, in whichever order it has them."""
+    key, certificates = KEY.search(pem), CERTIFICATES.search(pem)
+    return (f"{key[0]}\n" if key else "", f"{certificates[0]}\n" if certificates else "")
+
+
+def _public(key: str) -> str:
+    from cryptography.hazmat.primitives import serialization
+
+    public: bytes = (
+        serialization.load_pem_private_key(key.encode(), password=None)
+        .public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+    return public.decode()
+
+
+def _load_p12(path: Path, password: bytes) -> Any:
+    """What a file holds; None where it is missing, or of another password."""
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
+    try:
+        return pkcs12.load_pkcs12(path.read_bytes(), password)
+    except (OSError, ValueError):
+        return None
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "keys": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "no_log": False,
+                "options": {
+                    "principal": {"type": "str", "required": True},
+                    "folder": {"type": "path", "required": True},
+                    "owner": {"type": "str", "required": True},
+                    "ca": {"type": "str", "required": True},
+                    "properties": {"type": "str", "required": True},
+                    "certificate": {"type": "str"},
+                    "provided": {"type": "str", "no_log": True},
+                    "java_password": {"type": "str", "no_log": True},
+                    "java_trust": {"type": "str"},
+                },
+            },
+        },
+        supports_check_mode=True,
+    )
+    os.umask(0o077)
+    found = [Folder(module, entry).have() for entry in module.params["keys"]]
+    changed = [path for each in found for path in each["changed"]]
+    module.exit_json(changed=bool(changed), files=changed, keys=found)
+
+
+if __name__ == "__main__":
+    main()

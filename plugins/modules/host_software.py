@@ -1,0 +1,272 @@
+#!/usr/bin/python
+"""Ansible module: the host's part of the action host_software; it says what is lacking, and installs it."""
+
+import grp
+import hashlib
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: host_software
+short_description: Have users, folders, packages and software of all of a host's services
+description:
+  - The action of this name runs on the controller and calls this on the host, which answers what it C(lacks).
+    The controller brings that, and calls again.
+options:
+  users:
+    description: The services' users.
+    type: list
+    elements: dict
+    default: []
+  folders:
+    description: "Folders, parents first: C(path), C(owner), C(mode)."
+    type: list
+    elements: dict
+    default: []
+  packages:
+    description: Packages of the distribution, which Ansible's own module installs.
+    type: list
+    elements: str
+    default: []
+  archives:
+    description: "Archives that are unpacked into a folder of their own: C(name), C(path)."
+    type: list
+    elements: dict
+    default: []
+  files:
+    description: "Single files: C(name), C(path), C(mode) and C(sha256)."
+    type: list
+    elements: dict
+    default: []
+  environments:
+    description:
+      - "Python environments: C(name), C(path), C(wheels) (a name that changes with the packages), C(own) (the
+        file name of Aqueduct's own wheel) and C(uv) (what installs them: one of O(files))."
+    type: list
+    elements: dict
+    default: []
+  brought: {description: "What the controller has brought: where, by name.", type: dict, default: {}}
+"""
+
+RETURN = r"""
+lacks: {description: Names of what is to be brought., type: list, returned: success}
+packages: {description: Packages that are not installed., type: list, returned: success}
+python: {description: "The host's Python, such as 3.11.", type: str, returned: success}
+"""
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+COMPLETE = "complete"  # an empty file: what was unpacked, was unpacked to its end
+WHEELS = "wheels"  # names the packages that an environment has
+OWN = "own"  # the name under which Aqueduct's own wheel is brought
+
+
+class Host:
+    """This host, as it is and as it is to be."""
+
+    def __init__(self, module: Any) -> None:
+        self.module, self.check, self.brought = module, module.check_mode, module.params["brought"]
+        self.lacks: list[str] = []
+        self.changed: list[str] = []
+
+    def user(self, name: str, home: str) -> None:
+        """Have a user that nobody can log in as."""
+        try:
+            pwd.getpwnam(name)
+        except KeyError:
+            self._change(f"user {name}")
+            group = [f"--gid={name}"] if _has_group(name) else ["--user-group"]
+            options = ["--system", f"--home-dir={home}", "--no-create-home", "--shell=/usr/sbin/nologin"]
+            self._run(["useradd", *options, *group, name])
+
+    def folder(self, path: str, owner: str, mode: str) -> None:
+        """Have a folder; one that is not there yet is made with its parents, which are root's."""
+        folder = Path(path)
+        if not folder.is_dir():
+            self._change(path)
+            if self.check:
+                return
+            folder.mkdir(mode=0o700, parents=True)
+        self._access(folder, owner, int(mode, 8))
+
+    def archive(self, name: str, path: str) -> None:
+        """Unpack an archive into a folder."""
+        if (Path(path) / COMPLETE).exists():
+            return
+        if archive := self._take(name):
+            folder = Path(path)
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            _unpack(Path(archive), folder)
+            (folder / COMPLETE).touch()
+
+    def file(self, name: str, path: str, mode: str, sha256: str) -> None:
+        """Have one file."""
+        target = Path(path)
+        if not target.exists() or _sha256(target) != sha256:
+            if brought := self._take(name):
+                target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                partial = target.with_name(f".{target.name}.partial")
+                shutil.copyfile(brought, partial)
+                os.chown(partial, 0, 0)
+                partial.chmod(int(mode, 8))
+                partial.replace(target)
+        else:
+            self._access(target, "root", int(mode, 8))
+
+    def environment(self, name: str, path: str, wheels: str, own: str, uv: str) -> None:
+        """Have a Python environment with exactly these packages, and Aqueduct among them."""
+        root, marker = Path(path), Path(path) / WHEELS
+        wheels = f"{wheels} for Python {PYTHON}"
+        new = not marker.exists() or marker.read_text() != wheels
+        distribution = own.replace("-py3-none-any.whl", ".dist-info")
+        if not new and any(root.glob(f"lib/python3.*/site-packages/{distribution}/RECORD")):
+            return
+        house = self._take(name) if new else ""
+        wheel = self._take(OWN)
+        if not wheel or (new and not house):
+            return
+        if new:
+            root.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=root.parent) as unpacked:
+                _unpack(Path(house), Path(unpacked))
+                if not (root / "bin/python").exists():
+                    self._run([sys.executable, "-m", "venv", "--without-pip", path])
+                wanted = [f"--requirement={unpacked}/requirements.txt", f"--find-links={unpacked}"]
+                self._install(root, uv, f"--cache-dir={unpacked}/cache", *wanted)
+        self._install(root, uv, "--no-cache", wheel)
+        (root / ".lock").unlink(missing_ok=True)  # uv leaves it, writable for everyone
+        marker.write_text(wheels)
+
+    def _install(self, root: Path, uv: str, *what: str) -> None:
+        """Install and compile: a service may not write there, and would compile again at each start."""
+        install = [uv, "pip", "install", "--quiet", f"--python={root}/bin/python", "--compile-bytecode"]
+        self._run([*install, "--offline", "--no-config", "--no-index", "--no-deps", *what])
+
+    def _take(self, name: str) -> str:
+        """Where something was brought to; empty where it is lacking."""
+        if name in self.brought:
+            return str(self.brought[name])
+        if name not in self.lacks:
+            self.lacks.append(name)
+        self._change(name)
+        return ""
+
+    def _change(self, what: str) -> None:
+        if what not in self.changed:
+            self.changed.append(what)
+
+    def _access(self, path: Path, owner: str, mode: int) -> None:
+        has = path.stat()
+        ids = _ids(owner)
+        if not ids:  # in check mode, on a fresh host
+            if not self.check:
+                self.module.fail_json(msg=f"{owner}, who is to own {path}, is no user of this host.")
+            return
+        if (has.st_mode & 0o7777, has.st_uid, has.st_gid) != (mode, *ids):
+            self._change(str(path))
+            if not self.check:
+                os.chown(path, *ids)
+                path.chmod(mode)
+
+    def _run(self, command: list[str]) -> None:
+        if not self.check:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+            if done.returncode:
+                said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+                self.module.fail_json(msg=f"{' '.join(command[:4])} failed: {' '.join(said[-3:])}")
+
+
+def _ids(owner: str) -> tuple[int, int] | None:
+    try:
+        found = pwd.getpwnam(owner)
+    except KeyError:
+        return None
+    return found.pw_uid, found.pw_gid
+
+
+def _has_group(name: str) -> bool:
+    try:
+        grp.getgrnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """As root's files, whoever packed them."""
+    if archive.suffix == ".zip":
+        shutil.unpack_archive(archive, folder)
+        return
+
+    def rooted(members: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+        for member in members:
+            member.uid = member.gid = 0
+            member.uname = member.gname = "root"
+            yield member
+
+    with tarfile.open(archive) as members:
+        members.extractall(folder, rooted(members))  # noqa: S202  # its digest was checked
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _missing(packages: list[str]) -> list[str]:
+    if not packages:
+        return []
+    show = ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *packages]
+    said = subprocess.run(show, capture_output=True, text=True, check=False).stdout.split("\n")  # noqa: S603
+    installed = {line.split()[0] for line in said if line.endswith(" installed")}
+    return [package for package in packages if package not in installed]
+
+
+def main() -> None:
+    """Run the module."""
+    lists = ("users", "folders", "archives", "files", "environments")
+    module = AnsibleModule(
+        argument_spec={
+            **{name: {"type": "list", "elements": "dict", "default": []} for name in lists},
+            "packages": {"type": "list", "elements": "str", "default": []},
+            "brought": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    os.umask(0o022)
+    host, given = Host(module), module.params
+    packages = _missing(given["packages"])
+    for user in given["users"]:
+        host.user(**user)
+    for folder in given["folders"]:
+        host.folder(**folder)
+    for archive in given["archives"]:
+        host.archive(**archive)
+    for file in given["files"]:
+        host.file(**file)
+    # They are made with what packages bring.
+    for environment in () if packages else given["environments"]:
+        host.environment(**environment)
+    module.exit_json(
+        changed=bool(host.changed),
+        did=host.changed,
+        lacks=host.lacks,
+        packages=packages,
+        python=PYTHON,
+    )
+
+
+if __name__ == "__main__":
+    main()

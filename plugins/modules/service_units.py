@@ -1,0 +1,244 @@
+#!/usr/bin/python
+"""Ansible module: have units of systemd running, with their files as they are now."""
+
+import os
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: service_units
+short_description: Start, restart and retire units of systemd
+description:
+  - A unit restarts where a file of its is younger than its process. systemd makes C(/run/<runtime>)
+    (C(RuntimeDirectory=)) at every start, so that folder is as old as the process, however that began.
+  - Files C(client.properties) are for people and other programs; they restart nothing.
+options:
+  units:
+    description: The units.
+    type: list
+    elements: dict
+    default: []
+    options:
+      name: {description: "Its name, without C(.service).", type: str, required: true}
+      runtime: {description: "Its C(RuntimeDirectory=).", type: str, required: true}
+      files: {description: Files and folders that it runs with., type: list, elements: path, required: true}
+      state:
+        description: V(stopped) disables it too.
+        type: str
+        choices: [started, stopped]
+        default: started
+      metrics_port: {description: Port at which it answers when it has begun to work., type: int}
+  restart:
+    description: Without it, units that are to be restarted are only told (C(stale)).
+    type: bool
+    default: true
+  ready_seconds:
+    description: How long to wait until they answer at their C(metrics_port); 0 does not wait.
+    type: int
+    default: 0
+  retire:
+    description: Units of a template that are not declared any more are stopped, disabled and removed.
+    type: dict
+    options:
+      template: {description: "Such as C(mirror_maker@).", type: str, required: true}
+      folder: {description: Has a folder for each instance., type: path}
+      keep: {description: Folders there that are no instance., type: list, elements: str, default: []}
+      declared: {description: The instances that there are to be., type: list, elements: str, required: true}
+"""
+
+RETURN = r"""
+started: {description: Units that were not running., type: list, returned: success}
+restarted: {description: Units that ran with older files., type: list, returned: success}
+retired: {description: Instances that went., type: list, returned: success}
+stale: {description: Units that still run with older files., type: list, returned: success}
+"""
+
+UNITS = Path("/etc/systemd/system")
+JOURNAL_LINES = 10
+
+
+class Systemd:
+    """What is asked of systemd, and what it did."""
+
+    def __init__(self, module: Any) -> None:
+        self.module, self.check = module, module.check_mode
+        self.started: list[str] = []
+        self.restarted: list[str] = []
+        self.stopped: list[str] = []
+        self.retired: list[str] = []
+        self.stale: list[str] = []
+
+    def retire(self, template: str, folder: str | None, keep: list[str], declared: list[str]) -> None:
+        """Remove instances that are not declared, with their folders and what was added to their units."""
+        found = {_instance(path.name, template) for path in UNITS.glob(f"{template}*")}
+        found |= {_instance(path.name, template) for path in UNITS.glob(f"*.wants/{template}*")}
+        if folder and Path(folder).is_dir():
+            found |= {path.name for path in Path(folder).iterdir() if path.is_dir()} - {*keep}
+        for name in sorted(found - {*declared, ""}):
+            self.retired.append(name)
+            if self.check:
+                continue
+            unit = f"{template}{name}"
+            self._systemctl("disable", "--now", "--quiet", f"{unit}.service", must=False)
+            for gone in (UNITS / f"{unit}.service", UNITS / f"{unit}.service.d"):
+                _remove(gone)
+            if folder:
+                _remove(Path(folder) / name)
+            self._systemctl("daemon-reload")
+
+    def have(self, units: list[dict[str, Any]], restart: bool) -> None:
+        """Start, enable, restart or stop."""
+        if not units:
+            return
+        if not self.check and any(shown.get("NeedDaemonReload") == "yes" for shown in self._show(units)):
+            self._systemctl("daemon-reload")
+        for unit, shown in zip(units, self._show(units), strict=True):
+            runs = shown.get("ActiveState") in ("active", "activating", "reloading")
+            enabled = shown.get("UnitFileState") == "enabled"
+            name = unit["name"]
+            if unit["state"] == "stopped":
+                if runs or enabled:
+                    self.stopped.append(name)
+                    self._systemctl("disable", "--now", "--quiet", name)
+                continue
+            if not enabled:
+                self._systemctl("enable", "--quiet", name)
+            if not runs:
+                self.started.append(name)
+                self._systemctl("start", name, unit=name)
+            elif _younger(unit["files"], Path("/run", unit["runtime"])):
+                if restart:
+                    self.restarted.append(name)
+                    self._systemctl("restart", name, unit=name)
+                else:
+                    self.stale.append(name)
+            elif not enabled:
+                self.started.append(name)
+
+    def await_ready(self, units: list[dict[str, Any]], seconds: int) -> None:
+        """Wait until each answers; fail with the last lines of its journal."""
+        deadline = time.monotonic() + seconds
+        for unit in units if seconds and not self.check else ():
+            while unit["metrics_port"] and unit["state"] == "started" and not _answers(unit["metrics_port"]):
+                if time.monotonic() > deadline:
+                    self._fail(unit["name"], f"{unit['name']} is not ready after {seconds} s.")
+                time.sleep(0.2)
+
+    def _show(self, units: list[dict[str, Any]]) -> list[dict[str, str]]:
+        properties = "--property=ActiveState,UnitFileState,NeedDaemonReload"
+        names = [f"{unit['name']}.service" for unit in units]
+        said = self._run(["systemctl", "show", properties, "--", *names]).stdout
+        return [dict(line.split("=", 1) for line in each.splitlines()) for each in said.split("\n\n")]
+
+    def _systemctl(self, *arguments: str, unit: str = "", must: bool = True) -> None:
+        if self.check:
+            return
+        done = self._run(["systemctl", *arguments])
+        if done.returncode and must:
+            self._fail(unit, f"systemctl {' '.join(arguments)} failed: {done.stderr.strip()}")
+
+    def _run(self, command: list[str]) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+
+    def _fail(self, unit: str, why: str) -> None:
+        lines = []
+        if unit:
+            show = ["journalctl", f"--unit={unit}", f"--lines={JOURNAL_LINES}", "--no-pager", "--output=cat"]
+            lines = self._run(show).stdout.splitlines()
+        self.module.fail_json(
+            msg="\n".join([f"{why} The last lines of its journal:", *lines] if lines else [why])
+        )
+
+
+def _instance(name: str, template: str) -> str:
+    """Of a unit's file, link or folder of additions; empty for the template itself."""
+    return name.removeprefix(template).removesuffix(".d").removesuffix(".service")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif path.exists() or path.is_symlink():
+        path.unlink()
+
+
+def _younger(files: list[str], runtime: Path) -> bool:
+    """Whether a file is younger than the process; also where that left no folder."""
+    try:
+        since = runtime.stat().st_mtime_ns
+    except FileNotFoundError:
+        return True
+    return any(path.stat().st_mtime_ns > since for file in files for path in _files(Path(file)))
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    else:
+        found = [path]
+    return [each for each in found if each.is_file() and each.name != "client.properties"]
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "units": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "runtime": {"type": "str", "required": True},
+                    "files": {"type": "list", "elements": "path", "required": True},
+                    "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
+                    "metrics_port": {"type": "int"},
+                },
+            },
+            "restart": {"type": "bool", "default": True},
+            "ready_seconds": {"type": "int", "default": 0},
+            "retire": {
+                "type": "dict",
+                "options": {
+                    "template": {"type": "str", "required": True},
+                    "folder": {"type": "path"},
+                    "keep": {"type": "list", "elements": "str", "default": []},
+                    "declared": {"type": "list", "elements": "str", "required": True},
+                },
+            },
+        },
+        supports_check_mode=True,
+    )
+    systemd, given = Systemd(module), module.params
+    if given["retire"]:
+        systemd.retire(**given["retire"])
+    systemd.have(given["units"], given["restart"])
+    systemd.await_ready(given["units"], given["ready_seconds"])
+    changed = systemd.started + systemd.restarted + systemd.stopped + systemd.retired
+    module.exit_json(
+        changed=bool(changed),
+        started=systemd.started,
+        restarted=systemd.restarted,
+        stopped=systemd.stopped,
+        retired=systemd.retired,
+        stale=systemd.stale,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Verbs whose client properties name a user and a password, against a broker that asks for them."""
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from kafka_broker import PASSWORD, USER, Broker
+
+from aqueduct.cli import main
+from aqueduct.kafka.client_config import MECHANISMS
+
+
+@pytest.fixture(scope="module")
+def topic(brokers: list[Broker]) -> str:
+    """With records; and the user, who may now come by SCRAM."""
+    broker, name = brokers[0], f"sasl.{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": broker.plaintext})
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result()
+    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+        made = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
+        admin.alter_user_scram_credentials([made])[USER].result()
+    producer = Producer({"bootstrap.servers": broker.plaintext})
+    for number in range(100):
+        producer.produce(name, b"%d" % number)
+    assert producer.flush(30) == 0
+    return name
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_user_who_knows_the_password_is_served(
+    mechanism: str,
+    brokers: list[Broker],
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broker = brokers[0]
+    file = tmp_path / "client.properties"
+
+    def run(verb: str, *options: str, password: str = PASSWORD) -> tuple[int, str]:
+        file.write_text(
+            f"""
+            security.protocol=SASL_SSL
+            ssl.truststore.type=PEM
+            ssl.truststore.location={broker.authority.certificate}
+            sasl.mechanism={mechanism}
+            sasl.jaas.config=org.apache.kafka.common.security.{MECHANISMS[mechanism]}LoginModule required \\
+                username="{USER}" password="{password}";
+            """
+        )
+        code = main([verb, *options, "--client-config", str(file)])
+        said = capsys.readouterr()
+        assert PASSWORD not in said.out + said.err
+        return code, said.out + said.err
+
+    server = ("--bootstrap-servers", broker.sasl)
+    assert run("health", *server) == (0, "")
+    code, said = run("backup", *server, "--store", tmp_path.as_uri() + "/store", "--topics", topic)
+    assert code == 0, said
+    code, said = run("reconcile", "--source", broker.sasl, "--target", broker.sasl, "--topics", topic)
+    assert code == 0, said
+    assert "100 records in, 100 records out" in said
+    code, said = run("health", *server, password="wrong")  # noqa: S106
+    assert code == 1, said

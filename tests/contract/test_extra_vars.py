@@ -1,0 +1,98 @@
+"""What playbooks are told by --extra-vars, before they touch a host."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+# Playbook, and the command whose options its variables are.
+VERBS = {"restore": ["restore"], "backup": ["backup"], "dlq_replay": ["dlq", "replay"]}
+
+
+def header(playbook: str) -> str:
+    return (ROOT / f"playbooks/{playbook}.yml").read_text().split("- name:")[0]
+
+
+def declared(playbook: str) -> dict[str, str]:
+    """The variables that a playbook has, each with its kind."""
+    plays = yaml.safe_load((ROOT / f"playbooks/{playbook}.yml").read_text())
+    places = [play.get("vars", {}) for play in plays]
+    places += [task.get("vars", {}) for play in plays for task in play["tasks"]]
+    variables: dict[str, str] = next(place["_variables"] for place in places if "_variables" in place)
+    return variables
+
+
+def said(playbook: str = "restore", **variables: str) -> str:
+    given = [f"--extra-vars={name}={value}" for name, value in variables.items()]
+    done = subprocess.run(
+        [
+            Path(sys.executable).parent / "ansible-playbook",
+            f"playbooks/{playbook}.yml",
+            "--inventory=inventories/lab",
+            *given,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    return " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("misspelt", ["dryrun", "snapshots", "backup_snapshot", "backup_dry_run"])
+def test_a_misspelt_variable_is_refused(misspelt: str) -> None:
+    assert f"has no variable {misspelt}. Nothing was done." in said(site="pro1", **{misspelt: "1"})
+
+
+@pytest.mark.parametrize("playbook", VERBS)
+def test_variables_are_options_of_the_command(playbook: str) -> None:
+    """An option stands in the command line alone: a playbook's variable is given to it as it is."""
+    text = subprocess.run(
+        [Path(sys.executable).parent / "aqueduct", *VERBS[playbook], "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    options = set(re.findall(r"--[a-z-]+", text.replace("--[no-]settings", "--no-settings")))
+    for name, kind in declared(playbook).items():
+        option = f"--{name.replace('_', '-')}"
+        assert kind in {"own", "value", "flag"}
+        assert kind == "own" or option in options, f"{playbook}.yml: {name}"
+        takes_value = re.search(rf"{option} [A-Z]", text) is not None
+        assert kind == "own" or takes_value == (kind == "value"), f"{playbook}.yml: {name}"
+
+
+@pytest.mark.parametrize("playbook", [*VERBS, "resend"])
+def test_the_header_names_every_variable(playbook: str) -> None:
+    assert set(declared(playbook)) <= set(re.findall(r"\w+", header(playbook)))
+
+
+def test_what_the_playbook_says_that_it_has_is_taken() -> None:
+    given = dict.fromkeys(declared("restore"), "true") | {"site": "nowhere"}
+    assert "those with backups are pro1" in said(backup_timeout_seconds="5", **given)
+
+
+@pytest.mark.parametrize("value", ["ture", "", "1.5", "maybe"])
+def test_what_is_neither_true_nor_false_is_refused(value: str) -> None:
+    assert f"dry_run={value}: must be true or false. Nothing was done." in said(site="pro1", dry_run=value)
+
+
+@pytest.mark.parametrize("playbook", ["resend", "dlq_replay"])
+def test_a_dry_run_that_is_misspelt_sends_nothing(playbook: str) -> None:
+    assert "dry_run=ture: must be true or false. Nothing was done." in said(playbook, dry_run="ture")
+
+
+def test_options_are_made_of_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "plugins/filter")
+    import extra_vars
+
+    given = {"topics": "a,b:c", "dry_run": True, "acls": "no", "append": "yes", "site": "pro1"}
+    monkeypatch.setattr(extra_vars, "load_extra_vars", lambda _: given)
+    assert extra_vars.extra_vars_options(declared("restore")) == ["--topics=a,b:c", "--append", "--dry-run"]

@@ -1,0 +1,109 @@
+"""What script/demo says where it can't go on: one sentence, a fitting exit code, and nothing done."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NOBODY = 65534
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A temporary folder below no other one, which somebody else may be given."""
+    with TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def tree(folder: Path) -> Path:
+    """A fresh copy of the project, as git has it: without an environment."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    copy = folder / "aqueduct"
+    for name in filter(None, tracked.split("\0")):
+        if (ROOT / name).exists():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name)
+    return copy
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """Ours, without what names our own environment or index."""
+    left_out = ("VIRTUAL_ENV", "PIP_", "UV_", "ANSIBLE_", "AQUEDUCT_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    return kept | {"HOME": str(folder / "home"), "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0"} | more
+
+
+@contextmanager
+def an_index_that_never_answers() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/simple"
+
+
+def test_without_a_network_the_remedy_is_said(tree: Path, folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]  # nobody listens there any more, once it is closed
+    run = subprocess.run(
+        [tree / "script/demo"],
+        env=environment(folder, PIP_INDEX_URL=f"http://127.0.0.1:{port}/simple"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 2, run.stdout + run.stderr
+    [sentence] = run.stderr.strip().splitlines()
+    assert sentence.startswith("demo: could not make the Python environment: ")
+    assert sentence.endswith("see that this machine reaches a Python package index.")
+    assert not (tree / ".venv/complete").exists()
+
+
+def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
+    with an_index_that_never_answers() as index:
+        run = subprocess.Popen(
+            [tree / "script/demo"],
+            env=environment(folder, PIP_INDEX_URL=index),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert run.stdout
+        for line in run.stdout:
+            if "Making the Python environment" in line:
+                break
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does
+        _, said = run.communicate(timeout=60)
+    assert run.returncode == 130, said
+    assert "demo: interrupted; nothing is broken: run it again and it goes on" in said
+    assert not (tree / ".venv/complete").exists()
+
+
+def test_without_root_and_without_an_engine_the_remedy_is_said(tree: Path, folder: Path) -> None:
+    """Somebody who may not use the engine, if there is one, and may not start one."""
+    lesser: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        subprocess.run(["chown", "-R", str(NOBODY), folder], check=True)
+        lesser = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    run = subprocess.run(
+        [tree / "script/demo"],
+        env=environment(folder, DOCKER_HOST="unix:///nowhere/docker.sock"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **lesser,
+    )
+    assert run.returncode == 2, run.stdout + run.stderr
+    [sentence] = run.stderr.strip().splitlines()
+    assert sentence.startswith("demo: ")
+    assert "start Docker and add yourself to its group, or run this as root" in sentence

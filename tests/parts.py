@@ -1,0 +1,104 @@
+"""Print the table that script/test ends with: for each of its parts the tests, the failed ones, the seconds.
+
+    python tests/parts.py DIRECTORY
+
+DIRECTORY holds `parts`, with a line `name<tab>exit code<tab>seconds` for each part, and pytest's own report
+`name.xml` of each part but lint, which is one check. The exit code is 1 if anything failed. A part that fails
+without a failed test, and a part that ran no test, count as one failure each: silence is never a success.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+COLUMNS = "{:<24} {:>6} {:>6} {:>7} {:>7}"
+HEADS = ("part", "tests", "failed", "skipped", "seconds")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test as pytest reports it; `folder` is its first two, such as tests/unit."""
+
+    folder: str
+    outcome: str  # passed, failed or skipped
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    exit_code: int
+    seconds: float
+    cases: tuple[Case, ...]
+
+    @property
+    def problem(self) -> str:
+        """Say why the part failed, where no failed test does."""
+        if self.exit_code and not self.count("failed"):
+            return f"{self.name} failed with exit code {self.exit_code}; why stands above."
+        if not self.count("passed") and not self.count("failed"):
+            return f"{self.name} ran no test."
+        return ""
+
+    def count(self, outcome: str) -> int:
+        return sum(case.outcome == outcome for case in self.cases)
+
+    def row(self) -> str:
+        failed = self.count("failed") + bool(self.problem)
+        return COLUMNS.format(
+            self.name, len(self.cases), failed, self.count("skipped"), f"{self.seconds:,.0f}"
+        )
+
+    def of_which(self) -> Iterator["Part"]:
+        """Split it by folder, where it has several; their seconds overlap, for tests run side by side."""
+        folders = Counter(case.folder for case in self.cases)
+        for folder in sorted(folders) if len(folders) > 1 else ():
+            cases = tuple(case for case in self.cases if case.folder == folder)
+            yield Part(f"  {folder}", 0, sum(case.seconds for case in cases), cases)
+
+
+def read_parts(directory: Path) -> Iterator[Part]:
+    for line in (directory / "parts").read_text().splitlines():
+        name, code, seconds = line.split("\t")
+        report = directory / f"{name}.xml"
+        if name == "lint":
+            cases = (Case("lint", "failed" if code != "0" else "passed", float(seconds)),)
+        else:
+            cases = tuple(read_cases(report)) if report.exists() else ()
+        yield Part(name, int(code), float(seconds), cases)
+
+
+def read_cases(report: Path) -> Iterator[Case]:
+    for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it
+        outcome = "passed"
+        if case.find("skipped") is not None:
+            outcome = "skipped"
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcome = "failed"
+        name = case.get("classname") or case.get("name") or ""
+        yield Case("/".join(name.split(".")[:2]), outcome, float(case.get("time") or 0))
+
+
+def main() -> int:
+    parts = list(read_parts(Path(sys.argv[1])))
+    print(COLUMNS.format(*HEADS))
+    for part in parts:
+        print(part.row())
+        for each in part.of_which():
+            print(each.row())
+    print()
+    problems = [part.problem for part in parts if part.problem]
+    for problem in problems:
+        print(problem)
+    failed = sum(part.count("failed") for part in parts) + len(problems)
+    skipped = sum(part.count("skipped") for part in parts)
+    passed = sum(part.count("passed") for part in parts)
+    print(f"{passed} passed, {failed} failed" + f", {skipped} skipped" * bool(skipped))
+    return bool(failed) or not parts
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""The loop around transactions, which themselves are tested in tests/broker/test_raw_produce.py."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from aqueduct.errors import Failed
+from aqueduct.kafka import produce
+from aqueduct.kafka.produce import Retry, until_committed
+
+
+class Cluster:
+    """Its clock is what passes while a client sleeps."""
+
+    end = "target h:1"
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    cluster = Cluster()
+    monkeypatch.setattr(produce, "time", cluster)
+    return cluster
+
+
+def test_a_trouble_that_passes_is_borne_with(cluster: Cluster) -> None:
+    troubles = [Retry("no leader"), Retry("no leader")]
+
+    def attempt(_: Callable[[], None]) -> str:
+        if troubles:
+            raise troubles.pop()
+        return "done"
+
+    assert until_committed(cast(Any, cluster), attempt) == "done"
+
+
+@pytest.mark.parametrize(("progressing", "attempts"), [(False, 122), (True, 500)])
+def test_only_progress_makes_more_time(cluster: Cluster, progressing: bool, attempts: int) -> None:
+    made = 0
+
+    def attempt(progress: Callable[[], None]) -> None:
+        nonlocal made
+        made += 1
+        if progressing:
+            progress()
+        if made == 500:
+            return
+        raise Retry("no leader.")
+
+    if progressing:
+        until_committed(cast(Any, cluster), attempt)
+    else:
+        said = r"^The target h:1 took no transaction for 120 s: no leader; once more goes on\.$"
+        with pytest.raises(Failed, match=said):
+            until_committed(cast(Any, cluster), attempt, "; once more goes on")
+    assert made == attempts
