@@ -1,4 +1,7 @@
-"""Ranges of offsets, and how the work of reading them is shared out."""
+"""Half-open ranges of offsets, and how the work of reading them is shared out.
+
+Spans, in spans.py, are inclusive.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -9,12 +12,12 @@ from aqueduct.names import TopicPartition
 
 @dataclass(frozen=True)
 class Range:
-    """Offsets `start` to `stop`, exclusive, of one partition."""
+    """Offsets of one partition, from `start` until before `stop`."""
 
     topic: str
     partition: int
-    start: int
-    stop: int
+    start: int  # inclusive
+    stop: int  # exclusive
 
     def __len__(self) -> int:
         return self.stop - self.start

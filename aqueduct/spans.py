@@ -1,10 +1,13 @@
-"""Sets of offsets as sorted lists of spans that neither touch nor overlap: their size is that of the gaps."""
+"""Sets of offsets as sorted lists of inclusive spans that neither touch nor overlap: few gaps, few spans.
+
+Ranges, in ranges.py, are half-open.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from operator import itemgetter
 
-Span = tuple[int, int]  # the first and the last offset
+Span = tuple[int, int]  # the first and the last offset, both inclusive
 Spans = list[Span]
 
 _FIRST, _LAST = itemgetter(0), itemgetter(1)

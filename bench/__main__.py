@@ -7,12 +7,12 @@ from dataclasses import replace
 from bench import backup, restore
 from bench.data import DATA
 from bench.measured import CommandFailed
-from bench.rounds import STORES, Plan, estate, machine, rows, say, table
+from bench.rounds import STORES, Rounds, estate, machine, rows, say, table
 
 VERBS = {"backup": backup.commands, "restore": restore.commands}
 
 
-def parse() -> tuple[list[str], Plan]:
+def parse() -> tuple[list[str], Rounds]:
     parser = argparse.ArgumentParser(prog="bench")
     parser.add_argument("verbs", nargs="+", choices=VERBS)
     parser.add_argument("--data", action="append", choices=DATA)
@@ -22,7 +22,7 @@ def parse() -> tuple[list[str], Plan]:
     args = parser.parse_args()
     chosen = [DATA[name] for name in args.data or DATA]
     scaled = tuple(replace(each, records=int(each.records * args.scale)) for each in chosen)
-    return args.verbs, Plan(scaled, tuple(args.store or STORES), args.runs)
+    return args.verbs, Rounds(scaled, tuple(args.store or STORES), args.runs)
 
 
 def main() -> int:

@@ -31,7 +31,7 @@ MODES = {ONE_PROCESS: (), SPARK: ("--master", "local[*]")}
 
 
 @dataclass(frozen=True)
-class Plan:
+class Rounds:
     data: tuple[Data, ...]
     stores: tuple[str, ...]
     runs: int
@@ -165,7 +165,7 @@ def say(progress: str) -> None:
     print(progress, file=sys.stderr, flush=True)
 
 
-def rows(plan: Plan, where: Estate, verbs: Sequence[Verb]) -> list[list[Row]]:
+def rows(plan: Rounds, where: Estate, verbs: Sequence[Verb]) -> list[list[Row]]:
     """Measures what each verb does, beside a consumer."""
 
     def measure(verb: Verb, topic: str, kinds: list[Kind]) -> Mapping[Name, Usage]:

@@ -16,7 +16,7 @@ import yaml
 
 from aqueduct.cli import build_parser
 from aqueduct.estate import acls
-from aqueduct.estate.connectors import Connector
+from aqueduct.estate.connectors import DeclaredConnector
 from aqueduct.estate.links import Link
 from aqueduct.estate.model import Flow
 
@@ -182,7 +182,7 @@ def rights() -> Iterator[tuple[str, str, str, str]]:
     """Yield principal, site, resource and operations of a small estate's ACLs."""
     flow = Flow("pro1", "dwpro1", ("flights",), groups=("billing-.*",))
     link = Link("pro1", "enclave1", 1, ("flights",))
-    sink = Connector("to-files", {"topics": "flights"})
+    sink = DeclaredConnector("to-files", {"topics": "flights"})
     by_site = {
         "pro1": [
             *acls.flow_acls("pro1", [flow]),

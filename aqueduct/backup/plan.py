@@ -38,8 +38,8 @@ class Reading:
     """Offsets of one partition that are to be read into one instance."""
 
     place: StoredPartition
-    start: int
-    stop: int
+    start: int  # inclusive
+    stop: int  # exclusive
     topic_id: str
     generation: bool  # into a generation's folder
 
@@ -64,7 +64,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BackupPlan:
     parent: Manifest | None
     topics: Mapping[str, Topic]  # all that the snapshot will have
     starts: Positions
@@ -76,7 +76,7 @@ class Plan:
 
 def plan(
     parent: Manifest | None, sources: Iterable[Source], *, now: int, generation_milliseconds: int
-) -> Plan:
+) -> BackupPlan:
     """`now` and the age at which a compacted topic gets a new generation are milliseconds."""
     topics = {topic.name: topic for topic in parent.topics} if parent else {}
     starts = dict(parent.starts) if parent else {}
@@ -113,7 +113,7 @@ def plan(
             if end > position:
                 readings.append(Reading(place, position, end, source.topic_id, topic.compacted))
         starts[key], positions[key] = tuple(begun), tuple(reached)
-    return Plan(parent, topics, starts, positions, tuple(readings), tuple(gaps), tuple(left_out))
+    return BackupPlan(parent, topics, starts, positions, tuple(readings), tuple(gaps), tuple(left_out))
 
 
 def shares(readings: Sequence[Reading], at_most: int) -> list[tuple[Reading, ...]]:
@@ -149,7 +149,7 @@ class Added:
     gaps: tuple[Gap, ...]
 
 
-def settle(todo: Plan, results: Sequence[Result]) -> Added:
+def settle(todo: BackupPlan, results: Sequence[Result]) -> Added:
     """Only what is complete counts: of a partition all up to the first reading that broke off; and a
     generation that did so anywhere not at all, as long as there is one before it."""
     topics, positions = dict(todo.topics), {key: list(at) for key, at in todo.positions.items()}

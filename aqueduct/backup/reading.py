@@ -29,7 +29,7 @@ TASKS_PER_CORE = 3  # so that cores end at about the same time
 
 
 @dataclass(frozen=True)
-class Share:
+class BackupShare:
     """What one task reads, reading by reading."""
 
     end: End
@@ -48,12 +48,13 @@ def read_all(order: Order, readings: Sequence[Reading], run: str, workers: Worke
     at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
     rate = workers.share(order.bytes_per_second, total)
     tasks = [
-        Share(order.end, order.store, run, some, order.limits, rate) for some in shares(readings, at_most)
+        BackupShare(order.end, order.store, run, some, order.limits, rate)
+        for some in shares(readings, at_most)
     ]
     return [result for results in workers.parallel(total)(write_share, tasks) for result in results]
 
 
-def write_share(share: Share) -> list[Result]:
+def write_share(share: BackupShare) -> list[Result]:
     """Read the share's readings one after the other; what can't be read on is left out, with why."""
     objects = open_store(share.store)
     pace = Pace(share.bytes_per_second)
@@ -61,7 +62,7 @@ def write_share(share: Share) -> list[Result]:
         return [_read(client, objects, share, reading, pace) for reading in share.readings]
 
 
-def _read(client: kafka.Client, objects: Objects, share: Share, reading: Reading, pace: Pace) -> Result:
+def _read(client: kafka.Client, objects: Objects, share: BackupShare, reading: Reading, pace: Pace) -> Result:
     writer = segments.Writer(
         objects,
         reading.place,

@@ -21,7 +21,7 @@ from aqueduct.work.workers import Workers
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BackupOutcome:
     """A run that committed."""
 
     manifest: Manifest  # with everything that this run added
@@ -30,7 +30,7 @@ class Outcome:
     seconds: float
 
 
-def back_up(order: Order, workers: Workers) -> Outcome:
+def back_up(order: Order, workers: Workers) -> BackupOutcome:
     """One run; Failed if nothing was committed, Refused if it would be another cluster's."""
     began = time.monotonic()
     catalog = Catalog.open_or_make(open_store(order.store))
@@ -59,7 +59,7 @@ def back_up(order: Order, workers: Workers) -> Outcome:
     increment = commit.snapshot(catalog, parent.follow(), order, found, added, run=run, started=started)
     left_out += commit.position(order.end, catalog.id, increment)
     stored = sum(segment.stored_bytes + segment.index_bytes for segment in increment.segments)
-    return Outcome(increment, stored, left_out, time.monotonic() - began)
+    return BackupOutcome(increment, stored, left_out, time.monotonic() - began)
 
 
 def _say(progress: str) -> None:

@@ -7,11 +7,13 @@ from kafka.errors import ClusterAuthorizationFailedError, SecurityDisabledError
 
 from aqueduct.backup.order import Order
 from aqueduct.backup.plan import Source
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import client as kafka
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.acls import Acl
-from aqueduct.kafka.admin import Admin
+from aqueduct.kafka.admin.acls import list_acls
+from aqueduct.kafka.admin.cluster import cluster_id
+from aqueduct.kafka.admin.quotas import list_quotas
+from aqueduct.kafka.admin.settings import own_settings, setting
 from aqueduct.kafka.quotas import Quota
 from aqueduct.names import TopicPartition
 from aqueduct.store.manifest import Group, GroupAhead, GroupOffset, OpenTransaction
@@ -39,15 +41,12 @@ def look(order: Order) -> Found:
 
     Groups before the ends: no group is ahead of what is read, unless it read what is not stable yet.
     """
-    with (
-        kafka.connect(order.end, CLIENT) as client,
-        kafka_admin.connect(order.end.bootstrap_servers, order.end.client_config) as admin,
-    ):
+    with kafka.connect(order.end, CLIENT) as client:
         topics = client.topics()
         chosen = order.topics.choose(topics)
-        settings = admin.topic_settings(chosen)
-        policies = admin.effective(chosen, "cleanup.policy")
-        acls, quotas, left_out = _rights(admin)
+        settings = own_settings(client, chosen)
+        policies = setting(client, chosen, "cleanup.policy")
+        acls, quotas, left_out = _rights(client)
         known = groups.list_groups(client)
         committed = groups.committed(client, order.groups.choose(known))
         if absent := order.groups.absent(known):
@@ -59,7 +58,7 @@ def look(order: Order) -> Found:
         ends = offsets.ends(client, partitions, "read_uncommitted")
         stable = offsets.ends(client, partitions)
         starts = offsets.log_starts(client, partitions)
-        cluster = str(admin.client.describe_cluster()["cluster_id"])
+        cluster = cluster_id(client)
     sources = []
     for name, mine in of_topic.items():
         sources.append(
@@ -104,18 +103,18 @@ def look(order: Order) -> Found:
     )
 
 
-def _rights(admin: Admin) -> tuple[tuple[Acl, ...], tuple[Quota, ...], tuple[tuple[str, str], ...]]:
+def _rights(client: kafka.Client) -> tuple[tuple[Acl, ...], tuple[Quota, ...], tuple[tuple[str, str], ...]]:
     acls: tuple[Acl, ...] = ()
     quotas: tuple[Quota, ...] = ()
     left_out = []
     try:
-        acls = tuple(sorted(admin.list_acls()))
+        acls = tuple(sorted(list_acls(client)))
     except SecurityDisabledError:
         pass  # a cluster without an authorizer has none
     except ClusterAuthorizationFailedError:
         left_out.append(("ACLs", "the client may not describe the cluster"))
     try:
-        quotas = admin.quotas()
+        quotas = list_quotas(client)
     except ClusterAuthorizationFailedError:
         left_out.append(("quotas", "the client may not describe the cluster's configuration"))
     return acls, quotas, tuple(left_out)

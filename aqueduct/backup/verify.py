@@ -6,7 +6,7 @@ writes, but only hashes.
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -24,6 +24,7 @@ from aqueduct.store.objects import Objects
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import count
 from aqueduct.work.pace import Pace
+from aqueduct.work.shares import shares
 from aqueduct.work.workers import Workers
 
 SHARE_BYTES = 64 << 20  # of a task, as they are stored: half a second of work
@@ -35,7 +36,7 @@ BATCHES = 200  # whose bytes are in memory at once
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Verification:
     snapshot: Snapshot
     faults: tuple[Fault, ...]
     seconds: float
@@ -43,13 +44,13 @@ class Outcome:
 
 def verify(
     store: str, number: int | None, workers: Workers, *, bytes_per_second: int | None = None
-) -> Outcome:
+) -> Verification:
     """Everything that the snapshot of that number, or the newest, has: every instance of every topic."""
     began = time.monotonic()
     snapshot = Catalog.open(open_store(store)).snapshot(number)
     every = [segment for of_place in snapshot.segments.values() for segment in of_place]
     found = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
-    return Outcome(snapshot, tuple(found), time.monotonic() - began)
+    return Verification(snapshot, tuple(found), time.monotonic() - began)
 
 
 def verify_segments(
@@ -70,12 +71,15 @@ def verify_segments(
     print(f"Reading {count(len(there), 'segment')}, {stored / 1e6:,.1f} MB.", file=sys.stderr)
     work = stored // RECORD_BYTES
     rate = workers.share(bytes_per_second, work)
-    shares = [Share(store, some, whole, rate) for some in _shares(there)]
-    return [fault for faults in workers.parallel(work)(check, shares) for fault in faults]
+    tasks = [
+        VerifyShare(store, some, whole, rate)
+        for some in shares(there, _size, at_most=SHARE_BYTES, items_at_most=SHARE_SEGMENTS)
+    ]
+    return [fault for faults in workers.parallel(work)(check, tasks) for fault in faults]
 
 
 @dataclass(frozen=True)
-class Share:
+class VerifyShare:
     """What one task checks."""
 
     store: str  # URL
@@ -84,20 +88,7 @@ class Share:
     bytes_per_second: float | None = None
 
 
-def _shares(every: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:
-    share: list[Segment] = []
-    size = 0
-    for segment in every:
-        if share and (size + _size(segment) > SHARE_BYTES or len(share) == SHARE_SEGMENTS):
-            yield tuple(share)
-            share, size = [], 0
-        share.append(segment)
-        size += _size(segment)
-    if share:
-        yield tuple(share)
-
-
-def check(share: Share) -> list[Fault]:
+def check(share: VerifyShare) -> list[Fault]:
     objects, pace = open_store(share.store), Pace(share.bytes_per_second)
 
     def faults(segment: Segment) -> list[Fault]:

@@ -9,8 +9,10 @@ from types import FrameType
 
 from aqueduct.cli import common, selection
 from aqueduct.errors import ExitCode, Failed
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import client_config, cluster
+from aqueduct.kafka.admin.cluster import describe_cluster, silence
+from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.client_config import End
 
 LIMIT_SECONDS = 10
 NODE_ID = selection.whole(0, (1 << 31) - 1)
@@ -22,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    config = client_config.load(args.client_config)
+    end = End("cluster", args.bootstrap_servers, client_config.load(args.client_config))
     signal.signal(signal.SIGALRM, _end)
     signal.alarm(LIMIT_SECONDS)
     try:
-        with kafka_admin.connect(args.bootstrap_servers, config, LIMIT_SECONDS / 2) as admin:
-            problems = _problems(admin, args.node_id)
+        with connect(end, "aqueduct-health", timeout_seconds=LIMIT_SECONDS / 2) as client:
+            problems = _problems(client, args.node_id)
     finally:
         signal.alarm(0)
     for problem in problems:
@@ -35,12 +37,12 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.FAILED if problems else ExitCode.DONE
 
 
-def _problems(admin: kafka_admin.Admin, node_id: int | None) -> list[str]:
-    state = admin.cluster()
+def _problems(client: Client, node_id: int | None) -> list[str]:
+    state = describe_cluster(client)
     if node_id is None:
         return cluster.cluster_problems(state)
     missing = cluster.registration_problems(state, node_id)
-    return missing or admin.silence(node_id) + cluster.replication_problems(state, node_id)
+    return missing or silence(client, node_id) + cluster.replication_problems(state, node_id)
 
 
 def _end(_signal: int, _frame: FrameType | None) -> None:

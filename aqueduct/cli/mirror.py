@@ -17,12 +17,15 @@ from typing import Any
 from aqueduct.cli import duration, report_file, selection
 from aqueduct.errors import ExitCode, Failed
 from aqueduct.kafka import client_config
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.client_config import End
 from aqueduct.mirror import reading, status
 from aqueduct.mirror.status import Progress
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, shortened
 
 POLL_SECONDS = 1
+CLIENT = "aqueduct-mirror"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
-    source_config = client_config.load(args.source_config)
-    target_config = client_config.load(args.target_config)
+    source_end = End("source", args.source_bootstrap_servers, client_config.load(args.source_config))
+    target_end = End("target", args.target_bootstrap_servers, client_config.load(args.target_config))
     with (
-        reading.connect_reader(args.source_bootstrap_servers, source_config) as source,
-        reading.connect_reader(args.target_bootstrap_servers, target_config) as target,
+        connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source,
+        connect(target_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as target,
     ):
-        findings, progress, lost = _look(reading.Mirror(args.source, source, target), args)
+        findings, progress, lost = _look(reading.MirrorReader(args.source, source, target), args)
     print(_table(progress))
     for finding in findings:
         print(finding)
@@ -56,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _look(
-    flow: reading.Mirror, args: argparse.Namespace
+    flow: reading.MirrorReader, args: argparse.Namespace
 ) -> tuple[list[str], list[Progress], Collection[Progress]]:
     """What is not well, how far each partition is, and where records were lost.
 

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.kafka.batches.cut import Window
         from aqueduct.restore import report
         from aqueduct.restore import run as restore
-        from aqueduct.restore.order import Mirror, Order
+        from aqueduct.restore.order import FollowingMirror, Order
         from aqueduct.restore.request import Request, parse_id, parse_instance
         from aqueduct.work.workers import Workers
 
@@ -109,7 +109,9 @@ def run(args: argparse.Namespace) -> int:
         skip_verify=args.skip_verify,
         release_retention=args.release_retention,
         mirrors=tuple(
-            Mirror(name, End("lake", servers, client_config.load(args.mirror_config or args.client_config)))
+            FollowingMirror(
+                name, End("lake", servers, client_config.load(args.mirror_config or args.client_config))
+            )
             for name, servers in args.mirror
         ),
         links=tuple(args.link),

@@ -11,18 +11,17 @@ from aqueduct.connect import dead_letters
 from aqueduct.connect.dead_letters import Choice, Origin
 from aqueduct.connect.replayed import Ledger
 from aqueduct.errors import Failed, Refused
-from aqueduct.kafka import admin as kafka_admin
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import offsets, table
+from aqueduct.kafka.admin.topics import apply_topics
 from aqueduct.kafka.batches.bodies import Header, body, headers, key_and_value
 from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.batches.records import Record, Records, build, records
-from aqueduct.kafka.client import Client, Patience, Topic
+from aqueduct.kafka.client import Client, Patience, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import in_lists
-from aqueduct.kafka.topics import Declared, Plan
+from aqueduct.kafka.topics import Declared, TopicChanges
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
@@ -65,7 +64,7 @@ class _Letter:
 def replay(order: Order) -> Outcome:
     """Fenced if another replay of this topic begins; Failed otherwise. The same call goes on."""
     outcome = Outcome()
-    with kafka.connect(order.end, _transactional_id(order)) as client:
+    with connect(order.end, _transactional_id(order)) as client:
         if not client.topics([order.topic]):
             raise Refused(f"The {order.end} has no topic {order.topic}.")
         if order.dry_run:
@@ -207,12 +206,11 @@ def _make_ledger(client: Client, order: Order) -> None:
     if client.topics([order.ledger]):
         return
     topic = Declared(order.ledger, 1, config={"cleanup.policy": "compact"})
-    with kafka_admin.connect(order.end.bootstrap_servers, order.end.client_config) as admin:
-        try:
-            admin.apply_topics(Plan(create=(topic,), grow={}, alter={}, warnings=()))
-        except Failed:
-            if not client.topics([order.ledger]):  # which another replay may have made meanwhile
-                raise
+    try:
+        apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
+    except Failed:
+        if not client.topics([order.ledger]):  # which another replay may have made meanwhile
+            raise
     offsets.ends(client, [TopicPartition(order.ledger, 0)])  # once it answers, it can be written to
 
 

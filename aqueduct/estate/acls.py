@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aqueduct.backup.selection import POSITION_GROUP
-from aqueduct.estate.connectors import Connector, internal_topics, worker_group
+from aqueduct.estate.connectors import DeclaredConnector, internal_topics, worker_group
 from aqueduct.estate.links import RECORD, Link, kept_raw, ledgers
 from aqueduct.estate.model import Flow, principal
 from aqueduct.names import LEGAL_NAME
@@ -107,7 +107,7 @@ def backup_acls(site: str) -> tuple[Acl, ...]:
     )
 
 
-def connect_acls(site: str, connectors: Iterable[Connector]) -> tuple[Acl, ...]:
+def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[Acl, ...]:
     """What a site's Connect needs: its own group and topics, and what each connector reads and writes."""
     connect, group = principal("connect", site), worker_group(site)
     own = [Resource(name, "literal") for name in internal_topics(site).values()]

@@ -18,7 +18,7 @@ LARGEST_LETTER_BYTES = 10 << 20
 
 
 @dataclass(frozen=True)
-class Connector:
+class DeclaredConnector:
     """An item of `connect_connectors`."""
 
     name: str
@@ -67,7 +67,7 @@ class Connector:
         return {key: value for key, value in defaults.items() if key not in self.left_out} | dict(self.config)
 
     @classmethod
-    def of(cls, declared: Mapping[str, Any]) -> "Connector":
+    def of(cls, declared: Mapping[str, Any]) -> "DeclaredConnector":
         config = declared.get("config") or {}
         return cls(
             name=str(declared["name"]),
@@ -78,10 +78,10 @@ class Connector:
         )
 
 
-def read_connectors(groups: Groups, hostvars: HostVars, site: str) -> tuple[Connector, ...]:
+def read_connectors(groups: Groups, hostvars: HostVars, site: str) -> tuple[DeclaredConnector, ...]:
     """They are the same on all connect hosts of a site."""
     for host in members(groups, site, "connect")[:1]:
-        return tuple(Connector.of(each) for each in hostvars[host].get("connect_connectors") or ())
+        return tuple(DeclaredConnector.of(each) for each in hostvars[host].get("connect_connectors") or ())
     return ()
 
 
@@ -97,7 +97,7 @@ def internal_topics(site: str) -> dict[str, str]:
 
 
 def topics(
-    site: str, connectors: Iterable[Connector], *, letters_mebibytes: int, declared: Iterable[str]
+    site: str, connectors: Iterable[DeclaredConnector], *, letters_mebibytes: int, declared: Iterable[str]
 ) -> list[dict[str, Any]]:
     """Connect's own topics and those of dead letters, as entries of `kafka_topics`.
 

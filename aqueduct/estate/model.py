@@ -85,7 +85,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Mirror:
+class MirrorUnit:
     """A flow's MirrorMaker (mirror_maker@<flow>) on one host of the site where its records arrive."""
 
     host: str
@@ -174,10 +174,10 @@ def read_all_flows(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
     return tuple(flow for site in site_names(groups) for flow in read_flows(groups, hostvars, site))
 
 
-def read_mirrors(groups: Groups, hostvars: HostVars, source: str) -> tuple[Mirror, ...]:
+def read_mirrors(groups: Groups, hostvars: HostVars, source: str) -> tuple[MirrorUnit, ...]:
     """The mirrors that read a site."""
     return tuple(
-        Mirror(host, flow.name, flow.target)
+        MirrorUnit(host, flow.name, flow.target)
         for flow in read_all_flows(groups, hostvars)
         if flow.source == source
         for host in members(groups, flow.target, "mirror_maker")

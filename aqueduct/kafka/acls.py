@@ -44,7 +44,7 @@ class Acl:
 
 
 @dataclass(frozen=True)
-class Plan:
+class AclChanges:
     add: tuple[Acl, ...]
     remove: tuple[Acl, ...]
 
@@ -79,7 +79,7 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> frozenset[Acl]:
     return frozenset(acls)
 
 
-def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str) -> Plan:
+def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str) -> AclChanges:
     """What to grant and to revoke. `managed_principals` is a regex, searched in names without `User:`."""
     wanted = frozenset(declared)
     found = frozenset(actual)
@@ -94,13 +94,13 @@ def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str
             principal.startswith(USER) and pattern.search(principal.removeprefix(USER)) is not None
         )
 
-    return Plan(
+    return AclChanges(
         add=tuple(sorted(wanted - found)),
         remove=tuple(sorted(acl for acl in found - wanted if is_ours(acl.principal))),
     )
 
 
-def diff(plan: Plan) -> dict[str, str]:
+def diff(plan: AclChanges) -> dict[str, str]:
     """`{"before": text, "after": text}` for Ansible's diff mode: a line for each ACL that goes or comes."""
     return {
         "before": "".join(f"{acl}\n" for acl in plan.remove),

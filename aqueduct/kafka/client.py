@@ -56,29 +56,32 @@ class Stopped(Failed):
 
 
 @contextmanager
-def connect(end: End, client_id: str, stopping: Event | None = None) -> "Iterator[Client]":
-    """A Client of the cluster; Failed if no broker answers within CONNECT_SECONDS.
+def connect(
+    end: End, client_id: str, stopping: Event | None = None, *, timeout_seconds: float | None = None
+) -> "Iterator[Client]":
+    """A Client of the cluster; Failed if no broker answers within `timeout_seconds` (CONNECT_SECONDS).
 
     An error that the cluster answers ends the block as Failed, too. Once `stopping` is set the client waits
     for STOP_SECONDS in all; what takes longer is Stopped.
     """
+    seconds = CONNECT_SECONDS if timeout_seconds is None else timeout_seconds
     settings = {
         "bootstrap_servers": end.bootstrap_servers.split(","),
         "client_id": client_id,
-        "request_timeout_ms": REQUEST_SECONDS * 1000,
+        "request_timeout_ms": int(min(seconds, REQUEST_SECONDS) * 1000),
         "receive_message_max_bytes": RESPONSE_BYTES,
         "max_in_flight_requests_per_connection": 1000,  # who sends many counts them
         "slow_task_threshold_secs": 0,  # a large response is read in one go
         **RECONNECT,
         **end.client_config.kafka_python(),
     }
-    with reaching(end.bootstrap_servers, CONNECT_SECONDS):
+    with reaching(end.bootstrap_servers, seconds):
         net = NetworkSelector(**settings)
         client = KafkaNetClient(net, Manager(net, **settings))
     try:
         ours = Client(client, end, stopping)
-        with reaching(end.bootstrap_servers, CONNECT_SECONDS):
-            ours.wait(client._manager.bootstrap_async(CONNECT_SECONDS * 1000))
+        with reaching(end.bootstrap_servers, seconds):
+            ours.wait(client._manager.bootstrap_async(seconds * 1000))
         with answering(end.bootstrap_servers):
             yield ours
     finally:
@@ -159,20 +162,20 @@ class Client:
         lists = [None] if names is None else in_lists(names, NAMES_PER_REQUEST)
         found: dict[str, Topic] = {}
         for some in lists:
-            found |= patience.until_done(lambda some=some: self._ask_topics(some))  # type: ignore[misc]
+            found |= patience.until_done(lambda some=some: self.ask_topics(some))  # type: ignore[misc]
         return found
 
     # What follows asks once: a KafkaError of it is for the caller's own Patience.
 
     def brokers(self) -> list[int]:
         """The ids of those that serve clients now."""
-        self._ask_topics([])
+        self.ask_topics([])
         return sorted(broker.node_id for broker in self._client.cluster.brokers())
 
     def learn(self, names: Iterable[str]) -> None:
         """Ask for topics together that `topic` and `leader` would ask for one by one."""
         for some in in_lists(sorted(set(names) - self._topics.keys()), NAMES_PER_REQUEST):
-            self._ask_topics(some)
+            self.ask_topics(some)
 
     def topic(self, name: str) -> Topic:
         """As it was known last, or as it is now; UnknownTopicOrPartitionError if there is none."""
@@ -197,7 +200,15 @@ class Client:
         """What is known of a topic was wrong: ask again when it is needed."""
         self._topics.pop(topic, None)
 
-    def _ask_topics(self, names: list[str] | None) -> dict[str, Topic]:
+    def controller(self) -> int:
+        """The id of the broker to ask for changes: in KRaft any one, which forwards them (KIP-590)."""
+        found: int = self.send(MetadataRequest(topics=[], min_version=4)).controller_id
+        if found < 0:
+            raise NodeNotReadyError("the cluster has no controller")
+        return found
+
+    def ask_topics(self, names: list[str] | None) -> dict[str, Topic]:
+        """Those of the named topics that exist; None: all that the client may describe."""
         asked = None
         if names is not None:
             asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]

@@ -17,7 +17,7 @@ from kafka.errors import (
     UnknownMemberIdError,
     for_code,
 )
-from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.admin import DeleteGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType
 
@@ -186,6 +186,29 @@ def _commit(client: Client, group: str, offsets: Offsets) -> None:
                 )
             if each.error_code:
                 raise error(f"group {group}, {topic.name}-{each.partition_index}")
+
+
+def delete(client: Client, names: Iterable[str]) -> None:
+    """Delete groups without members, with their offsets; those that are not there are none."""
+
+    def answers(response: Any) -> Iterator[tuple[str, bool | KafkaError]]:
+        for each in response.results:
+            error = for_code(each.error_code)
+            there = not each.error_code
+            yield (
+                each.group_id,
+                there if there or error is GroupIdNotFoundError else error(f"group {each.group_id}"),
+            )
+
+    ask_all(
+        client,
+        names,
+        responsible=lambda some: client.coordinators(CoordinatorType.GROUP, some),
+        request=lambda some: DeleteGroupsRequest(groups_names=some),
+        answers=answers,
+        limit=GROUPS_PER_REQUEST,
+        fault="does not delete all groups",
+    )
 
 
 def offset_topics(kind: Any, partition: Any, offsets: Offsets) -> list[Any]:

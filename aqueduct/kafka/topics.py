@@ -39,7 +39,7 @@ class Actual:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TopicChanges:
     create: tuple[Declared, ...]
     grow: Mapping[str, int]  # topic -> number of partitions that it shall have
     alter: Mapping[str, Overrides]
@@ -75,7 +75,7 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
     return tuple(topics.values())
 
 
-def plan(declared: Iterable[Declared], actual: Mapping[str, Actual]) -> Plan:
+def plan(declared: Iterable[Declared], actual: Mapping[str, Actual]) -> TopicChanges:
     """What is to be done; Refused where a topic would have to shrink. `actual` is by topic name."""
     create = []
     grow = {}
@@ -105,10 +105,10 @@ def plan(declared: Iterable[Declared], actual: Mapping[str, Actual]) -> Plan:
         f"{count(len(others), 'topic')} with another replication factor than declared: {some(others)}; "
         "it stays, for only a reassignment of partitions changes it."
     ]
-    return Plan(tuple(create), grow, alter, tuple(warnings if others else ()))
+    return TopicChanges(tuple(create), grow, alter, tuple(warnings if others else ()))
 
 
-def diff(plan: Plan, actual: Mapping[str, Actual]) -> dict[str, dict[str, Any]]:
+def diff(plan: TopicChanges, actual: Mapping[str, Actual]) -> dict[str, dict[str, Any]]:
     """`{"before": {topic: what changes}, "after": ...}` for Ansible's diff mode."""
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}

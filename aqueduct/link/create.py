@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from aqueduct.kafka import admin as kafka_admin
-from aqueduct.kafka import client as kafka
+from aqueduct.kafka.client import connect
 from aqueduct.link import silence
 from aqueduct.link.ledger import bundle, gap_topic
 from aqueduct.link.ledger.entry import Partition
@@ -23,10 +22,9 @@ class Outcome:
 def create(settings: Create) -> Outcome:
     """Refused where the gap topic would forget what is missing."""
     end = settings.end("target")
-    with kafka.connect(end, f"{settings.id}-create") as client:
+    with connect(end, f"{settings.id}-create") as client:
         numbers = gap_topic.numbers(client, settings.topic)
-        with kafka_admin.connect(end.bootstrap_servers, end.client_config) as admin:
-            gap_topic.check_kept(admin, settings.topic)
+        gap_topic.check_kept(client, settings.topic)
         ledger = gap_topic.part(client, settings.topic, numbers)
         group = gap_topic.group(settings.topic)
         raw = silence.raw_topics_of(client, group) if ledger else []

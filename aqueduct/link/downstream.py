@@ -19,8 +19,8 @@ from kafka.errors import TopicAuthorizationFailedError
 from kafka.record import MemoryRecords
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import client as kafka
+from aqueduct.kafka.admin.settings import setting_if_there
 from aqueduct.kafka.client import Client
 from aqueduct.link import files
 from aqueduct.link.framing import FRAME_BYTES
@@ -307,7 +307,7 @@ def _limit(client: Client, settings: Downstream) -> int | None:
         return None
     needed = _needed(settings)
     try:
-        limit = int(kafka_admin.effective(client.send, [topic], "max.message.bytes")[topic])
+        limit = int(setting_if_there(client, [topic], "max.message.bytes")[topic])
     except TopicAuthorizationFailedError:
         log.warning(
             "the max.message.bytes of raw topic %s can't be checked, and should be %d at least: allow "

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import groups, offsets
-from aqueduct.kafka.client import Client, Patience
+from aqueduct.kafka.admin.settings import setting_if_there
+from aqueduct.kafka.client import Client
 from aqueduct.kafka.follow import Follower, News
 from aqueduct.link.framing import Span, TooLarge, spans
 from aqueduct.link.wire import position
@@ -197,8 +197,7 @@ class Feed:
             log.info("following %d new partitions of %d topics", len(new), len(topics))
 
     def _settings(self, topics: set[str], key: str) -> dict[str, str]:
-        patience = Patience(self._client, "does not tell topics' settings")
-        return patience.until_done(lambda: kafka_admin.effective(self._client.send, topics, key))
+        return setting_if_there(self._client, topics, key)
 
     def _compare(self, limits: Mapping[str, int]) -> None:
         """Tell which topics may get records that would not cross; a batch is split if it has several."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aqueduct.errors import Refused
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import client as kafka
 from aqueduct.kafka import groups, offsets
+from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.kafka.fetch import read
 from aqueduct.link.feed import last_session
@@ -181,8 +181,7 @@ def _there(
     """What of it the source still has, what is gone, and what is beyond its last stable offset."""
     topics = {each.topic for each in asked}
     places = sorted({TopicPartition(each.topic, each.partition) for each in asked})
-    with kafka_admin.connect(client.end.bootstrap_servers, client.end.client_config) as admin:
-        policies = admin.effective(sorted(topics), "cleanup.policy") if topics else {}
+    policies = setting(client, topics, "cleanup.policy") if topics else {}
     starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
     # Records are in no order of time: a window of time is that between the first records of its edges.
     since = offsets.since(client, places, settings.from_) if settings.from_ is not None else {}

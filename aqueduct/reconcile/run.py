@@ -47,7 +47,7 @@ def plan(flow: Flow, topics: Topics) -> list[Lane]:
 
 
 @dataclass(frozen=True)
-class Share:
+class ReconcileShare:
     """What a task of the first reading reads: ranges of an end, each of another partition."""
 
     number: int
@@ -61,7 +61,7 @@ def first_reading(flow: Flow, every: Sequence[Lane], run: Runner) -> list[Verdic
     for number, end in enumerate(flow.ends):
         whole = (lane.ranges[number] for lane in every)
         parts = (part for each in whole if each for part in split(each, TASK_OFFSETS))
-        tasks += [Share(number, end, share, flow.header) for share in shares(parts, TASK_OFFSETS)]
+        tasks += [ReconcileShare(number, end, share, flow.header) for share in shares(parts, TASK_OFFSETS)]
     found: defaultdict[tuple[int, str, int], Reading] = defaultdict(Reading)
     for results in run(read_share, tasks):
         for number, part, reading in results:
@@ -78,7 +78,7 @@ def first_reading(flow: Flow, every: Sequence[Lane], run: Runner) -> list[Verdic
     ]
 
 
-def read_share(share: Share) -> list[tuple[int, Range, Reading]]:
+def read_share(share: ReconcileShare) -> list[tuple[int, Range, Reading]]:
     readings = dict.fromkeys(share.ranges, Reading())
     for part, messages in reader.read(share.end, share.ranges):
         readings[part] += Reading.of(Records.of(messages, share.header))

@@ -11,7 +11,6 @@ from kafka.errors import KafkaError
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import groups
-from aqueduct.kafka.admin import Admin
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
 from aqueduct.restore import progress, topics
@@ -38,8 +37,8 @@ def restore(
         for partition, (old, _) in of_group.items():
             offsets[partition].add(old)
     moves, unsure = _moves(job, wanted, translate(job, offsets, written, workers))
-    with connected(job.order) as (client, admin):
-        late = set_waiting(client, admin, job.id, job.groups)
+    with connected(job.order) as client:
+        late = set_waiting(client, job.id, job.groups)
         # Where records were there before, groups may have been, too.
         settled = job.ended | (job.there.keys() if job.order.append else set())
         now = set_groups(client, job.id, moves, settled)
@@ -124,8 +123,8 @@ def set_groups(
     failed: list[tuple[str, str]] = []
     for name, every in moves.items():
         known = there.get(name, {})
-        mine = [move for move in every if known.get(move.place, (None,))[0] != move.new]
-        if any(move.topic in settled and move.place in known for move in mine):
+        mine = [move for move in every if known.get(move.topic_partition, (None,))[0] != move.new]
+        if any(move.topic in settled and move.topic_partition in known for move in mine):
             failed.append((f"group {name}", MOVED_ON))
             continue
         try:
@@ -143,7 +142,7 @@ def set_groups(
     return Done(tuple(done), tuple(waiting), tuple(failed))
 
 
-def set_waiting(client: Client, admin: Admin, restore_id: str, chosen: Collection[str]) -> Done:
+def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Done:
     """Those of the chosen groups that had members when the others got their offsets."""
     prefix = progress.waiting_group(restore_id, "")
     there = (name for name in groups.list_groups(client) if name.startswith(prefix))
@@ -161,14 +160,14 @@ def set_waiting(client: Client, admin: Admin, restore_id: str, chosen: Collectio
             left.append((f"group {name}", str(error).rstrip(".")))
         else:
             done += moves
-            admin.client.delete_groups([group])
+            groups.delete(client, [group])
     return Done(tuple(done), tuple(left), ())
 
 
 def _offsets(moves: Iterable[Move]) -> dict[TopicPartition, tuple[int, str]]:
-    return {move.place: (move.new, move.metadata) for move in moves}
+    return {move.topic_partition: (move.new, move.metadata) for move in moves}
 
 
 def _kept(moves: Iterable[Move]) -> Iterator[tuple[TopicPartition, tuple[int, str]]]:
     for move in moves:
-        yield move.place, (move.new, progress.dumps(move, f"group {move.group}"))
+        yield move.topic_partition, (move.new, progress.dumps(move, f"group {move.group}"))

@@ -1,18 +1,15 @@
 """A job: an order, with what the store and the target had for it when the run began."""
 
-from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
+from collections.abc import Mapping, Set
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 
-from aqueduct.kafka import admin as kafka_admin
-from aqueduct.kafka import client as kafka
-from aqueduct.kafka.admin import Admin
-from aqueduct.kafka.client import Client, Topic
+from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.names import TopicPartition
 from aqueduct.restore.order import Order
 from aqueduct.restore.outcome import Written
-from aqueduct.restore.plan import Lane, Plan
+from aqueduct.restore.plan import Lane, RestorePlan
 from aqueduct.restore.progress import TopicState
 from aqueduct.store.snapshots import Snapshot
 
@@ -27,7 +24,7 @@ class Job:
     id: str
     request: str  # the request's digest
     snapshot: Snapshot
-    plan: Plan
+    plan: RestorePlan
     there: Mapping[str, Topic]  # topics that the target has already
     known: Mapping[str, TopicState]  # what an earlier run remembered
     others: Mapping[str, list[TopicState]]  # what other restores did, by their ids
@@ -56,12 +53,6 @@ class Job:
         )
 
 
-@contextmanager
-def connected(order: Order) -> Iterator[tuple[Client, Admin]]:
-    """Clients of the target."""
-    end = order.end
-    with (
-        kafka.connect(end, CLIENT) as client,
-        kafka_admin.connect(end.bootstrap_servers, end.client_config) as admin,
-    ):
-        yield client, admin
+def connected(order: Order) -> AbstractContextManager[Client]:
+    """A client of the target."""
+    return connect(order.end, CLIENT)

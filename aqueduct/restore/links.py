@@ -48,7 +48,7 @@ def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], worke
         for each in of_group.offsets
     )
     backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
-    with connected(job.order) as (client, _):
+    with connected(job.order) as client:
         ids = {topic: str(found.id) for topic, found in client.topics(backed_up).items()}
         there = _link_positions(
             (partition, *said) for partition, said in groups.committed(client, [name])[name].items()

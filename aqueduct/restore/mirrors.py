@@ -24,7 +24,7 @@ from aqueduct.kafka.table import newest
 from aqueduct.mirror.status import parse_position
 from aqueduct.names import TopicPartition
 from aqueduct.restore.job import CLIENT, Job
-from aqueduct.restore.order import Mirror
+from aqueduct.restore.order import FollowingMirror
 from aqueduct.restore.outcome import Written
 from aqueduct.restore.positions import translate
 from aqueduct.restore.progress import group
@@ -46,7 +46,7 @@ class Positions:
     """All positions of one mirror, ready to be moved once for one restore."""
 
     client: Client
-    mirror: Mirror
+    mirror: FollowingMirror
     restore_id: str
 
     def read(self) -> dict[TopicPartition, Position]:
@@ -124,7 +124,7 @@ def _moved(
 
 
 @contextmanager
-def _opened(mirror: Mirror, restore_id: str) -> Iterator[Positions]:
+def _opened(mirror: FollowingMirror, restore_id: str) -> Iterator[Positions]:
     with kafka.connect(mirror.end, CLIENT) as client:
         yield Positions(client, mirror, restore_id)
 

@@ -8,7 +8,7 @@ from aqueduct.restore.request import Request
 
 
 @dataclass(frozen=True)
-class Mirror:
+class FollowingMirror:
     """A flow that reads the restored cluster, by its name, and the cluster where it arrives."""
 
     name: str
@@ -35,5 +35,5 @@ class Order:
     dry_run: bool = False
     skip_verify: bool = False
     release_retention: bool = False
-    mirrors: tuple[Mirror, ...] = ()  # they stand still
+    mirrors: tuple[FollowingMirror, ...] = ()  # they stand still
     links: tuple[str, ...] = ()  # groups of one-way links, of which the same is true

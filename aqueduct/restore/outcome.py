@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from aqueduct.names import TopicPartition
-from aqueduct.restore.plan import Plan
+from aqueduct.restore.plan import RestorePlan
 from aqueduct.restore.progress import Progress
 
 LeftOut = tuple[tuple[str, str], ...]  # what, why
@@ -23,7 +23,7 @@ class Move:
     note: str = ""  # why it does not mean the very next record, and what it means
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
 
@@ -46,9 +46,9 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RestoreOutcome:
     restore_id: str
-    plan: Plan
+    plan: RestorePlan
     written: Mapping[TopicPartition, Written] = field(default_factory=dict)  # by topic at the target
     moves: tuple[Move, ...] = ()  # by this run
     settled: tuple[str, ...] = ()  # topics that got settings after their restore had ended

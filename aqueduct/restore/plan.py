@@ -11,6 +11,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.restore.request import Request
 from aqueduct.store.manifest import Gap, Instance, Segment, StoredPartition, Topic
 from aqueduct.store.snapshots import Snapshot
+from aqueduct.work import shares as work
 
 # Small partitions go together into one task and its transactions.
 SHARE_BYTES = 64 << 20
@@ -23,7 +24,7 @@ class Lane:
 
     place: StoredPartition  # in the store
     topic: str  # at the target
-    stop: int  # the snapshot's offsets end here
+    stop: int  # exclusive: the snapshot's offsets end here
     segments: tuple[Segment, ...]  # in order, those that may have records of the window
     skipped: tuple[Segment, ...]  # those that have others only
 
@@ -45,7 +46,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RestorePlan:
     snapshot: int
     window: Window
     topics: Mapping[str, tuple[Topic, Instance]]  # by the name at the target
@@ -72,7 +73,7 @@ class Plan:
         return {topic.name: target for target, (topic, _) in self.topics.items()}
 
 
-def plan(snapshot: Snapshot, request: Request) -> Plan:
+def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
     """Refused where a topic or an instance is not there."""
     topics = request.choose(snapshot.topics)
     lanes: list[Lane] = []
@@ -89,7 +90,9 @@ def plan(snapshot: Snapshot, request: Request) -> Plan:
             gaps += snapshot.gaps.get(place, ())
     asked = {old for old, _ in request.names} or snapshot.topics.keys()
     skipped = sorted(asked - {topic.name for topic, _ in topics.values()})
-    return Plan(snapshot.manifest.number, request.window, topics, tuple(lanes), tuple(gaps), tuple(skipped))
+    return RestorePlan(
+        snapshot.manifest.number, request.window, topics, tuple(lanes), tuple(gaps), tuple(skipped)
+    )
 
 
 def _outside(segment: Segment, window: Window) -> bool:
@@ -100,13 +103,5 @@ def _outside(segment: Segment, window: Window) -> bool:
 
 def shares(lanes: Iterable[Lane]) -> Iterator[tuple[Lane, ...]]:
     """The same for the same plan: a share has a producer of its own, whose id goes by the share's number."""
-    share: list[Lane] = []
-    size = 0
-    for lane in lanes:
-        if share and (size + lane.unpacked_bytes > SHARE_BYTES or len(share) == SHARE_LANES):
-            yield tuple(share)
-            share, size = [], 0
-        share.append(lane)
-        size += lane.unpacked_bytes
-    if share:
-        yield tuple(share)
+    size = attrgetter("unpacked_bytes")
+    return work.shares(lanes, size, at_most=SHARE_BYTES, items_at_most=SHARE_LANES)

@@ -6,6 +6,7 @@ from operator import attrgetter
 
 from aqueduct.backup.verify import verify_segments
 from aqueduct.errors import Failed, Refused
+from aqueduct.kafka.admin.cluster import cluster_id
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
 from aqueduct.restore import records, topics
@@ -26,8 +27,8 @@ ENDING_SECONDS = 5  # that the last transaction of a run which was killed may ta
 def look(order: Order) -> Job:
     """Find the snapshot, what of it is to be restored, and how far earlier runs have come."""
     catalog = Catalog.open(open_store(order.store))
-    with connected(order) as (client, admin):
-        cluster = str(admin.client.describe_cluster()["cluster_id"])
+    with connected(order) as client:
+        cluster = cluster_id(client)
         request = order.request.digest(catalog.id, cluster)
         others = topics.plans(client)
         if order.restore_id:
@@ -88,11 +89,11 @@ def check(job: Job) -> None:
     # What a topic has that this restore has begun was found before, or is its own.
     there = {name: topic for name, topic in job.there.items() if name not in job.known}
     topics.check_others(there, job.others)
-    with connected(job.order) as (client, admin):
+    with connected(job.order) as client:
         partitions = [lane.target for lane in job.plan.lanes if lane.topic in there]
         if partitions and not job.order.append:
             topics.check_empty(client, partitions, there, job.others)
-        topics.check_creation(admin, job.plan, job.there, with_settings=job.order.settings)
+        topics.check_creation(client, job.plan, job.there, with_settings=job.order.settings)
 
 
 def check_objects(job: Job, workers: Workers) -> None:

@@ -53,7 +53,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Share:
+class QuestionShare:
     """What one task answers."""
 
     end: End
@@ -91,7 +91,7 @@ def translate(
                 questions.append(Question(lane, tuple(mine), written[lane.target].progress))
     order = job.order
     tasks = [
-        Share(order.end, order.store, job.plan.window, tuple(some_questions))
+        QuestionShare(order.end, order.store, job.plan.window, tuple(some_questions))
         for some_questions in in_lists(questions, LANES)
     ]
     work = sum(sum(segment.records for segment in question.lane.segments) for question in questions) // 10
@@ -108,7 +108,7 @@ def _untold(job: Job, lane: Lane, written: Mapping[TopicPartition, Written]) -> 
     return COMPACTED if ended and "compact" in job.known[lane.topic].holds[settings.POLICY] else ""
 
 
-def answer(share: Share) -> Answers:
+def answer(share: QuestionShare) -> Answers:
     """Answer the questions of one task, each for itself."""
     objects = open_store(share.store)
     found: Answers = {}

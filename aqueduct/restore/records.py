@@ -42,7 +42,7 @@ Position = tuple[int, Progress]  # the next offset of the store
 
 
 @dataclass(frozen=True)
-class Share:
+class RestoreShare:
     """What one task restores, lane by lane."""
 
     end: End
@@ -57,10 +57,10 @@ class Share:
 def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
     """Write what no earlier run has written; by partition of the target."""
     order = job.order
-    with connected(order) as (client, admin):
-        limits = topics.limits(admin, client.topics(job.plan.topics))
+    with connected(order) as client:
+        limits = topics.limits(client, client.topics(job.plan.topics))
     tasks = [
-        Share(
+        RestoreShare(
             order.end,
             order.store,
             job.id,
@@ -76,7 +76,7 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
     return {partition: each for written in found for partition, each in written.items()}
 
 
-def restore(share: Share) -> dict[TopicPartition, Written]:
+def restore(share: RestoreShare) -> dict[TopicPartition, Written]:
     """Write what is not written yet. Failed, Fenced if another process does the same."""
     objects = open_store(share.store)
     name = progress.group(share.restore_id)
@@ -134,7 +134,7 @@ class _Task:
         client: Client,
         producer: TransactionalProducer,
         objects: Objects,
-        share: Share,
+        share: RestoreShare,
         committed: Callable[[], None],
     ) -> None:
         self._client = client

@@ -6,14 +6,14 @@ from dataclasses import asdict
 from typing import Any
 
 from aqueduct.errors import ExitCode
-from aqueduct.restore.outcome import Outcome
-from aqueduct.restore.plan import Lane, Plan
+from aqueduct.restore.outcome import RestoreOutcome
+from aqueduct.restore.plan import Lane, RestorePlan
 from aqueduct.wording import NAME_COLUMNS, count, shortened, some
 
 LINES = 20  # about one kind of thing
 
 
-def summary(wanted: Plan) -> str:
+def summary(wanted: RestorePlan) -> str:
     """How much a plan is."""
     size = sum(lane.unpacked_bytes for lane in wanted.lanes) / 1e6
     at_most = "at most " if wanted.at_most else ""
@@ -24,15 +24,15 @@ def summary(wanted: Plan) -> str:
     )
 
 
-def exit_code(outcome: Outcome) -> ExitCode:
+def exit_code(outcome: RestoreOutcome) -> ExitCode:
     return ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
 
 
-def text(outcome: Outcome) -> str:
+def text(outcome: RestoreOutcome) -> str:
     return "\n".join(_lines(outcome))
 
 
-def _lines(outcome: Outcome) -> Iterator[str]:
+def _lines(outcome: RestoreOutcome) -> Iterator[str]:
     plan = outcome.plan
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     forgotten = outcome.forgotten
@@ -97,14 +97,14 @@ def _first(lines: list[str]) -> Iterator[str]:
         yield f"... and {len(lines) - LINES} more of that kind; --report has all."
 
 
-def _records(outcome: Outcome) -> int:
+def _records(outcome: RestoreOutcome) -> int:
     """In all; in a dry run, at most."""
     if outcome.planned:
         return sum(lane.records for lane in outcome.plan.lanes)
     return sum(each.progress.records for each in outcome.written.values())
 
 
-def _last_line(outcome: Outcome) -> str:
+def _last_line(outcome: RestoreOutcome) -> str:
     name = f"Restore {outcome.restore_id} of snapshot {outcome.plan.snapshot}"
     records, megabytes = _records(outcome), sum(e.progress.bytes for e in outcome.written.values()) / 1e6
     if outcome.before:
@@ -122,7 +122,7 @@ def _last_line(outcome: Outcome) -> str:
     return f"{name}: {done}{of_this}, {speed} ({phases})."
 
 
-def report(outcome: Outcome) -> dict[str, Any]:
+def report(outcome: RestoreOutcome) -> dict[str, Any]:
     """DESIGN's report: `from` and `to` (exclusive) are offsets in the backup, topics those of the target."""
     return {
         "snapshot": outcome.plan.snapshot,
@@ -168,7 +168,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _amounts(outcome: Outcome, lane: Lane) -> dict[str, int | None]:
+def _amounts(outcome: RestoreOutcome, lane: Lane) -> dict[str, int | None]:
     """Of this restore in all, and of this run; of a dry run, what it would write. None: forgotten."""
     if done := outcome.written.get(lane.target):
         in_all = {"records": done.progress.records, "bytes": done.progress.bytes}

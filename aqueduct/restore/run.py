@@ -13,14 +13,14 @@ from aqueduct.names import TopicPartition
 from aqueduct.restore import groups, links, mirrors, planning, records, report, rights, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import Order
-from aqueduct.restore.outcome import LeftOut, Outcome, Rights, Written
+from aqueduct.restore.outcome import LeftOut, RestoreOutcome, Rights, Written
 from aqueduct.restore.progress import TopicState
 from aqueduct.work.workers import Workers
 
 States = dict[str, TopicState]
 
 
-def main(order: Order, workers: Workers) -> Outcome:
+def main(order: Order, workers: Workers) -> RestoreOutcome:
     """One run, to the end. Refused or Failed before anything is written, or Failed in the middle."""
     clock = _Clock()
     with clock.phase("plan"):
@@ -29,7 +29,9 @@ def main(order: Order, workers: Workers) -> Outcome:
         if not job.done:
             planning.check(job)
     if order.dry_run:
-        return Outcome(job.id, job.plan, job.written, seconds=clock.seconds, dry_run=True, before=job.done)
+        return RestoreOutcome(
+            job.id, job.plan, job.written, seconds=clock.seconds, dry_run=True, before=job.done
+        )
     if not (job.done or order.skip_verify):
         with clock.phase("verify"):
             planning.check_objects(job, workers)
@@ -57,7 +59,7 @@ def main(order: Order, workers: Workers) -> Outcome:
     with clock.phase("settings"):
         states, granted, more = settle(job, states, written)
         left_out += more
-    return Outcome(
+    return RestoreOutcome(
         restore_id=job.id,
         plan=job.plan,
         written=written,
@@ -76,10 +78,10 @@ def main(order: Order, workers: Workers) -> Outcome:
 def prepare(job: Job) -> tuple[States, tuple[str, ...]]:
     """Make the topics, and set what holds while they are restored; their states, and warnings."""
     asked = job.order.settings
-    with connected(job.order) as (client, admin):
-        warnings = topics.create(client, admin, job.plan, job.there, with_settings=asked)
+    with connected(job.order) as client:
+        warnings = topics.create(client, job.plan, job.there, with_settings=asked)
         states = topics.hold_open(
-            *(client, admin, job.id, job.request, job.plan),
+            *(client, job.id, job.request, job.plan),
             with_settings=asked,
             recheck=lambda found: planning.check_again(client, job, found),
         )
@@ -91,14 +93,14 @@ def settle(
 ) -> tuple[States, Rights | None, LeftOut]:
     """Set the topics' settings back, and the rights, if asked for."""
     order = job.order
-    with connected(order) as (client, admin):
+    with connected(order) as client:
         now = time.time_ns() // 1_000_000
-        done = topics.let_go(admin, states, written, hold=not order.release_retention, now=now)
+        done = topics.let_go(client, states, written, hold=not order.release_retention, now=now)
         if changed := {name: state for name, state in done.items() if state != states[name]}:
             topics.remember(client, job.id, changed)
         if not order.acls:
             return done, None, ()
-        return done, *rights.restore(admin, job.snapshot)
+        return done, *rights.restore(client, job.snapshot)
 
 
 class _Clock:

@@ -7,14 +7,16 @@ from uuid import UUID
 
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.kafka import fetch, groups, offsets, topics
-from aqueduct.kafka.admin import Admin
+from aqueduct.kafka.admin.cluster import describe_cluster
+from aqueduct.kafka.admin.settings import all_settings, default_replication_factor, own_settings, setting
+from aqueduct.kafka.admin.topics import apply_topics, await_topics
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.kafka.topics import Declared
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.restore import progress, settings
 from aqueduct.restore.outcome import Written
-from aqueduct.restore.plan import Plan
+from aqueduct.restore.plan import RestorePlan
 from aqueduct.restore.progress import Progress, TopicState
 from aqueduct.wording import count, some
 
@@ -61,7 +63,7 @@ def remember(client: Client, restore_id: str, remembered: States) -> None:
 # Checks, before anything is written
 
 
-def check_partitions(plan: Plan, there: Mapping[str, Topic]) -> None:
+def check_partitions(plan: RestorePlan, there: Mapping[str, Topic]) -> None:
     """Refused where a topic has others than the one that was backed up."""
     wrong = [
         f"{name} ({len(there[name].partitions)}, in the backup {len(plan.partitions(name))})"
@@ -126,19 +128,19 @@ def _visible(client: Client, partitions: list[TopicPartition]) -> Iterator[str]:
 # Before the records
 
 
-def check_creation(admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool) -> None:
+def check_creation(client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool) -> None:
     """Refused if the controller would refuse a topic, for its name or its settings."""
-    declared, _ = _declared(admin, plan, there, with_settings=with_settings)
-    admin.apply_topics(topics.Plan(declared, {}, {}, ()), check_only=True)
+    declared, _ = _declared(client, plan, there, with_settings=with_settings)
+    apply_topics(client, topics.TopicChanges(declared, {}, {}, ()), check_only=True)
 
 
 def create(
-    client: Client, admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool
+    client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool
 ) -> tuple[str, ...]:
     """Make the topics that are not there; warnings. Refused if the controller refuses one."""
-    declared, warnings = _declared(admin, plan, there, with_settings=with_settings)
+    declared, warnings = _declared(client, plan, there, with_settings=with_settings)
     try:
-        admin.apply_topics(topics.Plan(declared, {}, {}, ()))
+        apply_topics(client, topics.TopicChanges(declared, {}, {}, ()))
     except AqueductError as error:
         if made := client.topics(topic.name for topic in declared):
             raise Failed(
@@ -146,19 +148,19 @@ def create(
                 "seems to have begun at the same time. This one has written no record; let the other end."
             ) from error
         raise
-    admin.await_topics(declared)
+    await_topics(client, declared)
     return warnings
 
 
 def _declared(
-    admin: Admin, plan: Plan, there: Iterable[str], *, with_settings: bool
+    client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool
 ) -> tuple[tuple[Declared, ...], tuple[str, ...]]:
     """Those that are not there, and warnings."""
     missing = sorted(plan.topics.keys() - set(there))
     if not missing:
         return (), ()
-    brokers = len(admin.cluster().brokers)
-    default = admin.default_replication_factor()
+    brokers = len(describe_cluster(client).brokers)
+    default = default_replication_factor(client)
     declared = []
     fewer = []
     lowered = []
@@ -195,10 +197,9 @@ def withdraw(client: Client, restore_id: str, names: Iterable[str]) -> None:
 
 def hold_open(
     client: Client,
-    admin: Admin,
     restore_id: str,
     request: str,
-    plan: Plan,
+    plan: RestorePlan,
     *,
     with_settings: bool,
     recheck: Callable[[States], None],
@@ -211,8 +212,8 @@ def hold_open(
     said before what they shall be.
     """
     there = client.topics(plan.topics)
-    own = admin.topic_settings(plan.topics)
-    holding = admin.settings(plan.topics)
+    own = own_settings(client, plan.topics)
+    holding = all_settings(client, plan.topics)
     known = states(client, restore_id, there)
     found: dict[str, TopicState] = {}
     alter: dict[str, topics.Overrides] = {}
@@ -235,7 +236,9 @@ def hold_open(
             alter[name] = {key: value for key, value in meanwhile.items() if own[name].get(key) != value}
     remember(client, restore_id, {name: state for name, state in found.items() if state != known.get(name)})
     recheck(found)
-    admin.apply_topics(topics.Plan((), {}, {name: changes for name, changes in alter.items() if changes}, ()))
+    apply_topics(
+        client, topics.TopicChanges((), {}, {name: changes for name, changes in alter.items() if changes}, ())
+    )
     return found
 
 
@@ -243,7 +246,7 @@ def hold_open(
 
 
 def let_go(
-    admin: Admin, known: States, written: Mapping[TopicPartition, Written], *, hold: bool, now: int
+    client: Client, known: States, written: Mapping[TopicPartition, Written], *, hold: bool, now: int
 ) -> dict[str, TopicState]:
     """Set the settings back, but for those by which what was restored would be deleted at once, or may be.
 
@@ -266,11 +269,13 @@ def let_go(
         kept = settings.to_hold(back, state.holds, oldest=oldest, size=size, now=now) if hold else set()
         alter[name] = {key: value for key, value in back.items() if key not in kept}
         found[name] = replace(state, done=True, held={key: back[key] for key in sorted(kept)})
-    admin.apply_topics(topics.Plan((), {}, {name: changes for name, changes in alter.items() if changes}, ()))
+    apply_topics(
+        client, topics.TopicChanges((), {}, {name: changes for name, changes in alter.items() if changes}, ())
+    )
     return found
 
 
-def limits(admin: Admin, there: Mapping[str, Topic]) -> dict[str, tuple[UUID | None, int]]:
+def limits(client: Client, there: Mapping[str, Topic]) -> dict[str, tuple[UUID | None, int]]:
     """Id and max.message.bytes of each topic."""
-    found = admin.effective(there, "max.message.bytes")
+    found = setting(client, there, "max.message.bytes")
     return {name: (topic.id, int(found[name])) for name, topic in there.items()}

@@ -69,10 +69,10 @@ class Segment(NamedTuple):
     topic: str
     instance: int
     partition: int
-    start: int  # the offsets that it covers
-    stop: int
+    start: int  # the offsets that it covers, inclusive
+    stop: int  # exclusive
     first_offset: int | None  # of its records
-    last_offset: int | None
+    last_offset: int | None  # inclusive
     records: int
     unpacked_bytes: int
     stored_bytes: int
@@ -110,8 +110,8 @@ class Gap(NamedTuple):
     topic: str
     instance: int
     partition: int
-    start: int
-    stop: int
+    start: int  # inclusive
+    stop: int  # exclusive
 
     @property
     def place(self) -> StoredPartition:

@@ -66,16 +66,18 @@ def main() -> None:
     )
     from aqueduct.errors import AqueductError
     from aqueduct.kafka import acls, client_config
-    from aqueduct.kafka import admin as kafka_admin
+    from aqueduct.kafka.admin.acls import apply_acls, list_acls
+    from aqueduct.kafka.client import connect
+    from aqueduct.kafka.client_config import End
 
     given = module.params
     try:
         declared = acls.parse(given["acls"])
         config = client_config.load(given["client_config"])
-        with kafka_admin.connect(given["bootstrap_servers"], config) as admin:
-            plan = acls.plan(declared, admin.list_acls(), given["managed_principals"])
+        with connect(End("cluster", given["bootstrap_servers"], config), "aqueduct-acls") as client:
+            plan = acls.plan(declared, list_acls(client), given["managed_principals"])
             if not module.check_mode:
-                admin.apply_acls(plan)
+                apply_acls(client, plan)
     except AqueductError as error:
         module.fail_json(msg=str(error))
     module.exit_json(

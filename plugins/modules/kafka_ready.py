@@ -69,9 +69,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     from aqueduct.errors import AqueductError, Refused
-    from aqueduct.kafka import admin as kafka_admin
     from aqueduct.kafka import client_config, rolling
     from aqueduct.kafka import cluster as state
+    from aqueduct.kafka.admin.cluster import await_cluster, silence
+    from aqueduct.kafka.admin.settings import min_in_sync
+    from aqueduct.kafka.client import connect
+    from aqueduct.kafka.client_config import End
 
     given = module.params
     node, stopping, seconds = given["node_id"], given["stopping"], given["timeout_seconds"]
@@ -79,24 +82,25 @@ def main() -> None:
     def problems(cluster: state.Cluster) -> list[str]:
         found = []
         if node is not None and "broker" in given["roles"]:
-            found += state.registration_problems(cluster, node) or admin.silence(node)
+            found += state.registration_problems(cluster, node) or silence(client, node)
         if node is not None and "controller" in given["roles"]:
             found += state.controller_problems(cluster, node)
         if given["no_under_replicated"]:
             found += state.replication_problems(cluster)
         if stopping is not None:
             topics = {partition.topic for partition in rolling.hosted_partitions(cluster, stopping)}
-            min_in_sync = admin.min_in_sync(topics)
-            lost = rolling.unavailable_by_design(cluster, min_in_sync, stopping)
+            least = min_in_sync(client, topics)
+            lost = rolling.unavailable_by_design(cluster, least, stopping)
             if lost and not given["allow_unavailable"]:
                 raise Refused(f"Node {stopping} may not be stopped. {' '.join(lost)}")
-            found += rolling.obstacles(cluster, min_in_sync, stopping)
+            found += rolling.obstacles(cluster, least, stopping)
         return found
 
     try:
         config = client_config.load(given["client_config"])
-        with kafka_admin.connect(given["bootstrap_servers"], config, seconds) as admin:
-            cluster = admin.wait(problems, seconds)
+        end = End("cluster", given["bootstrap_servers"], config)
+        with connect(end, "aqueduct-ready", timeout_seconds=seconds) as client:
+            cluster = await_cluster(client, problems, seconds)
     except AqueductError as error:
         module.fail_json(msg=str(error))
     module.exit_json(

@@ -56,19 +56,21 @@ def main() -> None:
         supports_check_mode=True,
     )
     from aqueduct.errors import AqueductError
-    from aqueduct.kafka import admin as kafka_admin
     from aqueduct.kafka import client_config, topics
+    from aqueduct.kafka.admin.topics import apply_topics, await_topics, find_topics
+    from aqueduct.kafka.client import connect
+    from aqueduct.kafka.client_config import End
 
     given = module.params
     try:
         declared = topics.parse(given["topics"])
         config = client_config.load(given["client_config"])
-        with kafka_admin.connect(given["bootstrap_servers"], config) as admin:
-            actual = admin.find_topics(declared)
+        with connect(End("cluster", given["bootstrap_servers"], config), "aqueduct-topics") as client:
+            actual = find_topics(client, declared)
             plan = topics.plan(declared, actual)
-            admin.apply_topics(plan, check_only=module.check_mode)
+            apply_topics(client, plan, check_only=module.check_mode)
             if not module.check_mode:
-                admin.await_topics([topic for topic in declared if topic.name in plan.touched()])
+                await_topics(client, [topic for topic in declared if topic.name in plan.touched()])
     except AqueductError as error:
         module.fail_json(msg=str(error))
     for warning in plan.warnings:

@@ -20,9 +20,10 @@ from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.kafka import acls
-from aqueduct.kafka import admin as kafka_admin
+from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
-from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.kafka.admin.acls import apply_acls
+from aqueduct.kafka.client_config import End
 
 MODULE = Path(__file__).parents[2] / "plugins/modules/connect_connectors.py"
 WAIT_SECONDS = 60
@@ -35,8 +36,8 @@ def worker(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> I
     broker = brokers[0]
     rights = [("topic", "*"), ("group", "*"), ("transactional_id", "*"), ("cluster", "kafka-cluster")]
     everything = tuple(Acl("User:CN=connect", what, name, "literal", "all") for what, name in rights)
-    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
-        admin.apply_acls(acls.Plan(everything, ()))
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
+        apply_acls(client, acls.AclChanges(everything, ()))
     with connect_worker.running(broker, tmp_path_factory.mktemp("connect")) as running:
         yield running
 

@@ -22,12 +22,13 @@ from aqueduct.cli import main
 from aqueduct.connect import replay as dead_letters
 from aqueduct.connect import replayed
 from aqueduct.kafka import acls, offsets
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.admin.acls import apply_acls
+from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.records import Record
-from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import Retry, TransactionalProducer
 from aqueduct.names import TopicPartition
 
@@ -292,8 +293,8 @@ def test_these_rights_are_enough(
     rights += [("topic", f"ledger-{topic}", right) for right in ("create", "read", "write")]
     rights += [("transactional_id", f"aqueduct-dlq-{dead(topic)}", "write")]
     granted = tuple(Acl("User:CN=replay", what, name, "literal", right) for what, name, right in rights)
-    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
-        admin.apply_acls(acls.Plan(granted, ()))
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
+        apply_acls(client, acls.AclChanges(granted, ()))
     assert main(replay) == 0
     assert numbers(broker, topic) == [0, 1, 2, 3]
 
@@ -353,5 +354,5 @@ def test_bad_input(
 def test_the_ledger_is_compacted(broker: Broker, topic: str) -> None:
     fill(broker, topic, 1)
     assert main(command(broker, topic)) == 0
-    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
-        assert admin.effective([replayed.TOPIC], "cleanup.policy") == {replayed.TOPIC: "compact"}
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
+        assert setting(client, [replayed.TOPIC], "cleanup.policy") == {replayed.TOPIC: "compact"}

@@ -7,9 +7,10 @@ from kafka_broker import Broker
 
 from aqueduct.errors import AqueductError
 from aqueduct.estate.check.settings import Definitions, Setting
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import topics
-from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.kafka.admin.topics import apply_topics
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.client_config import End
 
 FILE = next(Path(__file__).parents[2].glob("artifacts/kafka-*.configs.json"))
 # Here a broker judges by more than the ConfigDef tells: by its own storage, by other settings, by plain code.
@@ -35,12 +36,12 @@ def values(setting: Setting) -> Iterator[str]:
 def test_it_says_what_a_broker_says(brokers: list[Broker]) -> None:
     known = Definitions.parse(FILE.read_text()).topic
     different = []
-    with kafka_admin.connect(brokers[0].plaintext, ClientConfig()) as admin:
+    with connect(End("cluster", brokers[0].plaintext), "test") as client:
 
         def takes(name: str, value: str) -> bool:
             declared = topics.parse([{"name": "tried", "partitions": 1, "config": {name: value}}])
             try:
-                admin.apply_topics(topics.plan(declared, {}), check_only=True)
+                apply_topics(client, topics.plan(declared, {}), check_only=True)
             except AqueductError:
                 return False
             return True

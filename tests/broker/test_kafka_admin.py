@@ -15,9 +15,15 @@ from kafka_broker import Broker
 from aqueduct.cli import main
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import acls, topics
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka.acls import Acl
-from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.kafka.admin.acls import apply_acls, list_acls
+from aqueduct.kafka.admin.asking import SETTLE_SECONDS
+from aqueduct.kafka.admin.cluster import await_cluster, cluster_id, describe_cluster, silence
+from aqueduct.kafka.admin.quotas import apply_quotas, list_quotas
+from aqueduct.kafka.admin.settings import min_in_sync, own_settings, setting
+from aqueduct.kafka.admin.topics import apply_topics, await_topics, find_topics
+from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.client_config import End
 from aqueduct.kafka.quotas import Quota
 from aqueduct.kafka.topics import Declared
 
@@ -31,9 +37,9 @@ def broker(brokers: list[Broker]) -> Broker:
 
 
 @pytest.fixture
-def admin(broker: Broker) -> Iterator[kafka_admin.Admin]:
-    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
-        yield admin
+def client(broker: Broker) -> Iterator[Client]:
+    with connect(End("cluster", broker.plaintext), "test") as client:
+        yield client
 
 
 # In a process of its own, as Ansible does it: beside the controller's code, warnings go another way.
@@ -67,44 +73,44 @@ def unique(name: str) -> str:
     return f"{name}.{uuid4().hex[:8]}"
 
 
-def make_so(admin: kafka_admin.Admin, *declared: Declared) -> topics.Plan:
-    plan = topics.plan(declared, admin.find_topics(declared))
-    admin.apply_topics(plan)
-    admin.await_topics(declared)
+def make_so(client: Client, *declared: Declared) -> topics.TopicChanges:
+    plan = topics.plan(declared, find_topics(client, declared))
+    apply_topics(client, plan)
+    await_topics(client, declared)
     return plan
 
 
-def test_a_topic_is_made_grown_and_altered_and_then_stays(admin: kafka_admin.Admin) -> None:
+def test_a_topic_is_made_grown_and_altered_and_then_stays(client: Client) -> None:
     name = unique("topic")
     first = Declared(name, 1, None, {"retention.ms": "1000", "min.cleanable.dirty.ratio": "0.50"})
-    assert make_so(admin, first).create == (first,)
-    assert not make_so(admin, first).touched()
+    assert make_so(client, first).create == (first,)
+    assert not make_so(client, first).touched()
     second = Declared(name, 3, 1, {"retention.ms": "2000", "cleanup.policy": "compact, delete"})
-    assert make_so(admin, second).touched() == {name}
-    assert not make_so(admin, second).touched()
+    assert make_so(client, second).touched() == {name}
+    assert not make_so(client, second).touched()
     every = Declared(name, 3, 1, {"retention.ms": None, "min.cleanable.dirty.ratio": "0.5"})
-    assert admin.find_topics([every])[name].config == {
+    assert find_topics(client, [every])[name].config == {
         "retention.ms": "2000",
         "min.cleanable.dirty.ratio": "0.5",  # not named by the second: kept
     }
-    make_so(admin, every)
-    assert "retention.ms" not in admin.find_topics([every])[name].config
+    make_so(client, every)
+    assert "retention.ms" not in find_topics(client, [every])[name].config
 
 
 def test_many_topics_go_in_requests_that_the_controller_takes(
-    admin: kafka_admin.Admin, monkeypatch: pytest.MonkeyPatch
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_admin, "RECORDS_PER_REQUEST", 7)
-    monkeypatch.setattr(kafka_admin, "RESOURCES_PER_REQUEST", 2)
+    monkeypatch.setattr("aqueduct.kafka.admin.topics.RECORDS_PER_REQUEST", 7)
+    monkeypatch.setattr("aqueduct.kafka.admin.settings.RESOURCES_PER_REQUEST", 2)
     names = [unique("many") for _ in range(5)]
     declared = [Declared(name, number + 1, None, {"retention.ms": "1"}) for number, name in enumerate(names)]
-    make_so(admin, *declared)
+    make_so(client, *declared)
     grown = [Declared(name, 9, None, {"retention.ms": "2"}) for name in names]
-    make_so(admin, *grown)
-    found = admin.find_topics(grown)
+    make_so(client, *grown)
+    found = find_topics(client, grown)
     assert sorted(found) == sorted(names)
     assert {(topic.partitions, topic.config["retention.ms"]) for topic in found.values()} == {(9, "2")}
-    assert admin.min_in_sync(names) == dict.fromkeys(names, 1)
+    assert min_in_sync(client, names) == dict.fromkeys(names, 1)
 
 
 @pytest.mark.parametrize(
@@ -115,64 +121,65 @@ def test_many_topics_go_in_requests_that_the_controller_takes(
     ],
 )
 def test_nothing_is_changed_if_the_controller_refuses_one_topic(
-    admin: kafka_admin.Admin, key: str, value: str, said: str
+    client: Client, key: str, value: str, said: str
 ) -> None:
     good, wrong, old = unique("good"), unique("wrong"), unique("old")
-    make_so(admin, Declared(old, 1))
+    make_so(client, Declared(old, 1))
     for mistake in (Declared(wrong, 1, None, {key: value}), Declared(old, 1, None, {key: value})):
         declared = [Declared(good, 1), mistake]
-        plan = topics.plan(declared, admin.find_topics(declared))
+        plan = topics.plan(declared, find_topics(client, declared))
         with pytest.raises(Refused) as refused:
-            admin.apply_topics(plan)
+            apply_topics(client, plan)
         assert f"topic {mistake.name}" in str(refused.value)
         assert said in str(refused.value)
-        assert good not in admin.find_topics(declared)
+        assert good not in find_topics(client, declared)
 
 
-def test_acls_become_the_declared_ones_of_managed_principals(admin: kafka_admin.Admin) -> None:
+def test_acls_become_the_declared_ones_of_managed_principals(client: Client) -> None:
     site = uuid4().hex[:8]
     mirror, other = f"User:mirror-{site}", f"User:other-{site}"
     stale = Acl(mirror, "topic", "old", "prefixed", "read")
     denied = Acl(mirror, "group", "g", "literal", "describe", host="10.1.2.3", permission="deny")
     foreign = Acl(other, "transactional_id", "t", "literal", "two_phase_commit")
-    admin.apply_acls(acls.Plan(add=(stale, denied, foreign), remove=()))
+    apply_acls(client, acls.AclChanges(add=(stale, denied, foreign), remove=()))
     wanted = {
         Acl(mirror, "topic", "new", "literal", "read"),
         Acl(mirror, "cluster", "kafka-cluster", "literal", "idempotent_write"),
     }
-    plan = acls.plan(wanted, admin.list_acls(), f"^mirror-{site}$")
+    plan = acls.plan(wanted, list_acls(client), f"^mirror-{site}$")
     assert set(plan.remove) == {stale, denied}
-    admin.apply_acls(plan)
-    now = admin.list_acls()
+    apply_acls(client, plan)
+    now = list_acls(client)
     assert {acl for acl in now if acl.principal in (mirror, other)} == {*wanted, foreign}
-    assert acls.plan(wanted, now, f"^mirror-{site}$") == acls.Plan((), ())
+    assert acls.plan(wanted, now, f"^mirror-{site}$") == acls.AclChanges((), ())
 
 
-def test_an_acl_that_the_controller_refuses_is_named(admin: kafka_admin.Admin) -> None:
+def test_an_acl_that_the_controller_refuses_is_named(client: Client) -> None:
     nameless = Acl("User:x", "topic", "", "literal", "read")
     with pytest.raises(Failed, match=r"refused 1 ACL: allow User:x from \*: read on topic"):
-        admin.apply_acls(acls.Plan(add=(nameless,), remove=()))
+        apply_acls(client, acls.AclChanges(add=(nameless,), remove=()))
 
 
-def test_the_cluster_is_seen_as_it_is(admin: kafka_admin.Admin) -> None:
+def test_the_cluster_is_seen_as_it_is(client: Client) -> None:
     topic = unique("seen")
-    make_so(admin, Declared(topic, 2, 1, {"min.insync.replicas": "2"}))
-    state = admin.cluster()
+    make_so(client, Declared(topic, 2, 1, {"min.insync.replicas": "2"}))
+    state = describe_cluster(client)
     assert (state.brokers, state.fenced, state.quorum.leader) == ({1}, frozenset(), 1)
     assert state.quorum.voters.keys() == {1}
     assert state.quorum.caught_up() == {1}
     found = {(p.number, p.leader, p.replicas, p.in_sync) for p in state.partitions if p.topic == topic}
     assert found == {(0, 1, (1,), (1,)), (1, 1, (1,), (1,))}
-    assert admin.min_in_sync([topic]) == {topic: 2}
-    assert admin.silence(1) == []
-    assert admin.silence(2)
+    assert min_in_sync(client, [topic]) == {topic: 2}
+    assert silence(client, 1) == []
+    assert silence(client, 2)
 
 
-def test_waiting_ends_with_what_is_still_wrong(admin: kafka_admin.Admin) -> None:
+def test_waiting_ends_with_what_is_still_wrong(client: Client) -> None:
     with pytest.raises(Failed, match=r"Waited 0 s: This is wrong\. That too\."):
-        admin.wait(lambda _: ["This is wrong.", "That too."], 0)
+        await_cluster(client, lambda _: ["This is wrong.", "That too."], 0)
     answers = iter([["Not yet."], []])
-    assert admin.wait(lambda _: next(answers), 30).cluster_id == admin.cluster().cluster_id
+    found = await_cluster(client, lambda _: next(answers), 30)
+    assert found.cluster_id == describe_cluster(client).cluster_id == cluster_id(client)
 
 
 def test_the_topics_module_tells_exactly_what_it_changes(run_module: Run) -> None:
@@ -248,25 +255,25 @@ def test_health_by_tls_tells_why_it_was_turned_away(
         assert sentence.count("\n") == 1
 
 
-def test_a_topics_own_settings_are_told_from_those_that_hold(admin: kafka_admin.Admin) -> None:
+def test_a_topics_own_settings_are_told_from_those_that_hold(client: Client) -> None:
     declared = [Declared("own", 1, 1, {"retention.ms": "5000"}), Declared("plain", 1, 1)]
-    admin.apply_topics(topics.plan(declared, {}))
-    admin.await_topics(declared)
-    assert admin.topic_settings(["own", "plain", "gone"]) == {
+    apply_topics(client, topics.plan(declared, {}))
+    await_topics(client, declared)
+    assert own_settings(client, ["own", "plain", "gone"]) == {
         "own": {"retention.ms": "5000"},
         "plain": {},
         "gone": {},
     }
-    assert admin.effective(["own", "plain"], "retention.ms") == {"own": "5000", "plain": "-1"}
-    assert admin.effective(["own"], "cleanup.policy") == {"own": "delete"}
+    assert setting(client, ["own", "plain"], "retention.ms") == {"own": "5000", "plain": "-1"}
+    assert setting(client, ["own"], "cleanup.policy") == {"own": "delete"}
 
 
-def test_quotas_are_set_and_found(admin: kafka_admin.Admin) -> None:
+def test_quotas_are_set_and_found(client: Client) -> None:
     mine = Quota({"user": "amir", "client-id": None}, {"producer_byte_rate": 1e6})
     default = Quota({"ip": None}, {"connection_creation_rate": 500.0})
-    admin.apply_quotas([mine, default])
-    deadline = time.monotonic() + kafka_admin.SETTLE_SECONDS  # the broker learns it from the controller
-    while not (mine in (found := admin.quotas()) and default in found):
+    apply_quotas(client, [mine, default])
+    deadline = time.monotonic() + SETTLE_SECONDS  # the broker learns it from the controller
+    while not (mine in (found := list_quotas(client)) and default in found):
         assert time.monotonic() < deadline, found
     with pytest.raises(Failed, match=r"refused 1 quota.*amir"):
-        admin.apply_quotas([Quota({"user": "amir"}, {"nonsense": 1.0})])
+        apply_quotas(client, [Quota({"user": "amir"}, {"nonsense": 1.0})])

@@ -3,19 +3,21 @@
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from kafka import KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka_broker import Broker
 
 from aqueduct.cli import main
-from aqueduct.kafka import admin as kafka_admin
-from aqueduct.kafka.client_config import ClientConfig
-from aqueduct.kafka.topics import Declared, Plan
+from aqueduct.kafka.admin.topics import apply_topics, await_topics
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.topics import Declared, TopicChanges
 
 TOPIC = "flights-of.day"
 
@@ -40,6 +42,14 @@ lake.session.timeout.ms=6000
 lake.heartbeat.interval.ms=2000
 dedicated.mode.enable.internal.rest=true
 listeners=http://127.0.0.1:0
+"""
+
+# As a host of a mirror has it: with nothing but the base packages.
+BASE_ONLY = """
+import sys
+sys.modules |= dict.fromkeys(("numpy", "google_crc32c", "confluent_kafka"))
+from aqueduct.cli import main
+sys.exit(main(sys.argv[1:]))
 """
 
 
@@ -77,9 +87,9 @@ def produce(broker: Broker, records: int, *, transactional: bool = False) -> Non
 
 def make_topic(broker: Broker) -> None:
     topic = Declared(TOPIC, 2)
-    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
-        admin.apply_topics(Plan(create=(topic,), grow={}, alter={}, warnings=()))
-        admin.await_topics([topic])
+    with connect(End("cluster", broker.plaintext), "test") as client:
+        apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
+        await_topics(client, [topic])
 
 
 def test_a_mirror_is_well_falls_behind_dies_and_loses(
@@ -103,6 +113,10 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
     with mirror_maker(source, target, tmp_path):
         code, text = said("--wait", "60s", "--until-caught-up")
         assert (code, text) == (0, "2 partitions, 0 of them behind by 0 records.\n")
+        on_a_host = subprocess.run(
+            [sys.executable, "-c", BASE_ONLY, *ask, "--until-caught-up"], capture_output=True, text=True
+        )
+        assert (on_a_host.returncode, on_a_host.stdout) == (0, text), on_a_host.stderr
         first = json.loads(report.read_text())["partitions"][0]
         # The transaction's marker is the log's last offset, and no record that could be behind.
         assert (first["topic"], first["next"], first["to"], first["behind"]) == (TOPIC, 50, 51, 0)
@@ -112,8 +126,8 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
     assert code == 3
     assert f"Not caught up: {TOPIC}-0 (31 records)." in text
 
-    with kafka_admin.connect(source.plaintext, ClientConfig()) as admin:
-        admin.client.delete_records({TopicPartition(TOPIC, 0): 60})
+    with closing(KafkaAdminClient(bootstrap_servers=source.plaintext)) as admin:
+        admin.delete_records({TopicPartition(TOPIC, 0): 60})
         deadline = time.monotonic() + 30
         while (
             "No worker" not in text
@@ -125,7 +139,7 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
         gap = {"topic": TOPIC, "partition": 0, "from": 50, "to": 60}
         assert json.loads(report.read_text())["gaps"] == [gap]
 
-        admin.client.delete_topics([TOPIC])
+        admin.delete_topics([TOPIC])
     make_topic(source)
     produce(source, 3)
     code, text = said()

@@ -16,11 +16,11 @@ from kafka_broker import Broker
 
 from aqueduct.errors import Failed
 from aqueduct.kafka import acls, client_config, offsets
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.admin.acls import apply_acls
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import Piece, Recreated, read
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
@@ -307,9 +307,9 @@ def test_a_topic_that_is_not_there(client: Client, monkeypatch: pytest.MonkeyPat
 def test_tls_and_large_answers(broker: Broker, make_topic: Callable[..., str]) -> None:
     topic = make_topic()
     principal = f"reader-{uuid4().hex[:8]}"
-    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
         granted = Acl(f"User:CN={principal}", "topic", topic, "literal", "read")
-        admin.apply_acls(acls.Plan(add=(granted,), remove=()))
+        apply_acls(client, acls.AclChanges(add=(granted,), remove=()))
     producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 50})
     for number in range(20_000):
         producer.produce(topic, f"{number:01000d}", partition=0)

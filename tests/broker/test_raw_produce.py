@@ -13,13 +13,13 @@ from kafka_broker import Broker
 
 from aqueduct.errors import Failed
 from aqueduct.kafka import acls, client_config, groups, offsets
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.admin.acls import apply_acls
 from aqueduct.kafka.batches.batch import Batch
 from aqueduct.kafka.batches.produce import Ready, ready
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import Fenced, Retry, TransactionalProducer
 from aqueduct.names import TopicPartition
@@ -284,8 +284,8 @@ def test_tls_and_the_rights_that_it_takes(broker: Broker, make_topic: Callable[.
     needed = [("transactional_id", name, "write"), ("topic", target, "write"), ("group", name, "read")]
     granted = [Acl(principal, kind, what, "literal", operation) for kind, what, operation in needed]
     granted.append(Acl(principal, "topic", target, "literal", "read"))
-    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
-        admin.apply_acls(acls.Plan(add=tuple(granted), remove=()))
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
+        apply_acls(client, acls.AclChanges(add=tuple(granted), remove=()))
     write()
     assert visible(broker, target) == visible(broker, source)
 

@@ -28,16 +28,19 @@ from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
-from aqueduct.kafka import admin as kafka_admin
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka import produce as kafka_produce
-from aqueduct.kafka.acls import Acl
-from aqueduct.kafka.acls import Plan as AclPlan
+from aqueduct.kafka.acls import Acl, AclChanges
+from aqueduct.kafka.admin.acls import apply_acls, list_acls
+from aqueduct.kafka.admin.quotas import apply_quotas, list_quotas
+from aqueduct.kafka.admin.settings import own_settings
+from aqueduct.kafka.admin.topics import apply_topics
 from aqueduct.kafka.batches import produce as produce_batches
-from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import TransactionalProducer
 from aqueduct.kafka.quotas import Quota
+from aqueduct.kafka.topics import TopicChanges
 from aqueduct.link.feed import Feed
 from aqueduct.link.wire import position
 from aqueduct.link.wire.position import Position
@@ -102,8 +105,8 @@ def create(broker: Broker, topic: str, partitions: int = 1, **config: str) -> No
 
 
 def settings(broker: Broker, topic: str) -> dict[str, str]:
-    with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
-        return admin.topic_settings([topic])[topic]
+    with raw.connect(End("cluster", broker.plaintext), "test") as admin:
+        return own_settings(admin, [topic])[topic]
 
 
 def produce(broker: Broker, topic: str, values: Iterable[Any], partition: int = 0, **config: Any) -> None:
@@ -306,8 +309,8 @@ def test_settings_come_back_and_retention_waits_for_leave(
     create(source, name, **{**mine, "message.timestamp.type": "CreateTime", "retention.ms": "-1"})
     create(source, f"{name}.new")
     produce(source, name, range(10))
-    with kafka_admin.connect(source.plaintext, ClientConfig()) as admin:
-        admin.apply_topics(kafka_admin.topics.Plan((), {}, {name: mine}, ()))
+    with raw.connect(End("cluster", source.plaintext), "test") as admin:
+        apply_topics(admin, TopicChanges((), {}, {name: mine}, ()))
     backup(name, f"{name}.new")
     report = restore("--topics", f"{name},{name}.new")
     assert report["held"] == {name: {"retention.ms": "100000"}}
@@ -360,9 +363,9 @@ def test_times_are_kept_where_the_target_would_give_its_own(
         restore("--topics", name, "--no-settings", code=ExitCode.FAILED)
     assert f"{name}-0 gives records its own times" in capsys.readouterr().err
     assert read(target, name) == []
-    with kafka_admin.connect(target.plaintext, ClientConfig()) as admin:
+    with raw.connect(End("cluster", target.plaintext), "test") as admin:
         create_time = {"message.timestamp.type": "CreateTime"}
-        admin.apply_topics(kafka_admin.topics.Plan((), {}, {name: create_time}, ()))
+        apply_topics(admin, TopicChanges((), {}, {name: create_time}, ()))
     restore("--topics", name, "--no-settings")
     assert read(target, name) == read(source, name)
 
@@ -557,8 +560,8 @@ def test_settings_that_were_left_out_come_later(
     mine = {"retention.ms": "100000", "compression.type": "lz4", "max.message.bytes": "200000"}
     create(source, name, **{**mine, "retention.ms": "-1"})
     produce(source, name, [{"key": "k", "value": "v", "timestamp": NOW}])
-    with kafka_admin.connect(source.plaintext, ClientConfig()) as admin:
-        admin.apply_topics(kafka_admin.topics.Plan((), {}, {name: mine}, ()))
+    with raw.connect(End("cluster", source.plaintext), "test") as admin:
+        apply_topics(admin, TopicChanges((), {}, {name: mine}, ()))
     backup(name)
     create(target, name, segment_ms="7777777")
     first = restore("--topics", name, "--no-settings")
@@ -615,20 +618,20 @@ def test_acls_and_quotas_come_if_asked_for(
     create(source, name)
     acl = Acl(f"User:{name}", "topic", name, "literal", "read")
     quota = Quota({"user": name}, {"consumer_byte_rate": 1e6})
-    with kafka_admin.connect(source.plaintext, ClientConfig()) as admin:
-        admin.apply_acls(AclPlan((acl,), ()))
-        admin.apply_quotas([quota])
-        while quota not in admin.quotas():
+    with raw.connect(End("cluster", source.plaintext), "test") as admin:
+        apply_acls(admin, AclChanges((acl,), ()))
+        apply_quotas(admin, [quota])
+        while quota not in list_quotas(admin):
             pass
     backup(name)
-    with kafka_admin.connect(target.plaintext, ClientConfig()) as admin:
+    with raw.connect(End("cluster", target.plaintext), "test") as admin:
         restore("--topics", name)
-        assert acl not in admin.list_acls()
+        assert acl not in list_acls(admin)
         rights = restore("--topics", name, "--acls")["rights"]
         assert rights["acls"] > 0
         assert rights["quotas"] > 0
-        assert acl in admin.list_acls()
-        while quota not in admin.quotas():
+        assert acl in list_acls(admin)
+        while quota not in list_quotas(admin):
             pass
         again = restore("--topics", name, "--acls")["rights"]
         assert again == {"acls": 0, "known": rights["acls"] + rights["known"], "quotas": rights["quotas"]}
@@ -665,7 +668,7 @@ POINTS = [
     (*PRODUCER, "commit_offsets"),
     (*PRODUCER, "commit"),
     (*PRODUCER, "_end"),
-    ("aqueduct.kafka.admin", "Admin", "apply_topics"),
+    ("aqueduct.restore.topics", "", "apply_topics"),
     ("aqueduct.restore.topics", "", "remember"),
     ("aqueduct.kafka.groups", "", "commit"),
 ]
@@ -754,7 +757,7 @@ def test_a_run_that_is_still_alive_is_fenced_by_the_next(
         assert read(target, name, partition) == read(source, name, partition)
 
 
-APPLY_TOPICS = "aqueduct.kafka.admin", "Admin", "apply_topics"
+APPLY_TOPICS = "aqueduct.restore.topics", "", "apply_topics"
 CREATE = 2  # the first call only asks whether the controller would
 
 
@@ -982,7 +985,7 @@ def test_fewer_brokers_are_told_of(
 ) -> None:
     create(source, name)
     backup(name)
-    monkeypatch.setattr(kafka_admin.Admin, "default_replication_factor", lambda _: 3)
+    monkeypatch.setattr("aqueduct.restore.topics.default_replication_factor", lambda _: 3)
     told = restore("--topics", name, "--no-settings")["warnings"][0]
     assert told == f"{name}: the replication factor is 1, and was more; the target has 1 broker."
 
@@ -1071,14 +1074,14 @@ def test_what_a_restore_remembers_may_be_deleted_when_it_has_ended(
     commit(source, f"{name}.group", {(name, 0): 4})
     backup(name)
     own = "aqueduct-restore-" + restore("--topics", name, "--no-groups")["restore_id"]
-    with kafka_admin.connect(target.plaintext, ClientConfig()) as admin:
-        admin.client.delete_groups([own])
+    with raw.connect(End("cluster", target.plaintext), "test") as admin:
+        groups.delete(admin, [own])
         assert restore("--topics", name, "--no-groups")["finished_before"]
         report = restore("--topics", name, code=ExitCode.INCOMPLETE)
         assert [each["what"] for each in report["left_out"]] == [f"group {name}.group, {name}-0"]
         assert "has forgotten how much" in report["left_out"][0]["why"]
         assert f"forgotten how much was restored of {name}" in capsys.readouterr().out
-        admin.client.delete_groups([f"{own}.plan"])
+        groups.delete(admin, [f"{own}.plan"])
     restore("--topics", name, code=ExitCode.REFUSED)
     assert "1 partition of the target with records" in capsys.readouterr().err
 
@@ -1097,8 +1100,8 @@ def test_a_topic_that_was_deleted_is_restored_anew_and_the_others_are_left_alone
     admin.delete_topics([other])[other].result()
     while other in admin.list_topics().topics:
         time.sleep(0.1)
-    with kafka_admin.connect(target.plaintext, ClientConfig()) as ours:
-        ours.client.delete_groups([own])
+    with raw.connect(End("cluster", target.plaintext), "test") as ours:
+        groups.delete(ours, [own])
     for path in (tmp_path / "store" / "topics" / name).rglob("*.log*"):
         path.unlink()
     report = restore("--topics", f"{name},{other}")
@@ -1185,8 +1188,8 @@ def test_a_link_that_would_send_all_again_must_stay_stopped(
         command += ["--append", "--bootstrap-servers", source.plaintext]
     backup(name)
     if known:
-        with kafka_admin.connect(source.plaintext, ClientConfig()) as admin:
-            admin.client.delete_groups([group])
+        with raw.connect(End("cluster", source.plaintext), "test") as admin:
+            groups.delete(admin, [group])
     report = restore(*command, code=ExitCode.INCOMPLETE)
     assert report["links_stopped"] == [group]
     [left_out] = report["left_out"]

@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
-from aqueduct.backup.plan import Plan, Reading, Result, Source, active_instance, plan, settle
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.backup.plan import BackupPlan, Reading, Result, Source, active_instance, plan, settle, shares
 from aqueduct.store.manifest import (
     NOT_READ,
     Gap,
@@ -39,11 +42,11 @@ def manifest(topics: tuple[Topic, ...], starts: Positions, positions: Positions)
     )
 
 
-def decide(parent: Manifest | None, *sources: Source, now: int = HOUR) -> Plan:
+def decide(parent: Manifest | None, *sources: Source, now: int = HOUR) -> BackupPlan:
     return plan(parent, sources, now=now, generation_milliseconds=HOUR)
 
 
-def after(todo: Plan) -> Manifest:
+def after(todo: BackupPlan) -> Manifest:
     """The manifest of a run that read everything of a plan."""
     added = settle(todo, [read(each) for each in todo.readings])
     return manifest(added.topics, added.starts, added.positions)
@@ -71,7 +74,7 @@ def read(reading: Reading, reached: int | None = None, why: str = "") -> Result:
     return Result(reading, stop, segments, (), (("a-0", why),) if why else ())
 
 
-def ranges(todo: Plan) -> list[tuple[StoredPartition, int, int]]:
+def ranges(todo: BackupPlan) -> list[tuple[StoredPartition, int, int]]:
     return [(each.place, each.start, each.stop) for each in todo.readings]
 
 
@@ -190,3 +193,25 @@ def test_a_first_generation_that_broke_off_is_kept_as_far_as_it_came() -> None:
     todo = decide(None, source(10, compacted=True))
     added = settle(todo, [read(todo.readings[0], 3, "it died")])
     assert added.positions == {("a", 1): (3,)}
+
+
+@given(st.lists(st.integers(1, 300), max_size=20), st.integers(2, 100))
+def test_tasks_share_every_offset_in_order(sizes: list[int], at_most: int) -> None:
+    wholes = [
+        Reading(StoredPartition("a", 1, number), 5, 5 + size, "id1", True)
+        for number, size in enumerate(sizes)
+    ]
+    found = shares(wholes, at_most)
+    assert all(0 < sum(map(len, share)) <= at_most + at_most // 2 for share in found)
+    read = [
+        (each.place, offset) for share in found for each in share for offset in range(each.start, each.stop)
+    ]
+    assert read == [(each.place, offset) for each in wholes for offset in range(each.start, each.stop)]
+
+
+def test_small_partitions_go_together_and_a_large_one_goes_to_several_tasks() -> None:
+    sizes = [1, 2, 3, 250]
+    wholes = [
+        Reading(StoredPartition("a", 1, number), 0, size, "id1", False) for number, size in enumerate(sizes)
+    ]
+    assert [[len(each) for each in share] for share in shares(wholes, 100)] == [[1, 2, 3, 94], [100], [56]]

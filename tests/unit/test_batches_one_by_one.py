@@ -35,7 +35,9 @@ def test_records_that_do_not_fill_their_batch_are_damage(count: int) -> None:
 WITHOUT_LIBRARIES = """
 import sys
 sys.modules |= dict.fromkeys(("numpy", "google_crc32c"))  # as if they were not installed
-from aqueduct.kafka import table
+from aqueduct.cli import health, mirror
+from aqueduct.kafka import rolling, table
+from aqueduct.kafka.admin import acls, cluster, quotas, settings, topics
 from aqueduct.kafka.batches.batch import Damaged, walk
 from aqueduct.kafka.batches.one_by_one import bodies
 data = bytearray(sys.stdin.buffer.read())
@@ -48,7 +50,7 @@ except Damaged as error:
 """
 
 
-def test_a_host_without_numpy_reads_a_table_and_finds_damage() -> None:
+def test_a_host_without_numpy_runs_health_and_mirror_reads_a_table_and_finds_damage() -> None:
     data = build(Records.listed([Record(0, 7, b"body")]), codec="zstd")
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT_LIBRARIES], input=bytes(data), capture_output=True, check=True

@@ -8,7 +8,7 @@ import pytest
 
 from aqueduct.cli import duration, mirror
 from aqueduct.errors import Failed
-from aqueduct.mirror.reading import Mirror
+from aqueduct.mirror.reading import MirrorReader
 from aqueduct.mirror.status import SOURCE_CONNECTOR, Group, Log, Progress, Status, Tasks
 from aqueduct.names import TopicPartition
 
@@ -45,7 +45,7 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def look(flow: Flow, wait: float) -> tuple[list[str], list[Progress], Iterable[Progress]]:
     args = argparse.Namespace(wait=wait, until_caught_up=True)
-    return mirror._look(cast(Mirror, flow), args)
+    return mirror._look(cast(MirrorReader, flow), args)
 
 
 def test_it_looks_again_until_caught_up_or_the_time_is_up() -> None:

@@ -5,16 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aqueduct.estate.acls import connect_acls
-from aqueduct.estate.connectors import Connector, references, topics
+from aqueduct.estate.connectors import DeclaredConnector, references, topics
 
 FILE = "/etc/aqueduct/connect/secrets.properties"
-SINK = Connector.of({"name": "files", "config": {"connector.class": "FileStreamSink", "topics": "a, b"}})
-SOURCE = Connector.of(
+SINK = DeclaredConnector.of(
+    {"name": "files", "config": {"connector.class": "FileStreamSink", "topics": "a, b"}}
+)
+SOURCE = DeclaredConnector.of(
     {"name": "lines", "config": {"connector.class": "FileStreamSource"}, "writes": ["lines"]}
 )
 
 
-def rights(*connectors: Connector) -> set[tuple[str, str, str, str]]:
+def rights(*connectors: DeclaredConnector) -> set[tuple[str, str, str, str]]:
     return {
         (acl.resource, acl.name, acl.pattern, operation)
         for acl in connect_acls("lake", connectors)
@@ -47,7 +49,7 @@ def test_a_sink_has_dead_letters() -> None:
     ],
 )
 def test_dead_letters_go_where_the_inventory_says(config: dict[str, str | None], letters: str) -> None:
-    sink = Connector.of({"name": "files", "config": {"topics": "a", **config}})
+    sink = DeclaredConnector.of({"name": "files", "config": {"topics": "a", **config}})
     assert sink.dead_letters == letters
     assert ("errors.deadletterqueue.topic.name" in sink.full_config(1)) == bool(letters)
     assert None not in sink.full_config(1).values()
@@ -57,14 +59,14 @@ def test_dead_letters_go_where_the_inventory_says(config: dict[str, str | None],
 
 
 def test_a_source_has_none_whatever_its_settings_are_called() -> None:
-    mirror = Connector.of({"name": "mirror", "config": {"topics": ".*"}, "writes": ["pro1\\..*"]})
+    mirror = DeclaredConnector.of({"name": "mirror", "config": {"topics": ".*"}, "writes": ["pro1\\..*"]})
     assert not SOURCE.dead_letters
     assert not mirror.is_sink
     assert mirror.reads == ()
 
 
 def test_values_become_kafka_s_text() -> None:
-    assert Connector.of({"name": "x", "config": {"a": True, "b": 2, "c": None}}).config == {
+    assert DeclaredConnector.of({"name": "x", "config": {"a": True, "b": 2, "c": None}}).config == {
         "a": "true",
         "b": "2",
     }
@@ -100,7 +102,7 @@ def test_a_source_may_write_its_topics_and_create_them_only_where_it_is_to() -> 
         ("topic", "lines", "literal", "describe"),
         ("topic", "lines", "literal", "write"),
     }
-    creating = Connector.of(
+    creating = DeclaredConnector.of(
         {"name": "x", "config": {"topic.creation.default.partitions": 1}, "writes": ["lines"]}
     )
     assert ("topic", "lines", "literal", "create") in rights(creating)
@@ -108,7 +110,7 @@ def test_a_source_may_write_its_topics_and_create_them_only_where_it_is_to() -> 
 
 @given(st.lists(st.sampled_from(["lake", "connect-lake", "aqueduct-connect-lake", "x"]), max_size=3))
 def test_no_connector_s_group_is_the_workers_and_none_may_touch_the_cluster(names: list[str]) -> None:
-    sinks = [Connector.of({"name": name, "config": {"topics": "a"}}) for name in names]
+    sinks = [DeclaredConnector.of({"name": name, "config": {"topics": "a"}}) for name in names]
     assert "aqueduct-connect-lake" not in {sink.group for sink in sinks}
     assert not [acl for acl in connect_acls("lake", sinks) if acl.resource == "cluster"]
 

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from aqueduct.errors import Refused
-from aqueduct.estate.model import Flow, Mirror, principal, read_all_flows, read_mirrors, read_site, site_name
+from aqueduct.estate.model import (
+    Flow,
+    MirrorUnit,
+    principal,
+    read_all_flows,
+    read_mirrors,
+    read_site,
+    site_name,
+)
 
 DEFAULTS = {
     "kafka_roles": ["broker", "controller"],
@@ -50,8 +58,8 @@ def test_flows_arrive_where_they_are_declared() -> None:
 def test_who_mirrors_a_site_is_on_every_host_of_the_target() -> None:
     groups = {**GROUPS, "site_lake": ["l1", "m1", "m2"], "mirror_maker": ["m1", "m2"]}
     assert read_mirrors(groups, HOSTVARS, "pro1") == (
-        Mirror("m1", "pro1", "lake"),
-        Mirror("m2", "pro1", "lake"),
+        MirrorUnit("m1", "pro1", "lake"),
+        MirrorUnit("m2", "pro1", "lake"),
     )
     assert read_mirrors(groups, HOSTVARS, "lake") == ()
 

@@ -47,7 +47,7 @@ def test_managed_principals_have_exactly_the_declared_and_others_are_left_alone(
         acl for acl in actual if acl.principal not in managed
     }
     assert not set(plan.add) & actual
-    assert acls.plan(declared, after, FLOWS) == acls.Plan((), ())
+    assert acls.plan(declared, after, FLOWS) == acls.AclChanges((), ())
 
 
 def test_an_entry_is_one_acl_for_each_operation() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from aqueduct.errors import Refused
 from aqueduct.kafka import topics
-from aqueduct.kafka.topics import Actual, Declared, Plan
+from aqueduct.kafka.topics import Actual, Declared, TopicChanges
 
 KEYS = ("retention.ms", "cleanup.policy", "compression.type")
 NAMES = ("a", "b", "c", "d")
@@ -32,7 +32,7 @@ actual_topics = st.dictionaries(
 )
 
 
-def done(plan: Plan, actual: dict[str, Actual]) -> dict[str, Actual]:
+def done(plan: TopicChanges, actual: dict[str, Actual]) -> dict[str, Actual]:
     """The topics after a controller has done what is planned."""
     after = dict(actual)
     for topic in plan.create:

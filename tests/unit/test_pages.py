@@ -7,8 +7,8 @@ from aqueduct.kafka.batches.cut import Window
 from aqueduct.mirror.status import Log, Progress
 from aqueduct.names import TopicPartition
 from aqueduct.restore import report as restore
-from aqueduct.restore.outcome import Outcome
-from aqueduct.restore.plan import Lane, Plan
+from aqueduct.restore.outcome import RestoreOutcome
+from aqueduct.restore.plan import Lane, RestorePlan
 from aqueduct.store.manifest import Chain, Instance, Manifest, Segment, State, StoredPartition, Topic
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import COLUMNS
@@ -53,8 +53,8 @@ def test_restore() -> None:
             Lane(StoredPartition(NAMES[n], 99, 0), name, 10**9, (SEGMENTS[n],), ())
             for n, name in enumerate(names)
         )
-        plan = Plan(1, Window(), topics, tuple(lanes), (), ())
-        page = restore.text(Outcome("id", plan, dry_run=True))
+        plan = RestorePlan(1, Window(), topics, tuple(lanes), (), ())
+        page = restore.text(RestoreOutcome("id", plan, dry_run=True))
         check(page, *(name[-8:] for name in names))
         assert ("aaa.one g99 (PASSIVATE)" in page) == bool(new)
 

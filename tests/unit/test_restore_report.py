@@ -5,8 +5,8 @@ import pytest
 from aqueduct.errors import ExitCode
 from aqueduct.kafka.batches.cut import Window
 from aqueduct.restore import report
-from aqueduct.restore.outcome import Move, Outcome, Rights, Written
-from aqueduct.restore.plan import Lane, Plan
+from aqueduct.restore.outcome import Move, RestoreOutcome, Rights, Written
+from aqueduct.restore.plan import Lane, RestorePlan
 from aqueduct.restore.progress import Progress
 from aqueduct.store.manifest import Instance, Segment, State, StoredPartition, Topic
 
@@ -14,16 +14,18 @@ INSTANCE = Instance(1, "id", State.ACTIVATE, 0)
 TOPIC = Topic("t", "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,))
 SEGMENT = Segment("t", 1, 0, 0, 70, 0, 69, 70, 4_000_000, 10, "", 1, "", None, 5, "r", True, False)
 LANE = Lane(StoredPartition("t", 1, 0), "new", 70, (SEGMENT,), ())
-PLAN = Plan(3, Window(), {"new": (TOPIC, INSTANCE)}, (LANE,), (), ())
+PLAN = RestorePlan(3, Window(), {"new": (TOPIC, INSTANCE)}, (LANE,), (), ())
 PROGRESS = Progress("id", 0, 70, 4_000_000, (1,))
 MOVE = Move("g", "new", 0, 7, 8, "", "why")
 
 
-def outcome(records: int = 70, size: int = 4_000_000) -> Outcome:
-    return Outcome("id-3", PLAN, {("new", 0): Written(PROGRESS, records, size)}, seconds={"records": 2.0})
+def outcome(records: int = 70, size: int = 4_000_000) -> RestoreOutcome:
+    return RestoreOutcome(
+        "id-3", PLAN, {("new", 0): Written(PROGRESS, records, size)}, seconds={"records": 2.0}
+    )
 
 
-def last(outcome: Outcome) -> str:
+def last(outcome: RestoreOutcome) -> str:
     return report.text(outcome).splitlines()[-1]
 
 
@@ -44,7 +46,7 @@ def test_what_all_runs_wrote_is_told_from_what_this_one_wrote() -> None:
 
 
 def test_a_dry_run_tells_what_it_would_write() -> None:
-    dry = Outcome("id-3", PLAN, dry_run=True)
+    dry = RestoreOutcome("id-3", PLAN, dry_run=True)
     assert last(dry) == "Restore id-3 of snapshot 3 would write 70 records; nothing was written."
     timed = replace(dry, plan=replace(PLAN, window=Window(from_time=1)))
     assert last(timed) == "Restore id-3 of snapshot 3 would write at most 70 records; nothing was written."
@@ -65,12 +67,12 @@ def test_nothing_in_the_window_is_said() -> None:
 
 
 def test_what_is_forgotten_is_said() -> None:
-    lines = report.text(Outcome("id-3", PLAN, before=True)).splitlines()
+    lines = report.text(RestoreOutcome("id-3", PLAN, before=True)).splitlines()
     assert lines == [
         "The target has forgotten how much was restored of new.",
         "Restore id-3 of snapshot 3 had ended before: this run wrote no record.",
     ]
-    [partition] = report.report(Outcome("id-3", PLAN, before=True))["partitions"]
+    [partition] = report.report(RestoreOutcome("id-3", PLAN, before=True))["partitions"]
     assert (partition["records"], partition["records_now"]) == (None, 0)
 
 

@@ -44,7 +44,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
     sound = Sound(inventory, repository.roles, repository.defaults)
     yield from settings.check_brokers(inventory, sound, repository.definitions)
     yield from secrets.check_certificates(inventory, sound, repository.is_file)
-    right: list[flows.Mirror] = []
+    right: list[flows.DeclaredFlow] = []
     for site in inventory.sites:
         if any(len(inventory.sites_of[host]) > 1 for host in inventory.members(site)):
             continue  # that was told, and would be told again and again

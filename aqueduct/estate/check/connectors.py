@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from aqueduct.connect.connectors import plain_secrets
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
 from aqueduct.estate.check.sound import Item, Sound
-from aqueduct.estate.connectors import Connector, references
+from aqueduct.estate.connectors import DeclaredConnector, references
 from aqueduct.estate.patterns import PatternError, language
 from aqueduct.names import LEGAL_NAME
 
@@ -29,7 +29,7 @@ def check_connect(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
     seen: set[str] = set()
     secrets = (sound.value(hosts[0], "connect_secrets") or {}) if hosts else {}
     for item in items:
-        connector = Connector.of(item.value)
+        connector = DeclaredConnector.of(item.value)
         for path, sentence in _faults(connector, seen, secrets):
             yield inventory.finding(item.host, VARIABLE, sentence, (item.place, *path))
         seen.add(connector.name)
@@ -39,7 +39,7 @@ def check_connect(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
 
 
 def _faults(
-    connector: Connector, seen: set[str], secrets: dict[str, str]
+    connector: DeclaredConnector, seen: set[str], secrets: dict[str, str]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     name = connector.name
     if not LEGAL_NAME.fullmatch(name) or len(name) > LONGEST_NAME:
@@ -66,7 +66,7 @@ def _faults(
     yield from _faults_of_secrets(connector, secrets)
 
 
-def _faults_of_patterns(connector: Connector) -> Iterator[tuple[tuple[str, ...], str]]:
+def _faults_of_patterns(connector: DeclaredConnector) -> Iterator[tuple[tuple[str, ...], str]]:
     key = "topics.regex" if "topics.regex" in connector.config else "topics"
     for pattern in (*connector.reads, *connector.writes):
         try:
@@ -84,7 +84,7 @@ def _faults_of_patterns(connector: Connector) -> Iterator[tuple[tuple[str, ...],
 
 
 def _faults_of_secrets(
-    connector: Connector, secrets: dict[str, str]
+    connector: DeclaredConnector, secrets: dict[str, str]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     for key in plain_secrets(connector.config):
         remedy = f"put it into connect_secrets and write ${{file:{SECRETS}:<key>}}."

@@ -21,7 +21,7 @@ INTERNAL = names([r"__.*", r"\..*", r"mm2.*\.internal", r".*\.checkpoints\.inter
 
 
 @dataclass(frozen=True, eq=False)
-class Mirror:
+class DeclaredFlow:
     """A flow, where it is declared, and the topics that it reads and writes."""
 
     inventory: Inventory
@@ -51,11 +51,11 @@ class Mirror:
         )
 
 
-def declared_at(inventory: Inventory, sound: Sound, site: str) -> list[Mirror]:
-    return [Mirror(inventory, item, Flow.of(site, item.value)) for item in sound.items(site, VARIABLE)]
+def declared_at(inventory: Inventory, sound: Sound, site: str) -> list[DeclaredFlow]:
+    return [DeclaredFlow(inventory, item, Flow.of(site, item.value)) for item in sound.items(site, VARIABLE)]
 
 
-def check_each(inventory: Inventory, mirror: Mirror) -> Iterator[Finding]:
+def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
     """One flow by itself."""
     source, target = mirror.flow.source, mirror.flow.target
     if source not in inventory.sites:
@@ -92,13 +92,13 @@ def check_each(inventory: Inventory, mirror: Mirror) -> Iterator[Finding]:
         yield mirror.finding(f'"{header}" is no header with its value; write name=value.', ("header",))
 
 
-def _patterns(mirror: Mirror) -> Iterator[tuple[Path, str]]:
+def _patterns(mirror: DeclaredFlow) -> Iterator[tuple[Path, str]]:
     for key in ("topics", "topics_exclude", "groups", "groups_exclude"):
         for index, pattern in enumerate(getattr(mirror.flow, key)):
             yield (key, index), str(pattern)
 
 
-def check_unclear(mirror: Mirror) -> Iterator[Finding]:
+def check_unclear(mirror: DeclaredFlow) -> Iterator[Finding]:
     for path, pattern in _patterns(mirror):
         with suppress(PatternError):
             if path[0] in ("topics", "topics_exclude") and language(pattern) is None:
@@ -125,7 +125,7 @@ def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
         yield inventory.finding(declaring[0], VARIABLE, sentence)
 
 
-def check_names(mirror: Mirror, own_topics: Sequence[str]) -> Iterator[Finding]:
+def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Finding]:
     """Names that are taken at the target: by its own topics, by MirrorMaker's heartbeats."""
     flow = mirror.flow
     for topic in own_topics if flow.prefix else ():
@@ -144,7 +144,7 @@ def check_names(mirror: Mirror, own_topics: Sequence[str]) -> Iterator[Finding]:
             yield mirror.finding(sentence, ("topics", index))
 
 
-def check_pairs(arriving: Sequence[Mirror]) -> Iterator[Finding]:
+def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
     """Two flows of a site that write one topic: meant where both keep names, but then no group can follow."""
     for one, other in combinations(arriving, 2):
         source, target = one.flow.source, one.flow.target
@@ -172,7 +172,7 @@ def check_pairs(arriving: Sequence[Mirror]) -> Iterator[Finding]:
             yield from (_groups(*pair, topic) for pair in ((one, other), (other, one)) if pair[0].flow.groups)
 
 
-def _groups(mirror: Mirror, beside: Mirror, topic: str) -> Finding:
+def _groups(mirror: DeclaredFlow, beside: DeclaredFlow, topic: str) -> Finding:
     sentence = (
         f"topic {topic} comes from {beside.flow.source}, too, so a position in it at {mirror.flow.source} "
         "is none here, and groups would skip records; set naming to prefix, or leave out groups."
@@ -183,12 +183,12 @@ def _groups(mirror: Mirror, beside: Mirror, topic: str) -> Finding:
 MOST_WAYS = 2_000  # looked at from one flow; nobody follows an estate that has more
 
 
-def check_loops(mirrors: Sequence[Mirror]) -> Iterator[Finding]:
+def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
     """Ways through the estate on which records come back to a flow that has carried them."""
-    leaving: dict[str, list[Mirror]] = {}
+    leaving: dict[str, list[DeclaredFlow]] = {}
     for mirror in mirrors:
         leaving.setdefault(mirror.flow.source, []).append(mirror)
-    told: set[frozenset[Mirror]] = set()
+    told: set[frozenset[DeclaredFlow]] = set()
     for start in mirrors:
         # Where all flows prefix their source's name, MirrorMaker itself sees to it that nothing comes back.
         is_safe = start.flow.prefix == f"{start.flow.source}."
@@ -203,9 +203,11 @@ def check_loops(mirrors: Sequence[Mirror]) -> Iterator[Finding]:
             yield start.finding(sentence)
 
 
-def _way_back(start: Mirror, leaving: Mapping[str, Sequence[Mirror]]) -> tuple[tuple[Mirror, ...], str]:
+def _way_back(
+    start: DeclaredFlow, leaving: Mapping[str, Sequence[DeclaredFlow]]
+) -> tuple[tuple[DeclaredFlow, ...], str]:
     """A shortest way on which a topic that `start` carries comes back to it, and its name then; or empty."""
-    ways: list[tuple[tuple[Mirror, ...], Language]] = [((start,), start.writes)]
+    ways: list[tuple[tuple[DeclaredFlow, ...], Language]] = [((start,), start.writes)]
     seen = {(start.flow.target, start.writes)}
     for way, arriving in ways:  # grows meanwhile: breadth first
         for step in leaving.get(way[-1].flow.target, ()):

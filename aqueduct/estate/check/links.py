@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from itertools import combinations
 
-from aqueduct.estate.check import flows
+from aqueduct.estate.check.flows import declared_at as declared_flows
 from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
 from aqueduct.estate.check.sites import LEGAL_SITE
 from aqueduct.estate.check.sound import Item, Sound
-from aqueduct.estate.connectors import Connector
+from aqueduct.estate.connectors import DeclaredConnector
 from aqueduct.estate.languages import EVERYTHING, Language, shortest, words
 from aqueduct.estate.links import RECORD, Link
 from aqueduct.estate.patterns import PatternError, language, names
@@ -237,14 +237,14 @@ def _meets(topic: str, brought: Language) -> bool:
 def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
     """The topics that flows, links and connectors may write at a site, beside those that it declares."""
     found = words([])
-    for mirror in flows.declared_at(inventory, sound, site):
+    for mirror in declared_flows(inventory, sound, site):
         with suppress(PatternError):
             is_clear = None not in map(language, (*mirror.flow.topics, *mirror.flow.topics_exclude))
             found |= mirror.writes if is_clear else EVERYTHING
     for item in sound.items(site, VARIABLE):
         found |= _written(Link.of(inventory.groups, site, item.value))
     for item in sound.items(site, "connect_connectors"):
-        connector = Connector.of(item.value)
+        connector = DeclaredConnector.of(item.value)
         found |= words([connector.dead_letters])
         for pattern in connector.writes:
             with suppress(PatternError):

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from aqueduct.errors import Refused
-from aqueduct.kafka import admin as kafka_admin
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import offsets
-from aqueduct.kafka.client import Topic
+from aqueduct.kafka.admin.settings import setting
+from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.link import silence
 from aqueduct.link.dedup.task import Clean, Done, Share, check_there, dedup
@@ -79,7 +78,7 @@ def _plan(order: Order) -> tuple[Share, int, tuple[str, ...]]:
 
     Refused where a topic is no use.
     """
-    with kafka.connect(order.end, CLIENT) as client:
+    with connect(order.end, CLIENT) as client:
         named = [*order.raw_topics, order.gap_topic, *(order.topics or {}).values()]
         found = client.topics(named if order.topics else None)
         check_there(order.end, found, order.raw_topics, order.gap_topic, named)
@@ -90,11 +89,13 @@ def _plan(order: Order) -> tuple[Share, int, tuple[str, ...]]:
         ]
         starts, ends = offsets.log_starts(client, raw), offsets.ends(client, raw)
         silent = tuple(silence.silent(client, order.raw_topics, order.silence_seconds))
-    own = {*order.raw_topics, order.gap_topic}
-    if mixed := own & set((order.topics or {}).values()):
-        raise Refused(f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.")
-    wanted = order.topics or {name: name for name in found if name not in own and not name.startswith("__")}
-    clean = _clean(order, wanted, found)
+        own = {*order.raw_topics, order.gap_topic}
+        if mixed := own & set((order.topics or {}).values()):
+            raise Refused(f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.")
+        wanted = order.topics or {
+            name: name for name in found if name not in own and not name.startswith("__")
+        }
+        clean = _clean(client, order, wanted, found)
     share = Share(
         end=order.end,
         group=order.group,
@@ -110,12 +111,13 @@ def _plan(order: Order) -> tuple[Share, int, tuple[str, ...]]:
     return share, sum(ends[place] - starts[place] for place in raw), silent
 
 
-def _clean(order: Order, wanted: Mapping[str, str], found: Mapping[str, Topic]) -> dict[str, Clean]:
-    with kafka_admin.connect(order.end.bootstrap_servers, order.end.client_config) as admin:
-        gap_topic.check_kept(admin, order.gap_topic)
-        clean = sorted(set(wanted.values()))
-        sizes = admin.effective(clean, "max.message.bytes")
-        times = admin.effective(clean, "message.timestamp.type")
+def _clean(
+    client: Client, order: Order, wanted: Mapping[str, str], found: Mapping[str, Topic]
+) -> dict[str, Clean]:
+    gap_topic.check_kept(client, order.gap_topic)
+    clean = sorted(set(wanted.values()))
+    sizes = setting(client, clean, "max.message.bytes")
+    times = setting(client, clean, "message.timestamp.type")
     for name in clean:
         if times[name] != "CreateTime":
             raise Refused(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from aqueduct.errors import Refused
-from aqueduct.kafka.admin import Admin
+from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.table import newest, texts
 from aqueduct.link.ledger.entry import Partition, partitions
@@ -33,9 +33,9 @@ def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[TopicPartit
     return partitions(texts(newest(client, [TopicPartition(topic, number) for number in numbers])))
 
 
-def check_kept(admin: Admin, topic: str) -> None:
+def check_kept(client: Client, topic: str) -> None:
     """Refused where Kafka would forget what it says."""
-    [policy] = admin.effective([topic], "cleanup.policy").values()
+    [policy] = setting(client, [topic], "cleanup.policy").values()
     if policy != "compact":
         raise Refused(
             f"Gap topic {topic} has cleanup.policy={policy}, so what is missing would be forgotten: "

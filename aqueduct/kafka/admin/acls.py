@@ -1,0 +1,96 @@
+"""ACLs: list them, grant and revoke."""
+
+import time
+
+from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.acls import Acl, AclChanges
+from aqueduct.kafka.admin.asking import POLL_SECONDS, RESOURCES_PER_REQUEST, SETTLE_SECONDS, answer, change
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.requests import in_lists
+from aqueduct.wording import count, some
+
+# The positions are Kafka's codes (org.apache.kafka.common.acl and .resource).
+_RESOURCES = ["unknown", "any", "topic", "group", "cluster", "transactional_id", "delegation_token", "user"]
+_PATTERNS = ["unknown", "any", "match", "literal", "prefixed"]
+_PERMISSIONS = ["unknown", "any", "deny", "allow"]
+_OPERATIONS = ["unknown", "any", "all", "read", "write", "create", "delete", "alter", "describe"]
+_OPERATIONS += ["cluster_action", "describe_configs", "alter_configs", "idempotent_write"]
+_OPERATIONS += ["create_tokens", "describe_tokens", "two_phase_commit"]
+
+
+def list_acls(client: Client) -> frozenset[Acl]:
+    """Every ACL of the cluster."""
+    request = DescribeAclsRequest(
+        resource_type_filter=_RESOURCES.index("any"),
+        resource_name_filter=None,  # any; left out, it would be the empty name
+        pattern_type_filter=_PATTERNS.index("any"),
+        principal_filter=None,
+        host_filter=None,
+        operation=_OPERATIONS.index("any"),
+        permission_type=_PERMISSIONS.index("any"),
+        min_version=3,  # with resources of type user
+    )
+    return frozenset(
+        Acl(
+            principal=acl.principal,
+            resource=_RESOURCES[resource.resource_type],
+            name=resource.resource_name,
+            pattern=_PATTERNS[resource.pattern_type],
+            operation=_OPERATIONS[acl.operation],
+            host=acl.host,
+            permission=_PERMISSIONS[acl.permission_type],
+        )
+        for resource in answer(client, request).resources
+        for acl in resource.acls
+    )
+
+
+def apply_acls(client: Client, plan: AclChanges) -> None:
+    """Grant, then revoke, so that no right is missing between; return when the brokers know it."""
+    refused = []
+    for added in in_lists(plan.add, RESOURCES_PER_REQUEST):
+        creations = [CreateAclsRequest.AclCreation(*_codes(acl)) for acl in added]
+        refused += change(
+            client,
+            CreateAclsRequest(creations=creations),
+            lambda response, added=added: (  # type: ignore[misc]
+                (str(acl), result.error_code, result.error_message)
+                for acl, result in zip(added, response.results, strict=True)
+            ),
+        )
+    for removed in in_lists(plan.remove, RESOURCES_PER_REQUEST):
+        filters = [DeleteAclsRequest.DeleteAclsFilter(*_codes(acl)) for acl in removed]
+        refused += change(
+            client,
+            DeleteAclsRequest(filters=filters),
+            lambda response, removed=removed: (  # type: ignore[misc]
+                (str(acl), result.error_code, result.error_message)
+                for acl, result in zip(removed, response.filter_results, strict=True)
+            ),
+        )
+    if refused:
+        raise Failed(f"The controller refused {count(len(refused), 'ACL')}: {some(refused)}.")
+    _await_acls(client, plan)
+
+
+def _await_acls(client: Client, plan: AclChanges) -> None:
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while not (set(plan.add) <= (found := list_acls(client)) and found.isdisjoint(plan.remove)):
+        if time.monotonic() > deadline:
+            raise Failed(f"The broker does not know the new ACLs {SETTLE_SECONDS} s after they were set.")
+        client.sleep(POLL_SECONDS)
+
+
+def _codes(acl: Acl) -> tuple[int, str, int, str, str, int, int]:
+    """The fields of AclCreation, and in the same order those of DeleteAclsFilter."""
+    return (
+        _RESOURCES.index(acl.resource),
+        acl.name,
+        _PATTERNS.index(acl.pattern),
+        acl.principal,
+        acl.host,
+        _OPERATIONS.index(acl.operation),
+        _PERMISSIONS.index(acl.permission),
+    )

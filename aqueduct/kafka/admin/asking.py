@@ -1,0 +1,53 @@
+"""How a question and a change are put to a cluster."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka.errors import NodeNotReadyError, NotControllerError, UnknownBrokerIdError, for_code
+
+from aqueduct.kafka.client import Client, Patience
+
+POLL_SECONDS = 0.5
+SETTLE_SECONDS = 60  # for a change that the controller accepted to be seen by brokers
+RESOURCES_PER_REQUEST = 1_000
+
+# The broker that was to be asked for a change has not made it.
+_NOT_DONE = NodeNotReadyError, NotControllerError, UnknownBrokerIdError
+
+Said = tuple[str, int, str | None]  # of what, an error's code or 0, its message
+
+
+def answer(client: Client, request: Any, broker: int | None = None) -> Any:
+    """Return the response to a question, from any broker or a certain one, within Patience.
+
+    An error that the response as a whole tells is raised.
+    """
+
+    def attempt() -> Any:
+        response = client.send(request, broker)
+        if code := getattr(response, "error_code", 0):
+            raise for_code(code)(getattr(response, "error_message", None) or "")
+        return response
+
+    return Patience(client, "does not answer").until_done(attempt)
+
+
+def change(client: Client, request: Any, said: Callable[[Any], Iterable[Said]]) -> list[str]:
+    """Let the controller make a change; return what it refused, each with the reason.
+
+    `said` takes the response apart. Asked again only where the change surely was not made: most can't be made
+    twice.
+    """
+    patience = Patience(client, "has no controller that takes changes")
+    while True:
+        controller = patience.until_done(client.controller)
+        try:
+            results = list(said(client.send(request, controller)))
+            if any(for_code(code) is NotControllerError for _, code, _ in results):
+                raise NotControllerError()
+        except _NOT_DONE as error:
+            patience.pause(error)
+        else:
+            return [
+                f"{what} ({message or for_code(code).__name__})" for what, code, message in results if code
+            ]

@@ -1,0 +1,89 @@
+"""The cluster as a whole."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from kafka.errors import KafkaError, RetriableError, for_code
+from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.admin.asking import POLL_SECONDS, answer
+from aqueduct.kafka.client import Client, Patience
+from aqueduct.kafka.cluster import Cluster, Quorum
+
+
+def cluster_id(client: Client) -> str:
+    """The id that the cluster was formatted with."""
+    return str(answer(client, MetadataRequest(topics=[])).cluster_id)
+
+
+def describe_cluster(client: Client) -> Cluster:
+    """What one broker knows of the cluster, and the active controller of its quorum, now."""
+    return Patience(client, "does not describe itself").until_done(lambda: _describe(client))
+
+
+def await_cluster(client: Client, problems: Callable[[Cluster], Sequence[str]], seconds: float) -> Cluster:
+    """The cluster once it has no more problems; Failed with what is left of them when the time is up."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            cluster = _describe(client)
+            left = problems(cluster)
+            if not left:
+                return cluster
+        except RetriableError as error:
+            left = [f"The cluster does not answer: {error}."]
+        if time.monotonic() > deadline:
+            raise Failed(f"Waited {seconds:g} s: {' '.join(left)}")
+        client.sleep(POLL_SECONDS)
+
+
+def silence(client: Client, node_id: int) -> list[str]:
+    """Why this very broker does not answer at the address that it advertises; empty if it does."""
+    try:
+        client.send(MetadataRequest(topics=[]), node_id)
+    except KafkaError as error:
+        return [f"Broker {node_id} does not answer at the address that it advertises ({error})."]
+    return []
+
+
+def _describe(client: Client) -> Cluster:
+    topics = client.ask_topics(None)
+    found = client.send(DescribeClusterRequest(include_fenced_brokers=True))
+    if found.error_code:
+        raise for_code(found.error_code)(found.error_message or "")
+    fenced = {each.broker_id for each in found.brokers if each.is_fenced}
+    partitions = (each for topic in topics.values() for each in topic.partitions)
+    return Cluster(
+        cluster_id=found.cluster_id,
+        brokers=frozenset({each.broker_id for each in found.brokers} - fenced),
+        fenced=frozenset(fenced),
+        partitions=tuple(sorted(partitions, key=lambda each: (each.topic, each.number))),
+        quorum=_quorum(client),
+    )
+
+
+def _quorum(client: Client) -> Quorum:
+    # Not Metadata's or DescribeCluster's controller: in KRaft that is any broker (KIP-590).
+    kind = DescribeQuorumRequest.TopicData
+    log = kind(topic_name="__cluster_metadata", partitions=[kind.PartitionData(partition_index=0)])
+    try:
+        response = client.send(DescribeQuorumRequest(topics=[log]))
+        if response.error_code:
+            raise for_code(response.error_code)(response.error_message or "")
+    except RetriableError:  # the brokers forward the question to the active controller, and there is none
+        return Quorum(None, {}, {})
+    [topic] = response.topics
+    [state] = topic.partitions
+    voters, observers = (
+        {node.replica_id: node.last_caught_up_timestamp for node in nodes}
+        for nodes in (state.current_voters, state.observers)
+    )
+    leader = state.leader_id if state.leader_id >= 0 else None
+    now = (voters | observers).get(leader, -1)  # the leader is always caught up; -1: unknown
+
+    def behind(caught_up: dict[int, int]) -> dict[int, int | None]:
+        return {node: now - then if min(now, then) >= 0 else None for node, then in caught_up.items()}
+
+    return Quorum(leader, behind(voters), behind(observers))

@@ -1,0 +1,91 @@
+"""Settings of topics and brokers, as they hold."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from kafka.admin import ConfigResourceType, ConfigSourceType
+from kafka.errors import NoError, UnknownTopicOrPartitionError, for_code
+from kafka.protocol.admin import DescribeConfigsRequest
+
+from aqueduct.kafka.admin.asking import RESOURCES_PER_REQUEST, answer
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.requests import in_lists
+from aqueduct.wording import some
+
+
+def own_settings(client: Client, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """What is set on each topic itself, by key; nothing for a topic that is not there."""
+    return settings_of(client, dict.fromkeys(names), "modified")
+
+
+def all_settings(client: Client, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """All that holds for each topic, by key; nothing for a topic that is not there."""
+    return settings_of(client, dict.fromkeys(names), "all")
+
+
+def setting(client: Client, names: Iterable[str], key: str) -> dict[str, str]:
+    """The value that holds for each topic: its own, else the cluster's. An error if one is not there."""
+    wanted = set(names)
+    found = setting_if_there(client, wanted, key)
+    if gone := sorted(wanted - found.keys()):
+        raise UnknownTopicOrPartitionError(some(gone))
+    return found
+
+
+def setting_if_there(client: Client, names: Iterable[str], key: str) -> dict[str, str]:
+    """The value that holds for each of the topics that are there."""
+    found = settings_of(client, {name: [key] for name in names}, "all")
+    return {name: config[key] for name, config in found.items() if key in config}
+
+
+def min_in_sync(client: Client, names: Iterable[str]) -> dict[str, int]:
+    """`min.insync.replicas` that holds for each topic: its own, else the cluster's."""
+    return {name: int(value) for name, value in setting(client, names, "min.insync.replicas").items()}
+
+
+def default_replication_factor(client: Client) -> int:
+    """Of topics for which none is asked for."""
+    key, broker = "default.replication.factor", min(client.brokers())
+    [result] = _described(client, ConfigResourceType.BROKER, {str(broker): [key]}, broker)
+    if result.error_code:
+        raise for_code(result.error_code)(f"settings of broker {broker}")
+    [entry] = result.configs
+    return int(entry.value)
+
+
+def settings_of(
+    client: Client, keys: Mapping[str, list[str] | None], which: Literal["all", "modified"]
+) -> dict[str, dict[str, str]]:
+    """Settings by topic and key (None: every key): all that hold, or those of the topics themselves.
+
+    Nothing for a topic that is not there.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for names in in_lists(keys, RESOURCES_PER_REQUEST):
+        for result in _described(client, ConfigResourceType.TOPIC, {name: keys[name] for name in names}):
+            error = for_code(result.error_code)
+            if error not in (NoError, UnknownTopicOrPartitionError):
+                raise error(f"settings of topic {result.resource_name}")
+            found[result.resource_name] = {
+                entry.name: entry.value
+                for entry in result.configs
+                if which == "all" or entry.config_source == ConfigSourceType.DYNAMIC_TOPIC_CONFIG
+            }
+    return found
+
+
+def _described(
+    client: Client,
+    kind: ConfigResourceType,
+    keys: Mapping[str, list[str] | None],
+    broker: int | None = None,
+) -> list[Any]:
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    resources = [
+        resource(resource_type=kind, resource_name=name, configuration_keys=wanted)
+        for name, wanted in keys.items()
+    ]
+    results: list[Any] = answer(
+        client, DescribeConfigsRequest(resources=resources, min_version=1), broker
+    ).results
+    return results

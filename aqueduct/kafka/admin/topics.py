@@ -1,0 +1,133 @@
+"""Topics: find, create, grow and alter them."""
+
+import time
+from collections.abc import Collection, Iterable
+
+from kafka.admin import AlterConfigOp, ConfigResourceType
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, IncrementalAlterConfigsRequest
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka import topics
+from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS, change
+from aqueduct.kafka.admin.settings import settings_of
+from aqueduct.kafka.client import REQUEST_SECONDS, Client
+from aqueduct.kafka.requests import in_lists
+from aqueduct.kafka.topics import Actual, Declared, Overrides, TopicChanges
+from aqueduct.wording import count, some
+
+# A KRaft controller refuses requests that make over 10,000 metadata records (MAX_RECORDS_PER_USER_OP).
+RECORDS_PER_REQUEST = 5_000
+
+_MILLISECONDS = REQUEST_SECONDS * 1000
+
+
+def find_topics(client: Client, declared: Iterable[Declared]) -> dict[str, Actual]:
+    """Those of the declared topics that exist, with the overrides whose keys are declared."""
+    keys = {topic.name: list(topic.config) for topic in declared}
+    found = client.topics(keys)
+    configs = settings_of(client, {name: keys[name] for name in found if keys[name]}, "modified")
+    return {
+        name: Actual(
+            partitions=len(topic.partitions),
+            replication_factors=frozenset(len(each.replicas) for each in topic.partitions),
+            config=configs.get(name, {}),
+            without_leader=sum(each.leader is None for each in topic.partitions),
+        )
+        for name, topic in found.items()
+    }
+
+
+def apply_topics(client: Client, plan: TopicChanges, *, check_only: bool = False) -> None:
+    """Let the controller check the whole plan, then do it; Refused, with nothing done, for a mistake."""
+    if refused := _alter(client, plan, validate_only=True):
+        raise Refused(f"The controller refuses {some(refused)}. Nothing was changed.")
+    if not check_only and (refused := _alter(client, plan, validate_only=False)):
+        raise Failed(f"The controller refused {some(refused)}; the rest was done.")
+
+
+def await_topics(client: Client, declared: Collection[Declared]) -> None:
+    """Return when the topics are known as declared and each of their partitions has a leader."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    pending = list(declared)
+    while pending:
+        actual = find_topics(client, pending)
+        unsettled = topics.plan(pending, actual).touched()
+        unsettled |= {name for name, topic in actual.items() if topic.without_leader}
+        pending = [topic for topic in pending if topic.name in unsettled]
+        if pending and time.monotonic() > deadline:
+            raise Failed(
+                f"{count(len(pending), 'topic')} not ready {SETTLE_SECONDS} s after the change: "
+                f"{some(sorted(unsettled))}; see whether all brokers run."
+            )
+        if pending:
+            client.sleep(POLL_SECONDS)
+
+
+def _alter(client: Client, plan: TopicChanges, *, validate_only: bool) -> list[str]:
+    refused = []
+    for creating in in_lists(plan.create, RECORDS_PER_REQUEST, lambda t: t.partitions + len(t.config)):
+        refused += change(
+            client,
+            CreateTopicsRequest(
+                topics=[_creation(topic) for topic in creating],
+                timeout_ms=_MILLISECONDS,
+                validate_only=validate_only,
+                min_version=4,  # takes -1 for the default replication factor
+            ),
+            lambda found: ((f"topic {t.name}", t.error_code, t.error_message) for t in found.topics),
+        )
+    for growing in in_lists(plan.grow.items(), RECORDS_PER_REQUEST, lambda item: item[1]):
+        kind = CreatePartitionsRequest.CreatePartitionsTopic
+        refused += change(
+            client,
+            CreatePartitionsRequest(
+                topics=[kind(name=name, count=partitions, assignments=None) for name, partitions in growing],
+                timeout_ms=_MILLISECONDS,
+                validate_only=validate_only,
+            ),
+            lambda found: ((f"topic {t.name}", t.error_code, t.error_message) for t in found.results),
+        )
+    for altering in in_lists(plan.alter.items(), RECORDS_PER_REQUEST, lambda item: len(item[1])):
+        refused += change(
+            client,
+            IncrementalAlterConfigsRequest(
+                resources=[_alteration(name, config) for name, config in altering],
+                validate_only=validate_only,
+            ),
+            lambda found: (
+                (f"topic {each.resource_name}", each.error_code, each.error_message)
+                for each in found.responses
+            ),
+        )
+    return refused
+
+
+def _creation(topic: Declared) -> CreateTopicsRequest.CreatableTopic:
+    kind = CreateTopicsRequest.CreatableTopic
+    return kind(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor or -1,
+        assignments=[],
+        configs=[
+            kind.CreatableTopicConfig(name=key, value=value)
+            for key, value in topic.config.items()
+            if value is not None
+        ],
+    )
+
+
+def _alteration(name: str, config: Overrides) -> IncrementalAlterConfigsRequest.AlterConfigsResource:
+    kind = IncrementalAlterConfigsRequest.AlterConfigsResource
+    return kind(
+        resource_type=ConfigResourceType.TOPIC,
+        resource_name=name,
+        configs=[
+            kind.AlterableConfig(
+                name=key,
+                config_operation=AlterConfigOp.DELETE if value is None else AlterConfigOp.SET,
+                value=value,
+            )
+            for key, value in config.items()
+        ],
+    )

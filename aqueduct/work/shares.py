@@ -1,0 +1,25 @@
+"""How items are divided into shares, one for each task."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+def shares(
+    items: Iterable[Item], size: Callable[[Item], int], *, at_most: int, items_at_most: int
+) -> Iterator[tuple[Item, ...]]:
+    """Divide the items, in their order, into shares that are full at either limit.
+
+    An item larger than `at_most` goes alone.
+    """
+    share: list[Item] = []
+    total = 0
+    for item in items:
+        if share and (total + size(item) > at_most or len(share) == items_at_most):
+            yield tuple(share)
+            share, total = [], 0
+        share.append(item)
+        total += size(item)
+    if share:
+        yield tuple(share)
