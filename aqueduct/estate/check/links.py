@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from itertools import combinations
 
-from aqueduct.estate.check import flows
+from aqueduct.estate.check.flows import declared_at
 from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
 from aqueduct.estate.check.sites import LEGAL_SITE
 from aqueduct.estate.check.sound import Item, Sound
@@ -237,7 +237,7 @@ def _meets(topic: str, brought: Language) -> bool:
 def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
     """The topics that flows, links and connectors may write at a site, beside those that it declares."""
     found = words([])
-    for mirror in flows.declared_at(inventory, sound, site):
+    for mirror in declared_at(inventory, sound, site):
         with suppress(PatternError):
             is_clear = None not in map(language, (*mirror.flow.topics, *mirror.flow.topics_exclude))
             found |= mirror.writes if is_clear else EVERYTHING
