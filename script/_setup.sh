@@ -171,7 +171,7 @@ have_test_software() {
     directory=$AQUEDUCT_CACHE/test-$wanted # another checkout of this machine may want, and use, another one
     export AQUEDUCT_KAFKA_JARS="$directory/libs" AQUEDUCT_VERSITYGW="$directory/versitygw"
     [[ -d $directory && -f .venv/with-spark && $(<.venv/with-spark) == "$wanted" ]] && return
-    have_packages maven openjdk-17-jdk-headless # its compiler runs script/KafkaConfigs.java
+    have_packages maven openjdk-17-jdk-headless # its compiler runs artifacts/KafkaConfigs.java
     say "Having Spark, Kafka and an object store for tests on this machine"
     [[ -d $directory ]] || .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" <<'PY'
 import shutil, sys, tarfile, tempfile

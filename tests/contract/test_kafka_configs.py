@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_definitions_are_kafkas_own() -> None:
     jars = os.environ.get("AQUEDUCT_KAFKA_JARS")
     assert jars, "set AQUEDUCT_KAFKA_JARS to a directory with Kafka's jars: this test asks Kafka"
-    command = ["java", "-cp", f"{jars}/*", ROOT / "script/KafkaConfigs.java"]
+    command = ["java", "-cp", f"{jars}/*", ROOT / "artifacts/KafkaConfigs.java"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     kept = ROOT / f"artifacts/kafka-{Definitions.parse(said).version}.configs.json"
     assert kept.read_text() == said, "run script/kafka-configs and commit what it writes"
