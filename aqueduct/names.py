@@ -20,6 +20,7 @@ OWN_TOPICS = frozenset(
 )
 INTERNAL = "__"  # how they begin, and those of some applications
 
+
 class TopicPartition(NamedTuple):
     """One partition of a topic."""
 
