@@ -8,6 +8,18 @@ from aqueduct.errors import Refused
 # org.apache.kafka.common.internals.Topic, without its "." and "..".
 LEGAL_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
 
+# Topics that brokers keep for themselves: their records mean nothing in another cluster.
+OWN_TOPICS = frozenset(
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__cluster_metadata",
+        "__remote_log_metadata",
+    }
+)
+INTERNAL = "__"  # how they begin, and those of some applications
+
 
 class TopicPartition(NamedTuple):
     """One partition of a topic."""
@@ -17,6 +29,16 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def matches(pattern: re.Pattern[str], name: str) -> bool:
+    """Whether the whole name matches, and is not Kafka's own.
+
+    One that begins with `__` takes a pattern in which `__` is written: `.*` does not mean it.
+    """
+    if name in OWN_TOPICS or (name.startswith(INTERNAL) and INTERNAL not in pattern.pattern):
+        return False
+    return pattern.fullmatch(name) is not None
 
 
 def parse_renames(text: str, prefix: str = "") -> dict[str, str]:

@@ -5,14 +5,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aqueduct.errors import Refused
+from aqueduct.names import OWN_TOPICS, matches
 from aqueduct.wording import some
 
 GROUPS_TOPIC = "__consumer_offsets"  # asked for by name, it means the groups, which are always there
 POSITION_GROUP = "aqueduct-backup-"  # with the store's id: how far it has come
 OWN_GROUPS = (POSITION_GROUP, "aqueduct-restore-")
-
-# Kafka's own, whose records mean nothing in another cluster.
-OWN_TOPICS = frozenset({"__transaction_state", "__share_group_state", "__cluster_metadata"})
 
 Pattern = re.Pattern[str]
 
@@ -27,7 +25,7 @@ def compiled(pattern: str | None, of: str) -> Pattern | None:
 
 @dataclass(frozen=True)
 class Topics:
-    """By name, exactly; or by patterns that match whole names, and no internal topic."""
+    """By name, exactly; or by patterns, see names.matches."""
 
     names: tuple[str, ...] = ()
     pattern: Pattern | None = None
@@ -35,7 +33,7 @@ class Topics:
 
     def choose(self, there: Iterable[str]) -> list[str]:
         """Refused where a name is not there, or Kafka's own, or nothing is chosen."""
-        if own := sorted(OWN_TOPICS.intersection(self.names)):
+        if own := sorted(OWN_TOPICS.intersection(self.names) - {GROUPS_TOPIC}):
             raise Refused(
                 f"--topics: {some(own)} is Kafka's own, and means nothing in another cluster: leave it out."
             )
@@ -46,8 +44,7 @@ class Topics:
         if self.pattern is None:
             chosen = sorted(set(self.names) - {GROUPS_TOPIC})
         else:
-            match = self.pattern.fullmatch
-            chosen = sorted(name for name in known if match(name) and not name.startswith("__"))
+            chosen = sorted(name for name in known if matches(self.pattern, name))
             if not chosen:
                 raise Refused(f"There is no topic whose whole name matches {self.pattern.pattern}.")
         left = [name for name in chosen if not (self.exclude and self.exclude.fullmatch(name))]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aqueduct.estate.model import Groups, HostVars, members, read_mirrors, site_names
-from aqueduct.names import LEGAL_NAME
+from aqueduct.names import INTERNAL, LEGAL_NAME
 
 # A raw topic's records hold whole frames: as much as a record of the source, and what frames it.
 FRAME_BYTES = 1 << 20
@@ -68,9 +68,9 @@ class Link:
 
     @property
     def topics_pattern(self) -> str:
-        """One regular expression for the whole names that cross. A legal name stands for that name alone."""
-        each = (re.escape(topic) if LEGAL_NAME.fullmatch(topic) else f"(?:{topic})" for topic in self.topics)
-        return f"(?!__)(?:{'|'.join(each)})"
+        """One regular expression for the whole names that cross, see names.matches. A legal name stands for
+        that name alone."""
+        return "|".join(map(_pattern, self.topics))
 
     @classmethod
     def of(cls, groups: Groups, target: str, declared: Mapping[str, Any]) -> "Link":
@@ -95,6 +95,12 @@ class Link:
             upstream_settings=dict(declared.get("upstream_settings", {})),
             downstream_settings=dict(declared.get("downstream_settings", {})),
         )
+
+
+def _pattern(topic: str) -> str:
+    if LEGAL_NAME.fullmatch(topic):
+        return re.escape(topic)
+    return f"(?:{topic})" if INTERNAL in topic else f"(?!{INTERNAL})(?:{topic})"
 
 
 def _first(groups: Groups, site: str, service: str) -> str:

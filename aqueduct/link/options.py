@@ -17,9 +17,9 @@ from aqueduct import moments
 from aqueduct.errors import Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.names import OWN_TOPICS, matches
 
 ENVIRONMENT = "AQUEDUCT_DIODE_"
-INTERNAL = "__"  # how the names of Kafka's own topics begin
 
 SILENCE_SECONDS = 180  # a sender announces everything each minute
 CARD = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")  # the address of a network card
@@ -248,7 +248,7 @@ class Sending(Endpoint):
 
 
 def _refuse_internal(topic: str) -> None:
-    if topic.startswith(INTERNAL):
+    if topic in OWN_TOPICS:
         raise Refused(f"Topic {topic} is internal to Kafka and never crosses a link: name another one.")
 
 
@@ -336,8 +336,8 @@ class Resend(Sending):
 
     def crosses(self, topic: str) -> bool:
         """Another link may have carried it, with another filter; and a bundle may list anything."""
-        of_topics = self.topics is None or self.topics.fullmatch(topic) is not None
-        return of_topics and self.topic in (None, topic) and not topic.startswith(INTERNAL)
+        of_topics = self.topics is None or matches(self.topics, topic)
+        return of_topics and self.topic in (None, topic) and topic not in OWN_TOPICS
 
     def covers(self, partition: int) -> bool:
         """A partition, by its number downstream."""

@@ -13,10 +13,11 @@ from aqueduct.kafka import client as kafka
 from aqueduct.kafka.groups import Offsets
 from aqueduct.link.feed import Feed, last_session
 from aqueduct.link.filter import Filter
-from aqueduct.link.options import INTERNAL, Upstream
+from aqueduct.link.options import Upstream
 from aqueduct.link.outlet import Outlet, begin_after
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.key_frame import Kind
+from aqueduct.names import matches
 
 POLL_SECONDS = 0.5
 # What was sent is committed so much later: after a kill, what may still have been in this host's buffers is
@@ -81,7 +82,7 @@ def wanted(settings: Upstream) -> Callable[[str], bool]:
     """Which topics cross, by their names."""
     if settings.topics:
         pattern = settings.topics
-        return lambda name: pattern.fullmatch(name) is not None and not name.startswith(INTERNAL)
+        return lambda name: matches(pattern, name)
     return lambda name: name == settings.topic
 
 

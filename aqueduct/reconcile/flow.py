@@ -11,7 +11,7 @@ from itertools import count
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.client_config import End
-from aqueduct.names import TopicPartition, parse_renames
+from aqueduct.names import TopicPartition, matches, parse_renames
 from aqueduct.ranges import Range
 from aqueduct.reconcile.digest import Header
 from aqueduct.wording import some
@@ -43,7 +43,7 @@ class Topics:
     """The topics that were asked for: by name at the source and at the target, or by pattern and prefix."""
 
     names: Mapping[str, str]
-    pattern: re.Pattern[str] | None = None  # matches whole names at the source, and no internal topic
+    pattern: re.Pattern[str] | None = None  # of names at the source, see names.matches
     prefix: str = ""
 
     @classmethod
@@ -63,9 +63,7 @@ class Topics:
             raise Refused(f"No source has a topic {some(absent)} that its client may describe; see --topics.")
         if self.pattern is None:
             return dict(self.names)
-        chosen = [
-            name for name in sorted(there) if self.pattern.fullmatch(name) and not name.startswith("__")
-        ]
+        chosen = [name for name in sorted(there) if matches(self.pattern, name)]
         if not chosen:
             raise Refused(f"No source has a topic whose whole name matches {self.pattern.pattern}.")
         return {name: self.prefix + name for name in chosen}

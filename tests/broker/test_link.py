@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -10,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from kafka_broker import Broker
+from kafka_broker import Broker, free_ports
 from relay import Faults, Relay
 
 from aqueduct.cli import main
@@ -73,6 +75,7 @@ class Ends:
         self.folder = folder
         for kind, name in (("receiver", "down"), ("sender", "up")):
             assert main(["diode", "keygen", "--kind", kind, "--out", str(folder), "--name", name]) == 0
+        [self.metrics_port] = free_ports(1)
         self.state = folder / "state"
         self.state.mkdir()
         self.sending = {
@@ -94,6 +97,7 @@ class Ends:
             "senderPublicKeyFile": str(folder / "up.pub"),
             "stateDir": str(self.state),
             "link": "7",
+            "metricsPort": str(self.metrics_port),
         }
         self._running: list[subprocess.Popen[bytes]] = []
 
@@ -126,6 +130,14 @@ class Ends:
 
     def said(self, verb: str) -> str:
         return (self.folder / f"{verb}.log").read_text()
+
+    def counted(self, name: str) -> int:
+        """What the receiving end that runs has counted, see aqueduct.link.wire.counters."""
+        with urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
+            content = answer.read().decode()
+        found = re.search(rf"^aqueduct_diode_downstream_{name}_total (\S+)$", content, re.MULTILINE)
+        assert found, content
+        return int(float(found[1]))
 
     def kept(self) -> int:
         """When what must not be taken twice was last written."""
@@ -366,7 +378,7 @@ def test_a_receiver_that_is_killed_takes_nothing_twice(
     ends.kill_one(down)
     before = frames(target, raw)
     down = ends.downstream()
-    time.sleep(2)  # for the session's keys, which come every second
+    wait_for(lambda: ends.counted("keys") + ends.counted("keys_repeated") > 0, "having the session's key")
     for data in list(relay.recorded):
         relay.send(data)
     write(source, topic, 1000, seed=1)
@@ -418,7 +430,9 @@ def test_keys_rotate_and_old_private_keys_still_open(
     up = ends.upstream(generateNewSymmetricKeyEvery="2")
     for seed in range(6):
         write(source, topic, 300, seed=seed)
-        time.sleep(1)
+        known = ends.counted("keys")
+        if seed % 2:
+            wait_for(lambda known=known: ends.counted("keys") > known, "another key")
     wait_for(sent_all(source, topic, ends), "sending all")
     ends.stop(up)
     wait_for(told_all(source, target, topic, raw), "telling all")
@@ -434,12 +448,21 @@ def test_a_strangers_datagrams_and_another_receivers_are_nothing(
         assert main(["diode", "keygen", "--kind", kind, "--out", str(tmp_path), "--name", name]) == 0
     write(source, topic, 200)
     down = ends.downstream()
-    for more in ({"signingKeyFile": f"{tmp_path}/stranger.key"}, {"publicKeyFile": f"{tmp_path}/other.pub"}):
+    for dropped, more in (
+        ("keys_of_strangers", {"signingKeyFile": f"{tmp_path}/stranger.key"}),
+        ("keys_for_others", {"publicKeyFile": f"{tmp_path}/other.pub"}),
+    ):
         up = ends.upstream(groupID=f"up-{uuid4()}", **more)
-        time.sleep(3)
+        wait_for(lambda dropped=dropped: ends.counted(dropped) > 0, dropped)
+        before = ends.counted("unknown_session")
+        wait_for(lambda before=before: ends.counted("unknown_session") > before, "what it sends")
         ends.stop(up)
+    assert end_of(target, raw) == ends.counted("values") == 0
+    # A known one sends the same records: so the end was there to take them.
+    up = ends.upstream(groupID=f"up-{uuid4()}")
+    wait_for(lambda: end_of(target, raw) > 0, "what a known sender sends")
+    ends.stop(up)
     ends.stop(down)
-    assert end_of(target, raw) == 0
 
 
 def test_what_the_source_never_had_is_no_gap(
@@ -560,7 +583,11 @@ def test_two_links_lose_different_things(
     (tmp_path / "state2").mkdir()
     down = ends.downstream()
     down2 = ends.downstream(
-        targetPort=str(port), rawTopic=other_raw, link="8", stateDir=str(tmp_path / "state2")
+        targetPort=str(port),
+        rawTopic=other_raw,
+        link="8",
+        stateDir=str(tmp_path / "state2"),
+        metricsPort="",
     )
     up = ends.following(targetIP="", targets=f"127.0.0.1:{relay.port}=7,127.0.0.1:{other.port}=8", parity="0")
     relay.faults = other.faults = Faults(lose=0.02)

@@ -19,6 +19,8 @@ def test_a_name_is_no_pattern_and_a_pattern_matches_whole_names() -> None:
 def test_internal_topics_come_by_name_only_and_the_groups_topic_means_the_groups() -> None:
     assert pattern(".*").choose(THERE) == ["audit-events", "audit.events", "flights"]
     assert Topics(("__other", "__consumer_offsets")).choose(THERE) == ["__other"]
+    assert pattern("__.*").choose(THERE) == ["__other"]
+    assert "__other" not in pattern(".*").choose(THERE)
     assert Topics(("__consumer_offsets",)).choose([]) == []
 
 

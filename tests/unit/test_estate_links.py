@@ -100,6 +100,10 @@ def test_raw_and_gap_topics_have_as_many_partitions() -> None:
         (("a|b", "c"), "ac", False),
         ((".*",), "__consumer_offsets", False),
         ((".*",), "_x", True),
+        ((".*",), "__x", False),
+        (("__x", "b.*"), "__x", True),
+        (("__x", "b.*"), "__xb", False),
+        (("__.*",), "__x", True),
     ],
 )
 def test_whole_names_cross(patterns: tuple[str, ...], name: str, crosses: bool) -> None:

@@ -194,7 +194,10 @@ def test_the_one_topic_of_a_link_restricts_a_bundle_too() -> None:
 
 
 def test_no_internal_topic_of_kafka_crosses() -> None:
-    assert not resend(topics=".*", resendFileName="b.json").crosses("__consumer_offsets")
+    for topic in ("__consumer_offsets", "__orders"):
+        assert not resend(topics=".*", resendFileName="b.json").crosses(topic)
+    assert resend(topics="__.*|flights", resendFileName="b.json").crosses("__orders")
+    assert resend(topic="__orders", partition="0").crosses("__orders")
     with pytest.raises(Refused, match="Topic __consumer_offsets is internal to Kafka"):
         resend(topic="__consumer_offsets", partition="0")
 
@@ -279,6 +282,10 @@ def test_an_empty_log_that_is_asked_for_all_it_has_lacks_nothing() -> None:
 def test_the_sending_end_follows_no_internal_topic_of_kafka() -> None:
     rest = {name: value for name, value in UPSTREAM.items() if name != "topic"}
     follows = wanted(options.build(Upstream, None, {}, rest | {"topics": ".*"}, pytest.fail))
-    assert [name for name in ("__consumer_offsets", "_orders") if follows(name)] == ["_orders"]
+    there = ("__consumer_offsets", "__orders", "_orders")
+    assert [name for name in there if follows(name)] == ["_orders"]
+    follows = wanted(options.build(Upstream, None, {}, rest | {"topics": "__.*"}, pytest.fail))
+    assert [name for name in there if follows(name)] == ["__orders"]
+    assert wanted(upstream(topic="__orders"))("__orders")
     with pytest.raises(Refused, match="is internal to Kafka"):
         upstream(topic="__consumer_offsets")

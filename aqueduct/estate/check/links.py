@@ -15,7 +15,7 @@ from aqueduct.estate.connectors import DeclaredConnector
 from aqueduct.estate.languages import EVERYTHING, Language, shortest, words
 from aqueduct.estate.links import RECORD, Link
 from aqueduct.estate.patterns import PatternError, language, names
-from aqueduct.names import LEGAL_NAME
+from aqueduct.names import INTERNAL, LEGAL_NAME, OWN_TOPICS
 
 VARIABLE = "diode_downstream_links"
 RESERVED = ("keys", "tls")  # of /etc/aqueduct/diode_downstream
@@ -199,7 +199,8 @@ def _written(link: Link) -> Language:
     if link.clean_topics:
         return words(map(str, link.clean_topics.values()))
     try:
-        return names(link.topics, [r"__.*"])
+        internal = any(INTERNAL in topic for topic in link.topics)
+        return names(link.topics, sorted(OWN_TOPICS) if internal else [f"{INTERNAL}.*"])
     except PatternError:  # Python takes it, Java would not
         return words([])
 

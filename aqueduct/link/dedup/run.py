@@ -17,7 +17,7 @@ from aqueduct.link import silence
 from aqueduct.link.dedup.task import Clean, Done, Share, check_there, dedup
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
-from aqueduct.names import TopicPartition
+from aqueduct.names import OWN_TOPICS, TopicPartition
 from aqueduct.wording import count
 from aqueduct.work.workers import Workers
 
@@ -92,9 +92,7 @@ def _plan(order: Order) -> tuple[Share, int, tuple[str, ...]]:
         own = {*order.raw_topics, order.gap_topic}
         if mixed := own & set((order.topics or {}).values()):
             raise Refused(f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.")
-        wanted = order.topics or {
-            name: name for name in found if name not in own and not name.startswith("__")
-        }
+        wanted = order.topics or {name: name for name in found if name not in own | OWN_TOPICS}
         clean = _clean(client, order, wanted, found)
     share = Share(
         end=order.end,
