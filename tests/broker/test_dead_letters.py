@@ -222,8 +222,8 @@ def test_a_commit_of_which_nobody_knows_is_looked_up(
 LETTERS = 3_000
 IN_SMALL_TRANSACTIONS = """
 import sys
-from aqueduct.connect import replay
 from aqueduct.cli import main
+from aqueduct.connect import replay
 replay.TRANSACTION_LETTERS = 20
 sys.exit(main(sys.argv[1:]))
 """

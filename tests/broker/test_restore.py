@@ -640,8 +640,6 @@ import os, sys
 from importlib import import_module
 from aqueduct.kafka.batches import produce
 from aqueduct.restore import records
-from aqueduct.link.wire import position
-from aqueduct.link.wire.position import Position
 produce.SMALL_BYTES, records.TRANSACTION_BYTES = 0, 500
 number, module, owner, function, calls, when = sys.argv[1:7]
 holder = import_module(module)
