@@ -26,11 +26,6 @@ Run = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def broker(brokers: list[Broker]) -> Broker:
-    return brokers[0]
-
-
-@pytest.fixture
 def admin(broker: Broker) -> Iterator[kafka_admin.Admin]:
     with kafka_admin.connect(broker.plaintext, ClientConfig()) as admin:
         yield admin
