@@ -1,22 +1,21 @@
 """A broker and an S3 server on this machine, each a process of its own, as in production but on one disk.
 
-Tests start their brokers from here, too.
+The broker's JVM has both compilers: without C2 it is several times slower.
 """
 
-import base64
 import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 START_SECONDS = 90
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 KEYS = {"AWS_ACCESS_KEY_ID": "bench-access-key", "AWS_SECRET_ACCESS_KEY": "bench-secret-key"}
 
 PROPERTIES = """
@@ -37,9 +36,6 @@ transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
 
-# The JVM has both compilers: without C2 a broker is several times slower.
-JAVA = ("java", "-Xmx1g")
-
 # As every listener of ours has it: the client shows a certificate, too. Here both have the same one.
 TLS = """,SSL://127.0.0.1:{port}
 ssl.client.auth=required
@@ -50,48 +46,32 @@ ssl.truststore.location={truststore}
 """
 
 
-@dataclass(frozen=True)
-class Node:
-    """A broker of one node whose folder is formatted, and the command that starts it."""
+@contextmanager
+def broker(directory: Path, tls: str = "") -> Iterator[tuple[str, int]]:
+    """A broker of one node; its bootstrap servers, without TLS, and its process.
 
-    servers: str  # bootstrap servers, without TLS
-    command: list[str]
-    log: Path
+    `tls`: how a listener with TLS goes on behind the others, if it is to have one (TLS)."""
+    directory.mkdir()
+    java = ["java", "-Xmx1g", "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
+    port, controller = free_ports(2)
+    properties = directory / "server.properties"
+    properties.write_text(PROPERTIES.format(port=port, controller=controller, directory=directory, tls=tls))
+    log = directory / "broker.log"
+    tool = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
+    with log.open("w") as stdout:
+        subprocess.run([*java, *tool], stdout=stdout, stderr=stdout, check=True)  # noqa: S603
+    servers = f"127.0.0.1:{port}"
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
 
-    def answers(self) -> bool:
+    def ready() -> bool:
         try:
-            AdminClient({"bootstrap.servers": self.servers, "log_level": 0}).list_topics(timeout=1)
+            admin.list_topics(timeout=1)
         except KafkaException:
             return False
         return True
 
-
-def node(directory: Path, java: Sequence[str] = JAVA, tls: str = "") -> Node:
-    """Make a node that keeps everything in the directory. SystemExit: the folder can't be formatted.
-
-    `tls`: how a listener with TLS goes on behind the others (TLS), and more properties.
-    """
-    port, controller = free_ports(2)
-    properties, log = directory / "server.properties", directory / "broker.log"
-    properties.write_text(PROPERTIES.format(port=port, controller=controller, directory=directory, tls=tls))
-    command = [*java, "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
-    # A UUID as Kafka writes it: 22 characters of base64 for 16 bytes, and no option.
-    cluster = "M" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:21] + "A"
-    tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(properties)]
-    with log.open("w") as stdout:
-        formatted = subprocess.run([*command, *tool], stdout=stdout, stderr=stdout)  # noqa: S603
-    if formatted.returncode:
-        raise SystemExit(f"{directory} can't be formatted for Kafka; it said:\n{log.read_text()[-2000:]}")
-    return Node(f"127.0.0.1:{port}", [*command, "kafka.Kafka", str(properties)], log)
-
-
-@contextmanager
-def broker(directory: Path, tls: str = "") -> Iterator[tuple[str, int]]:
-    """A broker of one node; its bootstrap servers, without TLS, and its process. `tls`: see `node`."""
-    directory.mkdir()
-    made = node(directory, tls=tls)
-    with running(made.command, made.log, made.answers) as process:
-        yield made.servers, process
+    with running([*java, "kafka.Kafka", str(properties)], log, ready) as process:
+        yield servers, process
 
 
 @contextmanager
@@ -125,17 +105,12 @@ def running(
             subprocess.Popen(command, stdout=stdout, stderr=stdout, env=environment)  # noqa: S603
         )
         stack.callback(process.kill)
-        await_start(process, ready, log)
+        deadline = time.monotonic() + START_SECONDS
+        while not ready():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"{command[0]} did not start; it said:\n{log.read_text()[-2000:]}")
+            time.sleep(0.1)
         yield process.pid
-
-
-def await_start(process: "subprocess.Popen[bytes]", ready: Callable[[], bool], log: Path) -> None:
-    """Wait until a process is ready. SystemExit: it ended, or was not within START_SECONDS."""
-    deadline = time.monotonic() + START_SECONDS
-    while not ready():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit(f"{process.args!r} did not start; it said:\n{log.read_text()[-2000:]}")
-        time.sleep(0.1)
 
 
 def free_ports(number: int) -> list[int]:

@@ -13,10 +13,8 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
-from kafka_broker import Broker
+from kafka_broker import Broker, free_ports
 from pki import Authority
-
-from bench.servers import free_ports
 
 START_SECONDS = 120
 STORE_PASSWORD = "for-tests-only"  # noqa: S105

@@ -7,9 +7,10 @@ from itertools import pairwise
 from uuid import UUID, uuid4
 
 import clients
+import confluent_kafka
 import pytest
 from clients import admin, create, transaction, unique
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from kafka.protocol.admin import AlterClientQuotasRequest
 from kafka_broker import Broker
 
@@ -40,7 +41,7 @@ def delete(broker: Broker, name: str) -> None:
 
 def delete_records(broker: Broker, topic: str, before: int) -> None:
     asked = admin(broker)
-    [done] = asked.delete_records([TopicPartition(topic, 0, before)]).values()
+    [done] = asked.delete_records([confluent_kafka.TopicPartition(topic, 0, before)]).values()
     done.result()
 
 

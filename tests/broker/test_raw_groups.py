@@ -6,7 +6,7 @@ from uuid import uuid4
 import confluent_kafka
 import pytest
 from clients import consumer, create, unique
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
 from kafka_broker import Broker
@@ -14,6 +14,7 @@ from kafka_broker import Broker
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
+from aqueduct.names import TopicPartition
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def topic(broker: Broker) -> str:
 
 def join(broker: Broker, group: str, topic: str, protocol: str) -> Consumer:
     member = consumer(broker, group, **{"group.protocol": protocol})
-    assigned: list[TopicPartition] = []
+    assigned: list[confluent_kafka.TopicPartition] = []
     member.subscribe([topic], on_assign=lambda _, partitions: assigned.extend(partitions))
     for _ in range(300):
         if assigned:
