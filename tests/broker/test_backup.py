@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from uuid import uuid4
 
+import clients
 import pytest
 import zstandard
-from aiokafka.record import MemoryRecords
+from clients import create
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka_broker import Broker
 
 from aqueduct.cli import main
@@ -34,8 +34,12 @@ Record = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | Non
 class Site:
     """A broker and a store to back it up to."""
 
-    servers: str
+    broker: Broker
     directory: Path
+
+    @property
+    def servers(self) -> str:
+        return self.broker.plaintext
 
     @property
     def url(self) -> str:
@@ -43,7 +47,7 @@ class Site:
 
     @cached_property
     def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.servers})
+        return clients.admin(self.broker)
 
     def command(self, *arguments: str) -> list[str]:
         return ["backup", "--bootstrap-servers", self.servers, "--store", self.url, *arguments]
@@ -71,37 +75,24 @@ class Site:
 
 @pytest.fixture
 def site(brokers: list[Broker], tmp_path: Path) -> Site:
-    return Site(brokers[0].plaintext, tmp_path / "store")
+    return Site(brokers[0], tmp_path / "store")
 
 
 @pytest.fixture
 def make_topic(site: Site) -> Callable[..., str]:
-    def make(partitions: int = 1, **config: str) -> str:
-        name = f"backup.{uuid4().hex[:8]}"
-        create(site, name, partitions, **config)
-        return name
-
-    return make
-
-
-def create(site: Site, name: str, partitions: int = 1, **config: str) -> None:
-    settings = {key.replace("_", "."): value for key, value in config.items()}
-    site.admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result()
+    return lambda partitions=1, **config: create(site.broker, clients.unique("backup"), partitions, **config)
 
 
 def decoded(data: bytes) -> list[Record]:
-    batches, found = MemoryRecords(data), []
-    while batch := batches.next_batch():
-        found += [(each.offset, each.timestamp, each.key, each.value, list(each.headers)) for each in batch]
-    return found
+    return [
+        (each.offset, each.timestamp, each.key, each.value, list(each.headers))
+        for each in clients.decoded(data)
+    ]
 
 
 def produce(site: Site, topic: str, values: Iterable[bytes], partition: int = 0, **settings: str) -> None:
-    # Idempotent, or a batch that is sent again comes after the next one.
-    producer = Producer({"bootstrap.servers": site.servers, "enable.idempotence": True, **settings})
-    for value in values:
-        producer.produce(topic, value, key=value, partition=partition)  # compaction demands a key
-    producer.flush()
+    keyed = ({"value": value, "key": value} for value in values)  # compaction demands a key
+    clients.produce(site.broker, topic, keyed, partition, **settings)
 
 
 def values(records: Iterable[Record]) -> list[bytes | None]:
@@ -214,7 +205,7 @@ def test_a_topic_that_was_made_again_is_another(
     site.admin.delete_topics([topic])[topic].result()
     while topic in site.admin.list_topics().topics:
         time.sleep(0.05)
-    create(site, topic)
+    create(site.broker, topic)
     produce(site, topic, [b"new"])
     assert site.back_up("--topics", topic) == 0
     assert (values(site.stored(topic, instance=1)), values(site.stored(topic, instance=2))) == (
@@ -308,8 +299,8 @@ def test_a_cluster_that_was_made_anew_is_not_taken_for_the_old_one(
     topic = make_topic()
     produce(site, topic, numbers(0, 10))
     assert site.back_up("--topics", topic) == 0
-    other = Site(brokers[1].plaintext, site.directory)
-    create(other, topic)
+    other = Site(brokers[1], site.directory)
+    create(other.broker, topic)
     assert other.back_up("--topics", topic) == 2
     assert "restore it before" in capsys.readouterr().err
     assert site.snapshot().manifest.number == 1

@@ -9,12 +9,11 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import confluent_kafka
+import clients
 import pytest
-from confluent_kafka import Consumer, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient
 from kafka.errors import KafkaError
 from kafka_broker import Broker
 
@@ -37,14 +36,9 @@ PARTITIONS = 2
 
 
 @pytest.fixture
-def broker(brokers: list[Broker]) -> Broker:
-    return brokers[0]
-
-
-@pytest.fixture
 def topic(broker: Broker) -> str:
     """A topic, and that of its dead letters."""
-    name = f"flights-{uuid4().hex[:8]}"
+    name = clients.unique("flights")
     make(broker, name)
     make(broker, dead(name))
     return name
@@ -55,8 +49,7 @@ def dead(topic: str) -> str:
 
 
 def make(broker: Broker, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})  # one that is collected drops its requests
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
+    clients.create(broker, name, partitions=PARTITIONS)
     settled(broker, name)
 
 
@@ -87,19 +80,7 @@ def fill(broker: Broker, topic: str, letters: int, /, start: int = 0, **context:
 def seen(broker: Broker, topic: str) -> list[Message]:
     """What a read-committed reader sees of all partitions, up to their ends."""
     settled(broker, topic)
-    settings = {"bootstrap.servers": broker.plaintext, "group.id": uuid4().hex, "enable.auto.commit": False}
-    consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
-    consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-    found, ended = [], 0
-    while ended < PARTITIONS:
-        message = consumer.poll(WAIT_SECONDS)
-        assert message, "the reader saw nothing, not even the log's end"
-        if message.error():
-            ended += 1
-        else:
-            found.append(message)
-    consumer.close()
-    return found
+    return clients.read(broker, topic, *range(PARTITIONS))
 
 
 def numbers(broker: Broker, topic: str) -> list[int]:
@@ -223,8 +204,8 @@ def test_a_commit_of_which_nobody_knows_is_looked_up(
 LETTERS = 3_000
 IN_SMALL_TRANSACTIONS = """
 import sys
-from aqueduct.connect import replay
 from aqueduct.cli import main
+from aqueduct.connect import replay
 replay.TRANSACTION_LETTERS = 20
 sys.exit(main(sys.argv[1:]))
 """

@@ -32,11 +32,6 @@ Run = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def broker(brokers: list[Broker]) -> Broker:
-    return brokers[0]
-
-
-@pytest.fixture
 def client(broker: Broker) -> Iterator[Client]:
     with connect(End("cluster", broker.plaintext), "test") as client:
         yield client

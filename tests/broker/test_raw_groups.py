@@ -1,11 +1,11 @@
 """Groups and their offsets, seen by the raw client and by an independent one."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from uuid import uuid4
 
 import confluent_kafka
 import pytest
+from clients import consumer, create, unique
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
@@ -14,36 +14,16 @@ from kafka_broker import Broker
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition
 
 
 @pytest.fixture
-def broker(brokers: list[Broker]) -> Broker:
-    return brokers[0]
-
-
-@pytest.fixture
-def client(broker: Broker) -> Iterator[Client]:
-    with raw.connect(End("source", broker.plaintext), "test") as client:
-        yield client
-
-
-@pytest.fixture
 def topic(broker: Broker) -> str:
-    name = f"raw.{uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})
-    admin.create_topics([NewTopic(name, 3, 1)])[name].result()
-    return name
-
-
-def consumer(broker: Broker, group: str, protocol: str = "classic") -> Consumer:
-    settings = {"bootstrap.servers": broker.plaintext, "group.id": group, "enable.auto.commit": False}
-    return Consumer({**settings, "group.protocol": protocol})
+    return create(broker, unique("raw"), partitions=3)
 
 
 def join(broker: Broker, group: str, topic: str, protocol: str) -> Consumer:
-    member = consumer(broker, group, protocol)
+    member = consumer(broker, group, **{"group.protocol": protocol})
     assigned: list[confluent_kafka.TopicPartition] = []
     member.subscribe([topic], on_assign=lambda _, partitions: assigned.extend(partitions))
     for _ in range(300):

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from uuid import uuid4
 
-import confluent_kafka
+import clients
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from clients import unique
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient
 from kafka_broker import Broker
 
 from aqueduct.errors import Failed
@@ -31,11 +32,6 @@ Record = tuple[bytes | None, bytes | None, object, object]  # key, value, header
 
 
 @pytest.fixture
-def broker(brokers: list[Broker]) -> Broker:
-    return brokers[0]
-
-
-@pytest.fixture
 def client(broker: Broker) -> Iterator[Client]:
     with raw.connect(End("target", broker.plaintext), "test") as client:
         yield client
@@ -47,10 +43,7 @@ def make_topic(broker: Broker) -> Callable[..., str]:
 
 
 def create(broker: Broker, **config: str) -> str:
-    name = f"raw.{uuid4().hex[:8]}"
-    settings = {key.replace("_", "."): value for key, value in config.items()}
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})
-    admin.create_topics([NewTopic(name, 2, 1, config=settings)])[name].result()
+    name = clients.create(broker, unique("raw"), partitions=2, **config)
     with raw.connect(End("target", broker.plaintext), "test") as client:
         offsets.ends(
             client, [TopicPartition(name, 0), TopicPartition(name, 1)]
@@ -82,15 +75,8 @@ def readies(client: Client, topic: str, start: int = 0) -> list[Ready]:
 
 def visible(broker: Broker, topic: str) -> list[Record]:
     """What a read-committed reader sees of partition 0 before the log's end, or an open transaction."""
-    settings = {"bootstrap.servers": broker.plaintext, "group.id": uuid4().hex, "enable.auto.commit": False}
-    consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    found: list[Record] = []
-    while (message := consumer.poll(30)) and not message.error():
-        found.append((message.key(), message.value(), message.headers(), message.timestamp()))
-    assert message, "the reader saw nothing, not even the log's end"
-    consumer.close()
-    return found
+    messages = clients.read(broker, topic)
+    return [(each.key(), each.value(), each.headers(), each.timestamp()) for each in messages]
 
 
 def position(broker: Broker, group: str, stable: bool = False) -> int:

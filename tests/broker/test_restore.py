@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import confluent_kafka
+import clients
 import pytest
+from clients import consumer, create
 from confluent_kafka import (
-    Consumer,
     ConsumerGroupTopicPartitions,
     KafkaException,
-    Producer,
 )
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka_broker import Broker
 
 from aqueduct.cli import main
@@ -67,7 +66,7 @@ def target(brokers: list[Broker]) -> Broker:
 
 @pytest.fixture
 def name() -> str:
-    return f"restore.{uuid4().hex[:8]}"
+    return clients.unique("restore")
 
 
 @pytest.fixture
@@ -98,12 +97,6 @@ def restore(target: Broker, store: str, tmp_path: Path) -> Run:
     return run
 
 
-def create(broker: Broker, topic: str, partitions: int = 1, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})
-    settings = {key.replace("_", "."): value for key, value in config.items()}
-    admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result()
-
-
 def settings(broker: Broker, topic: str) -> dict[str, str]:
     with raw.connect(End("cluster", broker.plaintext), "test") as admin:
         return own_settings(admin, [topic])[topic]
@@ -111,45 +104,18 @@ def settings(broker: Broker, topic: str) -> dict[str, str]:
 
 def produce(broker: Broker, topic: str, values: Iterable[Any], partition: int = 0, **config: Any) -> None:
     """Values, or arguments of produce; five records in a batch."""
-    producer = Producer(
-        {
-            "bootstrap.servers": broker.plaintext,
-            "enable.idempotence": True,  # or a batch that is sent again comes after the next one
-            "linger.ms": 100,
-            "batch.num.messages": 5,
-            **config,
-        }
-    )
-    for each in values:
-        arguments = each if isinstance(each, Mapping) else {"value": str(each), "timestamp": NOW}
-        producer.produce(topic, partition=partition, **arguments)
-    producer.flush()
+    batches = {"linger.ms": 100, "batch.num.messages": 5}
+    clients.produce(broker, topic, map(stamped, values), partition, **batches | config)
 
 
 def transaction(
     broker: Broker, topic: str, values: Iterable[Any], *, commit: bool, partition: int = 0
 ) -> None:
-    producer = Producer({"bootstrap.servers": broker.plaintext, "transactional.id": uuid4().hex})
-    producer.list_topics()
-    producer.init_transactions()
-    producer.begin_transaction()
-    for each in values:
-        producer.produce(topic, str(each), partition=partition, timestamp=NOW)
-    producer.flush()
-    producer.commit_transaction() if commit else producer.abort_transaction()
+    clients.transaction(broker, topic, map(stamped, values), "commit" if commit else "abort", partition)
 
 
-def consumer(broker: Broker, group: str | None = None) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": broker.plaintext,
-            "group.id": group or uuid4().hex,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "error",
-        }
-    )
+def stamped(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {"value": str(value), "timestamp": NOW}
 
 
 def read(broker: Broker, topic: str, partition: int = 0, start: int | None = None) -> list[Record]:
@@ -159,17 +125,10 @@ def read(broker: Broker, topic: str, partition: int = 0, start: int | None = Non
 def numbered(
     broker: Broker, topic: str, partition: int = 0, start: int | None = None
 ) -> list[tuple[int, Record]]:
-    client = consumer(broker)
-    low, _ = client.get_watermark_offsets(confluent_kafka.TopicPartition(topic, partition))
-    client.assign([confluent_kafka.TopicPartition(topic, partition, low if start is None else start)])
-    found = []
-    while (message := client.poll(30)) is not None:
-        if message.error():
-            client.close()
-            return found
-        record = message.key(), message.value(), message.headers(), message.timestamp()
-        found.append((message.offset() or 0, record))
-    raise AssertionError(f"nothing more came of {topic}-{partition}")
+    return [
+        (message.offset() or 0, (message.key(), message.value(), message.headers(), message.timestamp()))
+        for message in clients.read(broker, topic, partition, start=start)
+    ]
 
 
 def commit(broker: Broker, group: str, offsets: Mapping[tuple[str, int], int], metadata: str = "") -> None:
@@ -187,7 +146,7 @@ def committed(broker: Broker, group: str) -> dict[tuple[str, int], int]:
 
 
 def end(broker: Broker, topic: str, partition: int = 0) -> int:
-    return int(consumer(broker).get_watermark_offsets(confluent_kafka.TopicPartition(topic, partition))[1])
+    return clients.ends(broker, topic, partition, isolation="read_committed")[0]
 
 
 ODD_RECORDS: list[dict[str, Any]] = [
@@ -643,8 +602,6 @@ import os, sys
 from importlib import import_module
 from aqueduct.kafka.batches import produce
 from aqueduct.restore import records
-from aqueduct.link.wire import position
-from aqueduct.link.wire.position import Position
 produce.SMALL_BYTES, records.TRANSACTION_BYTES = 0, 500
 number, module, owner, function, calls, when = sys.argv[1:7]
 holder = import_module(module)

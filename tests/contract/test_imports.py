@@ -5,9 +5,12 @@ process says so here.
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -266,3 +269,38 @@ def test_an_import_the_wrong_way_is_found(path: str, source: str) -> None:
 )
 def test_an_import_the_right_way_is_none(path: str, source: str) -> None:
     assert faults(Path(path), source) == []
+
+
+# Also those of programs that a test has as text, which no linter reads.
+OURS = re.compile(r"^\s*(?:from (aqueduct[\w.]*) import \(?([\w, ]*)|import (aqueduct[\w.]*))", re.MULTILINE)
+SOURCES = sorted(
+    path
+    for folder in ("tests", "molecule", "bench", "demo", "plugins")
+    for path in (ROOT / folder).rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_imported_of_us_is_there(path: Path) -> None:
+    if path != Path(__file__):
+        assert list(not_there(path.read_text())) == []
+
+
+def not_there(source: str) -> Iterator[str]:
+    for module, names, whole in OURS.findall(source):
+        try:
+            there = import_module(module or whole)
+        except ModuleNotFoundError:
+            yield module or whole
+            continue
+        for name in filter(None, (each.split(" as ")[0].strip() for each in names.split(","))):
+            if not hasattr(there, name) and not find_spec(f"{there.__name__}.{name}"):
+                yield f"{module}.{name}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["from aqueduct.io.restore import records", "from aqueduct.kafka import topic", "import aqueduct.iron"],
+)
+def test_what_is_imported_and_not_there_is_found(source: str) -> None:
+    assert len(list(not_there(f'PROGRAM = """\n{source}\n"""'))) == 1

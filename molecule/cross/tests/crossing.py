@@ -116,7 +116,7 @@ class Crossing:
             consumer.close()
 
     def wait_until_sent(self, *topics: str, second: bool = False) -> None:
-        wait_until("everything as sent", lambda: self.behind(topics, second) == 0, every=0.2)
+        wait_until("everything as sent", lambda: self.behind(topics, second) == 0)
 
 
 def count(topic: dict[int, list[Record]]) -> int:

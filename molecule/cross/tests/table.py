@@ -15,6 +15,7 @@ from wire import Wire
 SECOND = "diode_upstream@enclave-second"
 RAW = ("diode-raw-pro1", "diode-raw-second")
 
+Gaps = dict[int, list[tuple[int, int]]]  # first and last offset, by partition
 Offsets = dict[int, list[tuple[int, Record]]]  # records with their offsets, by partition
 Topic = dict[int, list[Record]]
 
@@ -29,10 +30,10 @@ class Row:
     repaired: int = 0  # datagrams
     sent: Offsets = field(default_factory=dict)  # what should cross
     arrived: Topic = field(default_factory=dict)  # before anything was sent again
-    listed: Listed = field(default_factory=dict)  # in the ledger then
+    gaps: Gaps = field(default_factory=dict)  # in the ledger then
     lost: int = 0  # that the ledger calls lost
     afterwards: Topic = field(default_factory=dict)
-    listed_afterwards: Listed = field(default_factory=dict)
+    gaps_afterwards: Gaps = field(default_factory=dict)
 
     @property
     def topic(self) -> str:
@@ -51,7 +52,24 @@ class Row:
     def listed_records(self) -> Listed:
         """What of the listed offsets holds a record that should cross."""
         held = {number: {offset for offset, _ in sent} for number, sent in self.sent.items()}
-        return {number: self.listed.get(number, set()) & offsets for number, offsets in held.items()}
+        listed = offsets_of(self.gaps)
+        return {number: listed.get(number, set()) & offsets for number, offsets in held.items()}
+
+    @property
+    def false_gaps(self) -> Gaps:
+        """Those in which no record is missing: all their offsets are aborted, compacted, withheld or there.
+
+        A gap may have such offsets beside those of missing records, with which they were sent.
+        """
+        found = {
+            number: [
+                (first, last)
+                for first, last in gaps
+                if not any(first <= offset <= last for offset in self.missing.get(number, ()))
+            ]
+            for number, gaps in self.gaps.items()
+        }
+        return {number: gaps for number, gaps in found.items() if gaps}
 
     def differences(self) -> list[str]:
         """Of what is there in the end; empty where it has each record once. No two records are alike."""
@@ -153,7 +171,7 @@ def ready(crossing: Crossing, rows: list[Row]) -> None:
     for row in rows:
         if row.fault.source == edge_cases.COMPACTED:
             compacted = edge_cases.fill_compacted(lab, SOURCE, row.topic)
-            wait_until("holes in the compacted topic", compacted, 90)
+            wait_until("holes in the compacted topic", compacted, 90, every=1)
 
 
 def inflict(stage: Stage, row: Row) -> None:
@@ -191,14 +209,18 @@ def read_first(crossing: Crossing, rows: list[Row]) -> None:
 
     found = wait_until("the ledger to tell of all", at_rest)
     for row in rows:
-        row.listed = listed(found[row.topic])
+        row.gaps = listed(found[row.topic])
         row.lost = sum(len(entry["lost"]) for entry in found[row.topic].values())
 
 
-def listed(entries: Entries) -> Listed:
+def listed(entries: Entries) -> Gaps:
+    return {number: [(first, last) for first, last in entry["gaps"]] for number, entry in entries.items()}
+
+
+def offsets_of(gaps: Gaps) -> Listed:
     return {
-        number: {offset for first, last in entry["gaps"] for offset in range(first, last + 1)}
-        for number, entry in entries.items()
+        number: {offset for first, last in several for offset in range(first, last + 1)}
+        for number, several in gaps.items()
     }
 
 
@@ -222,11 +244,11 @@ def resend(crossing: Crossing, outcome: Outcome) -> None:
             break
     found = crossing.ledgers()
     for row in outcome.rows:
-        row.listed_afterwards = listed(found[row.topic])
+        row.gaps_afterwards = listed(found[row.topic])
 
 
 def missing(crossing: Crossing) -> int:
-    return sum(total(listed(entries)) for entries in crossing.ledgers().values())
+    return sum(total(offsets_of(listed(entries))) for entries in crossing.ledgers().values())
 
 
 def arrivals(lab: Lab, raw: str) -> dict[str, dict[int, dict[int, int]]]:

@@ -1,6 +1,7 @@
 """Whatever is done to a link: what did not arrive is in the ledger; in the end all is there, once."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,25 @@ def row(outcome: Outcome, request: pytest.FixtureRequest) -> Row:
 def test_the_ledger_tells_the_truth(row: Row) -> None:
     assert total(row.sent) > 0
     assert row.listed_records == row.missing
+    assert row.false_gaps == {}
     assert row.lost == 0
 
 
 def test_what_was_sent_again_completes_it(row: Row) -> None:
-    assert total(row.listed_afterwards) == 0
+    assert not any(row.gaps_afterwards.values())
     assert row.differences() == []
+
+
+@pytest.mark.parametrize("name", ["transactions", "compacted", "filter"])
+def test_a_gap_where_nothing_is_missing_would_be_seen(outcome: Outcome, name: str) -> None:
+    """Of offsets that are aborted, compacted or withheld, which no reader of records sees."""
+    [row] = [row for row in outcome.rows if (row.fault.name, row.seed) == (name, SEEDS[0])]
+    number, sent = next((number, sent) for number, sent in row.sent.items() if sent)
+    held = {offset for offset, _ in sent}
+    nothing = next(offset for offset in range(sent[-1][0]) if offset not in held)
+    false = replace(row, gaps={**row.gaps, number: [*row.gaps[number], (nothing, nothing)]})
+    assert false.listed_records == row.listed_records
+    assert false.false_gaps == {number: [(nothing, nothing)]}
 
 
 def test_order_is_kept_within_what_arrived(outcome: Outcome, row: Row) -> None:

@@ -1,12 +1,14 @@
 """A cluster stays up while it is changed, and refuses what would take it down."""
 
+import json
+import re
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka.admin import ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 from lab import Lab, wait_until
 
 EAST = ("east-kafka-1", "east-kafka-2", "east-kafka-3")
@@ -91,8 +93,19 @@ def test_a_broker_whose_every_default_is_changed_serves(lab: Lab) -> None:
 
 
 def test_replicas_are_spread_over_racks(lab: Lab) -> None:
-    for partition in lab.admin(EAST[0]).list_topics(timeout=20).topics["ledger"].partitions.values():
-        assert sorted(partition.replicas) == [1, 2, 3]
+    """Two brokers share a rack. Without racks some of six partitions would have both replicas there."""
+    admin = lab.admin(EAST[0])
+    new = NewTopic("spread", 6, 2, config={"min.insync.replicas": "1"})
+    admin.create_topics([new])["spread"].result(30)
+    try:
+        partitions = wait_until(
+            "six partitions", lambda: admin.list_topics("spread", timeout=20).topics["spread"].partitions, 30
+        )
+        racks = {1: "a", 2: "a", 3: "b"}
+        spread = {number: {racks[each] for each in of.replicas} for number, of in partitions.items()}
+        assert spread == {number: {"a", "b"} for number in range(6)}
+    finally:
+        admin.delete_topics(["spread"])["spread"].result(30)
 
 
 def test_a_changed_setting_restarts_the_one_host_that_it_concerns(lab: Lab) -> None:
@@ -182,16 +195,40 @@ def test_topics_grow_and_never_shrink(lab: Lab) -> None:
     assert len(lab.admin(EAST[0]).list_topics(timeout=20).topics["ledger"].partitions) == 8
 
 
+# Runs in a host, and prints what Kafka says to a first request with each certificate; "" is none.
+ASK = """
+import json, socket, ssl, struct, sys
+host, port, authority, *certificates = json.loads(sys.argv[1])
+said = []
+for certificate in certificates:
+    context = ssl.create_default_context(cafile=authority)
+    context.check_hostname = False
+    if certificate:
+        context.load_cert_chain(certificate)
+    # ApiVersions, version 0, number 7, of a client without a name: answered to whoever is let in.
+    request = struct.pack('>hhih', 18, 0, 7, -1)
+    try:
+        with socket.create_connection((host, port), 10) as plain, context.wrap_socket(plain) as tls:
+            tls.sendall(struct.pack('>i', len(request)) + request)
+            answer = tls.recv(8)
+            said.append('answers' if answer[4:] == struct.pack('>i', 7) else f'says {answer!r}')
+    except (ssl.SSLError, ConnectionError) as error:
+        said.append(f'refuses: {error}')
+print(json.dumps(said))
+"""
+CONFIG = "/etc/aqueduct/kafka"
+
+
 @pytest.mark.parametrize("host", [*EAST, "west-controller-1", "west-broker-1"])
 def test_every_listener_demands_a_client_certificate(lab: Lab, host: str) -> None:
+    """The certificate is the only difference: with one a listener answers, without it refuses."""
     listening = lab.run(host, "ss", "--listening", "--tcp", "--numeric", "--no-header").stdout
     ports = {line.split()[3].rsplit(":", 1)[1] for line in listening.splitlines() if "127.0.0.11" not in line}
-    assert ports, "nothing listens there"
+    properties = lab.run(host, "cat", f"{CONFIG}/server.properties").stdout
+    [listeners] = re.findall(r"^listeners=(.*)$", properties, re.MULTILINE)
+    assert ports == set(re.findall(r":(\d+)", listeners))
     for port in ports:
-        said = lab.run(
-            host, "sh", "-c", f"echo | timeout 10 openssl s_client -connect {host}:{port} 2>&1", check=False
-        ).stdout
-        assert "Acceptable client certificate CA names" in said or "Requested Signature Algorithms" in said, (
-            port,
-            said,
-        )
+        asked = json.dumps([host, int(port), f"{CONFIG}/tls/ca.pem", f"{CONFIG}/tls/kafka.pem", ""])
+        with_it, without = json.loads(lab.run(host, "python3", "-c", ASK, asked).stdout)
+        assert with_it == "answers", port
+        assert re.match(r"refuses: .*(CERTIFICATE_REQUIRED|BAD_CERTIFICATE)", without), (port, without)

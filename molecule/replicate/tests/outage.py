@@ -198,6 +198,29 @@ def commit_half(lab: Lab) -> None:
     assert read >= 500, f"the group read only {read} bookings"
 
 
+def commit(lab: Lab, host: str, offsets: dict[int, int]) -> None:
+    """Set the group's next offsets, by partition."""
+    consumer = Consumer({**lab.client(host, "bookings"), "group.id": GROUP, "enable.auto.commit": False})
+    try:
+        places = [TopicPartition("bookings", partition, offset) for partition, offset in offsets.items()]
+        consumer.commit(offsets=places, asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def ends(lab: Lab, host: str) -> dict[int, int]:
+    """The end offsets of the bookings, by partition."""
+    consumer = Consumer({**lab.client(host, "bookings"), "group.id": GROUP})
+    try:
+        partitions = consumer.list_topics("bookings", timeout=10).topics["bookings"].partitions
+        return {
+            each: consumer.get_watermark_offsets(TopicPartition("bookings", each), timeout=10)[1]
+            for each in partitions
+        }
+    finally:
+        consumer.close()
+
+
 def committed(lab: Lab, host: str) -> dict[int, int]:
     """The next offset of the group by partition, where it has one."""
     consumer = Consumer({**lab.client(host, "bookings"), "group.id": GROUP})

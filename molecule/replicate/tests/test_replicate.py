@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from lab import Lab, Record, wait_until
-from outage import FLOWS, GROUP, MIRRORS, Outcome, committed, count
+from outage import FLOWS, GROUP, MIRRORS, Outcome, commit, committed, count, ends
 
 ORIGINS = {"pro1-kafka-1": b"EWR", "pro2-kafka-1": b"JFK"}
 
@@ -88,6 +88,36 @@ def test_a_group_resumes_in_the_lake_and_skips_nothing(lab: Lab, outcome: Outcom
             f"bookings-{partition}: {read_here} read at the source; in the lake it goes on after {read_there}"
         )
         assert 0 < read_there <= read_here, "a group that goes on further than it had read would skip records"
+
+
+@pytest.mark.usefixtures("outcome")
+def test_a_group_that_has_read_all_goes_on_in_the_lake_at_the_very_next_record(lab: Lab) -> None:
+    """Far from near zero: what it had read does not come again, and what comes next is not skipped."""
+    commit(lab, "pro1-kafka-1", ends(lab, "pro1-kafka-1"))
+    whole = ends(lab, "lake-kafka-1")
+    assert all(end > 100 for end in whole.values()), whole
+    wait_until(
+        f"{GROUP} at the end of all bookings in the lake",
+        lambda: next_values(lab) == dict.fromkeys(whole),
+    )
+    producer = lab.producer("pro1-kafka-1", "bookings")
+    for partition in whole:
+        producer.produce("bookings", b"the very next of %d" % partition, partition=partition)
+    assert producer.flush(60) == 0
+    wait_until(
+        "exactly these records next in the lake",
+        lambda: next_values(lab) == {partition: b"the very next of %d" % partition for partition in whole},
+        30,
+    )
+
+
+def next_values(lab: Lab) -> dict[int, bytes | None]:
+    """The value that the group gets next in the lake, by partition; None at its end."""
+    at, read = committed(lab, "lake-kafka-1"), lab.read_offsets("lake-kafka-1", "bookings")
+    return {
+        partition: next((record.value for offset, record in records if offset >= at[partition]), None)
+        for partition, records in read.items()
+    }
 
 
 @pytest.mark.usefixtures("outcome")

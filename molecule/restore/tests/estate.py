@@ -58,7 +58,7 @@ class Estate:
         self.write(BY_BROKER, KINDS, partition=0)
         self.make(COMPACTED, **edge_cases.COMPACTED)
         compacted = edge_cases.fill_compacted(self.lab, SITE, COMPACTED)
-        wait_until("holes in the compacted topic", compacted, 90)
+        wait_until("holes in the compacted topic", compacted, 90, every=1)
         self.make(TRANSACTIONS)
         self.make(OPEN)
         for number_ in range(0, 10, 2):
@@ -126,11 +126,34 @@ class Estate:
 
     def objects(self, prefix: str) -> list[Path]:
         """The files of the S3 server that hold a store's segments, as paths of its host."""
+        return [Path(path) for path, _ in sorted(self.written(prefix))]
+
+    def written(self, prefix: str) -> set[tuple[str, str]]:
+        """These files, and when each was written."""
         directory = self.lab.variables[STORE].get("object_store_data_directory", "/var/lib/object_store")
-        found = self.lab.run(
-            STORE, "find", directory, "-path", f"*{prefix}/topics/*", "-name", "*.log*", "-type", "f"
-        )
-        return [Path(line) for line in sorted(found.stdout.splitlines())]
+        segments = ("-path", f"*{prefix}/topics/*", "-name", "*.log*", "-type", "f", "-printf", "%p\t%T@\n")
+        lines = self.lab.run(STORE, "find", directory, *segments).stdout.splitlines()
+        return {(path, at) for path, _, at in (line.partition("\t") for line in lines)}
+
+    def end(self, topic: str) -> int:
+        """Sum of the partitions' end offsets, open transactions included; 0 where there is no topic."""
+        settings = {"group.id": "ends", "isolation.level": "read_uncommitted"}
+        consumer = Consumer(self.lab.client(SITE) | settings)
+        try:
+            topics = consumer.list_topics(timeout=30).topics
+            partitions = topics[topic].partitions if topic in topics else ()
+            places = [TopicPartition(topic, each) for each in partitions]
+            return sum(consumer.get_watermark_offsets(place, timeout=30)[1] for place in places)
+        finally:
+            consumer.close()
+
+    def quota(self, *arguments: str, user: str) -> str:
+        """What Kafka's own tool says of a user's quota."""
+        properties = "/etc/aqueduct/kafka/tls/client.properties"
+        command = ["java", "-cp", "/opt/aqueduct/kafka-4.3.1/libs/*", "kafka.admin.ConfigCommand"]
+        cluster = ["--bootstrap-server", f"{SITE}:9092", "--command-config", properties]
+        entity = ["--entity-type", "users", "--entity-name", user]
+        return self.lab.run(SITE, *command, *cluster, *entity, *arguments).stdout
 
 
 def number(value: int) -> Record:

@@ -129,13 +129,4 @@ def grant(estate: Estate) -> None:
     admin = estate.lab.admin(SITE)
     [future] = admin.create_acls([acl]).values()
     future.result()
-    quota(estate, "--alter", "--add-config", "producer_byte_rate=1234567")
-
-
-def quota(estate: Estate, *arguments: str) -> str:
-    """What Kafka's own tool says of a user's quota."""
-    properties = "/etc/aqueduct/kafka/tls/client.properties"
-    command = ["java", "-cp", "/opt/aqueduct/kafka-4.3.1/libs/*", "kafka.admin.ConfigCommand"]
-    cluster = ["--bootstrap-server", f"{SITE}:9092", "--command-config", properties]
-    entity = ["--entity-type", "users", "--entity-name", "app"]
-    return estate.lab.run(SITE, *command, *cluster, *entity, *arguments).stdout
+    estate.quota("--alter", "--add-config", "producer_byte_rate=1234567", user="app")

@@ -1,0 +1,21 @@
+"""Fixtures of tests that need one broker."""
+
+from collections.abc import Iterator
+
+import pytest
+from kafka_broker import Broker
+
+from aqueduct.kafka import client as raw
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.client_config import End
+
+
+@pytest.fixture
+def broker(brokers: list[Broker]) -> Broker:
+    return brokers[0]
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[Client]:
+    with raw.connect(End("source", broker.plaintext), "test") as client:
+        yield client
