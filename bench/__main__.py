@@ -7,7 +7,8 @@ from dataclasses import replace
 from bench import backup, restore
 from bench.data import DATA
 from bench.measured import CommandFailed
-from bench.rounds import STORES, Rounds, estate, machine, rows, say, table
+from bench.rounds import STORES, Rounds, estate, rows, table
+from bench.tell import machine, say
 
 VERBS = {"backup": backup.commands, "restore": restore.commands}
 

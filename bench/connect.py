@@ -25,7 +25,7 @@ from confluent_kafka import Producer
 from bench import servers
 from bench.data import DATA, PARTITIONS, Data, create, fill
 from bench.measured import cpu_seconds
-from bench.rounds import machine, say
+from bench.tell import machine, say
 
 SINK_SECONDS = 300
 POISON_EACH = 1_000

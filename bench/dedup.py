@@ -28,9 +28,8 @@ from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.spans import Span, size
 from bench import servers
 from bench.data import DATA, PARTITIONS, SEED, Data, fill
-from bench.link import table
 from bench.measured import Usage, measured
-from bench.rounds import machine, say
+from bench.tell import machine, say, table
 
 CLEAN, GAPS, RAW = "clean", "gaps", "raw"
 

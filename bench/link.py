@@ -32,7 +32,7 @@ from aqueduct.link.wire.frame import Frame, unpack
 from bench import servers
 from bench.data import DATA, PARTITIONS, Data, _events, fill
 from bench.measured import Usage, cpu_seconds, measured
-from bench.rounds import machine, say
+from bench.tell import machine, say, table
 
 SETTLE_SECONDS = 2.0  # without news: all that will come has come
 LATENCY_SECONDS = 10
@@ -287,11 +287,6 @@ def lateness(value: bytes) -> Iterator[float]:
             for record in records(batch):
                 (then,) = struct.unpack_from(">q", key_and_value(record.body)[1] or b"")
                 yield (now - then) / 1e6
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 import math
 import os
-import platform
 import shutil
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from aqueduct.work.workers import SPARK_OFFSETS
 from bench import servers
 from bench.data import EMPTY, Data, create, delete, fill
 from bench.measured import Usage, cpu_seconds, measured
+from bench.tell import say
 
 NOISE_SECONDS = 0.1
 STORES = ("local", "s3")
@@ -149,20 +149,6 @@ def table(rows: Sequence[Row]) -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def machine() -> str:
-    """One line: what the figures were taken on."""
-    models = {
-        line.split(":", 1)[1].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    }
-    return f"{os.cpu_count()} cores of {', '.join(sorted(models))}; Python {platform.python_version()}."
-
-
-def say(progress: str) -> None:
-    print(progress, file=sys.stderr, flush=True)
 
 
 def rows(plan: Rounds, where: Estate, verbs: Sequence[Verb]) -> list[list[Row]]:

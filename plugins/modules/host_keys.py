@@ -121,7 +121,6 @@ class Folder:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         self._write(self.pending, key, 0o600)
-        os.chown(self.pending, 0, 0)
         return key.decode()
 
     def _java_stores(self, key: str, certificate: str) -> None:

@@ -1,0 +1,77 @@
+"""What roles say that hosts need is read for every host of every inventory, and is what the estate wants."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aqueduct.estate.model import principal, site_name
+
+ROOT = Path(__file__).resolve().parents[2]
+INVENTORIES = [*ROOT.glob("inventories/*"), *ROOT.glob("molecule/*/inventory")]
+SERVICES = {
+    path.parent.parent.name for path in ROOT.glob("roles/*/vars/main.yml") if "_needs:" in path.read_text()
+}
+PLAY = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - host_needs:
+        roles: {root}/roles
+      register: needed
+    - ansible.builtin.debug:
+        msg: "{{{{ {{'needs': needed.needs, 'groups': group_names}} }}}}"
+"""
+
+
+def needs(inventory: Path, folder: Path) -> dict[str, Any]:
+    """Ask for all hosts of an inventory; none is touched."""
+    playbook = folder / "needs.yml"
+    playbook.write_text(PLAY.format(root=ROOT))
+    done = subprocess.run(
+        [
+            "ansible-playbook",
+            "--inventory",
+            inventory,
+            playbook,
+            "--extra-vars",
+            f"certificates_directory={folder}",
+        ],
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
+        },
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    told = json.loads(done.stdout[done.stdout.index("{") :])
+    [play] = told["plays"]
+    return {host: answer["msg"] for host, answer in play["tasks"][-1]["hosts"].items()}
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(SERVICES) > 8
+    assert len(INVENTORIES) > 5
+
+
+@pytest.mark.parametrize("inventory", INVENTORIES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_host_gets_a_key_for_each_of_its_services_and_a_user_who_owns_it(
+    inventory: Path, tmp_path: Path
+) -> None:
+    for host, told in needs(inventory, tmp_path).items():
+        groups, said = told["groups"], told["needs"]
+        services = SERVICES & set(groups)
+        wanted = {principal(service, site_name(groups)) for service in services}
+        assert {key["principal"] for key in said["keys"]} == wanted, host
+        users = {user["name"] for user in said["users"]}
+        assert {key["owner"] for key in said["keys"]} == users, host
+        assert {folder["owner"] for folder in said["folders"]} <= users | {"root"}, host
+        assert all(host in key["names"] for key in said["keys"]), host
+        assert "{{" not in json.dumps(said)

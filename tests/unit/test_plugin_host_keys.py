@@ -1,0 +1,133 @@
+"""The host's part of keys and certificates: the module runs as Ansible runs it, on this machine's folders."""
+
+import base64
+import getpass
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
+
+from aqueduct.controller import certificates
+from aqueduct.controller.certificates import SERVICE, Authority, Wanted
+
+MODULE = Path(__file__).resolve().parents[2] / "plugins/modules/host_keys.py"
+NOW = datetime.now(UTC)
+ONE, TWO = {"java_password": "one"}, {"java_password": "two"}
+WANTED = Wanted("mirror-lake", ("lake-1",), SERVICE, 365, 30)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    (tmp_path / "ca").mkdir()
+    return certificates.have_authority(tmp_path / "ca", NOW)[0]
+
+
+def run(folder: Path, authority: Authority, *, check: bool = False, **given: str) -> dict[str, Any]:
+    """Call the module for one principal; what it answers, with `key` for that principal."""
+    entry = {"principal": "mirror-lake", "folder": str(folder), "owner": getpass.getuser()}
+    entry |= {"ca": authority.pem, "properties": "a=b\n", **given}
+    if "java_password" in given:
+        trust = certificates.java_truststore(authority.pem, given["java_password"])
+        entry["java_trust"] = base64.b64encode(trust).decode()
+    arguments = {"ANSIBLE_MODULE_ARGS": {"keys": [entry], "_ansible_check_mode": check}}
+    done = subprocess.run(
+        [sys.executable, MODULE], input=json.dumps(arguments), capture_output=True, text=True, check=False
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    assert not answer.get("failed"), answer
+    return answer | {"key": answer["keys"][0]}
+
+
+def sign(public_key: str, authority: Authority) -> str:
+    return certificates.issue(public_key, WANTED, authority, NOW)
+
+
+def test_a_key_is_made_once_and_only_its_public_half_is_told(tmp_path: Path, authority: Authority) -> None:
+    folder = tmp_path / "tls"
+    first = run(folder, authority)
+    assert first["changed"]
+    assert first["key"]["certificate"] == ""
+    assert "PRIVATE" not in json.dumps(first["keys"])
+    again = run(folder, authority)  # a run that was cut short before its certificate came
+    assert again["key"]["public_key"] == first["key"]["public_key"]
+    assert not again["changed"]
+    run(folder, authority, certificate=sign(first["key"]["public_key"], authority))
+    last = run(folder, authority)
+    assert not last["changed"]
+    assert last["key"]["public_key"] == first["key"]["public_key"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "ca.pem",
+        "client.properties",
+        "mirror-lake.pem",
+    ]
+    assert (folder / "mirror-lake.pem").stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+    key = load_pem_private_key((folder / "mirror-lake.pem").read_bytes(), None)
+    assert certificates.fault(last["key"]["certificate"], public(key), WANTED, authority, NOW) == ""
+
+
+def public(key: Any) -> str:
+    pem: bytes = key.public_key().public_bytes(
+        certificates.PEM, certificates.serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return pem.decode()
+
+
+def test_a_renewed_certificate_keeps_the_key_and_changes_what_has_it(
+    tmp_path: Path, authority: Authority
+) -> None:
+    folder = tmp_path / "tls"
+    made = run(folder, authority, **ONE)["key"]["public_key"]
+    run(folder, authority, certificate=sign(made, authority), **ONE)
+    assert not run(folder, authority, **ONE)["changed"]
+    renewed = run(folder, authority, certificate=sign(made, authority), **ONE)
+    assert {Path(path).name for path in renewed["files"]} == {"mirror-lake.pem", "rest.p12"}
+    assert renewed["key"]["public_key"] == made
+
+
+def test_stores_hold_what_the_files_hold_and_follow_their_password(
+    tmp_path: Path, authority: Authority
+) -> None:
+    folder = tmp_path / "tls"
+    made = run(folder, authority, **ONE)["key"]["public_key"]
+    run(folder, authority, certificate=sign(made, authority), **ONE)
+    other = run(folder, authority, **TWO)
+    names = {Path(path).name for path in other["files"]}
+    assert names == {"rest.p12", "trust.p12", "stores.properties"}
+    held = pkcs12.load_pkcs12((folder / "rest.p12").read_bytes(), b"two")
+    assert held.key is not None
+    assert public(held.key) == made
+    [trusted] = pkcs12.load_pkcs12((folder / "trust.p12").read_bytes(), b"two").additional_certs
+    assert trusted.certificate == authority.certificate
+
+
+def test_what_was_provided_is_taken_in_either_order(tmp_path: Path, authority: Authority) -> None:
+    made = run(tmp_path / "a", authority)["key"]["public_key"]
+    certificate = sign(made, authority)
+    run(tmp_path / "a", authority, certificate=certificate)
+    key = (tmp_path / "a/mirror-lake.pem").read_text().removesuffix(certificate)
+    given = {"provided": certificate + key, **ONE}
+    assert run(tmp_path / "b", authority, **given)["key"]["public_key"] == made
+    assert not run(tmp_path / "b", authority, **given)["changed"]
+    assert (tmp_path / "b/mirror-lake.pem").read_text() == certificate + key
+
+
+def test_a_file_that_others_may_read_is_mended(tmp_path: Path, authority: Authority) -> None:
+    folder = tmp_path / "tls"
+    made = run(folder, authority)["key"]["public_key"]
+    run(folder, authority, certificate=sign(made, authority))
+    (folder / "mirror-lake.pem").chmod(0o644)
+    assert run(folder, authority, check=True)["changed"]
+    assert (folder / "mirror-lake.pem").stat().st_mode & 0o777 == 0o644
+    assert run(folder, authority)["files"] == [str(folder / "mirror-lake.pem")]
+    assert (folder / "mirror-lake.pem").stat().st_mode & 0o777 == 0o600
+
+
+def test_check_mode_makes_nothing(tmp_path: Path, authority: Authority) -> None:
+    assert run(tmp_path / "tls", authority, check=True)["changed"]
+    assert not (tmp_path / "tls").exists()

@@ -1,0 +1,61 @@
+"""When the module service_units restarts a unit: where a file of its is younger than its process."""
+
+import importlib.util
+import os
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PLUGIN = Path(__file__).resolve().parents[2] / "plugins/modules/service_units.py"
+
+
+@pytest.fixture(scope="module")
+def plugin() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("service_units", PLUGIN)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def file(path: Path, age: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    return path
+
+
+def test_a_unit_is_restarted_for_a_file_that_is_younger_than_its_process(
+    plugin: ModuleType, tmp_path: Path
+) -> None:
+    runtime = file(tmp_path / "run", age=100)
+    old = str(file(tmp_path / "old", age=101))
+    assert not plugin._younger([old], runtime)
+    assert not plugin._younger([str(file(tmp_path / "same", age=100))], runtime)
+    assert plugin._younger([old, str(file(tmp_path / "new", age=99))], runtime)
+    assert plugin._younger([str(file(tmp_path / "tls/deep/key.pem", age=1).parents[1])], runtime)
+
+
+def test_files_of_people_and_missing_ones_restart_nothing(plugin: ModuleType, tmp_path: Path) -> None:
+    runtime = file(tmp_path / "run", age=100)
+    assert not plugin._younger([str(file(tmp_path / "tls/client.properties", age=1).parent)], runtime)
+    assert not plugin._younger([str(tmp_path / "nowhere")], runtime)
+
+
+def test_one_that_left_no_folder_is_restarted(plugin: ModuleType, tmp_path: Path) -> None:
+    assert plugin._younger([], tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "instance"),
+    [
+        ("mirror_maker@pro1.service", "pro1"),
+        ("mirror_maker@pro1.service.d", "pro1"),
+        ("mirror_maker@.service", ""),
+        ("mirror_maker@a.d.service", "a.d"),
+    ],
+)
+def test_instances_are_told_by_their_files(plugin: ModuleType, name: str, instance: str) -> None:
+    assert plugin._instance(name, "mirror_maker@") == instance
