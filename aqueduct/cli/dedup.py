@@ -3,7 +3,7 @@
 Reads the raw topics of one link or several, writes records and ledger in the same transactions, and may be
 killed at any moment. The gap topic must be compacted and have as many partitions as each raw topic.
 
-Exit code: 0 done; 1 failed; 2 a topic is no use or the arguments can't be right; 3 something in a raw topic
+Exit code: 0 done; 1 failed; 2 a topic can't be used or the arguments can't be right; 3 something in a raw topic
 can't be read, or its sender is silent: so what is missing is not known.
 """
 
@@ -55,10 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--with-gaps", action="store_true", help="retire a topic although some of it is missing")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument(
-        "--every", metavar="DURATION", type=duration.period, help="go on, and look for new topics so often"
+        "--every", metavar="DURATION", type=duration.period, help="keep running; look for new topics at this interval"
     )
     group.add_argument(
-        "--until-caught-up", action="store_true", help="end when all that is there is done with"
+        "--until-caught-up", action="store_true", help="end when everything there has been processed"
     )
     group.add_argument(
         "--retire",
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     if args.with_gaps and not args.retire:
-        raise Refused("--with-gaps is of no use without --retire.")
+        raise Refused("--with-gaps needs --retire.")
     with spark_packages():
         from aqueduct.link import figures
         from aqueduct.link.dedup import run as dedup

@@ -6,7 +6,7 @@ sent in, so that only readers of uncommitted records can see one of a killed rep
 again is a new one. Partitions and times are kept, Connect's headers (__connect.errors.*) go, and the header
 aqueduct.replay tells how often a record was sent back. What is not chosen stays for another replay.
 
-Exit code: 0 done, 3 some letters can't be sent back, which it names, 1 failed (the same command goes on), 2
+Exit code: 0 done, 3 some letters can't be sent back, which it names, 1 failed (the same command resumes), 2
 the arguments can't be right.
 """
 

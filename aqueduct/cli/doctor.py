@@ -6,7 +6,7 @@ its REST, and what its connectors override; with --rest also what failed. Broker
 TLS; where none answers, one block is judged by the others.
 
 Exit code: 0 nothing is wrong, or only what is warned of; 1 a fault was found; 2 a file can't be
-read, or is none of the kind.
+read, or isn't of that kind.
 """
 
 import argparse

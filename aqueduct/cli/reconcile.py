@@ -92,5 +92,5 @@ def _servers(text: str) -> str:
 def _header(text: str) -> tuple[str, bytes]:
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise argparse.ArgumentTypeError(f"{text!r} is no header; write NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a header; write NAME=VALUE")
     return name, value.encode()

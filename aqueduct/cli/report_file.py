@@ -46,7 +46,7 @@ def _file(text: str) -> Path:
     path = Path(text)
     try:
         if path.exists() and not path.is_file():
-            raise argparse.ArgumentTypeError(f"{text!r} is no file")
+            raise argparse.ArgumentTypeError(f"{text!r} isn't a file")
         with _unfinished(path) as unfinished:
             unfinished.touch()
     except OSError as error:

@@ -154,7 +154,7 @@ def unknown(declared: Declared, validation: Validation) -> list[str]:
         if not key.startswith(FREE):
             near = get_close_matches(key, sorted(validation.known), 1, 0.8)
             meant = f"did you mean {near[0]}?" if near else "see that the plugin reads it."
-            found.append(f"Connector {declared.name}: {key} is no setting that Connect knows of; {meant}")
+            found.append(f"Connector {declared.name}: {key} isn't a setting that Connect knows; {meant}")
     return found
 
 

@@ -58,7 +58,7 @@ def _trouble(folder: Path) -> str:
     try:
         next(folder.iterdir(), None)
     except NotADirectoryError:
-        return "" if folder.suffix == ".jar" else "is no folder"
+        return "" if folder.suffix == ".jar" else "isn't a folder"
     except OSError as error:
         return f"can't be read ({error.strerror})"
     return ""

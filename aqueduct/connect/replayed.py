@@ -40,7 +40,7 @@ class Ledger:
                     blocks[int(partition), int(number)] = spans.spans_of(pieces)
             except (KeyError, TypeError, ValueError):
                 raise Failed(
-                    f"{key!r} is no entry of a ledger of dead letters: is its topic used for something else?"
+                    f"{key!r} isn't an entry of a ledger of dead letters: what else uses its topic?"
                 ) from None
         return cls(topic, topic_id, blocks)
 

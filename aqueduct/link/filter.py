@@ -100,8 +100,8 @@ def _split(text: str) -> list[str]:
 def _rule(text: str) -> tuple[bool, "regex.Pattern[bytes]"]:
     action, colon, pattern = text.partition(":")
     if action not in (ALLOW, DENY) or not colon:
-        raise Refused(f"inputFilterRules: {text!r} is no rule; write allow:REGEX or deny:REGEX.")
+        raise Refused(f"inputFilterRules: {text!r} isn't a rule; write allow:REGEX or deny:REGEX.")
     try:
         return action == ALLOW, regex.compile(pattern.encode())
     except regex.error as error:
-        raise Refused(f"inputFilterRules: {pattern!r} is no regular expression: {error}.") from None
+        raise Refused(f"inputFilterRules: {pattern!r} isn't a regular expression: {error}.") from None

@@ -10,7 +10,7 @@ from aqueduct.link.wire.counters import Counters
 
 # By counter.
 MEANING = {
-    "not_of_the_link": "they are no datagrams of any link: something else sends to this address and port",
+    "not_of_the_link": "they aren't datagrams of any link: something else sends to this address and port",
     "other_version": "they are of another version of the link's format: update one of the two ends",
     "other_link": "they are of a link with another number: compare the option link at both ends, or find who "
     "else sends to this port",

@@ -11,7 +11,7 @@ from aqueduct.wording import COLUMNS, count, shortened, some
 
 ROWS = 50  # a person is shown so many lanes, of more only unequal ones; the report has all
 END_COLUMNS = 22  # of addresses in the table
-NAMES_COLUMNS = COLUMNS - 50  # ... and of all names in it; the rest is for numbers
+NAMES_COLUMNS = COLUMNS - 54  # ... and of all names in it; the rest is for numbers
 
 
 def text(flow: Flow, verdicts: Sequence[Verdict]) -> str:
@@ -54,11 +54,11 @@ def _table(flow: Flow, verdicts: Sequence[Verdict]) -> Iterator[str]:
         ("source", "target", "topic", "partition", "records in", "records out", "equal")
     ]
     for verdict in verdicts:
-        numbers = verdict.lane.partition, _records_in(verdict), _records_out(verdict)
         rows.append(
             (
-                *(sources, target, shortened(verdict.lane.topic, room)),
-                *(*map(str, numbers), "yes" if verdict.equal else "NO"),
+                *(sources, target, shortened(verdict.lane.topic, room), str(verdict.lane.partition)),
+                *(f"{_records_in(verdict):,}", f"{_records_out(verdict):,}"),
+                "yes" if verdict.equal else "NO",
             )
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -70,7 +70,8 @@ def _table(flow: Flow, verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
     unequal = sum(not verdict.equal for verdict in verdicts)
-    records = f"{sum(map(_records_in, verdicts))} records in, {sum(map(_records_out, verdicts))} records out"
+    read_in, read_out = sum(map(_records_in, verdicts)), sum(map(_records_out, verdicts))
+    records = f"{read_in:,} records in, {read_out:,} records out"
     return f"{count(len(verdicts), 'partition')}, {unequal or 'none'} unequal; {records}."
 
 

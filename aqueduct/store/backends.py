@@ -219,7 +219,7 @@ def _s3(location: Location) -> Connect:
             )
         credentials = Boto3CredentialProvider(session, ttl=timedelta(seconds=CREDENTIALS_SECONDS))
     except (BotoCoreError, ValueError) as error:
-        raise Refused(f"The settings for {location} are no use: {error}".rstrip(".") + ".") from None
+        raise Refused(f"The settings for {location} can't be used: {error}".rstrip(".") + ".") from None
     config: S3Config = {"region": region}
     if endpoint:
         config["endpoint"] = _endpoint(endpoint)
@@ -247,7 +247,7 @@ def _endpoint(url: str) -> str:
             return url
     except ValueError:  # of the port
         pass
-    raise Refused("AWS_ENDPOINT_URL, or endpoint_url of the profile, is no http[s]://HOST:PORT.")
+    raise Refused("AWS_ENDPOINT_URL, or endpoint_url of the profile, isn't http[s]://HOST:PORT.")
 
 
 def _made(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
@@ -255,7 +255,7 @@ def _made(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
         return make()
     except (BaseError, ValueError) as error:
         reason = str(error).split("\n", 1)[0]
-        raise Refused(f"The settings for {location} are no use: {reason}".rstrip(".") + ".") from None
+        raise Refused(f"The settings for {location} can't be used: {reason}".rstrip(".") + ".") from None
 
 
 def _options(location: Location, seconds: int) -> dict[str, Any]:

@@ -203,7 +203,7 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
     lineages = {(topic.name, each.number) for topic in manifest.topics for each in topic.instances}
     for what, of in (("start", manifest.starts), ("position", manifest.positions)):
         for topic, instance in sorted(lineages ^ of.keys()):
-            which = f"no {what}" if (topic, instance) in lineages else f"a {what}, but is no instance"
+            which = f"no {what}" if (topic, instance) in lineages else f"a {what}, but isn't an instance"
             raise Broken(manifest.number, f"is damaged: {topic} (g{instance}) has {which}")
     new: dict[StoredPartition, list[Segment | Gap]] = {}
     pieces: Iterable[Segment | Gap] = chain[Segment | Gap](manifest.segments, manifest.gaps)

@@ -89,7 +89,7 @@ def check_each(inventory: Inventory, mirror: Mirror) -> Iterator[Finding]:
             )
     header = mirror.flow.header or "name=value"
     if header.startswith("=") or "=" not in header:
-        yield mirror.finding(f'"{header}" is no header with its value; write name=value.', ("header",))
+        yield mirror.finding(f'"{header}" isn\'t a header with its value; write name=value.', ("header",))
 
 
 def _patterns(mirror: Mirror) -> Iterator[tuple[Path, str]]:

@@ -84,7 +84,7 @@ def read_key(data: bytes) -> Key:
     """Malformed: it is no raw record's key."""
     match = _KEY.fullmatch(data)
     if not match:
-        raise Malformed(f"{data[:300]!r} is no key of a raw topic's record.")
+        raise Malformed(f"{data[:300]!r} isn't the key of a raw topic's record.")
     topic, partition, first, last, policy = match.groups()
     return Key(
         topic.decode(), int(partition), int(first), int(last), policy is not None, policy == b"compact"

@@ -63,7 +63,7 @@ class _Key:
         kind = next((each for each in KINDS if tag == each.TAG), None)
         if kind is None:
             raise Refused(
-                f"{name} is no key file: {cls.WHAT}, as `aqueduct diode keygen` writes it, is needed."
+                f"{name} isn't a key file: {cls.WHAT}, as `aqueduct diode keygen` writes it, is needed."
             )
         if kind is not cls:
             raise Refused(f"{name} is {kind.WHAT}; {cls.WHAT} is needed.")
@@ -76,7 +76,7 @@ class _Key:
             key.check()
         except (binascii.Error, ValueError, KeyError):
             raise Refused(
-                f"{name} is damaged: it says that it is {cls.WHAT}, but its rest is none; make it anew."
+                f"{name} is damaged: it says that it is {cls.WHAT}, but the rest isn't; create it again."
             ) from None
         except UnsupportedAlgorithm:
             raise Refused(

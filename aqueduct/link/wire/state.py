@@ -55,8 +55,8 @@ def loads(data: bytes, name: str, link: int) -> State:
                 raise ValueError
     except (ValueError, KeyError):  # strict_json's Unreadable is one, too
         raise Failed(
-            f"{name} is no state of a link's receiver that this release can read. Without it a recording of "
-            "what crossed could be played again: restore it, or remove it if none but the sender can send."
+            f"{name} isn't a state of a link's receiver that this release can read. Without it a recording "
+            "of what crossed could be played again: restore it, or remove it if none but the sender can send."
         ) from None
     if state.link != link:
         raise Refused(
