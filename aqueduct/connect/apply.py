@@ -15,7 +15,7 @@ FAILED_PATIENCE = 3  # times as long as a state must hold to be believed, FAILED
 
 @dataclass(frozen=True)
 class Checked:
-    """What is to be done, and what it was decided from."""
+    """A plan that was checked, with what it was decided from."""
 
     plan: Plan
     actual: Mapping[str, Connector]

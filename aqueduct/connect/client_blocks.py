@@ -19,7 +19,7 @@ PURPOSE = {
 
 
 class Known:
-    """What the brokers want of a client: as they answered, else as other blocks of the worker have it."""
+    """The brokers' demands of a client: as they answered, else as other blocks of the worker have it."""
 
     def __init__(self, facts: Facts, blocks: Sequence[Block]) -> None:
         self.facts = facts
@@ -127,7 +127,7 @@ def _trust_store(block: Block, known: Known) -> Iterator[Finding]:
 
 
 def inherited(blocks: Iterable[Block], known: Known) -> Iterator[Finding]:
-    """What an admin block gets by with because Connect lends it the worker's own."""
+    """Yield findings on admin blocks that get by only because Connect lends them the worker's own settings."""
     for block in blocks:
         if block.name != "admin" or not block.tls or not known.tls(block):
             continue

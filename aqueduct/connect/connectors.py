@@ -32,7 +32,7 @@ SECRET_OF_URL = re.compile(
 
 @dataclass(frozen=True)
 class Status:
-    """Of a connector (task None) or of one of its tasks."""
+    """The status of a connector (task None) or of one of its tasks."""
 
     task: int | None
     state: str  # RUNNING, PAUSED, STOPPED, FAILED, UNASSIGNED, RESTARTING
@@ -68,7 +68,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class Validation:
-    """What validating a configuration said."""
+    """The answer to validating a configuration."""
 
     known: frozenset[str]
     passwords: frozenset[str]  # keys whose values Connect itself hides
@@ -213,7 +213,7 @@ def secrets(entries: Iterable[Mapping[str, Any]]) -> set[str]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done, in this order."""
+    """The changes to make, in this order."""
 
     create: tuple[Declared, ...] = ()
     update: tuple[Declared, ...] = ()
@@ -262,7 +262,7 @@ def in_state(state: str, wanted: str) -> bool:
 
 
 def waiting_for(declared: Declared, actual: Connector | None) -> str:
-    """What is missing until it is as declared; "" if nothing is."""
+    """Say what is missing until a connector is as declared; "" if nothing is."""
     if actual is None:
         return "is not there yet"
     wanted = STATES[declared.state]

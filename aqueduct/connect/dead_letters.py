@@ -40,7 +40,7 @@ class Choice:
 
 
 def origin(headers: Sequence[Header]) -> Origin | None:
-    """What the headers tell; None where they lack a topic, partition or offset."""
+    """Read a letter's origin from its headers; None where they lack a topic, partition or offset."""
     found = {name: value for name, value in headers if value is not None}  # the last one is Connect's
     try:
         return Origin(

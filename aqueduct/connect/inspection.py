@@ -54,7 +54,7 @@ def _try_to_read(path: str) -> str | None:
 
 
 def _trouble(folder: Path) -> str:
-    """What is wrong with a folder of plugin.path."""
+    """Say what is wrong with a folder of plugin.path."""
     try:
         next(folder.iterdir(), None)
     except NotADirectoryError:

@@ -20,7 +20,7 @@ Block = tuple[int, int]  # partition, number
 
 
 class Ledger:
-    """Of one topic of dead letters, as long as it has this id."""
+    """The ledger of one topic of dead letters, as long as it has this id."""
 
     def __init__(self, topic: str, topic_id: str, blocks: Mapping[Block, Spans] | None = None) -> None:
         self._topic = topic

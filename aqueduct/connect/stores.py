@@ -1,4 +1,4 @@
-"""What is inside a key store or a trust store, as far as it tells whether a client can use it."""
+"""The contents of key stores and trust stores, as far as they tell whether a client can use one."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +46,7 @@ def certificates(pem: bytes) -> tuple[Certificate, ...]:
 
 
 def pem_contents(pem: bytes, role: str, password: str | None) -> Contents:
-    """Of a PEM store as Kafka takes it (KIP-651). Unusable with the reason."""
+    """Parse a PEM store (KIP-651); raise Unusable with the reason."""
     found = certificates(pem)
     if not found:
         raise Unusable("holds no PEM certificate")

@@ -40,7 +40,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Block:
-    """What one kind of client is made with."""
+    """The settings that one kind of client is made with."""
 
     file: str
     name: str  # "worker", "producer", ...
@@ -121,7 +121,7 @@ class Worker:
         return {key: value for key, value in self.properties.items() if not key.startswith(prefixes)}
 
     def rest_tls(self) -> Properties:
-        """What the HTTPS listener takes: what is under `listeners.https.` or, if nothing is, all the rest."""
+        """Return the HTTPS listener's settings: those under `listeners.https.`, else all the rest."""
         return _under(self.properties, "listeners.https.") or self.properties
 
     def plugin_path(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the hosts need and can't fetch themselves, fetched once on the controller, checked, packed and cached.
+"""Artifacts that hosts can't fetch themselves: fetched once on the controller, checked, packed, cached.
 
 Four artifacts: Kafka's jars (one tar with a `libs/` folder), a wheelhouse (one tar with wheels and the
 requirements to install), versitygw (one static binary) and single files, such as Connect's plugins. Every
@@ -360,7 +360,7 @@ def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) ->
 
 
 def _download(url: str, sha256: str, variable: str) -> bytes:
-    """What the variables `<variable>_url` and `<variable>_sha256` name."""
+    """Fetch what the variables `<variable>_url` and `<variable>_sha256` name."""
     content = _read(url, f"{variable}_url")
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:

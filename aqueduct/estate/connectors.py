@@ -54,7 +54,7 @@ class Connector:
         return self.config.get(DEAD_LETTERS, f"{self.name}-dlq")
 
     def full_config(self, replication_factor: int) -> dict[str, str]:
-        """What Connect gets: with dead letters, where nothing else was said."""
+        """Return the configuration that Connect gets: with dead letters, where nothing else was said."""
         defaults = {}
         if self.dead_letters:
             defaults = {
@@ -86,7 +86,7 @@ def read_connectors(groups: Groups, hostvars: HostVars, site: str) -> tuple[Conn
 
 
 def worker_group(site: str) -> str:
-    """Of the workers. A sink's begins with `connect-`, so that no connector can have a name that collides."""
+    """Return the workers' group. A sink's begins with `connect-`, so no connector can collide."""
     return f"aqueduct-connect-{site}"
 
 

@@ -143,7 +143,7 @@ def words(names: Iterable[str]) -> Language:
 
 @cache
 def after(language: Language, index: int) -> Language:
-    """What may follow the character at `index` of the alphabet: the derivative."""
+    """Return the derivative: what may follow the character at `index` of the alphabet."""
     if not language.first >> index & 1:
         return NOTHING
     parts = language.parts

@@ -43,7 +43,7 @@ class Link:
 
     @property
     def name(self) -> str:
-        """Of its units; a second link from one site needs another."""
+        """Return the name that its units have; a second link from one site needs another."""
         return self.given_name or self.source
 
     @property
@@ -53,7 +53,7 @@ class Link:
 
     @property
     def raw_topic(self) -> str:
-        """What arrived, at the target."""
+        """Return the topic at the target that keeps what arrived."""
         return f"diode-raw-{self.name}"
 
     @property
@@ -142,7 +142,7 @@ def read_readers(groups: Groups, hostvars: HostVars, site: str) -> tuple[Reader,
 
 @dataclass(frozen=True)
 class Ledger:
-    """What one dedup works on: all that arrives raw at a site from one source, by however many links."""
+    """The work of one dedup: all that arrives raw at a site from one source, by however many links."""
 
     source: str
     gap_topic: str

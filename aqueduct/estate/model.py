@@ -59,7 +59,7 @@ class Flow:
 
     @property
     def prefix(self) -> str:
-        """What a name gets in front at the target (DefaultReplicationPolicy, IdentityReplicationPolicy)."""
+        """Return what topics' names get in front at the target (Default- or IdentityReplicationPolicy)."""
         return f"{self.name}." if self.naming == "prefix" else ""
 
     @property

@@ -1,4 +1,4 @@
-"""What is told of a reconciliation: sentences, a table, and the report's JSON."""
+"""The words about a reconciliation: sentences, a table, and the report's JSON."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -38,7 +38,7 @@ def sentences(flow: Flow, verdicts: Iterable[Verdict]) -> Iterator[tuple[str, st
 
 
 def _notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """What the comparison left out, and why."""
+    """Yield a sentence for each thing that the comparison left out, with the reason."""
     untimed = dict.fromkeys(verdict.lane.topic for verdict in verdicts if not verdict.timed)
     if untimed:
         yield f"Times were not compared in {some(untimed)}: the target's brokers set them (LogAppendTime)."
@@ -119,7 +119,7 @@ def _end(verdict: Verdict, number: int) -> dict[str, Any] | None:
 
 
 def _difference(flow: Flow, verdict: Verdict) -> str:
-    """What is wrong with an unequal lane, to follow its name."""
+    """Say what is wrong with an unequal lane, to follow its name."""
     if verdict.absent:
         return f"the target has no such partition; {_are(_records_in(verdict))} missing"
     if order := verdict.difference and verdict.difference.out_of_order:
@@ -143,7 +143,7 @@ def _are(records: int, which: str = "") -> str:
 
 
 def _role(flow: Flow, number: int) -> str:
-    """What to call an end: by its address only where there are several of its kind."""
+    """Name an end, by its address only where there are several of its kind."""
     return str(flow.ends[number]) if number and len(flow.sources) > 1 else flow.ends[number].role
 
 

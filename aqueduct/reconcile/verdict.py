@@ -11,7 +11,7 @@ from aqueduct.reconcile.flow import Lane
 
 @dataclass(frozen=True)
 class Difference:
-    """What a second reading of a lane found, by the number of the end."""
+    """The findings of a lane's second reading, by the number of the end."""
 
     unmatched: tuple[Unmatched, ...] = ()  # records that the other end lacks
     out_of_order: tuple[int, int] | None = None  # or the first that is out of order: end, offset
@@ -70,6 +70,6 @@ class Verdict:
         )
 
     def _digests(self) -> tuple[Digest, Digest]:
-        """Of the target and of all sources, one after the other."""
+        """Return two digests: the target's, and that of all sources one after the other."""
         digests = [reading.timed if self.timed else reading.untimed for reading in self.readings]
         return digests[0], reduce(add, digests[1:])

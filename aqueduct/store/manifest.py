@@ -37,7 +37,7 @@ class StoredPartition(NamedTuple):
 
 
 class State(StrEnum):
-    """What an instance of a topic is to readers."""
+    """The state of an instance of a topic, as readers see it."""
 
     ACTIVATE = "ACTIVATE"  # complete, the one to restore
     PASSIVATE = "PASSIVATE"  # the one before it
@@ -212,7 +212,7 @@ def pack(manifest: Manifest) -> bytes:
 
 
 def unpack(data: bytes | memoryview, where: str) -> Manifest:
-    """What the object holds; `where` names it in a sentence.
+    """Parse a manifest's object, which `where` names in messages.
 
     Failed if it is damaged; Refused if its format is a newer version's.
     """

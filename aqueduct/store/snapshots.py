@@ -22,7 +22,7 @@ class Broken(Failed):
         self.root = root or self  # the fault of the snapshot that it builds on
 
     def above(self, number: int) -> "Broken":
-        """What that makes of a snapshot that builds on this one."""
+        """Return the fault of a snapshot that builds on this broken one."""
         return Broken(number, f"builds on snapshot {self.root.number}, which {self.root.why}", self.root)
 
 
@@ -147,7 +147,7 @@ class Fold:
             self._gaps.setdefault((gap.topic, gap.instance), []).append(gap)
 
     def snapshot(self) -> Snapshot:
-        """What it is now."""
+        """Return the snapshot as folded so far."""
         manifest = self._last()
         topics = {topic.name: topic for topic in manifest.topics}
         return Snapshot(manifest, topics, _by_place(self._segments), _by_place(self._gaps))
@@ -235,7 +235,7 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
 
 
 def _fault(pieces: Sequence[Segment | Gap], start: int, stop: int) -> str:
-    """What is wrong where pieces, sorted by their starts, are not one range from `start` to `stop`."""
+    """Say why pieces, sorted by their starts, are not one range from `start` to `stop`."""
     for piece in pieces:
         if piece.start > start:
             return f"lacks offsets {start} to {piece.start - 1}"

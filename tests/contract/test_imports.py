@@ -134,7 +134,7 @@ def is_running(name: str) -> bool:
 
 
 def faults(path: Path, source: str) -> list[str]:
-    """What the file may not import."""
+    """List the imports that the file may not have."""
     top_folder = path.parts[0]
     found = set()
     for name in imported(source):

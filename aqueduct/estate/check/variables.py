@@ -20,7 +20,7 @@ REMOVED: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class Roles:
-    """What the roles declare. A variable begins with its role's name, less an internal role's underscore."""
+    """The roles' variables. Each begins with its role's name, less an internal role's underscore."""
 
     options: Mapping[str, Mapping[str, Spec]]  # role: variable: spec
 

@@ -1,4 +1,4 @@
-"""What a consumer with isolation.level=read_committed sees of the batches that a Fetch returned (KIP-98)."""
+"""The read-committed view of the batches that a Fetch returned (KIP-98)."""
 
 from collections.abc import Iterable, Iterator
 

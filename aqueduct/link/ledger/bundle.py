@@ -15,7 +15,7 @@ Kind = Literal["all", "first"]
 
 @dataclass(frozen=True)
 class Missing:
-    """Of one partition, by its number downstream."""
+    """The missing offsets of one partition, by its number downstream."""
 
     topic: str
     partition: int
@@ -56,7 +56,7 @@ def _result(of: Missing) -> dict[str, Any]:
 
 
 def loads(text: str, where: str) -> Bundle:
-    """What the file holds; Refused, naming `where`, if that is no bundle."""
+    """Parse a bundle; Refused, naming `where`, if it isn't one."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ def group(topic: str) -> str:
 
 
 def numbers(client: Client, topic: str) -> range:
-    """Of its partitions. Refused if there is no such topic."""
+    """Return the numbers of the gap topic's partitions; Refused if there is no such topic."""
     found = client.topics([topic])
     if topic not in found:
         raise Refused(f"The {client.end} has no gap topic {topic}.")

@@ -1,4 +1,4 @@
-"""What is known of one source partition under one topic id, and how what arrives changes it."""
+"""The knowledge of one source partition under one topic id, and how arrivals change it."""
 
 from dataclasses import dataclass, field
 
@@ -52,5 +52,5 @@ class Lineage:
 
 
 def begin(topic_id: str, first: int) -> Lineage:
-    """Of a partition of which nothing was known: what is below `first` is not asked for."""
+    """Make the lineage of a partition unknown so far: what is below `first` is not asked for."""
     return Lineage(topic_id, first, first)

@@ -41,7 +41,7 @@ class Type(IntEnum):
 
 
 class Beat(NamedTuple):
-    """What BEAT and END hold; the rest up to the datagram's size is zeros."""
+    """The content of BEAT and END; the rest up to the datagram's size is zeros."""
 
     blocks: int  # that were sent so far, so the next one's number
     wall: int  # the sender's clock: milliseconds since 1970

@@ -56,7 +56,7 @@ def check() -> None:
 
 
 class Code:
-    """Of `k` data and `m` parity shards; k = 1: the parity shards are copies."""
+    """The code of `k` data and `m` parity shards; k = 1: the parity shards are copies."""
 
     def __init__(self, k: int, m: int) -> None:
         if not possible(k, m):

@@ -79,7 +79,7 @@ class KeyRing:
         self._senders = {sender.fingerprint: sender for sender in senders}
 
     def glance(self, datagram: bytes) -> Refusal | None:
-        """What needs no arithmetic to be refused."""
+        """Return why a key frame is refused, as far as that takes no arithmetic; else None."""
         if len(datagram) < SEALED_AT + DATA_KEY + SIGNATURE:
             return Refusal.DAMAGED
         *_, sender = BODY.unpack_from(datagram, HEADER.size)

@@ -1,4 +1,4 @@
-"""What a sending end commits with the next offset of a partition, as the offset's metadata."""
+"""The metadata that a sending end commits with the next offset of a partition."""
 
 import json
 from dataclasses import asdict, dataclass

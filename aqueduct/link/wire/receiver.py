@@ -315,7 +315,7 @@ class Receiver:
             records.append(record)
 
     def _window(self, session: _Session, counter: int) -> Window:
-        """Of a session that is joined late, what was sent before is not this receiver's loss."""
+        """Return the window of a session. What was sent before it was joined is not this receiver's loss."""
         if session.window is None:
             session.window = Window(self._limits.window, 0 if counter <= self._limits.window else counter)
         return session.window
@@ -427,7 +427,7 @@ class Receiver:
         return opened
 
     def _close(self, session: _Session) -> None:
-        """What did not come will not come."""
+        """Close a session: what did not come will not come."""
         if session.window:
             self._pass_by(session, session.window.top)
         session.values.close()

@@ -1,4 +1,4 @@
-"""What a receiver must remember over a restart, so that nothing passes twice. There is no secret in it."""
+"""The memory of a receiver over a restart, so that nothing passes twice. There is no secret in it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def parted(line: str) -> tuple[str, Kind]:
 
 
 def loads(data: bytes, name: str, link: int) -> State:
-    """What a file called `name` holds. Failed: it is damaged; Refused: it is another link's."""
+    """Parse the state file called `name`. Failed: it is damaged; Refused: it is another link's."""
     try:
         state = strict_json.loads(State, data)
         if state.version != VERSION:
