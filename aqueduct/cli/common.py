@@ -27,7 +27,7 @@ def add_rate_limit(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Where the work is done, and where it is told of."""
+    """Add the arguments that say where the work is done, and where it is reported."""
     help_ = "Spark's master; default local[*], if there is much to do"
     parser.add_argument("--master", metavar="URL", help=help_)
     report_file.add_arguments(parser)

@@ -83,7 +83,7 @@ def _connect(args: argparse.Namespace) -> ExitCode:
 
 
 def _connect_findings(args: argparse.Namespace) -> "tuple[list[Finding], list[tuple[str, str]]]":
-    """And what could not be looked at, with why."""
+    """Find faults, and what could not be looked at, each with the reason."""
     from aqueduct.connect import inspection, preflight
     from aqueduct.connect.worker import parse_connector
 

@@ -26,7 +26,7 @@ def period(text: str) -> int:
 
 
 def hours(text: str) -> float:
-    """For argparse's `type`."""
+    """Parse hours, for argparse's `type`."""
     try:
         found = float(text)
     except ValueError:

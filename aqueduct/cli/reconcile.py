@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ends(role: str, servers: Sequence[str], files: Sequence[str | None]) -> tuple[End, ...]:
-    """One file for each, or one for all."""
+    """Pair each source with its file: one for each, or one for all."""
     if len(files) not in (1, len(servers)):
         raise Refused(
             f"--{role}-config is given {len(files)} times for {len(servers)} ends; once, or for each."

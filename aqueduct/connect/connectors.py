@@ -42,7 +42,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Connector:
-    """As the cluster has it."""
+    """A connector as the cluster has it."""
 
     name: str
     config: Mapping[str, str]
@@ -59,7 +59,7 @@ class Connector:
 
 @dataclass(frozen=True)
 class Declared:
-    """As the inventory wants it. `config` None: leave it as it is."""
+    """A connector as the inventory wants it. `config` None: leave it as it is."""
 
     name: str
     state: str  # of STATES, or "absent"
@@ -104,7 +104,7 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
 
 
 def text(value: Any) -> str:
-    """As Connect wants every value: YAML's true as `true`, a list as `a,b`."""
+    """Write a value as Connect wants it: YAML's true as `true`, a list as `a,b`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
@@ -180,13 +180,13 @@ def plain_secrets(config: Mapping[str, str], passwords: frozenset[str] = frozens
 
 
 def secrets_of_url(value: str) -> list[str]:
-    """Those that stand there in plain."""
+    """Find the secrets that stand in a URL in plain."""
     found = SECRET_OF_URL.finditer(value if "://" in value else "")
     return [secret for each in found if _is_literal(secret := each[1] or each[2])]
 
 
 def masked(config: Mapping[str, str], passwords: frozenset[str] = frozenset()) -> dict[str, str]:
-    """For a diff. References to a config provider stay."""
+    """Mask secrets for a diff. References to a config provider stay."""
     return {
         key: MASK if (key in passwords or SECRET.search(key)) and _is_literal(value) else _masked_urls(value)
         for key, value in sorted(config.items())
@@ -232,7 +232,7 @@ class Plan:
 
 
 def plan(declared: Iterable[Declared], actual: Mapping[str, Connector]) -> Plan:
-    """Refused where one is to be kept as it is that is not there."""
+    """Plan the changes; Refused where a connector is to be kept as it is that is not there."""
     steps: dict[str, list[Any]] = {name: [] for name in ("create", "update", "move", "restart", "delete")}
     for each in declared:
         now = actual.get(each.name)
@@ -255,7 +255,7 @@ def plan(declared: Iterable[Declared], actual: Mapping[str, Connector]) -> Plan:
 
 
 def in_state(state: str, wanted: str) -> bool:
-    """Whether a connector's state is what was asked for, as far as asking goes: it may have failed since."""
+    """Tell whether a connector's state is the wanted one, as far as asking goes: it may have failed since."""
     if wanted == "running":
         return state not in ("PAUSED", "STOPPED")
     return state == STATES[wanted]

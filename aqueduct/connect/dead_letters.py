@@ -11,7 +11,7 @@ REPLAYS = "aqueduct.replay"  # how often this record was sent back to its topic,
 
 
 class Origin(NamedTuple):
-    """Where a dead letter came from, and why it is one."""
+    """The origin of a dead letter, and why it is one."""
 
     topic: str
     partition: int
@@ -22,7 +22,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """Which dead letters are meant. Times are those of the records, in milliseconds since 1970, inclusive."""
+    """The choice of dead letters. Times are those of the records, in milliseconds since 1970, inclusive."""
 
     error_classes: tuple[str, ...] = ()  # whole names or their last parts; empty: any
     connector: str | None = None

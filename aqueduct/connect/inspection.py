@@ -11,7 +11,7 @@ from aqueduct.errors import Refused
 
 
 def read_worker(path: Path) -> Worker:
-    """Refused if there is none."""
+    """Read a worker's file; Refused if there is none."""
     return parse_worker(read(path), str(path), _try_to_read)
 
 

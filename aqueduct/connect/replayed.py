@@ -63,5 +63,5 @@ class Ledger:
         }
 
     def __len__(self) -> int:
-        """How many letters."""
+        """Count the letters."""
         return sum(map(spans.size, self._blocks.values()))

@@ -28,11 +28,11 @@ class Contents:
 
 
 class Unusable(Exception):
-    """Why Java can't use a store; goes on after the store's name: "has no certificate"."""
+    """The reason why Java can't use a store, to follow its name: "has no certificate"."""
 
 
 def certificates(pem: bytes) -> tuple[Certificate, ...]:
-    """Those in PEM text, in their order. Unusable if one is damaged."""
+    """Read the certificates of PEM text, in their order; Unusable if one is damaged."""
     if b"-----BEGIN CERTIFICATE-----" not in pem:
         return ()
     try:

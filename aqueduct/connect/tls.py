@@ -104,7 +104,7 @@ def _probe(address: tuple[str, int]) -> Listener | None:
 
 
 def _answers(tls: ssl.SSLSocket) -> bool:
-    """Whether the broker serves a client without a certificate: with TLS 1.3 it refuses it only now."""
+    """Tell whether the broker serves a client without a certificate: with TLS 1.3 it refuses it only now."""
     try:
         tls.sendall(_HELLO)
         return len(tls.recv(_LENGTH.size)) > 0

@@ -34,7 +34,7 @@ class Store:
 
     @property
     def known_password(self) -> bool:
-        """Whether the password, if it has one, is no reference that could not be followed."""
+        """Tell whether the password is known: none, or not a reference that could not be followed."""
         return not (self.password and REFERENCE.search(self.password))
 
 
@@ -80,7 +80,7 @@ class Connector:
 
     @property
     def overrides(self) -> dict[str, Properties]:
-        """By kind of client."""
+        """Return the overrides, by kind of client."""
         found = {client: _under(self.config, f"{client}.override.") for client in CLIENTS}
         return {client: settings for client, settings in found.items() if settings}
 
@@ -160,7 +160,7 @@ def parse_worker(text: str, file: str, read: Callable[[str], str | None]) -> Wor
 
 
 def resolved(properties: Properties, read: Callable[[str], str | None]) -> Properties:
-    """With references to files (`${file:/path:key}`) followed, where these can be read."""
+    """Follow references to files (`${file:/path:key}`), where these can be read."""
     providers = {
         name.strip()
         for name in properties.get("config.providers", "").split(",")

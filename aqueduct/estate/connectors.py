@@ -29,7 +29,7 @@ class Connector:
 
     @property
     def is_sink(self) -> bool:
-        """By what Connect itself takes a sink's topics from; a source may have them, too (MirrorMaker)."""
+        """Tell a sink as Connect does, by its topics; a source may have some, too (MirrorMaker)."""
         return not self.writes and ("topics" in self.config or "topics.regex" in self.config)
 
     @property
@@ -42,7 +42,7 @@ class Connector:
 
     @property
     def group(self) -> str:
-        """As which a sink's positions are committed."""
+        """Return the group that a sink's positions are committed as."""
         return self.config.get("consumer.override.group.id", f"connect-{self.name}")
 
     @property

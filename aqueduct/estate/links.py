@@ -48,7 +48,7 @@ class Link:
 
     @property
     def sent_as(self) -> str:
-        """Its name where it is sent from, which may have links to several sites."""
+        """Return the link's name at its source, which may have links to several sites."""
         return f"{self.target}-{self.name}"
 
     @property
@@ -63,12 +63,12 @@ class Link:
 
     @property
     def group(self) -> str:
-        """As which its position is committed, at the source."""
+        """Return the group that the link's position is committed as, at the source."""
         return f"aqueduct-diode-{self.sent_as}"
 
     @property
     def topics_pattern(self) -> str:
-        """One regular expression for the whole names that cross. A legal name stands for that name alone."""
+        """Return one regular expression for whole names that cross. A legal name stands for itself alone."""
         each = (re.escape(topic) if LEGAL_NAME.fullmatch(topic) else f"(?:{topic})" for topic in self.topics)
         return f"(?!__)(?:{'|'.join(each)})"
 
@@ -111,7 +111,7 @@ def read_links(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...
 
 
 def kept_raw(links: Iterable[Link]) -> list[Link]:
-    """Those whose frames are kept for dedup."""
+    """Return the links whose frames are kept for dedup."""
     return [link for link in links if link.mode == RAW]
 
 
@@ -151,7 +151,7 @@ class Ledger:
 
 
 def ledgers(links: tuple[Link, ...]) -> tuple[Ledger, ...]:
-    """Those of the links that arrive at one site, in their order."""
+    """Return the ledgers of the links that arrive at one site, in their order."""
     found: dict[str, list[Link]] = {}
     for link in kept_raw(links):
         found.setdefault(link.source, []).append(link)

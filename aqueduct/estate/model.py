@@ -64,7 +64,7 @@ class Flow:
 
     @property
     def topics_pattern(self) -> str:
-        """One regular expression for the whole names that the flow carries (MM2's DefaultTopicFilter)."""
+        """Return one regular expression for whole names that the flow carries (MM2's DefaultTopicFilter)."""
         exclude = "|".join([*self.topics_exclude, r"mm2.*\.internal", r".*\.replica", "__.*"])
         return f"(?!(?:{exclude})$)(?:{'|'.join(self.topics)})"
 

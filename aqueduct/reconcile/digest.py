@@ -48,7 +48,7 @@ class Records:
 
     @classmethod
     def of(cls, messages: Sequence[Message], header: Header | None = None) -> "Records":
-        """Those of the messages that carry the header, or all.
+        """Take the messages that carry the header, or all.
 
         Marshal writes a type and a length before each field, so null, empty and neighbouring fields are told
         apart, and does it in C. Version 2 is the last without references, which differ between equal objects.
@@ -72,7 +72,7 @@ class Records:
         )
 
     def fingerprints(self, with_times: bool) -> Fingerprints:
-        """One number for each record; without times, records that differ only there have the same."""
+        """Return one number for each record; without times, records that differ only there have the same."""
         if not with_times:
             return self.contents
         mixed: Fingerprints = self.contents + self.times.astype(np.uint64) * _ODD

@@ -48,7 +48,7 @@ class Topics:
 
     @classmethod
     def parse(cls, names: str | None, pattern: str | None, prefix: str = "") -> "Topics":
-        """From `a,b:c` or a regular expression; Refused where it can't be right."""
+        """Parse `a,b:c` or a regular expression; Refused where it can't be right."""
         try:
             compiled = None if pattern is None else re.compile(pattern)
         except re.error as error:

@@ -15,7 +15,7 @@ NAMES_COLUMNS = COLUMNS - 54  # ... and of all names in it; the rest is for numb
 
 
 def text(flow: Flow, verdicts: Sequence[Verdict]) -> str:
-    """For a person: a table, a sentence on whatever is unequal, and a summary."""
+    """Write a person's page: a table, a sentence on whatever is unequal, and a summary."""
     shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
     table = [*_table(flow, shown), ""] if shown else []
     unequal = [sentence for _, sentence in sentences(flow, verdicts)]
@@ -25,7 +25,7 @@ def text(flow: Flow, verdicts: Sequence[Verdict]) -> str:
 
 
 def sentences(flow: Flow, verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str]]:
-    """Each topic that is absent, and each lane that is unequal: its name, and a sentence about it."""
+    """Yield the name of each absent topic and unequal lane, and a sentence about it."""
     for topic, group in groupby(verdicts, key=lambda verdict: verdict.lane.topic):
         lanes = list(group)
         if all(verdict.absent for verdict in lanes):

@@ -32,17 +32,17 @@ class Verdict:
 
     @property
     def timed(self) -> bool:
-        """Whether the records' times are compared: not where the target's brokers wrote their own."""
+        """Tell whether the records' times are compared: not where the target's brokers wrote their own."""
         return not self.readings[0].append_times
 
     @property
     def ordered(self) -> bool:
-        """Whether the target has one source's order; else each of several keeps its own."""
+        """Tell whether the target has one source's order; else each of several keeps its own."""
         return sum(reading.records > 0 for reading in self.readings[1:]) <= 1
 
     @property
     def same_records(self) -> bool:
-        """Whether both ends have the same records, in whatever order."""
+        """Tell whether both ends have the same records, in whatever order."""
         target, source = self._digests()
         return (target.records, target.unordered) == (source.records, source.unordered)
 
@@ -57,7 +57,7 @@ class Verdict:
 
     @property
     def needs_second_reading(self) -> bool:
-        """To find where the ends differ or, with several sources, whether each keeps its order."""
+        """Tell whether to read again, to find where the ends differ or if each source keeps its order."""
         return not self.absent and not self.equal
 
     def unmatched(self, end: int) -> Unmatched:

@@ -164,7 +164,7 @@ class _Cloud:
 
 
 class _Attempts:
-    """Until RETRY_SECONDS are over; more and more seldom, and not in step with others."""
+    """Attempts until RETRY_SECONDS are over: more and more seldom, and not in step with others."""
 
     def __init__(self) -> None:
         self._deadline = time.monotonic() + RETRY_SECONDS
@@ -240,7 +240,7 @@ def _s3(location: Location) -> Connect:
 
 
 def _endpoint(url: str) -> str:
-    """Refused where obstore would end in a panic."""
+    """Check an endpoint; Refused where obstore would end in a panic."""
     try:
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:

@@ -29,7 +29,7 @@ class Parent:
         return self.stored.manifest if self.stored else None
 
     def follow(self) -> Chain:
-        """Where the next manifest stands."""
+        """Return where the next manifest stands."""
         return follow(self.stored, self.number)
 
 
@@ -42,7 +42,7 @@ class Catalog:
 
     @classmethod
     def open(cls, objects: Objects) -> "Catalog":
-        """Refused if there is no store, or one of a newer format; Failed if it is damaged."""
+        """Open a store; Refused if there is none, or one of a newer format; Failed if it is damaged."""
         identity = _identity(objects)
         if identity is None:
             raise Refused(f"There is no backup in {objects.url}: {names.STORE} is missing.")
@@ -175,7 +175,7 @@ class Catalog:
         )
 
     def _read_all(self, numbers: Iterable[int]) -> Iterator[tuple[int, memoryview | None]]:
-        """In their order; a few ahead of the one that is used, never all."""
+        """Read manifests in their order, a few ahead of the one that is used, never all."""
         wanted = list(numbers)
         with ThreadPoolExecutor(READERS) as pool:
             for at in range(0, len(wanted), READERS):
@@ -187,7 +187,7 @@ class Catalog:
         return self._stored(number, self._data(number))
 
     def _data(self, number: int) -> memoryview | None:
-        """None: it is lost."""
+        """Read a manifest's object; None: it is lost."""
         try:
             return self._objects.read(names.snapshot(number))
         except Missing:
@@ -217,7 +217,7 @@ def _sizes(objects: Objects) -> dict[int, int]:
 
 
 def _adds_up(at: Chain, sizes: Mapping[int, int]) -> bool:
-    """Whether all manifests between a full one and the one that stands there have the sizes that it knows."""
+    """Tell whether all manifests between a full one and this place have the sizes that it knows."""
     if at.base == at.number:
         return True
     between = sum(sizes.get(each, 0) for each in range(at.base + 1, at.number))

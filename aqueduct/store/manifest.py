@@ -157,7 +157,7 @@ Positions = Mapping[tuple[str, int], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Chain:
-    """Where a manifest stands."""
+    """The place of a manifest among the others."""
 
     number: int
     parent: int | None  # what it follows; None: nothing
@@ -229,7 +229,7 @@ def unpack(data: bytes | memoryview, where: str) -> Manifest:
 
 
 def _decompressed(data: bytes | memoryview) -> bytes:
-    """As a stream: at once, a damaged header could ask for any amount of memory."""
+    """Decompress as a stream: at once, a damaged header could ask for any amount of memory."""
     frame = zstandard.ZstdDecompressor().decompressobj()
     content = frame.decompress(data)
     if not frame.eof or frame.unused_data:

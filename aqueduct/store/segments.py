@@ -24,7 +24,7 @@ UNPACK_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """When a segment is full."""
+    """The limits at which a segment is full."""
 
     unpacked_bytes: int = 64 << 20
     records: int = 10_000_000

@@ -74,7 +74,7 @@ class Summary:
 
 
 def follow(parent: Stored | None, number: int) -> Chain:
-    """Where the snapshot of that number stands, after `parent`; without one it is full."""
+    """Return where the snapshot of that number stands, after `parent`; without one it is full."""
     if parent is None:
         return Chain(number, None, None, base=number, base_bytes=0, increments_bytes=0)
     before = parent.manifest
@@ -89,7 +89,7 @@ def follow(parent: Stored | None, number: int) -> Chain:
 
 
 def full_due(increment: Manifest) -> bool:
-    """Whether it is to be written as a full manifest: the increments before it are as large as their base,
+    """Tell whether to write a full manifest: the increments before it are as large as their base,
     or it does not follow the number before its own, so that what builds on it would not be one range.
 
     Counted in stored bytes, because an increment without new segments is not free: it holds every position.
@@ -118,7 +118,7 @@ class Fold:
         self._sums: dict[Lineage, tuple[int, int, int]] = {}  # records, bytes unpacked and stored
 
     def add(self, manifest: Manifest, sha256: str = "") -> None:
-        """With its object's digest, which the next one names.
+        """Add the next manifest, with its object's digest, which the one after it names.
 
         Broken if it does not build on the one before it, or where offsets are covered by nothing, or twice.
         """

@@ -56,7 +56,7 @@ def declared_at(inventory: Inventory, sound: Sound, site: str) -> list[Mirror]:
 
 
 def check_each(inventory: Inventory, mirror: Mirror) -> Iterator[Finding]:
-    """One flow by itself."""
+    """Check one flow by itself."""
     source, target = mirror.flow.source, mirror.flow.target
     if source not in inventory.sites:
         remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")

@@ -23,7 +23,7 @@ class Window:
 
     @property
     def timed(self) -> bool:
-        """Whether times are a reason to leave records out."""
+        """Tell whether times are a reason to leave records out."""
         return self.from_time != _LEAST or self.to_time != _MOST
 
 

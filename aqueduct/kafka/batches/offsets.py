@@ -20,7 +20,7 @@ _FORMAT = b"AQI1"
 
 
 class Inside(NamedTuple):
-    """Where the answer is: only the batch itself can give it."""
+    """The place of an answer that only the batch itself can give."""
 
     place: int  # of the batch in the index
     before: int  # records before the batch
@@ -88,7 +88,7 @@ class Index:
         return int(self._before[-1])
 
     def rank(self, offset: int) -> int | Inside:
-        """How many records there are before an offset."""
+        """Count the records before an offset."""
         place = int(np.searchsorted(self.last_offset, offset))
         before = int(self._before[place])
         if place == len(self) or offset <= self.base_offset[place] or not self.count[place]:

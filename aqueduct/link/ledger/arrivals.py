@@ -38,7 +38,7 @@ class Bucket:
         self.repeated = 0  # offsets that had arrived before
 
     def arrive(self, frames: Iterable[Frame]) -> Iterator[New]:
-        """In the order of offsets; the ids that a topic had, in the order in which they came."""
+        """Take frames in the order of offsets; the ids that a topic had, in the order in which they came."""
         for frame in _in_order(frames):
             place = TopicPartition(frame.topic, frame.partition)
             new = self._lineage(place, frame.topic_id, frame.start).arrive(frame.start, frame.stop)

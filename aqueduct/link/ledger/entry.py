@@ -47,7 +47,7 @@ class Partition:
 
     @property
     def closed(self) -> bool:
-        """Whether it is what `close` leaves."""
+        """Tell whether this is what `close` leaves."""
         return self.current is None and not any(old.gaps or old.lost for old in self.retired.values())
 
     def close(self) -> "Partition":
@@ -57,7 +57,7 @@ class Partition:
         return Partition(self.topic, self.partition, None, closed)
 
     def lineage(self, topic_id: str, first: int) -> Lineage:
-        """That of an id. One that was never seen is a topic made anew, and becomes the current one."""
+        """Return the lineage of an id; one never seen is a recreated topic's, and becomes the current one."""
         if self.current and self.current.topic_id == topic_id:
             return self.current
         if known := self.retired.get(topic_id):

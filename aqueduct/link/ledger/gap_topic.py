@@ -34,7 +34,7 @@ def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[TopicPartit
 
 
 def check_kept(admin: Admin, topic: str) -> None:
-    """Refused where Kafka would forget what it says."""
+    """Check the gap topic's settings; Refused where Kafka would forget what it says."""
     [policy] = admin.effective([topic], "cleanup.policy").values()
     if policy != "compact":
         raise Refused(

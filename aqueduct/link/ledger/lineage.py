@@ -45,7 +45,7 @@ class Lineage:
                 add(self.lost, *gone)
 
     def _reach(self, first: int, last: int) -> None:
-        """Up to `last`, what was passed over is missing; so is what is below `first`."""
+        """Reach `last`: what was passed over is missing, and so is what is below `first`."""
         reached = max(last + 1, first)
         add(self.gaps, self.next, reached - 1)
         self.next = max(self.next, reached)

@@ -55,7 +55,7 @@ def prefix(link: int) -> bytes:
 
 
 def check_link(link: int) -> int:
-    """Refused: it is no link's number."""
+    """Check a link's number; Refused if it isn't one."""
     if not 0 <= link < _LINKS:
         raise Refused(f"A link can't have the number {link}: use one from 0 to {_LINKS - 1}.")
     return link

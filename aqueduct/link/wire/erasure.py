@@ -45,7 +45,7 @@ def possible(k: int, m: int) -> bool:
 
 
 def check() -> None:
-    """Failed: ISA-L is not there."""
+    """Check that ISA-L is there; Failed if not."""
     try:
         Code(2, 1).parity(bytes(2 * ALIGNMENT))
     except ECDriverError as error:

@@ -30,7 +30,7 @@ class Kind(IntEnum):
 
 
 class Refusal(Enum):
-    """Why a key frame is not believed."""
+    """The reason why a key frame is not believed."""
 
     DAMAGED = "it is cut off, or its sender sealed it wrongly"
     STRANGER = "its sender is none of those that this receiver knows"

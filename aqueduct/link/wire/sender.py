@@ -38,7 +38,7 @@ _MOST_UNDER_A_KEY = 1 << 32  # datagrams, far below what AES-GCM allows
 
 @dataclass(frozen=True)
 class Settings:
-    """Refused at values that no link can have."""
+    """The settings of a session; Refused at values that no link can have."""
 
     link: int
     payload: int  # most bytes of a datagram
