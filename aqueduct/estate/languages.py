@@ -131,7 +131,7 @@ def characters(chosen: Iterable[str]) -> Language:
 
 
 def words(names: Iterable[str]) -> Language:
-    """Return the language of exactly these names, as a tree by first characters: ten thousand are no burden."""
+    """Return the language of exactly these names: a tree by first characters, which bears ten thousand."""
     by_first: dict[str, list[str]] = {}
     for name in set(names):
         by_first.setdefault(name[:1], []).append(name[1:])

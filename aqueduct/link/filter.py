@@ -1,4 +1,4 @@
-"""What may not cross: ordered rules on a record's value. It fails closed.
+"""Ordered rules on a record's value, by which it may not cross. The filter fails closed.
 
 A value that is denied is withheld: the offset stays inside the frame, so it is no gap.
 """

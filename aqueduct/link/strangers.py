@@ -1,4 +1,4 @@
-"""What the receiving end logs of datagrams that it drops: how many of each kind, and what that means.
+"""Sentences on datagrams that the receiving end drops: how many of each kind, and what that means.
 
 Nothing that a datagram holds is ever logged.
 """
@@ -34,7 +34,7 @@ MEANING = {
 
 
 class Strangers:
-    """Of one receiver, whose counters it is shown again and again."""
+    """The strangers of one receiver, whose counters it is shown again and again."""
 
     def __init__(self) -> None:
         self._seldom = Seldom()

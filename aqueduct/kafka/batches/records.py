@@ -41,7 +41,7 @@ class Records:
 
     @classmethod
     def of(cls, batches: Sequence[Batch], payloads: Sequence[bytes] | None = None) -> "Records":
-        """Read records of one batch or more, whose `payloads` may be unpacked already; Damaged at wrong bytes."""
+        """Read records of one batch or more, with `payloads` if unpacked already; Damaged at wrong bytes."""
         payloads = [unpack(batch) for batch in batches] if payloads is None else payloads
         try:
             return cls._parsed(batches, payloads)
