@@ -30,13 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--raw-topics", metavar="R1,R2", type=selection.names, required=True)
     add("--gap-topic", metavar="TOPIC", required=True, help="where the ledger is")
-    add("--topics", metavar="A,B:C", help="which of those that arrive are written, to B as C; default: all")
+    add(
+        "--topics",
+        metavar="A,B:C",
+        help="topics to write, by their names at the source; B:C writes B to topic C; default: all",
+    )
     add(
         "--gap-grace",
         metavar="DURATION",
         type=duration.parse,
         default=30,
-        help="how long what was announced may take to arrive; default 30s",
+        help="time after which announced offsets that did not arrive are missing; default 30s",
     )
     add(
         "--silence-after",
@@ -63,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--retire",
         metavar="TOPIC",
-        help="take a topic that its source has no more out of the ledger, and end",
+        help="remove from the ledger a topic that its source no longer has, and end",
     )
 
 

@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only what failed by such an exception, named whole or by its last part",
     )
     add("--connector", metavar="NAME", help="only what this connector could not take")
-    add("--from", metavar="TIME", dest="from_time", type=moment.parse, help="only records of this time on")
-    add("--to-time", metavar="TIME", type=moment.parse, help="up to this one")
+    add("--from", metavar="TIME", dest="from_time", type=moment.parse, help="only records from this time on")
+    add("--to-time", metavar="TIME", type=moment.parse, help="only records up to this time")
     add("--ledger", metavar="TOPIC", help="what was sent back; default aqueduct.dlq.replayed")
     add("--dry-run", action="store_true", help="only say what would be sent")
     report_file.add_arguments(replay)

@@ -45,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=True,
         help="give topics the settings that were backed up (default)",
     )
-    add("--acls", action="store_true", help="ACLs and quotas as well")
-    add("--append", action="store_true", help="also to topics that have records")
-    add("--dry-run", action="store_true", help="check and tell, write nothing")
+    add("--acls", action="store_true", help="restore ACLs and quotas, too")
+    add("--append", action="store_true", help="restore also to topics that have records")
+    add("--dry-run", action="store_true", help="check and report, write nothing")
     add("--restore-id", metavar="ID", help="default: by store, snapshot, target, topics and times")
     add("--skip-verify", action="store_true", help="don't read the objects' digests before the first write")
     add("--release-retention", action="store_true", help="let retention delete what is too old")
