@@ -3,8 +3,8 @@
 Reads the raw topics of one link or several, writes records and ledger in the same transactions, and may be
 killed at any moment. The gap topic must be compacted and have as many partitions as each raw topic.
 
-Exit code: 0 done; 1 failed; 2 a topic can't be used or the arguments can't be right; 3 something in a raw topic
-can't be read, or its sender is silent: so what is missing is not known.
+Exit code: 0 done; 1 failed; 2 a topic can't be used or the arguments can't be right; 3 something in a raw
+topic can't be read, or its sender is silent: so what is missing is not known.
 """
 
 import argparse
@@ -59,7 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--with-gaps", action="store_true", help="retire a topic although some of it is missing")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument(
-        "--every", metavar="DURATION", type=duration.period, help="keep running; look for new topics at this interval"
+        "--every",
+        metavar="DURATION",
+        type=duration.period,
+        help="keep running; look for new topics at this interval",
     )
     group.add_argument(
         "--until-caught-up", action="store_true", help="end when everything there has been processed"

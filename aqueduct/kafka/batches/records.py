@@ -159,7 +159,7 @@ def _edges(batches: Sequence[Batch], payloads: Sequence[bytes]) -> tuple[list[in
 
 
 def _parts(records: Records, base_time: int) -> Iterator[bytes]:
-    """What the records come to, one after the other, uncompressed."""
+    """Encode the records one after the other, uncompressed."""
     times = varints.zigzag(records.times - base_time)
     offsets = varints.zigzag(records.offsets - records.offsets[0])
     bodies = np.fromiter(map(len, records.bodies), np.int64, len(records))
