@@ -70,7 +70,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} isn't a number")
 
 
 Reader = Callable[[Any, str], Any]  # (parsed value, where it is) -> value

@@ -10,13 +10,13 @@ DOTS = "..."
 def some(names: Iterable[object], limit: int = 5) -> str:
     """`a, b, c`; beyond `limit` names: `a, b, c, d, e and 7 more`."""
     every = [str(name) for name in names]
-    more = f" and {len(every) - limit} more" if len(every) > limit else ""
+    more = f" and {len(every) - limit:,} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + more
 
 
 def count(number: int, noun: str) -> str:
-    """`1 partition`, `3 partitions`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """Write a count: `1 partition`, `3,000 partitions`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def shortened(name: str, columns: int = NAME_COLUMNS) -> str:

@@ -77,8 +77,8 @@ class Crossing:
             *(self.link.upstream, "journalctl", "--unit", "aqueduct-diode-resend"),
             *("--output", "cat", "--lines", "5", "--no-pager"),
         )
-        [*_, records] = re.findall(r"with (\d+) records? in them", said) or ["0"]
-        return int(records)
+        [*_, records] = re.findall(r"with ([\d,]+) records? in them", said) or ["0"]
+        return int(records.replace(",", ""))
 
     # What is lost on purpose
 

@@ -21,7 +21,7 @@ fail() {
 no_arguments() { [[ $# -eq 0 ]] || refuse "takes no argument $1; --help says what it does."; }
 
 on_interrupt() {
-    printf '\n%s: interrupted; nothing is broken: run it again and it goes on, or remove the lab with script/lab-down.\n' \
+    printf '\n%s: interrupted; nothing is broken: run it again to resume, or remove the lab with script/lab-down.\n' \
         "$(basename "$0")" >&2
     trap - EXIT
     exit 130

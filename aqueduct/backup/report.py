@@ -51,7 +51,7 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
     records, unpacked = (sum(sums[i] for sums in by_topic.values()) for i in (0, 1))
     speed = unpacked / 1e6 / max(seconds, 1e-9)
     yield (
-        f"Snapshot {manifest.number}: {count(records, 'record')} more, {unpacked / 1e6:,.1f} MB "
+        f"Snapshot {manifest.number}: {count(records, 'new record')}, {unpacked / 1e6:,.1f} MB "
         f"({stored_bytes / 1e6:,.1f} MB stored), {count(len(manifest.groups), 'group')}, "
         f"{count(len(manifest.acls), 'ACL')}; {seconds:.1f} s, {speed:,.0f} MB/s. Each partition is exact by "
         f"itself; they were read within {(manifest.ended - manifest.started) / 1000:.1f} s."

@@ -42,7 +42,7 @@ def back_up(order: Order, workers: Workers) -> BackupOutcome:
     if parent.manifest and parent.manifest.cluster != found.cluster and not order.other_cluster:
         raise Refused(
             f"{order.store} has backups of the cluster {parent.manifest.cluster}, and this one is "
-            f"{found.cluster}. If it was made anew, restore it before; if it shall follow the other in this "
+            f"{found.cluster}. If it was recreated, restore it first; if it is to follow the other in this "
             "store, back it up once with --other-cluster."
         )
     started = commit.now()

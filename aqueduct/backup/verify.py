@@ -129,7 +129,7 @@ def _faults(objects: Objects, segment: Segment, *, whole: bool) -> Iterator[Faul
 
 def _fault(objects: Objects, segment: Segment, path: str, error: Failed) -> Fault:
     if objects.head(names.STORE) is None:  # Failed too, if it is the store that is wrong, not the object
-        raise Failed(f"{objects.url} is no store any more: {names.STORE} is gone.")
+        raise Failed(f"{objects.url} isn't a store any more: {names.STORE} is gone.")
     return Fault(segment, path, str(error))
 
 

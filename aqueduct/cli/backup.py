@@ -37,9 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="H",
         type=duration.hours,
         default=24,
-        help="after which a compacted topic is read anew from its beginning; default 24",
+        help="after which a compacted topic is read again from its beginning; default 24",
     )
-    add("--every", metavar="DURATION", type=duration.period, help="run again and again, so often; such as 5m")
+    add(
+        "--every",
+        metavar="DURATION",
+        type=duration.period,
+        help="keep running, once per interval, such as 5m",
+    )
     add("--segment-bytes", metavar="N", type=SEGMENT_BYTES, default=64 << 20, help="default 64 MiB")
     add(
         "--segment-records",
@@ -57,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--past-damage",
         action="store_true",
-        help="the newest snapshot can't be built upon: go on after the newest that is whole, if there is one",
+        help="the newest snapshot can't be built upon: resume after the newest whole one, if any",
     )
     common.add_run(parser)
 

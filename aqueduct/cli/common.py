@@ -7,7 +7,7 @@ from aqueduct.cli import report_file, selection
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--bootstrap-servers", metavar="HOST:PORT,...", type=selection.servers, required=True)
+    add("--bootstrap-servers", metavar="HOST:PORT,...", type=selection.servers, required=True, help="brokers")
     add("--client-config", metavar="FILE", help="Kafka client properties")
 
 
@@ -22,12 +22,12 @@ def add_snapshot(parser: argparse.ArgumentParser) -> None:
 
 
 def add_rate_limit(parser: argparse.ArgumentParser) -> None:
-    help_ = "per second, for the whole run"
+    help_ = "bytes per second, for the whole run"
     parser.add_argument("--rate-limit-bytes", metavar="N", type=selection.positive, help=help_)
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Where the work is done, and where it is told of."""
+    """Add the arguments that say where the work is done, and where it is reported."""
     help_ = "Spark's master; default local[*], if there is much to do"
     parser.add_argument("--master", metavar="URL", help=help_)
     report_file.add_arguments(parser)

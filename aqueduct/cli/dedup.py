@@ -3,8 +3,8 @@
 Reads the raw topics of one link or several, writes records and ledger in the same transactions, and may be
 killed at any moment. The gap topic must be compacted and have as many partitions as each raw topic.
 
-Exit code: 0 done; 1 failed; 2 a topic is no use or the arguments can't be right; 3 something in a raw topic
-can't be read, or its sender is silent: so what is missing is not known.
+Exit code: 0 done; 1 failed; 2 a topic can't be used or the arguments can't be right; 3 something in a raw
+topic can't be read, or its sender is silent: so what is missing is not known.
 """
 
 import argparse
@@ -30,13 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--raw-topics", metavar="R1,R2", type=selection.names, required=True)
     add("--gap-topic", metavar="TOPIC", required=True, help="where the ledger is")
-    add("--topics", metavar="A,B:C", help="which of those that arrive are written, to B as C; default: all")
+    add(
+        "--topics",
+        metavar="A,B:C",
+        help="topics to write, by their names at the source; B:C writes B to topic C; default: all",
+    )
     add(
         "--gap-grace",
         metavar="DURATION",
         type=duration.parse,
         default=30,
-        help="how long what was announced may take to arrive; default 30s",
+        help="time after which announced offsets that did not arrive are missing; default 30s",
     )
     add(
         "--silence-after",
@@ -55,21 +59,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--with-gaps", action="store_true", help="retire a topic although some of it is missing")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument(
-        "--every", metavar="DURATION", type=duration.period, help="go on, and look for new topics so often"
+        "--every",
+        metavar="DURATION",
+        type=duration.period,
+        help="keep running; look for new topics at this interval",
     )
     group.add_argument(
-        "--until-caught-up", action="store_true", help="end when all that is there is done with"
+        "--until-caught-up", action="store_true", help="end when everything there has been processed"
     )
     group.add_argument(
         "--retire",
         metavar="TOPIC",
-        help="take a topic that its source has no more out of the ledger, and end",
+        help="remove from the ledger a topic that its source no longer has, and end",
     )
 
 
 def run(args: argparse.Namespace) -> ExitCode:
     if args.with_gaps and not args.retire:
-        raise Refused("--with-gaps is of no use without --retire.")
+        raise Refused("--with-gaps needs --retire.")
     with spark_packages():
         from aqueduct.link import figures
         from aqueduct.link.dedup import run as dedup

@@ -108,7 +108,7 @@ def _warn(sentence: str) -> None:
 
 
 def _log(settings: Common) -> None:
-    """What we say; what libraries log stays unsaid, or is in our sentences."""
+    """Log what we say; what libraries log stays unsaid, or is in our sentences."""
     try:
         file = settings.log_file_name
         handler = logging.FileHandler(file) if file else logging.StreamHandler()

@@ -6,7 +6,7 @@ sent in, so that only readers of uncommitted records can see one of a killed rep
 again is a new one. Partitions and times are kept, Connect's headers (__connect.errors.*) go, and the header
 aqueduct.replay tells how often a record was sent back. What is not chosen stays for another replay.
 
-Exit code: 0 done, 3 some letters can't be sent back, which it names, 1 failed (the same command goes on), 2
+Exit code: 0 done, 3 some letters can't be sent back, which it names, 1 failed (the same command resumes), 2
 the arguments can't be right.
 """
 
@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only what failed by such an exception, named whole or by its last part",
     )
     add("--connector", metavar="NAME", help="only what this connector could not take")
-    add("--from", metavar="TIME", dest="from_time", type=moment.parse, help="only records of this time on")
-    add("--to-time", metavar="TIME", type=moment.parse, help="up to this one")
+    add("--from", metavar="TIME", dest="from_time", type=moment.parse, help="only records from this time on")
+    add("--to-time", metavar="TIME", type=moment.parse, help="only records up to this time")
     add("--ledger", metavar="TOPIC", help="what was sent back; default aqueduct.dlq.replayed")
     add("--dry-run", action="store_true", help="only say what would be sent")
     report_file.add_arguments(replay)

@@ -6,7 +6,7 @@ its REST, and what its connectors override; with --rest also what failed. Broker
 TLS; where none answers, one block is judged by the others.
 
 Exit code: 0 nothing is wrong, or only what is warned of; 1 a fault was found; 2 a file can't be
-read, or is none of the kind.
+read, or isn't of that kind.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def _connect(args: argparse.Namespace) -> ExitCode:
 
 
 def _connect_findings(args: argparse.Namespace) -> "tuple[list[Finding], list[tuple[str, str]]]":
-    """And what could not be looked at, with why."""
+    """Find faults, and what could not be looked at, each with the reason."""
     from aqueduct.connect import inspection, preflight
     from aqueduct.connect.worker import parse_connector
 

@@ -7,7 +7,7 @@ from aqueduct.errors import Refused
 
 
 def spark_packages() -> AbstractContextManager[None]:
-    """For a verb's imports of what hosts without Spark lack: they run the others, and show all help."""
+    """Guard a verb's imports of what hosts without Spark lack: they run the others, and show all help."""
     return _packages("spark")
 
 

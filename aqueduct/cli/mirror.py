@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 def _look(
     flow: reading.MirrorReader, args: argparse.Namespace
 ) -> tuple[list[str], list[Progress], Collection[Progress]]:
-    """What is not well, how far each partition is, and where records were lost.
+    """Find what is not well, how far each partition is, and where records were lost.
 
     It looks again until all is well or the time is up. What was lost in one look is lost in the end, though
     the mirror has passed it.

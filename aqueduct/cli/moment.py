@@ -10,4 +10,4 @@ def parse(text: str) -> int:
     try:
         return moments.parse(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a time; write {error}") from None

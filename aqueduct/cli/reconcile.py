@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_servers,
         action="append",
         required=True,
-        help="again for each of several",
+        help="brokers of a source; repeat for each of several",
     )
     add("--target", metavar=servers, type=_servers, required=True)
     add("--client-config", metavar=file, help="Kafka client properties, for both ends")
@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     topics.add_argument(
         "--topics-pattern", metavar="REGEX", help="by whole name at the source, without __..."
     )
-    add("--target-prefix", metavar="PREFIX", default="", help="of the names at the target")
-    add("--header", metavar="NAME=VALUE", type=_header, help="only records that carry it")
+    add("--target-prefix", metavar="PREFIX", default="", help="prefix of the topics' names at the target")
+    add("--header", metavar="NAME=VALUE", type=_header, help="compare only records that carry this header")
     common.add_run(parser)
 
 
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ends(role: str, servers: Sequence[str], files: Sequence[str | None]) -> tuple[End, ...]:
-    """One file for each, or one for all."""
+    """Pair each source with its file: one for each, or one for all."""
     if len(files) not in (1, len(servers)):
         raise Refused(
             f"--{role}-config is given {len(files)} times for {len(servers)} ends; once, or for each."
@@ -92,5 +92,5 @@ def _servers(text: str) -> str:
 def _header(text: str) -> tuple[str, bytes]:
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise argparse.ArgumentTypeError(f"{text!r} is no header; write NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a header; write NAME=VALUE")
     return name, value.encode()

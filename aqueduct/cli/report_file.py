@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def outside(path: Path | None, store: str) -> None:
-    """Refused where the report would be one of the store's own files."""
+    """Check that the report would not be one of the store's own files; else Refused."""
     folder = store.removeprefix("file://")
     if path and folder != store and path.resolve().is_relative_to(Path(unquote(folder)).resolve()):
         raise Refused(f"--report {path} is inside the store {store}, whose objects it could overwrite.")
@@ -42,11 +42,11 @@ def write(path: Path, verb: str, exit_code: int, started: datetime, findings: Ma
 
 
 def _file(text: str) -> Path:
-    """For argparse's `type`: refused before the work is done, not when it is to be told of."""
+    """Parse a file's path, for argparse's `type`: refused before the work, not when it is reported."""
     path = Path(text)
     try:
         if path.exists() and not path.is_file():
-            raise argparse.ArgumentTypeError(f"{text!r} is no file")
+            raise argparse.ArgumentTypeError(f"{text!r} isn't a file")
         with _unfinished(path) as unfinished:
             unfinished.touch()
     except OSError as error:

@@ -1,7 +1,7 @@
 """Restore a snapshot: topics, their settings and records, and consumer groups, each at its very next record.
 
 Everything is checked first: the objects' digests, the target's partitions, and that it has no records yet.
-The restore has an id, which is printed first; the same command after a crash goes on and writes nothing
+The restore has an id, which is printed first; the same command after a crash resumes and writes nothing
 twice, and after the end it says that it was done. While a topic is restored its retention is off; where
 retention would delete at once what was restored it stays off, until the same command is run with
 --release-retention.
@@ -45,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=True,
         help="give topics the settings that were backed up (default)",
     )
-    add("--acls", action="store_true", help="ACLs and quotas as well")
-    add("--append", action="store_true", help="also to topics that have records")
-    add("--dry-run", action="store_true", help="check and tell, write nothing")
+    add("--acls", action="store_true", help="restore ACLs and quotas, too")
+    add("--append", action="store_true", help="restore also to topics that have records")
+    add("--dry-run", action="store_true", help="check and report, write nothing")
     add("--restore-id", metavar="ID", help="default: by store, snapshot, target, topics and times")
     add("--skip-verify", action="store_true", help="don't read the objects' digests before the first write")
     add("--release-retention", action="store_true", help="let retention delete what is too old")
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     if len(window) == 2 and args.from_time > args.to_time:
         raise Refused("--from-time is later than --to-time: nothing is between them.")
     if args.mirror_config and not args.mirror:
-        raise Refused("--mirror-config is of no use without --mirror.")
+        raise Refused("--mirror-config needs --mirror.")
     order = Order(
         end=End("target", args.bootstrap_servers, client_config.load(args.client_config)),
         store=args.store,
@@ -128,5 +128,5 @@ def run(args: argparse.Namespace) -> int:
 def _mirror(text: str) -> tuple[str, str]:
     name, equals, servers = text.partition("=")
     if not (name and equals):
-        raise argparse.ArgumentTypeError(f"{text!r} is no mirror; write NAME=HOST:PORT,HOST:PORT")
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a mirror; write NAME=HOST:PORT,HOST:PORT")
     return name, selection.servers(servers)

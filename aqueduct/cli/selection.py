@@ -21,7 +21,7 @@ def servers(text: str) -> str:
     for each in text.split(","):
         found = re.fullmatch(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,9})", each)
         if not found:
-            raise argparse.ArgumentTypeError(f"{text!r} is no list of brokers; write HOST:PORT,HOST:PORT")
+            raise argparse.ArgumentTypeError(f"{text!r} isn't a broker list; write HOST:PORT,HOST:PORT")
         if int(found[1]) not in PORTS:
             raise argparse.ArgumentTypeError(f"{each!r} has no port from {PORTS[0]} to {PORTS[-1]}")
     return text
@@ -33,7 +33,7 @@ def whole(least: int = 1, most: int = MOST) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,19}", text) or not least <= int(text) <= most:
             bounds = f"from {least} on" if most == MOST else f"from {least} to {most}"
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number {bounds}")
+            raise argparse.ArgumentTypeError(f"{text!r} isn't a whole number {bounds}")
         return int(text)
 
     return parse

@@ -5,7 +5,7 @@ manifest, index and batches tell; and that the segments of each partition follow
 All that is damaged or missing is named. Nothing is written.
 
 Exit code: 0 everything is what was written (records that Kafka had deleted before they were read are named,
-but are no damage), 1 damage was found or the store can't be read, 2 the arguments can't be right.
+but aren't damage), 1 damage was found or the store can't be read, 2 the arguments can't be right.
 """
 
 import argparse

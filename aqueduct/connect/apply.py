@@ -15,7 +15,7 @@ FAILED_PATIENCE = 3  # times as long as a state must hold to be believed, FAILED
 
 @dataclass(frozen=True)
 class Checked:
-    """What is to be done, and what it was decided from."""
+    """A plan that was checked, with what it was decided from."""
 
     plan: Plan
     actual: Mapping[str, Connector]
@@ -24,7 +24,7 @@ class Checked:
 
 
 def check_clients(worker_config: Path, declared: Sequence[Declared]) -> None:
-    """Refused with all that is wrong with a worker's clients, those with connectors' own settings too."""
+    """Check a worker's clients, connectors' own settings included; Refused with all that is wrong."""
     kept = [
         worker.Connector(f"connect_connectors, {each.name}", each.name, each.config)
         for each in declared
@@ -37,7 +37,7 @@ def check_clients(worker_config: Path, declared: Sequence[Declared]) -> None:
 
 
 def check(connect: Connect, declared: Sequence[Declared]) -> Checked:
-    """Refused with every mistake that the plugins find. Nothing is changed."""
+    """Check connectors, changing nothing; Refused with every mistake that the plugins find."""
     actual = connect.connectors()
     plan = connectors.plan(declared, actual)
     plugins = connect.plugins()
@@ -57,7 +57,7 @@ def check(connect: Connect, declared: Sequence[Declared]) -> Checked:
 
 
 def apply(connect: Connect, plan: Plan) -> None:
-    """Only what is asked for: a connector that is not declared stays."""
+    """Change only what is asked for: a connector that is not declared stays."""
     for each in plan.create:
         connect.create(each.name, each.config or {}, connectors.STATES[each.state])
     for each in plan.update:

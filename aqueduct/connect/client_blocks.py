@@ -19,14 +19,14 @@ PURPOSE = {
 
 
 class Known:
-    """What the brokers want of a client: as they answered, else as other blocks of the worker have it."""
+    """The brokers' demands of a client: as they answered, else as other blocks of the worker have it."""
 
     def __init__(self, facts: Facts, blocks: Sequence[Block]) -> None:
         self.facts = facts
         self._blocks = blocks
 
     def tls(self, block: Block) -> str | None:
-        """Why the brokers are taken to speak TLS; None: they are not."""
+        """Say why the brokers are taken to speak TLS; None: they are not."""
         listener = self.facts.listeners.get(block.servers)
         if listener:
             return f"{block.servers} speaks TLS" if listener.tls else None
@@ -38,7 +38,7 @@ class Known:
         return listener is not None and not listener.tls
 
     def key_store(self, block: Block) -> str | None:
-        """Why a client needs one."""
+        """Say why a client needs a key store."""
         listener = self.facts.listeners.get(block.servers)
         if listener:
             demands = f"{block.servers} demands a certificate of its clients"
@@ -127,7 +127,7 @@ def _trust_store(block: Block, known: Known) -> Iterator[Finding]:
 
 
 def inherited(blocks: Iterable[Block], known: Known) -> Iterator[Finding]:
-    """What an admin block gets by with because Connect lends it the worker's own."""
+    """Yield findings on admin blocks that get by only by what Connect lends them of the worker's own."""
     for block in blocks:
         if block.name != "admin" or not block.tls or not known.tls(block):
             continue

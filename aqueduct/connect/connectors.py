@@ -32,7 +32,7 @@ SECRET_OF_URL = re.compile(
 
 @dataclass(frozen=True)
 class Status:
-    """Of a connector (task None) or of one of its tasks."""
+    """The status of a connector (task None) or of one of its tasks."""
 
     task: int | None
     state: str  # RUNNING, PAUSED, STOPPED, FAILED, UNASSIGNED, RESTARTING
@@ -42,7 +42,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Connector:
-    """As the cluster has it."""
+    """A connector as the cluster has it."""
 
     name: str
     config: Mapping[str, str]
@@ -59,7 +59,7 @@ class Connector:
 
 @dataclass(frozen=True)
 class Declared:
-    """As the inventory wants it. `config` None: leave it as it is."""
+    """A connector as the inventory wants it. `config` None: leave it as it is."""
 
     name: str
     state: str  # of STATES, or "absent"
@@ -68,7 +68,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class Validation:
-    """What validating a configuration said."""
+    """The answer to validating a configuration."""
 
     known: frozenset[str]
     passwords: frozenset[str]  # keys whose values Connect itself hides
@@ -104,7 +104,7 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
 
 
 def text(value: Any) -> str:
-    """As Connect wants every value: YAML's true as `true`, a list as `a,b`."""
+    """Write a value as Connect wants it: YAML's true as `true`, a list as `a,b`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
@@ -154,7 +154,7 @@ def unknown(declared: Declared, validation: Validation) -> list[str]:
         if not key.startswith(FREE):
             near = get_close_matches(key, sorted(validation.known), 1, 0.8)
             meant = f"did you mean {near[0]}?" if near else "see that the plugin reads it."
-            found.append(f"Connector {declared.name}: {key} is no setting that Connect knows of; {meant}")
+            found.append(f"Connector {declared.name}: {key} isn't a setting that Connect knows; {meant}")
     return found
 
 
@@ -180,13 +180,13 @@ def plain_secrets(config: Mapping[str, str], passwords: frozenset[str] = frozens
 
 
 def secrets_of_url(value: str) -> list[str]:
-    """Those that stand there in plain."""
+    """Find the secrets that stand in a URL in plain."""
     found = SECRET_OF_URL.finditer(value if "://" in value else "")
     return [secret for each in found if _is_literal(secret := each[1] or each[2])]
 
 
 def masked(config: Mapping[str, str], passwords: frozenset[str] = frozenset()) -> dict[str, str]:
-    """For a diff. References to a config provider stay."""
+    """Mask secrets for a diff. References to a config provider stay."""
     return {
         key: MASK if (key in passwords or SECRET.search(key)) and _is_literal(value) else _masked_urls(value)
         for key, value in sorted(config.items())
@@ -213,7 +213,7 @@ def secrets(entries: Iterable[Mapping[str, Any]]) -> set[str]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done, in this order."""
+    """The changes to make, in this order."""
 
     create: tuple[Declared, ...] = ()
     update: tuple[Declared, ...] = ()
@@ -232,7 +232,7 @@ class Plan:
 
 
 def plan(declared: Iterable[Declared], actual: Mapping[str, Connector]) -> Plan:
-    """Refused where one is to be kept as it is that is not there."""
+    """Plan the changes; Refused where a connector is to be kept as it is that is not there."""
     steps: dict[str, list[Any]] = {name: [] for name in ("create", "update", "move", "restart", "delete")}
     for each in declared:
         now = actual.get(each.name)
@@ -255,14 +255,14 @@ def plan(declared: Iterable[Declared], actual: Mapping[str, Connector]) -> Plan:
 
 
 def in_state(state: str, wanted: str) -> bool:
-    """Whether a connector's state is what was asked for, as far as asking goes: it may have failed since."""
+    """Tell whether a connector's state is the wanted one, as far as asking goes: it may have failed since."""
     if wanted == "running":
         return state not in ("PAUSED", "STOPPED")
     return state == STATES[wanted]
 
 
 def waiting_for(declared: Declared, actual: Connector | None) -> str:
-    """What is missing until it is as declared; "" if nothing is."""
+    """Say what is missing until a connector is as declared; "" if nothing is."""
     if actual is None:
         return "is not there yet"
     wanted = STATES[declared.state]

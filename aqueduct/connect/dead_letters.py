@@ -11,7 +11,7 @@ REPLAYS = "aqueduct.replay"  # how often this record was sent back to its topic,
 
 
 class Origin(NamedTuple):
-    """Where a dead letter came from, and why it is one."""
+    """The origin of a dead letter, and why it is one."""
 
     topic: str
     partition: int
@@ -22,7 +22,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """Which dead letters are meant. Times are those of the records, in milliseconds since 1970, inclusive."""
+    """The choice of dead letters. Times are those of the records, in milliseconds since 1970, inclusive."""
 
     error_classes: tuple[str, ...] = ()  # whole names or their last parts; empty: any
     connector: str | None = None
@@ -40,7 +40,7 @@ class Choice:
 
 
 def origin(headers: Sequence[Header]) -> Origin | None:
-    """What the headers tell; None where they lack a topic, partition or offset."""
+    """Read a letter's origin from its headers; None where they lack a topic, partition or offset."""
     found = {name: value for name, value in headers if value is not None}  # the last one is Connect's
     try:
         return Origin(

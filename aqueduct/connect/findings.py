@@ -1,4 +1,4 @@
-"""What is wrong with a worker's configuration, and what was seen outside its file."""
+"""Findings about a worker's configuration, and facts from outside its file."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Listener:
-    """What a broker's listener answered."""
+    """The answer of a broker's listener."""
 
     tls: bool
     client_certificate: bool = False  # it demands one
@@ -28,7 +28,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class Facts:
-    """What was found outside the files; what is missing here was not looked at, and is not judged."""
+    """The facts from outside the files; what is missing here was not looked at, and is not judged."""
 
     now: datetime
     stores: Mapping[Store, Contents | str] = field(default_factory=dict)  # or why Java can't use it

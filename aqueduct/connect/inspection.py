@@ -11,7 +11,7 @@ from aqueduct.errors import Refused
 
 
 def read_worker(path: Path) -> Worker:
-    """Refused if there is none."""
+    """Read a worker's file; Refused if there is none."""
     return parse_worker(read(path), str(path), _try_to_read)
 
 
@@ -54,11 +54,11 @@ def _try_to_read(path: str) -> str | None:
 
 
 def _trouble(folder: Path) -> str:
-    """What is wrong with a folder of plugin.path."""
+    """Say what is wrong with a folder of plugin.path."""
     try:
         next(folder.iterdir(), None)
     except NotADirectoryError:
-        return "" if folder.suffix == ".jar" else "is no folder"
+        return "" if folder.suffix == ".jar" else "isn't a folder"
     except OSError as error:
         return f"can't be read ({error.strerror})"
     return ""

@@ -1,4 +1,4 @@
-"""What is wrong with a worker's configuration: each finding a sentence with file, block and remedy."""
+"""The judgement of a worker's configuration: each finding a sentence with file, block and remedy."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -20,7 +20,7 @@ Block = tuple[int, int]  # partition, number
 
 
 class Ledger:
-    """Of one topic of dead letters, as long as it has this id."""
+    """The ledger of one topic of dead letters, as long as it has this id."""
 
     def __init__(self, topic: str, topic_id: str, blocks: Mapping[Block, Spans] | None = None) -> None:
         self._topic = topic
@@ -40,7 +40,7 @@ class Ledger:
                     blocks[int(partition), int(number)] = spans.spans_of(pieces)
             except (KeyError, TypeError, ValueError):
                 raise Failed(
-                    f"{key!r} is no entry of a ledger of dead letters: is its topic used for something else?"
+                    f"{key!r} isn't an entry of a ledger of dead letters: what else uses its topic?"
                 ) from None
         return cls(topic, topic_id, blocks)
 
@@ -63,5 +63,5 @@ class Ledger:
         }
 
     def __len__(self) -> int:
-        """How many letters."""
+        """Count the letters."""
         return sum(map(spans.size, self._blocks.values()))

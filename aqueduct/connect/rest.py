@@ -51,7 +51,7 @@ class Connect:
         return {name: _connector(name, entry) for name, entry in found.items()}
 
     def validate(self, config: Mapping[str, str]) -> Validation:
-        """What the plugin and Connect say to a configuration; nothing is changed."""
+        """Ask the plugin and Connect to judge a configuration; nothing is changed."""
         plugin = quote(config["connector.class"], safe="")
         answer = self._ask("PUT", f"/connector-plugins/{plugin}/config/validate", config)
         return Validation.parse(answer["configs"])

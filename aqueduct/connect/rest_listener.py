@@ -10,7 +10,7 @@ LOOPBACK = ("localhost", "127.", "[::1]")
 
 
 def _listeners(worker: Worker) -> list[tuple[str, str]]:
-    """Of REST: the setting's name and the listener; without any, Connect opens http://:8083."""
+    """List REST's listeners, each with its setting's name; without any, Connect opens http://:8083."""
     return [
         (name, listener.strip())
         for name, default in (("listeners", "http://:8083"), ("admin.listeners", ""))

@@ -1,4 +1,4 @@
-"""What is inside a key store or a trust store, as far as it tells whether a client can use it."""
+"""The contents of key stores and trust stores, as far as they tell whether a client can use one."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,11 +28,11 @@ class Contents:
 
 
 class Unusable(Exception):
-    """Why Java can't use a store; goes on after the store's name: "has no certificate"."""
+    """The reason why Java can't use a store, to follow its name: "has no certificate"."""
 
 
 def certificates(pem: bytes) -> tuple[Certificate, ...]:
-    """Those in PEM text, in their order. Unusable if one is damaged."""
+    """Read the certificates of PEM text, in their order; Unusable if one is damaged."""
     if b"-----BEGIN CERTIFICATE-----" not in pem:
         return ()
     try:
@@ -46,7 +46,7 @@ def certificates(pem: bytes) -> tuple[Certificate, ...]:
 
 
 def pem_contents(pem: bytes, role: str, password: str | None) -> Contents:
-    """Of a PEM store as Kafka takes it (KIP-651). Unusable with the reason."""
+    """Parse a PEM store (KIP-651); raise Unusable with the reason."""
     found = certificates(pem)
     if not found:
         raise Unusable("holds no PEM certificate")

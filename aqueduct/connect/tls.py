@@ -22,7 +22,7 @@ _LENGTH = struct.Struct(">i")
 
 
 def contents(store: Store) -> Contents | str | None:
-    """What is in it, or why Java can't use it; None where that can't be told here."""
+    """Read a store, or say why Java can't use it; None where that can't be told here."""
     if not store.known_password:
         return None
     try:
@@ -39,7 +39,7 @@ def contents(store: Store) -> Contents | str | None:
 
 
 def _java_contents(store: Store) -> Contents | None:
-    """Of a JKS or PKCS12 file, by Java's own keytool; None on a host that has none."""
+    """Read a JKS or PKCS12 file by Java's own keytool; None on a host that has none."""
     keytool = shutil.which("keytool")
     if keytool is None:
         return None
@@ -67,7 +67,7 @@ def _java_contents(store: Store) -> Contents | None:
 
 
 def listener(bootstrap_servers: str) -> Listener | None:
-    """What the first broker that answers shows; None if none does."""
+    """Return what the first broker that answers shows; None if none does."""
     return next(filter(None, map(_probe, _addresses(bootstrap_servers))), None)
 
 
@@ -104,7 +104,7 @@ def _probe(address: tuple[str, int]) -> Listener | None:
 
 
 def _answers(tls: ssl.SSLSocket) -> bool:
-    """Whether the broker serves a client without a certificate: with TLS 1.3 it refuses it only now."""
+    """Tell whether the broker serves a client without a certificate: with TLS 1.3 it refuses it only now."""
     try:
         tls.sendall(_HELLO)
         return len(tls.recv(_LENGTH.size)) > 0

@@ -34,13 +34,13 @@ class Store:
 
     @property
     def known_password(self) -> bool:
-        """Whether the password, if it has one, is no reference that could not be followed."""
+        """Tell whether the password is known: none, or not a reference that could not be followed."""
         return not (self.password and REFERENCE.search(self.password))
 
 
 @dataclass(frozen=True)
 class Block:
-    """What one kind of client is made with."""
+    """The settings that one kind of client is made with."""
 
     file: str
     name: str  # "worker", "producer", ...
@@ -80,7 +80,7 @@ class Connector:
 
     @property
     def overrides(self) -> dict[str, Properties]:
-        """By kind of client."""
+        """Return the overrides, by kind of client."""
         found = {client: _under(self.config, f"{client}.override.") for client in CLIENTS}
         return {client: settings for client, settings in found.items() if settings}
 
@@ -121,7 +121,7 @@ class Worker:
         return {key: value for key, value in self.properties.items() if not key.startswith(prefixes)}
 
     def rest_tls(self) -> Properties:
-        """What the HTTPS listener takes: what is under `listeners.https.` or, if nothing is, all the rest."""
+        """Return the HTTPS listener's settings: those under `listeners.https.`, else all the rest."""
         return _under(self.properties, "listeners.https.") or self.properties
 
     def plugin_path(self) -> list[str]:
@@ -160,7 +160,7 @@ def parse_worker(text: str, file: str, read: Callable[[str], str | None]) -> Wor
 
 
 def resolved(properties: Properties, read: Callable[[str], str | None]) -> Properties:
-    """With references to files (`${file:/path:key}`) followed, where these can be read."""
+    """Follow references to files (`${file:/path:key}`), where these can be read."""
     providers = {
         name.strip()
         for name in properties.get("config.providers", "").split(",")

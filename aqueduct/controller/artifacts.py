@@ -1,4 +1,4 @@
-"""What the hosts need and can't fetch themselves, fetched once on the controller, checked, packed and cached.
+"""Artifacts that hosts can't fetch themselves: fetched once on the controller, checked, packed, cached.
 
 Four artifacts: Kafka's jars (one tar with a `libs/` folder), a wheelhouse (one tar with wheels and the
 requirements to install), versitygw (one static binary) and single files, such as Connect's plugins. Every
@@ -223,7 +223,7 @@ def own_wheel(*, repository: str, cache: str) -> Artifact:
 
 @contextmanager
 def _exclusive(target: Path) -> Iterator[None]:
-    """One process at a time makes an artifact; the others wait and find it."""
+    """Let one process at a time make an artifact; the others wait and find it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{target}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -360,7 +360,7 @@ def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) ->
 
 
 def _download(url: str, sha256: str, variable: str) -> bytes:
-    """What the variables `<variable>_url` and `<variable>_sha256` name."""
+    """Fetch what the variables `<variable>_url` and `<variable>_sha256` name."""
     content = _read(url, f"{variable}_url")
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:

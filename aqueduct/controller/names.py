@@ -67,7 +67,7 @@ def _maven_file_name(coordinates: str) -> str:
             kind, classifier = (*rest, *("jar", "")[len(rest) :])
             return f"{artifact}-{version}{'-' * bool(classifier)}{classifier}.{kind}"
     raise Refused(
-        f"{coordinates} are no coordinates of Maven's: write group:artifact:version[:type[:classifier]]."
+        f"{coordinates} aren't Maven coordinates: write group:artifact:version[:type[:classifier]]."
     )
 
 

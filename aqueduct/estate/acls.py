@@ -1,4 +1,4 @@
-"""What flows, links, backups and connectors need, as entries of `kafka_acls`. Everything else is denied.
+"""The rights of flows, links, backups and connectors, as entries of `kafka_acls`. All else is denied.
 
 Derived from Kafka 4.3.1: names from connect-mirror and connect-runtime, transactions from KIP-618,
 synchronised groups from KIP-545, and what brokers ask for each request: CreateTopics create, CreatePartitions
@@ -48,7 +48,7 @@ def managed_principals() -> str:
 
 
 def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[Acl, ...]:
-    """What an estate's flows need at one site, for their mirrors and for the reconcile of each target.
+    """Return the ACLs that an estate's flows need at one site: for mirrors, and for each target's reconcile.
 
     Entries are sorted, and each principal and resource has one.
     """
@@ -60,7 +60,7 @@ def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[Acl, ...]:
 
 
 def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) -> tuple[Acl, ...]:
-    """What links need at one site: their ends, and the dedup of what arrives."""
+    """Return the ACLs that links need at one site: their ends, and the dedup of what arrives."""
     found: list[Acl] = []
     for link in leaving:
         sender = principal("diode_upstream", site)
@@ -96,8 +96,8 @@ def _merged(acls: Iterable[Acl]) -> tuple[Acl, ...]:
 
 
 def backup_acls(site: str) -> tuple[Acl, ...]:
-    """What the backup of a site's cluster needs: to read all of it, and to commit offsets of its own group,
-    by which Kafka's tools tell how far it has come."""
+    """Return the ACLs of the backup of a site's cluster: to read all of it, and to commit offsets of its own
+    group, by which Kafka's tools tell how far it has come."""
     backup = principal("backup", site)
     return (
         *_allow(backup, "cluster", [Resource("kafka-cluster", "literal")], "describe describe_configs"),
@@ -108,7 +108,7 @@ def backup_acls(site: str) -> tuple[Acl, ...]:
 
 
 def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[Acl, ...]:
-    """What a site's Connect needs: its own group and topics, and what each connector reads and writes."""
+    """Return the ACLs of a site's Connect: its own group and topics, and those of each connector."""
     connect, group = principal("connect", site), worker_group(site)
     own = [Resource(name, "literal") for name in internal_topics(site).values()]
     found = [

@@ -29,7 +29,7 @@ class DeclaredConnector:
 
     @property
     def is_sink(self) -> bool:
-        """By what Connect itself takes a sink's topics from; a source may have them, too (MirrorMaker)."""
+        """Tell a sink as Connect does, by its topics; a source may have some, too (MirrorMaker)."""
         return not self.writes and ("topics" in self.config or "topics.regex" in self.config)
 
     @property
@@ -42,7 +42,7 @@ class DeclaredConnector:
 
     @property
     def group(self) -> str:
-        """As which a sink's positions are committed."""
+        """Return the group that a sink's positions are committed as."""
         return self.config.get("consumer.override.group.id", f"connect-{self.name}")
 
     @property
@@ -54,7 +54,7 @@ class DeclaredConnector:
         return self.config.get(DEAD_LETTERS, f"{self.name}-dlq")
 
     def full_config(self, replication_factor: int) -> dict[str, str]:
-        """What Connect gets: with dead letters, where nothing else was said."""
+        """Return the configuration that Connect gets: with dead letters, where nothing else was said."""
         defaults = {}
         if self.dead_letters:
             defaults = {
@@ -86,7 +86,7 @@ def read_connectors(groups: Groups, hostvars: HostVars, site: str) -> tuple[Decl
 
 
 def worker_group(site: str) -> str:
-    """Of the workers. A sink's begins with `connect-`, so that no connector can have a name that collides."""
+    """Return the workers' group. A sink's begins with `connect-`, so no connector can collide."""
     return f"aqueduct-connect-{site}"
 
 

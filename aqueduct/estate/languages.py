@@ -122,7 +122,7 @@ EVERYTHING = repeat(ANY_CHARACTER)
 
 
 def characters(chosen: Iterable[str]) -> Language:
-    """One of these characters; those that no topic's name may have are left out."""
+    """Return the language of one of these characters, without those that no topic's name may have."""
     bits = 0
     for character in chosen:
         if character in _INDEX:
@@ -131,7 +131,7 @@ def characters(chosen: Iterable[str]) -> Language:
 
 
 def words(names: Iterable[str]) -> Language:
-    """Exactly these names. Held as a tree by their first characters, so that ten thousand are no burden."""
+    """Return the language of exactly these names: a tree by first characters, which bears ten thousand."""
     by_first: dict[str, list[str]] = {}
     for name in set(names):
         by_first.setdefault(name[:1], []).append(name[1:])
@@ -143,7 +143,7 @@ def words(names: Iterable[str]) -> Language:
 
 @cache
 def after(language: Language, index: int) -> Language:
-    """What may follow the character at `index` of the alphabet: the derivative."""
+    """Return the derivative: what may follow the character at `index` of the alphabet."""
     if not language.first >> index & 1:
         return NOTHING
     parts = language.parts

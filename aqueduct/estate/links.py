@@ -43,17 +43,17 @@ class Link:
 
     @property
     def name(self) -> str:
-        """Of its units; a second link from one site needs another."""
+        """Return the name that its units have; a second link from one site needs another."""
         return self.given_name or self.source
 
     @property
     def sent_as(self) -> str:
-        """Its name where it is sent from, which may have links to several sites."""
+        """Return the link's name at its source, which may have links to several sites."""
         return f"{self.target}-{self.name}"
 
     @property
     def raw_topic(self) -> str:
-        """What arrived, at the target."""
+        """Return the topic at the target that keeps what arrived."""
         return f"diode-raw-{self.name}"
 
     @property
@@ -63,13 +63,15 @@ class Link:
 
     @property
     def group(self) -> str:
-        """As which its position is committed, at the source."""
+        """Return the group that the link's position is committed as, at the source."""
         return f"aqueduct-diode-{self.sent_as}"
 
     @property
     def topics_pattern(self) -> str:
-        """One regular expression for the whole names that cross, see names.matches. A legal name stands for
-        that name alone."""
+        """Return one regular expression for whole names that cross, see names.matches.
+
+        A legal name stands for itself alone.
+        """
         return "|".join(map(_pattern, self.topics))
 
     @classmethod
@@ -117,7 +119,7 @@ def read_links(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...
 
 
 def kept_raw(links: Iterable[Link]) -> list[Link]:
-    """Those whose frames are kept for dedup."""
+    """Return the links whose frames are kept for dedup."""
     return [link for link in links if link.mode == RAW]
 
 
@@ -148,7 +150,7 @@ def read_readers(groups: Groups, hostvars: HostVars, site: str) -> tuple[Reader,
 
 @dataclass(frozen=True)
 class Ledger:
-    """What one dedup works on: all that arrives raw at a site from one source, by however many links."""
+    """The work of one dedup: all that arrives raw at a site from one source, by however many links."""
 
     source: str
     gap_topic: str
@@ -157,7 +159,7 @@ class Ledger:
 
 
 def ledgers(links: tuple[Link, ...]) -> tuple[Ledger, ...]:
-    """Those of the links that arrive at one site, in their order."""
+    """Return the ledgers of the links that arrive at one site, in their order."""
     found: dict[str, list[Link]] = {}
     for link in kept_raw(links):
         found.setdefault(link.source, []).append(link)

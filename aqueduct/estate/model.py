@@ -59,12 +59,12 @@ class Flow:
 
     @property
     def prefix(self) -> str:
-        """What a name gets in front at the target (DefaultReplicationPolicy, IdentityReplicationPolicy)."""
+        """Return what topics' names get in front at the target (Default- or IdentityReplicationPolicy)."""
         return f"{self.name}." if self.naming == "prefix" else ""
 
     @property
     def topics_pattern(self) -> str:
-        """One regular expression for the whole names that the flow carries (MM2's DefaultTopicFilter)."""
+        """Return one regular expression for whole names that the flow carries (MM2's DefaultTopicFilter)."""
         exclude = "|".join([*self.topics_exclude, r"mm2.*\.internal", r".*\.replica", "__.*"])
         return f"(?!(?:{exclude})$)(?:{'|'.join(self.topics)})"
 

@@ -1,4 +1,4 @@
-"""What went wrong between kafka-python and a cluster, as a sentence."""
+"""Sentences for what goes wrong between kafka-python and a cluster."""
 
 import logging
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a cluster says about itself at one moment, and what is wrong with it."""
+"""The state of a cluster as it tells it at one moment, and what is wrong with it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ def replication_problems(cluster: Cluster, node_id: int | None = None) -> list[s
 
 
 def cluster_problems(cluster: Cluster) -> list[str]:
-    """What is wrong with the cluster as a whole, a sentence each."""
+    """Say what is wrong with the cluster as a whole, a sentence each."""
     problems = _about([p for p in cluster.partitions if p.leader is None], "without a leader")
     problems += replication_problems(cluster)
     for node in sorted(cluster.fenced):

@@ -23,7 +23,7 @@ def ask_all(
     limit: int,
     fault: str,
 ) -> dict[K, T]:
-    """What each wanted thing's broker answers; asked again where the trouble passes, within Patience.
+    """Ask each wanted thing's broker, again where the trouble passes, within Patience.
 
     `responsible` tells the broker of each, `request` asks one broker about up to `limit` of them, `answers`
     takes the response apart. `forget` is called for what has to be asked again. `fault` as in Patience.

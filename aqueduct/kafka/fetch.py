@@ -123,7 +123,7 @@ class _Source:
         found = self._client.topic(self._wanted.topic).id
         if found and self._topic_id and found != self._topic_id:
             raise Recreated(
-                f"Topic {self._wanted.topic} of the {self._client.end} was deleted and made again: it has "
+                f"Topic {self._wanted.topic} of the {self._client.end} was deleted and recreated: it has "
                 f"the id {found} instead of {self._topic_id}. What was not read yet is gone."
             )
         self._topic_id = self._topic_id or found

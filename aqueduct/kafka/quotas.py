@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Quota:
-    """What is granted to an entity: `{"user": "a", "client-id": None}`, where None is the default one."""
+    """The quota of an entity: `{"user": "a", "client-id": None}`, where None is the default one."""
 
     entity: Mapping[str, str | None]
     values: Mapping[str, float]

@@ -22,7 +22,7 @@ from aqueduct.wording import count, some
 
 
 def unavailable_by_design(cluster: Cluster, min_in_sync: Mapping[str, int], node_id: int) -> list[str]:
-    """What stops with `node_id` however healthy the cluster is; `min_in_sync` is by topic."""
+    """Tell what stops with `node_id` however healthy the cluster is; `min_in_sync` is by topic."""
     reasons = []
     hosted = hosted_partitions(cluster, node_id)
     if topics := sorted({p.topic for p in hosted if _has_no_spare(p, min_in_sync)}):

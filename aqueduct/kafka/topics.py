@@ -57,7 +57,7 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
         name = str(entry["name"])
         factor = entry.get("replication_factor")
         if not LEGAL_NAME.fullmatch(name):
-            problems.append(f"{name!r} is no topic name: use up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
+            problems.append(f"{name!r} isn't a topic name: use up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
         if name in topics:
             problems.append(f"{name} is declared twice")
         if entry["partitions"] < 1:

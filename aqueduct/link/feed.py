@@ -236,7 +236,7 @@ class Feed:
 
 def _recreated(place: TopicPartition, topic_id: UUID | str) -> None:
     log.warning(
-        "%s-%d is of a topic that was deleted and made again, with the id %s: what of the former was not "
+        "%s-%d is of a topic that was deleted and recreated, with the id %s: what of the former was not "
         "sent is gone",
         *place, topic_id,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What may not cross: ordered rules on a record's value. It fails closed.
+"""Ordered rules on a record's value, by which it may not cross. The filter fails closed.
 
 A value that is denied is withheld: the offset stays inside the frame, so it is no gap.
 """
@@ -100,8 +100,8 @@ def _split(text: str) -> list[str]:
 def _rule(text: str) -> tuple[bool, "regex.Pattern[bytes]"]:
     action, colon, pattern = text.partition(":")
     if action not in (ALLOW, DENY) or not colon:
-        raise Refused(f"inputFilterRules: {text!r} is no rule; write allow:REGEX or deny:REGEX.")
+        raise Refused(f"inputFilterRules: {text!r} isn't a rule; write allow:REGEX or deny:REGEX.")
     try:
         return action == ALLOW, regex.compile(pattern.encode())
     except regex.error as error:
-        raise Refused(f"inputFilterRules: {pattern!r} is no regular expression: {error}.") from None
+        raise Refused(f"inputFilterRules: {pattern!r} isn't a regular expression: {error}.") from None

@@ -23,7 +23,7 @@ class Span:
 
     @property
     def count(self) -> int:
-        """Of records."""
+        """Return the number of records."""
         return sum(batch.count for batch in self.batches)
 
 

@@ -11,9 +11,9 @@ from aqueduct.link.wire.keys import Algorithm, ReceiverKey, SenderKey
 def make(kind: Literal["receiver", "sender"], folder: Path, name: str, *, x25519: bool) -> tuple[Path, Path]:
     """The files of the private and the public key. Refused where one is there already."""
     if "/" in name or not name or name.startswith("."):
-        raise Refused(f"{name!r} is no name for key files: write one without / and a leading dot.")
+        raise Refused(f"{name!r} isn't a name for key files: write one without / and a leading dot.")
     if not folder.is_dir():
-        raise Refused(f"--out {folder} is no folder.")
+        raise Refused(f"--out {folder} isn't a folder.")
     private, public = folder / f"{name}.key", folder / f"{name}.pub"
     for path in (private, public):
         if path.exists():

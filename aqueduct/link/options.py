@@ -105,14 +105,14 @@ def _pattern(value: str) -> re.Pattern[str]:
     try:
         return re.compile(_text(value))
     except re.error as error:
-        raise Unfit(f"is no regular expression: {error}") from None
+        raise Unfit(f"isn't a regular expression: {error}") from None
 
 
 def _moment(value: str) -> int:
     try:
         return moments.parse(value)
     except ValueError as error:
-        raise Unfit(f"is no time: write {error}") from None
+        raise Unfit(f"isn't a time: write {error}") from None
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class Outlet:
             self._send(self.session.due(now, _wall()))
 
     def end(self) -> None:
-        """What waits, and, some times, that nothing follows."""
+        """Send what waits, and, some times, that nothing follows."""
         for _ in range(END_TIMES):
             self._send(self.session.end(_wall()))
             time.sleep(END_PAUSE_SECONDS)
@@ -91,7 +91,7 @@ class Outlet:
             self._socket.send(send, self.session.size)
 
     def _pace(self, bits: int) -> None:
-        """What was not used is not saved up, but for what the clock's own coarseness takes."""
+        """Wait for the rate. What was not used is not saved up, but for the clock's own coarseness."""
         now = time.monotonic()
         self._free_at = max(self._free_at, now - 0.005)
         if self._free_at > now:

@@ -1,4 +1,4 @@
-"""What may happen any number of times, and is to be logged now and then."""
+"""Events that may come any number of times, and are logged now and then."""
 
 import math
 from collections.abc import Hashable

@@ -1,4 +1,4 @@
-"""What the receiving end logs of datagrams that it drops: how many of each kind, and what that means.
+"""Sentences on datagrams that the receiving end drops: how many of each kind, and what that means.
 
 Nothing that a datagram holds is ever logged.
 """
@@ -10,7 +10,7 @@ from aqueduct.link.wire.counters import Counters
 
 # By counter.
 MEANING = {
-    "not_of_the_link": "they are no datagrams of any link: something else sends to this address and port",
+    "not_of_the_link": "they aren't datagrams of any link: something else sends to this address and port",
     "other_version": "they are of another version of the link's format: update one of the two ends",
     "other_link": "they are of a link with another number: compare the option link at both ends, or find who "
     "else sends to this port",
@@ -34,7 +34,7 @@ MEANING = {
 
 
 class Strangers:
-    """Of one receiver, whose counters it is shown again and again."""
+    """The strangers of one receiver, whose counters it is shown again and again."""
 
     def __init__(self) -> None:
         self._seldom = Seldom()

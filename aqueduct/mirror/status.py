@@ -192,7 +192,7 @@ def log_findings(
     if recreated := sorted((p for p in known.values() if p.recreated), key=_by_partition):
         ends = (f"{p.partition} (mirrored to offset {p.next}, ends at {p.log.end})" for p in recreated)
         findings.append(
-            f"Deleted and made again at {source}: {some(ends)}; restart mirror_maker@{source} before it is "
+            f"Deleted and recreated at {source}: {some(ends)}; restart mirror_maker@{source} before it is "
             "as long as it was, else the mirror goes on in its middle."
         )
     return findings

@@ -37,7 +37,7 @@ class Unmatched:
 
 
 def unmatched(streams: Sequence[Stream]) -> list[Unmatched]:
-    """What is left of each stream when equal records of target and sources are struck out in pairs.
+    """Strike out equal records of target and sources in pairs; return what is left of each stream.
 
     The ends are read in step, so only records that wait for their equal are held (24 bytes each): about as
     many as are missing, extra or out of place.
@@ -78,7 +78,7 @@ def _strike_out(*ends: list[Records]) -> list[list[Records]]:
 
 
 def _without_equal(ours: Records, theirs: Records) -> Records:
-    """Of n equal records of ours and m of theirs, our last n - m."""
+    """Keep our last n - m of n equal records of ours and m of theirs."""
     order = np.argsort(ours["fingerprint"], kind="stable")
     mine, other = ours["fingerprint"][order], np.sort(theirs["fingerprint"])
     nth = np.arange(len(mine)) - np.searchsorted(mine, mine)

@@ -1,4 +1,4 @@
-"""What reconcile compares: a fingerprint of each record, and a digest of a sequence of them.
+"""Fingerprints of records, and digests of sequences of them: these are what reconcile compares.
 
 The digest of the fingerprints f1 ... fn is the polynomial f1 B^(n-1) + ... + fn over the integers modulo the
 prime 2^61 - 1 (Karp and Rabin). Digests of neighbouring parts join to the digest of the whole, so a partition
@@ -28,7 +28,7 @@ Fingerprints = NDArray[np.uint64]
 
 
 class Message(Protocol):
-    """What is used of confluent-kafka's Message."""
+    """The part of confluent-kafka's Message that is used here."""
 
     def key(self) -> bytes | None: ...
     def value(self) -> bytes | None: ...
@@ -48,7 +48,7 @@ class Records:
 
     @classmethod
     def of(cls, messages: Sequence[Message], header: Header | None = None) -> "Records":
-        """Those of the messages that carry the header, or all.
+        """Take the messages that carry the header, or all.
 
         Marshal writes a type and a length before each field, so null, empty and neighbouring fields are told
         apart, and does it in C. Version 2 is the last without references, which differ between equal objects.
@@ -72,7 +72,7 @@ class Records:
         )
 
     def fingerprints(self, with_times: bool) -> Fingerprints:
-        """One number for each record; without times, records that differ only there have the same."""
+        """Return one number for each record; without times, records that differ only there have the same."""
         if not with_times:
             return self.contents
         mixed: Fingerprints = self.contents + self.times.astype(np.uint64) * _ODD
@@ -83,7 +83,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Digest:
-    """Of a sequence of fingerprints; `a + b` is the digest of a's sequence followed by b's."""
+    """The digest of a sequence of fingerprints; `a + b` is the digest of a's sequence followed by b's."""
 
     records: int = 0
     ordered: int = 0  # the polynomial
@@ -110,7 +110,7 @@ class Digest:
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read of one range: digests with and without the records' times; joins as digests do."""
+    """The result of reading one range: digests with and without the records' times; joins as digests do."""
 
     timed: Digest = Digest()
     untimed: Digest = Digest()

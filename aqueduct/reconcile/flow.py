@@ -1,4 +1,4 @@
-"""What is compared with what: ends, topics, and lanes.
+"""The two sides of a comparison: ends, topics, and lanes.
 
 A lane is a partition of the target together with the partitions of the sources whose records it holds. A
 flow's ends are numbered: 0 is the target, the sources follow.
@@ -48,7 +48,7 @@ class Topics:
 
     @classmethod
     def parse(cls, names: str | None, pattern: str | None, prefix: str = "") -> "Topics":
-        """From `a,b:c` or a regular expression; Refused where it can't be right."""
+        """Parse `a,b:c` or a regular expression; Refused where it can't be right."""
         try:
             compiled = None if pattern is None else re.compile(pattern)
         except re.error as error:
@@ -72,7 +72,7 @@ class Topics:
 def topic_partitions(
     names: Mapping[str, str], partitions: Sequence[Mapping[str, int]]
 ) -> list[list[TopicPartition]]:
-    """What to ask each end for, given how many partitions its topics have."""
+    """List the partitions to ask each end for, given how many its topics have."""
     by_end = [list(names.values()), *(list(names) for _ in partitions[1:])]
     return [
         [TopicPartition(topic, partition) for topic in topics for partition in range(there.get(topic, 0))]

@@ -31,7 +31,7 @@ Client = TypeVar("Client")
 
 
 def partitions(end: End) -> dict[str, int]:
-    """How many partitions each topic has that the client may describe; Failed if the end can't be reached."""
+    """Count partitions of each topic that the client may describe; Failed if the end can't be reached."""
     errors: Errors = deque(maxlen=100)
     admin = _client(AdminClient, end, _settings(end, errors))
     for seconds in REACH_SECONDS:
@@ -148,7 +148,7 @@ def _offsets(
 
 
 def _within(messages: list[Message], stop: int) -> list[Message]:
-    """Those before the first that is beyond the range or says that the log ends there."""
+    """Take messages up to the first that is beyond the range or says that the log ends there."""
     last = messages[-1]
     if not last.error() and (last.offset() or 0) < stop:
         return messages

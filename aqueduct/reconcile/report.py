@@ -1,4 +1,4 @@
-"""What is told of a reconciliation: sentences, a table, and the report's JSON."""
+"""The words about a reconciliation: sentences, a table, and the report's JSON."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -11,11 +11,11 @@ from aqueduct.wording import COLUMNS, count, shortened, some
 
 ROWS = 50  # a person is shown so many lanes, of more only unequal ones; the report has all
 END_COLUMNS = 22  # of addresses in the table
-NAMES_COLUMNS = COLUMNS - 50  # ... and of all names in it; the rest is for numbers
+NAMES_COLUMNS = COLUMNS - 54  # ... and of all names in it; the rest is for numbers
 
 
 def text(flow: Flow, verdicts: Sequence[Verdict]) -> str:
-    """For a person: a table, a sentence on whatever is unequal, and a summary."""
+    """Write a person's page: a table, a sentence on whatever is unequal, and a summary."""
     shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
     table = [*_table(flow, shown), ""] if shown else []
     unequal = [sentence for _, sentence in sentences(flow, verdicts)]
@@ -25,7 +25,7 @@ def text(flow: Flow, verdicts: Sequence[Verdict]) -> str:
 
 
 def sentences(flow: Flow, verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str]]:
-    """Each topic that is absent, and each lane that is unequal: its name, and a sentence about it."""
+    """Yield the name of each absent topic and unequal lane, and a sentence about it."""
     for topic, group in groupby(verdicts, key=lambda verdict: verdict.lane.topic):
         lanes = list(group)
         if all(verdict.absent for verdict in lanes):
@@ -38,7 +38,7 @@ def sentences(flow: Flow, verdicts: Iterable[Verdict]) -> Iterator[tuple[str, st
 
 
 def _notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """What the comparison left out, and why."""
+    """Yield a sentence for each thing that the comparison left out, with the reason."""
     untimed = dict.fromkeys(verdict.lane.topic for verdict in verdicts if not verdict.timed)
     if untimed:
         yield f"Times were not compared in {some(untimed)}: the target's brokers set them (LogAppendTime)."
@@ -54,11 +54,11 @@ def _table(flow: Flow, verdicts: Sequence[Verdict]) -> Iterator[str]:
         ("source", "target", "topic", "partition", "records in", "records out", "equal")
     ]
     for verdict in verdicts:
-        numbers = verdict.lane.partition, _records_in(verdict), _records_out(verdict)
         rows.append(
             (
-                *(sources, target, shortened(verdict.lane.topic, room)),
-                *(*map(str, numbers), "yes" if verdict.equal else "NO"),
+                *(sources, target, shortened(verdict.lane.topic, room), str(verdict.lane.partition)),
+                *(f"{_records_in(verdict):,}", f"{_records_out(verdict):,}"),
+                "yes" if verdict.equal else "NO",
             )
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -70,7 +70,8 @@ def _table(flow: Flow, verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
     unequal = sum(not verdict.equal for verdict in verdicts)
-    records = f"{sum(map(_records_in, verdicts))} records in, {sum(map(_records_out, verdicts))} records out"
+    read_in, read_out = sum(map(_records_in, verdicts)), sum(map(_records_out, verdicts))
+    records = f"{read_in:,} records in, {read_out:,} records out"
     return f"{count(len(verdicts), 'partition')}, {unequal or 'none'} unequal; {records}."
 
 
@@ -118,7 +119,7 @@ def _end(verdict: Verdict, number: int) -> dict[str, Any] | None:
 
 
 def _difference(flow: Flow, verdict: Verdict) -> str:
-    """What is wrong with an unequal lane, to follow its name."""
+    """Say what is wrong with an unequal lane, to follow its name."""
     if verdict.absent:
         return f"the target has no such partition; {_are(_records_in(verdict))} missing"
     if order := verdict.difference and verdict.difference.out_of_order:
@@ -142,7 +143,7 @@ def _are(records: int, which: str = "") -> str:
 
 
 def _role(flow: Flow, number: int) -> str:
-    """What to call an end: by its address only where there are several of its kind."""
+    """Name an end, by its address only where there are several of its kind."""
     return str(flow.ends[number]) if number and len(flow.sources) > 1 else flow.ends[number].role
 
 

@@ -39,7 +39,7 @@ def reconcile(flow: Flow, topics: Topics, master: str | None = None) -> list[Ver
 
 
 def plan(flow: Flow, topics: Topics) -> list[Lane]:
-    """What there is to compare. The target is asked first: what comes meanwhile is missing, not extra."""
+    """List the lanes to compare. The target is asked first: what comes meanwhile is missing, not extra."""
     partitions = [reader.partitions(end) for end in flow.ends]
     names = topics.choose(partitions[1:])
     wanted = zip(flow.ends, topic_partitions(names, partitions), strict=True)
@@ -48,7 +48,7 @@ def plan(flow: Flow, topics: Topics) -> list[Lane]:
 
 @dataclass(frozen=True)
 class ReconcileShare:
-    """What a task of the first reading reads: ranges of an end, each of another partition."""
+    """The work of one task of the first reading: ranges of an end, each of another partition."""
 
     number: int
     end: End
@@ -87,7 +87,7 @@ def read_share(share: ReconcileShare) -> list[tuple[int, Range, Reading]]:
 
 @dataclass(frozen=True)
 class Question:
-    """What a task of the second reading answers, and what is known already."""
+    """The work of one task of the second reading: a lane, and what is known of it already."""
 
     flow: Flow
     lane: Lane

@@ -11,7 +11,7 @@ from aqueduct.reconcile.flow import Lane
 
 @dataclass(frozen=True)
 class Difference:
-    """What a second reading of a lane found, by the number of the end."""
+    """The findings of a lane's second reading, by the number of the end."""
 
     unmatched: tuple[Unmatched, ...] = ()  # records that the other end lacks
     out_of_order: tuple[int, int] | None = None  # or the first that is out of order: end, offset
@@ -32,17 +32,17 @@ class Verdict:
 
     @property
     def timed(self) -> bool:
-        """Whether the records' times are compared: not where the target's brokers wrote their own."""
+        """Tell whether the records' times are compared: not where the target's brokers wrote their own."""
         return not self.readings[0].append_times
 
     @property
     def ordered(self) -> bool:
-        """Whether the target has one source's order; else each of several keeps its own."""
+        """Tell whether the target has one source's order; else each of several keeps its own."""
         return sum(reading.records > 0 for reading in self.readings[1:]) <= 1
 
     @property
     def same_records(self) -> bool:
-        """Whether both ends have the same records, in whatever order."""
+        """Tell whether both ends have the same records, in whatever order."""
         target, source = self._digests()
         return (target.records, target.unordered) == (source.records, source.unordered)
 
@@ -57,7 +57,7 @@ class Verdict:
 
     @property
     def needs_second_reading(self) -> bool:
-        """To find where the ends differ or, with several sources, whether each keeps its order."""
+        """Tell whether to read again, to find where the ends differ or if each source keeps its order."""
         return not self.absent and not self.equal
 
     def unmatched(self, end: int) -> Unmatched:
@@ -70,6 +70,6 @@ class Verdict:
         )
 
     def _digests(self) -> tuple[Digest, Digest]:
-        """Of the target and of all sources, one after the other."""
+        """Return two digests: the target's, and that of all sources one after the other."""
         digests = [reading.timed if self.timed else reading.untimed for reading in self.readings]
         return digests[0], reduce(add, digests[1:])

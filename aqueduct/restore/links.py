@@ -67,7 +67,7 @@ def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], worke
             if partition in lanes and partition not in begun and at.topic_id == backed_up[partition.topic]
         }
         if same := sorted({topic for topic, _ in old if ids[topic] == backed_up[topic]}):
-            raise Failed(f"{some(same)} was never made anew, so what was restored {AGAIN}")
+            raise Failed(f"{some(same)} was never recreated, so what was restored {AGAIN}")
         answers = translate(job, {partition: {offset} for partition, offset in old.items()}, written, workers)
         found = {partition: answers[partition, offset] for partition, offset in old.items()}
         if unsure := [f"{partition}: {each.unsure}" for partition, each in found.items() if each.new is None]:

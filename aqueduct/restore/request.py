@@ -87,6 +87,6 @@ def parse_instance(text: str) -> str:
     if name in {state.value.lower() for state in State} or re.fullmatch(r"g[1-9]\d*", name, re.ASCII):
         return name
     raise Refused(
-        f"--instance {text!r} is no instance: take activate, passivate or g<number>, such as g2; "
+        f"--instance {text!r} isn't an instance: take activate, passivate or g<number>, such as g2; "
         "`aqueduct snapshots` lists those of each topic."
     )

@@ -1,1 +1,1 @@
-"""What a backup keeps in an object store: names, manifests, and the snapshots they add up to."""
+"""The contents of an object store with backups: names, manifests, and the snapshots they add up to."""

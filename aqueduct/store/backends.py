@@ -164,7 +164,7 @@ class _Cloud:
 
 
 class _Attempts:
-    """Until RETRY_SECONDS are over; more and more seldom, and not in step with others."""
+    """Attempts until RETRY_SECONDS are over: more and more seldom, and not in step with others."""
 
     def __init__(self) -> None:
         self._deadline = time.monotonic() + RETRY_SECONDS
@@ -219,7 +219,7 @@ def _s3(location: Location) -> Connect:
             )
         credentials = Boto3CredentialProvider(session, ttl=timedelta(seconds=CREDENTIALS_SECONDS))
     except (BotoCoreError, ValueError) as error:
-        raise Refused(f"The settings for {location} are no use: {error}".rstrip(".") + ".") from None
+        raise Refused(f"The settings for {location} can't be used: {error}".rstrip(".") + ".") from None
     config: S3Config = {"region": region}
     if endpoint:
         config["endpoint"] = _endpoint(endpoint)
@@ -240,14 +240,14 @@ def _s3(location: Location) -> Connect:
 
 
 def _endpoint(url: str) -> str:
-    """Refused where obstore would end in a panic."""
+    """Check an endpoint; Refused where obstore would end in a panic."""
     try:
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return url
     except ValueError:  # of the port
         pass
-    raise Refused("AWS_ENDPOINT_URL, or endpoint_url of the profile, is no http[s]://HOST:PORT.")
+    raise Refused("AWS_ENDPOINT_URL, or endpoint_url of the profile, isn't http[s]://HOST:PORT.")
 
 
 def _made(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
@@ -255,7 +255,7 @@ def _made(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
         return make()
     except (BaseError, ValueError) as error:
         reason = str(error).split("\n", 1)[0]
-        raise Refused(f"The settings for {location} are no use: {reason}".rstrip(".") + ".") from None
+        raise Refused(f"The settings for {location} can't be used: {reason}".rstrip(".") + ".") from None
 
 
 def _options(location: Location, seconds: int) -> dict[str, Any]:

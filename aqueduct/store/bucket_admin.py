@@ -49,7 +49,7 @@ class BucketAdmin:
         self._trust = ssl.create_default_context(cafile=endpoint.ca_file)
 
     def wait(self, seconds: float) -> None:
-        """Until the server answers a signed request. Failed after that time, or where waiting is no use."""
+        """Wait until the server answers a signed request; Failed after that time or if waiting can't help."""
         deadline = time.monotonic() + seconds
         while True:
             try:

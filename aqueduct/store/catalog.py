@@ -19,7 +19,7 @@ READERS = 16  # manifests that are read at once
 
 @dataclass(frozen=True)
 class Parent:
-    """What the next snapshot follows, and the number that it gets."""
+    """The snapshot that the next one follows, and the next one's number."""
 
     stored: Stored | None  # None: nothing
     number: int
@@ -29,7 +29,7 @@ class Parent:
         return self.stored.manifest if self.stored else None
 
     def follow(self) -> Chain:
-        """Where the next manifest stands."""
+        """Return where the next manifest stands."""
         return follow(self.stored, self.number)
 
 
@@ -42,7 +42,7 @@ class Catalog:
 
     @classmethod
     def open(cls, objects: Objects) -> "Catalog":
-        """Refused if there is no store, or one of a newer format; Failed if it is damaged."""
+        """Open a store; Refused if there is none, or one of a newer format; Failed if it is damaged."""
         identity = _identity(objects)
         if identity is None:
             raise Refused(f"There is no backup in {objects.url}: {names.STORE} is missing.")
@@ -69,11 +69,11 @@ class Catalog:
         )
 
     def numbers(self) -> list[int]:
-        """Of every snapshot, ascending."""
+        """Return the number of every snapshot, ascending."""
         return list(_sizes(self._objects))
 
     def parent(self, *, past_damage: bool = False) -> Parent:
-        """What the next snapshot follows: the newest, of which alone the manifest is read.
+        """Return what the next snapshot follows: the newest, of which alone the manifest is read.
 
         Failed where the listing shows that its chain is not whole. With `past_damage` the whole chain is
         read, and what is followed is the newest snapshot that is whole, or nothing if none is.
@@ -127,7 +127,7 @@ class Catalog:
         return written
 
     def summaries(self) -> Iterator[Summary | Broken]:
-        """Of every snapshot, oldest first; reads every manifest."""
+        """Yield a summary of every snapshot, oldest first; reads every manifest."""
         numbers = self.numbers()
         fold, broken = Fold(), dict[int | None, Broken]()
         for number, data in self._read_all(range(numbers[0], numbers[-1] + 1) if numbers else ()):
@@ -155,7 +155,7 @@ class Catalog:
         return fold
 
     def _newest_whole(self, numbers: Iterable[int]) -> int | None:
-        """Of these snapshots; what builds on one that is broken isn't tried."""
+        """Return the newest of these snapshots that is whole; what builds on a broken one isn't tried."""
         at_most = max(numbers, default=0)
         for number in sorted(numbers, reverse=True):
             if number <= at_most:
@@ -175,7 +175,7 @@ class Catalog:
         )
 
     def _read_all(self, numbers: Iterable[int]) -> Iterator[tuple[int, memoryview | None]]:
-        """In their order; a few ahead of the one that is used, never all."""
+        """Read manifests in their order, a few ahead of the one that is used, never all."""
         wanted = list(numbers)
         with ThreadPoolExecutor(READERS) as pool:
             for at in range(0, len(wanted), READERS):
@@ -187,7 +187,7 @@ class Catalog:
         return self._stored(number, self._data(number))
 
     def _data(self, number: int) -> memoryview | None:
-        """None: it is lost."""
+        """Read a manifest's object; None: it is lost."""
         try:
             return self._objects.read(names.snapshot(number))
         except Missing:
@@ -217,7 +217,7 @@ def _sizes(objects: Objects) -> dict[int, int]:
 
 
 def _adds_up(at: Chain, sizes: Mapping[int, int]) -> bool:
-    """Whether all manifests between a full one and the one that stands there have the sizes that it knows."""
+    """Tell whether all manifests between a full one and this place have the sizes that it knows."""
     if at.base == at.number:
         return True
     between = sum(sizes.get(each, 0) for each in range(at.base + 1, at.number))
@@ -251,7 +251,7 @@ def _identity(objects: Objects) -> str | None:
 
 
 def _remedy(objects: Objects, numbers: Collection[int]) -> str:
-    """What store.json has to hold: each manifest says it."""
+    """Say how to mend store.json: each manifest tells what it must hold."""
     for number in sorted(numbers, reverse=True):
         with suppress(Failed):
             path = names.snapshot(number)

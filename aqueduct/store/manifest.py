@@ -37,7 +37,7 @@ class StoredPartition(NamedTuple):
 
 
 class State(StrEnum):
-    """What an instance of a topic is to readers."""
+    """The state of an instance of a topic, as readers see it."""
 
     ACTIVATE = "ACTIVATE"  # complete, the one to restore
     PASSIVATE = "PASSIVATE"  # the one before it
@@ -157,7 +157,7 @@ Positions = Mapping[tuple[str, int], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Chain:
-    """Where a manifest stands."""
+    """The place of a manifest among the others."""
 
     number: int
     parent: int | None  # what it follows; None: nothing
@@ -212,7 +212,7 @@ def pack(manifest: Manifest) -> bytes:
 
 
 def unpack(data: bytes | memoryview, where: str) -> Manifest:
-    """What the object holds; `where` names it in a sentence.
+    """Parse a manifest's object, which `where` names in messages.
 
     Failed if it is damaged; Refused if its format is a newer version's.
     """
@@ -229,7 +229,7 @@ def unpack(data: bytes | memoryview, where: str) -> Manifest:
 
 
 def _decompressed(data: bytes | memoryview) -> bytes:
-    """As a stream: at once, a damaged header could ask for any amount of memory."""
+    """Decompress as a stream: at once, a damaged header could ask for any amount of memory."""
     frame = zstandard.ZstdDecompressor().decompressobj()
     content = frame.decompress(data)
     if not frame.eof or frame.unused_data:

@@ -24,7 +24,7 @@ def snapshot(number: int) -> str:
 
 
 def snapshot_number(path: str) -> int | None:
-    """None: the object is no manifest."""
+    """Parse a snapshot's number from an object's path; None: it isn't a manifest."""
     match = _SNAPSHOT.fullmatch(path)
     return int(match[1]) if match else None
 

@@ -1,4 +1,4 @@
-"""What is asked of an object store. `aqueduct.store.backends` has the real ones."""
+"""The interface of an object store. `aqueduct.store.backends` has the real ones."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol

@@ -24,7 +24,7 @@ UNPACK_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """When a segment is full."""
+    """The limits at which a segment is full."""
 
     unpacked_bytes: int = 64 << 20
     records: int = 10_000_000
@@ -95,7 +95,7 @@ class Writer:
         return segment
 
     def finish(self) -> Segment | None:
-        """What is left, as a segment; None if no offset was added since the last."""
+        """Write what is left as a segment; None if no offset was added since the last."""
         if self._next == self._start:
             return None
         index = Index.joined(self._indexes)
@@ -149,7 +149,7 @@ def read(objects: Objects, segment: Segment) -> memoryview:
 
 
 def read_index(objects: Objects, segment: Segment) -> Index:
-    """What the segment's batches are; Failed if the object is not what was written."""
+    """Read the index of a segment's batches; Failed if the object is not what was written."""
     data = _checked(objects, segment.index_path, segment.index_bytes, segment.index_sha256)
     return Index.from_bytes(bytes(data))
 

@@ -22,7 +22,7 @@ class Broken(Failed):
         self.root = root or self  # the fault of the snapshot that it builds on
 
     def above(self, number: int) -> "Broken":
-        """What that makes of a snapshot that builds on this one."""
+        """Return the fault of a snapshot that builds on this broken one."""
         return Broken(number, f"builds on snapshot {self.root.number}, which {self.root.why}", self.root)
 
 
@@ -74,7 +74,7 @@ class Summary:
 
 
 def follow(parent: Stored | None, number: int) -> Chain:
-    """Where the snapshot of that number stands, after `parent`; without one it is full."""
+    """Return where the snapshot of that number stands, after `parent`; without one it is full."""
     if parent is None:
         return Chain(number, None, None, base=number, base_bytes=0, increments_bytes=0)
     before = parent.manifest
@@ -89,7 +89,7 @@ def follow(parent: Stored | None, number: int) -> Chain:
 
 
 def full_due(increment: Manifest) -> bool:
-    """Whether it is to be written as a full manifest: the increments before it are as large as their base,
+    """Tell whether to write a full manifest: the increments before it are as large as their base,
     or it does not follow the number before its own, so that what builds on it would not be one range.
 
     Counted in stored bytes, because an increment without new segments is not free: it holds every position.
@@ -118,7 +118,7 @@ class Fold:
         self._sums: dict[Lineage, tuple[int, int, int]] = {}  # records, bytes unpacked and stored
 
     def add(self, manifest: Manifest, sha256: str = "") -> None:
-        """With its object's digest, which the next one names.
+        """Add the next manifest, with its object's digest, which the one after it names.
 
         Broken if it does not build on the one before it, or where offsets are covered by nothing, or twice.
         """
@@ -147,7 +147,7 @@ class Fold:
             self._gaps.setdefault((gap.topic, gap.instance), []).append(gap)
 
     def snapshot(self) -> Snapshot:
-        """What it is now."""
+        """Return the snapshot as folded so far."""
         manifest = self._last()
         topics = {topic.name: topic for topic in manifest.topics}
         return Snapshot(manifest, topics, _by_place(self._segments), _by_place(self._gaps))
@@ -203,7 +203,7 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
     lineages = {(topic.name, each.number) for topic in manifest.topics for each in topic.instances}
     for what, of in (("start", manifest.starts), ("position", manifest.positions)):
         for topic, instance in sorted(lineages ^ of.keys()):
-            which = f"no {what}" if (topic, instance) in lineages else f"a {what}, but is no instance"
+            which = f"no {what}" if (topic, instance) in lineages else f"a {what}, but isn't an instance"
             raise Broken(manifest.number, f"is damaged: {topic} (g{instance}) has {which}")
     new: dict[StoredPartition, list[Segment | Gap]] = {}
     pieces: Iterable[Segment | Gap] = chain[Segment | Gap](manifest.segments, manifest.gaps)
@@ -235,7 +235,7 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
 
 
 def _fault(pieces: Sequence[Segment | Gap], start: int, stop: int) -> str:
-    """What is wrong where pieces, sorted by their starts, are not one range from `start` to `stop`."""
+    """Say why pieces, sorted by their starts, are not one range from `start` to `stop`."""
     for piece in pieces:
         if piece.start > start:
             return f"lacks offsets {start} to {piece.start - 1}"

@@ -1,4 +1,4 @@
-"""What an object store's error means, in a sentence without the secrets that its text may hold."""
+"""Sentences for an object store's errors, without the secrets that their text may hold."""
 
 import re
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ _URL = re.compile(r"(?P<scheme>\w+)://(?P<name>[^/]*)(?P<path>.*)")
 
 
 def parse(url: str) -> Location:
-    """Refused if it is none; a URL that may hold a secret is not repeated in the sentence."""
+    """Parse a store's URL; Refused if it isn't one, without repeating what may hold a secret."""
     if any(sign in url for sign in "@?#"):
         raise Refused(
             "The store's URL must hold no user, password, query or fragment: secrets belong elsewhere."

@@ -50,5 +50,5 @@ class Workers:
         return os.cpu_count() or 1
 
     def share(self, per_second: int | None, offsets: int) -> float | None:
-        """What each task of `parallel` may do of a limit for the whole run."""
+        """Return the share of each task of `parallel` in a limit for the whole run."""
         return per_second / (self.many(offsets) or THREADS) if per_second else None

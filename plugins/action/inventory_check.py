@@ -113,7 +113,7 @@ def _has_template(value: Any) -> bool:
 
 
 def _origin(value: object) -> str | None:
-    """Where Ansible read a value: it keeps file and line with every value but null and booleans."""
+    """Tell where Ansible read a value: it keeps file and line with every value but null and booleans."""
     tag = Origin.get_tag(value)
     if tag is None:
         return None

@@ -75,7 +75,7 @@ class ActionModule(ActionBase):
         )
 
     def _journal(self, *options: str, cursor: str = "") -> tuple[list[str], str]:
-        """What the command said, and the cursor after it; the one that was, where it said nothing.
+        """Return what the command said, and the cursor after it: the old one, where it said nothing.
 
         A cursor is always one of the unit's own lines: after another, systemd 252 leaves out the first.
         """

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 @cache
 def _defaults(role: str = "kafka") -> Json:
-    """What a role decides where the inventory is silent. Only plain values are used, never templates."""
+    """Return a role's defaults. Only plain values are used, never templates."""
     return dict(yaml.safe_load((ROLES / role / "defaults/main.yml").read_text()))
 
 

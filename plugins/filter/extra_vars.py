@@ -16,7 +16,7 @@ TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def unknown_extra_vars(known: Collection[str]) -> list[str]:
-    """Those that are none of the known ones, of a role's variables, or of Ansible's."""
+    """List the variables that are not among the known ones, a role's, or Ansible's."""
     of_roles = {
         name
         for defaults in ROLES.glob("*/defaults/main.yml")

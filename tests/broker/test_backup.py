@@ -373,7 +373,7 @@ def test_a_group_to_leave_out_that_is_not_there_is_named(
         (["--topics-pattern", "("], 2, "--topics-pattern ( does not compile"),
         (["--topics-pattern", ".*", "--groups-pattern", "nope"], 2, "There is no group whose whole name"),
         (["--topics", "a", "--topics-pattern", "a"], 2, "not allowed with argument"),
-        (["--topics", "a", "--segment-bytes", "0"], 2, "'0' is no whole number from 1 "),
+        (["--topics", "a", "--segment-bytes", "0"], 2, "'0' isn't a whole number from 1 "),
     ],
 )
 def test_bad_input_gets_a_sentence(

@@ -198,10 +198,10 @@ def test_a_misspelt_setting_is_warned_of(module: Module, topic: str, tmp_path: P
     )
     result = module("sink", config=config)
     assert changes(result) == {"created": ["sink"]}
-    assert "errors.tolerence is no setting that Connect knows of; did you mean errors.tolerance?" in str(
+    assert "errors.tolerence isn't a setting that Connect knows; did you mean errors.tolerance?" in str(
         result["warnings"]
     )
-    assert "schemas.enable is no setting" not in str(result["warnings"])
+    assert "schemas.enable isn't a setting" not in str(result["warnings"])
 
 
 def test_references_to_secrets_stay(worker: Worker, module: Module, topic: str, tmp_path: Path) -> None:

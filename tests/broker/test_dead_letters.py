@@ -316,7 +316,7 @@ def test_another_replay_that_is_not_over_hides_nothing(
         (["--dlq", "no.such"], 2, "has no topic no.such."),
         (["--dlq", "a", "--to", "a"], 2, "--dlq, --to and --ledger must be different topics."),
         (["--dlq", "a", "--ledger", "a"], 2, "--dlq, --to and --ledger must be different topics."),
-        (["--dlq", "a", "--from", "yesterday"], 2, "'yesterday' is no time; write 2026-"),
+        (["--dlq", "a", "--from", "yesterday"], 2, "'yesterday' isn't a time; write 2026-"),
         (
             ["--dlq", "a", "--from", "2026-01-02T00:00:00Z", "--to-time", "2026-01-01T00:00:00Z"],
             2,

@@ -144,7 +144,7 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
     produce(source, 3)
     code, text = said()
     assert code == 3
-    assert f"Deleted and made again at pro1: {TOPIC}-0 (mirrored to offset 50, ends at 3)" in text
+    assert f"Deleted and recreated at pro1: {TOPIC}-0 (mirrored to offset 50, ends at 3)" in text
 
 
 def test_a_cluster_that_does_not_answer_is_named(

@@ -241,7 +241,7 @@ def test_a_topic_that_was_made_again_is_another_one(
         assert time.monotonic() < deadline
     create(broker, topic)
     write_batches(broker, topic, batches=20, records=2)
-    with pytest.raises(Recreated, match=f"Topic {topic} of the source .* was deleted and made again"):
+    with pytest.raises(Recreated, match=f"Topic {topic} of the source .* was deleted and recreated"):
         list(reading)
     assert decoded([first])
     with pytest.raises(Recreated, match=str(known)):

@@ -560,8 +560,8 @@ def test_targets_that_brokers_keep_for_themselves_or_refuse_are_refused(
     for other, why in (
         ("__consumer_offsets", "brokers keep that for themselves"),
         (f"{name}_taken", "collides"),
-        ("a b", "is no name of a topic"),
-        ("x" * 250, "is no name of a topic"),
+        ("a b", "isn't a topic name"),
+        ("x" * 250, "isn't a topic name"),
     ):
         for dry in ([], ["--dry-run"]):
             restore("--topics", f"{name}:{other}", *dry, code=ExitCode.REFUSED)

@@ -72,7 +72,7 @@ EXAMPLE = re.compile(
 
 
 def examples(text: str, needs: str | None = None) -> Iterator[tuple[str, str]]:
-    """Each command of the examples that need that, and its output."""
+    """Yield each command of the examples that need that, and its output."""
     for example in EXAMPLE.finditer(text):
         for part in re.split(r"^\$ ", example["text"], flags=re.MULTILINE)[1:]:
             lines = re.match(r"(?:.*\\\n)*.*\n", part)

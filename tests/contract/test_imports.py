@@ -124,7 +124,7 @@ def within(name: str, place: str) -> bool:
 
 
 def floor(name: str) -> int:
-    """How high the room stands that holds a module of aqueduct/."""
+    """Return how high the room stands that holds a module of aqueduct/."""
     places = {room: height for height, rooms in enumerate(ROOMS) for room in rooms if within(name, room)}
     return places[max(places, key=len)]
 
@@ -138,7 +138,7 @@ def is_running(name: str) -> bool:
 
 
 def faults(path: Path, source: str) -> list[str]:
-    """What the file may not import."""
+    """List the imports that the file may not have."""
     top_folder = path.parts[0]
     found = set()
     for name in imported(source):
@@ -167,7 +167,7 @@ def faults(path: Path, source: str) -> list[str]:
 
 
 def _down(importer: str, name: str) -> Iterator[str]:
-    """Whether a module of aqueduct/ may import another one."""
+    """Tell whether a module of aqueduct/ may import another one."""
     if (
         importer
         and name not in ("aqueduct", "")
@@ -203,7 +203,7 @@ def _source(name: str) -> str:
 
 
 def _reaches(imported_name: str) -> bool:
-    """Whether an importer of this runs: of others' packages, parts of Python that reach out, what runs."""
+    """Tell if an importer of this runs: of others' packages, parts of Python that reach out, what runs."""
     top = imported_name.split(".")[0]
     if top == "aqueduct":
         return is_running(imported_name.removeprefix("aqueduct."))

@@ -85,7 +85,7 @@ def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
         os.killpg(run.pid, signal.SIGINT)  # as a terminal does
         _, said = run.communicate(timeout=60)
     assert run.returncode == 130, said
-    assert "demo: interrupted; nothing is broken: run it again and it goes on" in said
+    assert "demo: interrupted; nothing is broken: run it again to resume" in said
     assert not (tree / ".venv/complete").exists()
 
 

@@ -1,4 +1,4 @@
-"""What must never be in the repository: dangerous tasks, secrets, traces of one machine."""
+"""The repository holds no dangerous task, no secret, no trace of one machine."""
 
 import re
 import subprocess

@@ -19,7 +19,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def faults(role: str, options: Json, defaults: Json, code: str) -> Iterator[str]:
-    """What is wrong with a role's argument_specs and defaults; `code` is all that may use its variables."""
+    """Yield the faults of a role's argument_specs and defaults; `code` is all that may use its variables."""
     required = {name for name, option in options.items() if option.get("required")}
     yield from (f"{name} has no default" for name in options.keys() - required - defaults.keys())
     yield from (f"{name} is required and has a default" for name in required & defaults.keys())

@@ -30,7 +30,7 @@ Faults = Callable[[Path], list[str]]
 
 @pytest.fixture
 def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Faults:
-    """What is wrong with the scenario of a folder, as molecule itself understands its configuration."""
+    """Return a function that finds a scenario's faults, as molecule itself understands its configuration."""
     monkeypatch.setenv("ANSIBLE_FORCE_COLOR", "0")  # molecule would set it for all tests when it is imported
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MOLECULE_EPHEMERAL_DIRECTORY", str(tmp_path / "state"))
@@ -127,7 +127,7 @@ SKIPS = {
 
 
 def skips(source: str) -> set[str]:
-    """What leaves a test out, as pytest and unittest call it."""
+    """Find what leaves a test out, as pytest and unittest call it."""
     nodes = list(ast.walk(ast.parse(source)))
     names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     return SKIPS & (names | {node.id for node in nodes if isinstance(node, ast.Name)})

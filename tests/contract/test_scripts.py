@@ -20,7 +20,7 @@ COMMANDS = ("bash", "env", "dirname", "basename", "sed", "cut")
 
 
 def faults(script: Path, folder: Path) -> Iterator[str]:
-    """What is wrong with a script's --help. A copy runs, in a folder with nothing that it could harm."""
+    """Yield the faults of a script's --help. A copy runs, in a folder with nothing that it could harm."""
     commands = folder / "bin"
     commands.mkdir(parents=True)
     for parent in {script.parent, script.parents[1] / "script"}:

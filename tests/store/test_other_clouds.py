@@ -16,7 +16,7 @@ from aqueduct.store.url import parse
 
 def test_azure_without_an_account(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
-    with pytest.raises(Refused, match=r"^The settings for az://container/a are no use: .*[aA]ccount.*\.$"):
+    with pytest.raises(Refused, match=r"^The settings for az://container/a can't be used: .*[aA]ccount.*\.$"):
         open_store("az://container/a")
 
 

@@ -161,7 +161,7 @@ def test_tls_to_a_server_that_has_none(plain: Gateway, monkeypatch: pytest.Monke
 )
 def test_an_endpoint_that_is_none(s3: Gateway, monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with pytest.raises(Refused, match=r"is no http\[s\]://HOST:PORT\.$"):
+    with pytest.raises(Refused, match=r"isn't http\[s\]://HOST:PORT\.$"):
         open_store("s3://store")
 
 

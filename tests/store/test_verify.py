@@ -91,7 +91,10 @@ def test_all_that_is_damaged_is_named(store: Path) -> None:
 def test_a_store_that_is_gone_is_no_damaged_object(store: Path) -> None:
     snapshot = Catalog.open(open_store(store.as_uri())).snapshot()
     shutil.rmtree(store)
-    with Workers("test", None) as workers, pytest.raises(Failed, match=r"is no store any more: store\.json"):
+    with (
+        Workers("test", None) as workers,
+        pytest.raises(Failed, match=r"isn't a store any more: store\.json"),
+    ):
         verify.verify_segments(
             store.as_uri(), snapshot.segments[StoredPartition("flights", 1, 0)], workers, whole=False
         )
@@ -254,7 +257,7 @@ class TestCommandLine:
             ([], "the following arguments are required: --store"),
             (["--store", "file:///none/at/all"], "There is no backup in file:///none/at/all"),
             (["--store", FORMAT_1.as_uri(), "--snapshot", "4"], "There is no snapshot 4 in file:///"),
-            (["--store", FORMAT_1.as_uri(), "--snapshot", "new"], "'new' is no whole number from 1 on"),
+            (["--store", FORMAT_1.as_uri(), "--snapshot", "new"], "'new' isn't a whole number from 1 on"),
             (["--store", "ftp://a"], "must begin with s3://"),
         ],
     )

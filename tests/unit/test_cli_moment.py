@@ -27,7 +27,7 @@ def test_times_are_milliseconds(text: str, milliseconds: int) -> None:
     ],
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="is no time"):
+    with pytest.raises(argparse.ArgumentTypeError, match="isn't a time"):
         moment.parse(text)
 
 

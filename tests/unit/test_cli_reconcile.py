@@ -21,9 +21,9 @@ ENDS = ["--source", "pro1:9092", "--target", "lake:9092"]
             [*ENDS[:3], "s3://bucket", "--topics", "a"],
             "s3://bucket is a store; those can be compared once backup",
         ),
-        ([*ENDS[:3], "lake", "--topics", "a"], "'lake' is no list of brokers; write HOST:PORT,HOST:PORT"),
-        ([*ENDS, "--topics", "a", "--header", "origin"], "'origin' is no header; write NAME=VALUE"),
-        ([*ENDS, "--topics", "a b"], "'a b' in --topics is no name of a topic"),
+        ([*ENDS[:3], "lake", "--topics", "a"], "'lake' isn't a broker list; write HOST:PORT,HOST:PORT"),
+        ([*ENDS, "--topics", "a", "--header", "origin"], "'origin' isn't a header; write NAME=VALUE"),
+        ([*ENDS, "--topics", "a b"], "'a b' in --topics isn't a topic name"),
         ([*ENDS, "--topics-pattern", "a("], "The topics' pattern a( does not compile"),
         (
             [*ENDS, "--topics", "a", "--client-config", "/none"],

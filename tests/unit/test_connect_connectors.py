@@ -181,7 +181,7 @@ def test_keys_that_nobody_knows_are_named() -> None:
     known = validation(*CONFIG, "errors.tolerance", "tasks.max")
     extra = {"task.max": "1", "errors.tolerence": "all", "hibernate.x": "y", "value.converter.a": "b"}
     extra |= {"transforms.a.b": "c", "consumer.override.d": "e"}
-    nobody = "is no setting that Connect knows of;"
+    nobody = "isn't a setting that Connect knows;"
     assert connectors.unknown(declared(config=CONFIG | extra), known) == [
         f"Connector sink: errors.tolerence {nobody} did you mean errors.tolerance?",
         f"Connector sink: hibernate.x {nobody} see that the plugin reads it.",

@@ -129,7 +129,7 @@ def test_the_ledger_is_that_of_one_topic_with_one_id() -> None:
     ],
 )
 def test_what_is_no_ledger_is_named(key: str, value: str) -> None:
-    with pytest.raises(Failed, match=rf"^'{key}' is no entry of a ledger of dead letters"):
+    with pytest.raises(Failed, match=rf"^'{key}' isn't an entry of a ledger of dead letters"):
         Ledger.parse("dead", "id", {key: value})
 
 

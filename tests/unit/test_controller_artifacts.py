@@ -136,5 +136,5 @@ def test_a_file_without_a_known_digest_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("coordinates", ["a:b", "a:b:1:jar:x:y", "b"])
 def test_coordinates_that_are_none_are_refused(coordinates: str, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="are no coordinates"):
+    with pytest.raises(Refused, match="aren't Maven coordinates"):
         file_of(tmp_path, maven=coordinates, sha256="0" * 64)

@@ -167,4 +167,4 @@ def test_an_observing_controller_follows() -> None:
 def test_of_ten_thousand_partitions_five_are_named() -> None:
     partitions = tuple(Partition("t", number, 1, (1, 2), (1,)) for number in range(10_000))
     [sentence] = cluster.replication_problems(replace(NO_TOPICS, partitions=partitions))
-    assert sentence == "10000 partitions are under-replicated: t-0, t-1, t-2, t-3, t-4 and 9995 more."
+    assert sentence == "10,000 partitions are under-replicated: t-0, t-1, t-2, t-3, t-4 and 9,995 more."

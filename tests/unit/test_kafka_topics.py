@@ -140,9 +140,9 @@ def test_every_mistake_in_the_declaration_is_named_at_once() -> None:
         topics.parse(entries)
     said = str(refused.value).split("; ")
     for mistake in (
-        "'with space' is no",
-        "'..' is no",
-        f"'{'x' * 250}' is no",
+        "'with space' isn't",
+        "'..' isn't",
+        f"'{'x' * 250}' isn't",
         "twice is declared twice",
         "none has partitions: 0",
         "factor has replication_factor: 0",

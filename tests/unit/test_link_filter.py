@@ -83,8 +83,8 @@ def test_rules_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("allow:(", r"'\(' is no regular expression"),
-        ("allow:a,b", "'b' is no rule"),
+        ("allow:(", r"'\(' isn't a regular expression"),
+        ("allow:a,b", "'b' isn't a rule"),
         ("nofile", "neither rules .* nor a file that can be read: No such file"),
     ],
 )

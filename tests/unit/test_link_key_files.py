@@ -42,7 +42,7 @@ def test_no_key_is_ever_overwritten(tmp_path: Path, capsys: pytest.CaptureFixtur
         (SenderKey, "down.key", "down.key is a receiver's private key; a sender's private key is needed"),
         (SenderKey, "loose.key", "loose.key can be read by others than its owner: chmod 0600"),
         (SenderKey, "none.key", "none.key can't be read: No such file"),
-        (SenderPublicKey, "junk.pub", "junk.pub is no key file"),
+        (SenderPublicKey, "junk.pub", "junk.pub isn't a key file"),
     ],
 )
 def test_files_that_are_no_use(tmp_path: Path, kind: type[SenderKey], name: str, sentence: str) -> None:
@@ -58,8 +58,8 @@ def test_files_that_are_no_use(tmp_path: Path, kind: type[SenderKey], name: str,
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--out", "/no/folder", "--name", "x"), "--out /no/folder is no folder"),
-        (("--out", ".", "--name", "a/b"), "'a/b' is no name"),
+        (("--out", "/no/folder", "--name", "x"), "--out /no/folder isn't a folder"),
+        (("--out", ".", "--name", "a/b"), "'a/b' isn't a name"),
     ],
 )
 def test_keygen_refuses(

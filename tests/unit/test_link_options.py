@@ -97,7 +97,7 @@ def test_what_means_nothing_here_is_said_and_taken() -> None:
         ({"topics": "a"}, "topic or topics"),
         ({"targets": "a:1=1"}, "targetIP or targets"),
         ({"targets": "a:99999=1"}, "from 1 to 65535"),
-        ({"from": "yesterday"}, "from is no time: write 2026"),
+        ({"from": "yesterday"}, "from isn't a time: write 2026"),
         ({"keyFile": "k"}, "keyFile is of no use without certFile"),
         ({"inputFilterDefaultAction": "drop"}, "must be allow or deny, not 'drop'"),
         ({"logLevel": "FATAL"}, "must be DEBUG or INFO or WARN or ERROR, not 'FATAL'"),
@@ -110,7 +110,7 @@ def test_unfit_values(more: Mapping[str, str], sentence: str) -> None:
 
 def test_a_regex_that_does_not_compile() -> None:
     rest = {name: value for name, value in UPSTREAM.items() if name != "topic"}
-    with pytest.raises(Refused, match="topics is no regular expression: missing"):
+    with pytest.raises(Refused, match="topics isn't a regular expression: missing"):
         options.build(Upstream, None, {}, rest | {"topics": "(a"}, pytest.fail)
 
 
@@ -171,7 +171,7 @@ def test_yaml_is_taken_as_it_is_written(tmp_path: Path) -> None:
     found = options.build(Upstream, tmp_path / "o.yml", {}, UPSTREAM, pytest.fail)
     assert (found.from_, found.id, found.encryption, found.nic) == (1769882400000, "0123", True, "eth0")
     (tmp_path / "o.yml").write_text("from: 2026-02-31\n")
-    with pytest.raises(Refused, match="from is no time"):
+    with pytest.raises(Refused, match="from isn't a time"):
         options.build(Upstream, tmp_path / "o.yml", {}, UPSTREAM, pytest.fail)
 
 

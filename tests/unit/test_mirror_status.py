@@ -168,7 +168,7 @@ def test_each_trouble_with_a_log_has_its_sentence() -> None:
     found = status.log_findings("pro1", [A0, A1, B0, hidden], progress)
     assert [sentence.partition(";")[0] for sentence in found] == [
         "pro1 does not show d-0: deleted, without a leader, or not this client's to see.",
-        "Deleted and made again at pro1: a-1 (mirrored to offset 10, ends at 4)",
+        "Deleted and recreated at pro1: a-1 (mirrored to offset 10, ends at 4)",
     ]
     [loss] = status.loss_findings("pro1", progress)
     assert "a-0 (5 offsets from 10)" in loss

@@ -127,11 +127,11 @@ def test_text() -> None:
     verdicts = [verdict(reading(12345), reading(12345), partition=0), verdict(None, reading(1), partition=1)]
     assert report.text(ONE_SOURCE, verdicts).splitlines() == [
         "source           target     topic    partition  records in  records out  equal",
-        "pro1-a:9092,...  lake:9092  flights          0       12345        12345    yes",
+        "pro1-a:9092,...  lake:9092  flights          0      12,345       12,345    yes",
         "pro1-a:9092,...  lake:9092  flights          1           1            0     NO",
         "",
         "flights-1: the target has no such partition; 1 record is missing.",
-        "2 partitions, 1 unequal; 12346 records in, 12345 records out.",
+        "2 partitions, 1 unequal; 12,346 records in, 12,345 records out.",
     ]
 
 

@@ -285,7 +285,7 @@ def test_coverage_that_is_lacking_is_named() -> None:
         ({"starts": {("a", 1): (7, 8)}}, "a-1 (g1) has offsets 7 to 7 twice"),
         ({"starts": {("a", 1): (7,)}}, "a (g1) has starts of 1 partitions, not of 2"),
         ({"positions": {}}, "a (g1) has no position"),
-        ({"starts": {**full.starts, ("b", 1): (0,)}}, "b (g1) has a start, but is no instance"),
+        ({"starts": {**full.starts, ("b", 1): (0,)}}, "b (g1) has a start, but isn't an instance"),
         ({"gaps": (*full.gaps, Gap("a", 1, 2, 0, 3))}, "a-2 (g1) is none of its partitions"),
         ({"gaps": (*full.gaps, Gap("b", 1, 0, 0, 3))}, "b-0 (g1) is none of its partitions"),
     ):

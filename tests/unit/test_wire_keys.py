@@ -58,7 +58,8 @@ def test_secrets_are_not_shown() -> None:
 @pytest.mark.parametrize("text", ["", "\n", "ssh-ed25519 AAAA", "aqueduct-receiver x25519 AAAA"])
 def test_no_key_file(text: str) -> None:
     with pytest.raises(
-        Refused, match=r"^f is no key file: a sender's private key, as `aqueduct diode keygen`.* is needed\."
+        Refused,
+        match=r"^f isn't a key file: a sender's private key, as `aqueduct diode keygen`.* is needed\.",
     ):
         SenderKey.parse(text, "f")
 

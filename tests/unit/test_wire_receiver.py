@@ -244,7 +244,7 @@ def test_a_state_of_another_link_or_none() -> None:
         state.replace(b'"session":"', b'"session":"00'),
     ):
         assert damaged != state
-        with pytest.raises(Failed, match="s is no state of a link's receiver"):
+        with pytest.raises(Failed, match="s isn't a state of a link's receiver"):
             loads(damaged, "s", LINK)
 
 

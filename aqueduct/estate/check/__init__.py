@@ -22,7 +22,7 @@ from aqueduct.estate.check.variables import Roles, check_variables
 
 @dataclass(frozen=True)
 class Repository:
-    """What the check knows beside the inventory."""
+    """The facts that the check takes from the repository beside the inventory."""
 
     roles: Roles
     defaults: Mapping[str, Any]  # of roles/kafka, as `aqueduct.estate.model` takes them

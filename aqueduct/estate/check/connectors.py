@@ -102,7 +102,9 @@ def _faults_of_plugin(item: Item) -> Iterator[tuple[tuple[str, ...], str]]:
     if ("maven" in plugin) == ("url" in plugin):
         yield (), "a plugin comes either from maven or from a url; name one of them."
     elif "maven" in plugin and not COORDINATES.fullmatch(str(plugin["maven"])):
-        sentence = f"{plugin['maven']} are no coordinates; write group:artifact:version[:type[:classifier]]."
+        sentence = (
+            f"{plugin['maven']} aren't Maven coordinates; write group:artifact:version[:type[:classifier]]."
+        )
         yield ("maven",), sentence
     elif "url" in plugin and "sha256" not in plugin:
         yield (), f"what {plugin['url']} answers could be anything; say its sha256."

@@ -56,7 +56,7 @@ def declared_at(inventory: Inventory, sound: Sound, site: str) -> list[DeclaredF
 
 
 def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
-    """One flow by itself."""
+    """Check one flow by itself."""
     source, target = mirror.flow.source, mirror.flow.target
     if source not in inventory.sites:
         remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")
@@ -89,7 +89,7 @@ def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
             )
     header = mirror.flow.header or "name=value"
     if header.startswith("=") or "=" not in header:
-        yield mirror.finding(f'"{header}" is no header with its value; write name=value.', ("header",))
+        yield mirror.finding(f'"{header}" isn\'t a header with its value; write name=value.', ("header",))
 
 
 def _patterns(mirror: DeclaredFlow) -> Iterator[tuple[Path, str]]:

@@ -143,7 +143,7 @@ def _check_neighbour(each: Declared, sound: Sound) -> Iterator[Finding]:
     if not link.mac:
         return
     if not MAC.fullmatch(link.mac):
-        sentence = f"{link.mac} is no address of a network card; write it as 02:00:00:00:00:01."
+        sentence = f"{link.mac} isn't a network card's address; write it as 02:00:00:00:00:01."
         yield each.finding(sentence, ("mac",))
     if not _is_address(link.address):
         sentence = f"with a mac, address must be an IP address, and is {link.address}; set it."

@@ -15,7 +15,7 @@ WITH_CERTIFICATE = (
 def check_certificates(
     inventory: Inventory, sound: Sound, is_file: Callable[[str], bool]
 ) -> Iterator[Finding]:
-    """With provided certificates: are the CA's and each service's there?"""
+    """Check that provided certificates are there: the CA's and each service's."""
     missing: dict[tuple[str, str], dict[str, None]] = {}  # folder and file: hosts that need it
     for host, service, site in _presenting(inventory):
         if sound.value(host, "certificates_source") != "provided":

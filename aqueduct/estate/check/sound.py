@@ -1,4 +1,4 @@
-"""What of an inventory is right by itself. Checks that compare things with each other look only at this."""
+"""The sound part of an inventory, each thing right by itself: all that comparing checks look at."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple

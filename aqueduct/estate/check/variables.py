@@ -20,7 +20,7 @@ REMOVED: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class Roles:
-    """What the roles declare. A variable begins with its role's name, less an internal role's underscore."""
+    """The roles' variables. Each begins with its role's name, less an internal role's underscore."""
 
     options: Mapping[str, Mapping[str, Spec]]  # role: variable: spec
 
@@ -53,7 +53,7 @@ def check_variables(
 
 
 def distinct(inventory: Inventory) -> Iterator[tuple[str, str, Any]]:
-    """Each value once, with a host that has it: hosts of a group share the object that its file gave them."""
+    """Yield each value once, with a host that has it: hosts of a group share the object of its file."""
     seen = set()
     for host, variables in inventory.hosts.items():
         for name, value in variables.items():
@@ -78,13 +78,13 @@ def _faults_of(name: str, value: Any, roles: Roles, removed: Mapping[str, str]) 
 
 
 def _must_be_set(name: str, roles: Roles) -> bool:
-    """Whether the inventory has to set it: neither is it a role's, which has a default, nor Ansible's."""
+    """Tell whether the inventory has to set a name: it is neither a role's, with a default, nor Ansible's."""
     others = ("ansible_", "playbook_", "role_", "_")
     return name != "" and name not in roles.variables and not name.startswith(others)
 
 
 def is_sound(value: Any, spec: Spec) -> bool:
-    """Whether a value is known, and right in all its parts."""
+    """Tell whether a value is known, and right in all its parts."""
     return not isinstance(value, Unknown) and next(faults(value, spec), None) is None
 
 
@@ -135,7 +135,7 @@ def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[
 
 
 def _fault_of_number(name: str, value: int) -> str | None:
-    """By what the end of a name says of its unit."""
+    """Check a number by the unit that the end of its name says."""
     if name.endswith("port") and not 1 <= value <= 65_535:
         return f"there is no port {value}; take one from 1 to 65535."
     if name.endswith(("_days", "_mebibytes", "tasks")) and value < 1:
@@ -157,7 +157,7 @@ _KINDS = {
 
 
 def fits(value: Any, kind: str) -> bool:
-    """Whether a value has a type of argument_specs. Numbers may be text, as `--extra-vars` gives them."""
+    """Tell whether a value has a type of argument_specs. Numbers may be text, as in `--extra-vars`."""
     match kind:
         case "bool":
             return isinstance(value, bool)

@@ -49,7 +49,7 @@ class Batch(NamedTuple):
     count: int  # type: ignore[assignment]  # of records, 0 if all were compacted; hides tuple.count
 
     def __len__(self) -> int:
-        """In bytes; so NamedTuple's _replace can't be used."""
+        """Return the size in bytes; so NamedTuple's _replace can't be used."""
         return len(self.data)
 
     @property
@@ -71,12 +71,12 @@ class Batch(NamedTuple):
 
     @property
     def log_append_time(self) -> bool:
-        """Whether max_time is every record's time, whatever the record says."""
+        """Tell whether max_time is every record's time, whatever the record says."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def dense(self) -> bool:
-        """Whether every offset has its record."""
+        """Tell whether every offset has its record."""
         return self.last_offset - self.base_offset + 1 == self.count
 
 

@@ -18,7 +18,7 @@ def key_and_value(data: bytes) -> tuple[bytes | None, bytes | None]:
 
 
 def headers(data: bytes) -> list[Header]:
-    """In their order. IndexError or ValueError where the body is none."""
+    """Read a record's headers in their order; IndexError or ValueError if this isn't a record's body."""
     at = 0
     for _ in ("key", "value"):
         _, at = _read(data, at)

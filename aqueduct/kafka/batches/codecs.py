@@ -35,7 +35,7 @@ _zstandard = _Zstandard()
 
 
 def compress(codec: str, data: bytes) -> bytes:
-    """So that every version of Kafka's clients can read it."""
+    """Compress so that every version of Kafka's clients can read it."""
     return _COMPRESS[codec](data)
 
 

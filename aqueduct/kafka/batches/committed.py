@@ -1,4 +1,4 @@
-"""What a consumer with isolation.level=read_committed sees of the batches that a Fetch returned (KIP-98)."""
+"""The read-committed view of the batches that a Fetch returned (KIP-98)."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,7 +9,7 @@ _ABORT = 0
 
 
 def committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> Iterator[Batch]:
-    """Without control batches and batches of aborted transactions.
+    """Leave out control batches and batches of aborted transactions.
 
     `aborted`: (producer id, first offset) of the transactions that the same Fetch said were aborted. As in
     Java's consumer, such a transaction goes on until the producer's next ABORT marker: a COMMIT marker before

@@ -23,7 +23,7 @@ class Window:
 
     @property
     def timed(self) -> bool:
-        """Whether times are a reason to leave records out."""
+        """Tell whether times are a reason to leave records out."""
         return self.from_time != _LEAST or self.to_time != _MOST
 
 
@@ -76,7 +76,7 @@ def _halves(batch: Batch, records: Records, max_bytes: int) -> Iterator[Batch]:
 
 
 def _rebuilt(batch: Batch, records: Records) -> Batch:
-    """What the log cleaner would make of it, but for offsets at the edges (MemoryRecords.filterTo)."""
+    """Rebuild a batch as the log cleaner would, but for offsets at the edges (MemoryRecords.filterTo)."""
     data = build(
         records,
         codec=batch.codec,

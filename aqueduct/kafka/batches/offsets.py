@@ -20,7 +20,7 @@ _FORMAT = b"AQI1"
 
 
 class Inside(NamedTuple):
-    """Where the answer is: only the batch itself can give it."""
+    """The place of an answer that only the batch itself can give."""
 
     place: int  # of the batch in the index
     before: int  # records before the batch
@@ -51,7 +51,7 @@ class Index:
 
     @classmethod
     def joined(cls, parts: Iterable["Index"]) -> "Index":
-        """Of the batches of one part after those of the other."""
+        """Join the indexes of parts that follow each other."""
         columns = zip(*(part._columns() for part in (cls.of([]), *parts)), strict=True)
         return cls(*map(np.concatenate, columns))
 
@@ -80,7 +80,7 @@ class Index:
 
     @property
     def position(self) -> Numbers:
-        """Of each batch's first byte, where they follow each other from 0."""
+        """Return the position of each batch's first byte, where batches follow each other from 0."""
         return self.size.cumsum() - self.size
 
     @property
@@ -88,7 +88,7 @@ class Index:
         return int(self._before[-1])
 
     def rank(self, offset: int) -> int | Inside:
-        """How many records there are before an offset."""
+        """Count the records before an offset."""
         place = int(np.searchsorted(self.last_offset, offset))
         before = int(self._before[place])
         if place == len(self) or offset <= self.base_offset[place] or not self.count[place]:
@@ -96,7 +96,7 @@ class Index:
         return before + offset - int(self.base_offset[place]) if self._dense(place) else Inside(place, before)
 
     def offset(self, rank: int) -> int | Inside:
-        """Of the record that has so many before it. IndexError if there is none."""
+        """Return the offset of the record that has this many before it; IndexError if there is none."""
         place = int(np.searchsorted(self._before, rank, side="right")) - 1
         if not 0 <= rank < self.records:
             raise IndexError(f"there is no record {rank} among {self.records}")

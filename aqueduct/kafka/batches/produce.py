@@ -94,7 +94,7 @@ def _renumbered(batch: Batch) -> bytearray:
 
 
 def _rebuilt(records: Records, codec: str, stop: int, max_bytes: int) -> Iterator[Ready]:
-    """In halves, and halves of these, where it is too large."""
+    """Rebuild a batch, in halves, and halves of these, where it is too large."""
     count = len(records)
     data = build(Records(records.times, np.arange(count), records.bodies), codec=codec)
     if len(data) <= max_bytes:

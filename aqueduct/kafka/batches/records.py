@@ -41,7 +41,7 @@ class Records:
 
     @classmethod
     def of(cls, batches: Sequence[Batch], payloads: Sequence[bytes] | None = None) -> "Records":
-        """Those of one batch or more, whose `payloads` may be unpacked already. Damaged at wrong bytes."""
+        """Read records of one batch or more, with `payloads` if unpacked already; Damaged at wrong bytes."""
         payloads = [unpack(batch) for batch in batches] if payloads is None else payloads
         try:
             return cls._parsed(batches, payloads)
@@ -131,7 +131,7 @@ def build(
 
 
 def _edges(batches: Sequence[Batch], payloads: Sequence[bytes]) -> tuple[list[int], list[int]]:
-    """Where each record starts (after its length, a varint) and ends in the joined payloads.
+    """Find where each record starts (after its length, a varint) and ends in the joined payloads.
 
     A loop, and a tight one: only a record's length says where the next one is.
     """
@@ -159,7 +159,7 @@ def _edges(batches: Sequence[Batch], payloads: Sequence[bytes]) -> tuple[list[in
 
 
 def _parts(records: Records, base_time: int) -> Iterator[bytes]:
-    """What the records come to, one after the other, uncompressed."""
+    """Encode the records one after the other, uncompressed."""
     times = varints.zigzag(records.times - base_time)
     offsets = varints.zigzag(records.offsets - records.offsets[0])
     bodies = np.fromiter(map(len, records.bodies), np.int64, len(records))

@@ -17,7 +17,7 @@ def zigzag(numbers: Numbers) -> Zigzags:
 
 
 def sizes(zigzags: Zigzags) -> Numbers:
-    """In bytes."""
+    """Return each varint's size in bytes."""
     return np.searchsorted(_LIMITS, zigzags, side="right") + 1
 
 

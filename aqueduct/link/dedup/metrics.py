@@ -30,7 +30,7 @@ class Figures:
         yield _counter("batch_bytes", "bytes of their batches", total.bytes)
         yield _counter("frames", "frames that were read", total.frames)
         yield _counter("repeated", "offsets that had arrived before", total.repeated)
-        yield _counter("malformed", "raw records that are no frames", total.malformed)
+        yield _counter("malformed", "raw records that aren't frames", total.malformed)
         if last:
             yield _gauge("missing", "offsets that may yet be sent again", last.missing)
             yield _gauge("lost", "offsets that can't be sent again", last.lost)

@@ -1,4 +1,4 @@
-"""What a bucket of source partitions makes of what arrived: what is new, and what the ledger then says."""
+"""The arrivals of a bucket of source partitions: what is new, and what the ledger then says."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ def bucket(topic: str, partition: int, buckets: int) -> int:
 
 @dataclass(frozen=True)
 class New:
-    """What of a frame goes to the clean topic now."""
+    """The part of a frame that goes to the clean topic now."""
 
     place: TopicPartition
     batches: list[Batch]
@@ -38,7 +38,7 @@ class Bucket:
         self.repeated = 0  # offsets that had arrived before
 
     def arrive(self, frames: Iterable[Frame]) -> Iterator[New]:
-        """In the order of offsets; the ids that a topic had, in the order in which they came."""
+        """Take frames in the order of offsets; the ids that a topic had, in the order in which they came."""
         for frame in _in_order(frames):
             place = TopicPartition(frame.topic, frame.partition)
             new = self._lineage(place, frame.topic_id, frame.start).arrive(frame.start, frame.stop)
@@ -59,7 +59,7 @@ class Bucket:
             self._changed.add(place)
 
     def changes(self, updated: int) -> Records:
-        """What the gap topic is to be told; `updated` in milliseconds since 1970."""
+        """Return the gap topic's new records; `updated` in milliseconds since 1970."""
         told: Records = {}
         for place in self._changed:
             of_place = records(self._ledger[place], updated, self._keys.get(place, ()))
@@ -94,7 +94,7 @@ def _in_order(frames: Iterable[Frame]) -> list[Frame]:
 
 
 def within(batches: Iterable[Batch], new: list[Span]) -> Iterator[Batch]:
-    """What of the batches is in these offsets: whole where it can be."""
+    """Return the part of the batches within these offsets, in whole batches where it can be."""
     for batch in batches:
         if any(first <= batch.base_offset and batch.last_offset <= last for first, last in new):
             yield batch

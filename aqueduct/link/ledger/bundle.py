@@ -15,7 +15,7 @@ Kind = Literal["all", "first"]
 
 @dataclass(frozen=True)
 class Missing:
-    """Of one partition, by its number downstream."""
+    """The missing offsets of one partition, by its number downstream."""
 
     topic: str
     partition: int
@@ -56,15 +56,15 @@ def _result(of: Missing) -> dict[str, Any]:
 
 
 def loads(text: str, where: str) -> Bundle:
-    """What the file holds; Refused, naming `where`, if that is no bundle."""
+    """Parse a bundle; Refused, naming `where`, if it isn't one."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(f"{where} is no bundle: it is not JSON ({error}).") from None
+        raise Refused(f"{where} isn't a bundle: it is not JSON ({error}).") from None
     if type(content) is not dict or content.get("type") not in get_args(Kind):
-        raise Refused(f'{where} is no bundle: "type" must be "all" or "first".')
+        raise Refused(f'{where} isn\'t a bundle: "type" must be "all" or "first".')
     if type(content.get("results")) is not list:
-        raise Refused(f'{where} is no bundle: "results" must be a list.')
+        raise Refused(f'{where} isn\'t a bundle: "results" must be a list.')
     results = [
         _missing(each, f"{where}: result {number}") for number, each in enumerate(content["results"], 1)
     ]

@@ -1,4 +1,4 @@
-"""What the gap topic's records say: keys and JSON values of one source partition.
+"""The gap topic's records: keys and JSON values of one source partition.
 
 Under `topic/partition` is the current lineage, under `topic/partition/ID` one of a topic id that came before
 it. A lineage of more than PER_RECORD spans goes on in records of the key and `/1`, `/2`, ..., written in the
@@ -32,12 +32,12 @@ class Partition:
 
     @property
     def missing(self) -> Spans:
-        """What may yet be sent again."""
+        """Return the missing offsets that may yet be sent again."""
         return self.current.gaps if self.current else []
 
     @property
     def lost(self) -> dict[str, Spans]:
-        """What can't be, by topic id: deleted before it was read, or of a topic that was made anew."""
+        """Return the offsets lost for good, by topic id: deleted unread, or of a recreated topic."""
         lost = {self.current.topic_id: self.current.lost} if self.current else {}
         lost |= {topic_id: spans_of([*old.gaps, *old.lost]) for topic_id, old in self.retired.items()}
         return {topic_id: spans for topic_id, spans in lost.items() if spans}
@@ -47,7 +47,7 @@ class Partition:
 
     @property
     def closed(self) -> bool:
-        """Whether it is what `close` leaves."""
+        """Tell whether this is what `close` leaves."""
         return self.current is None and not any(old.gaps or old.lost for old in self.retired.values())
 
     def close(self) -> "Partition":
@@ -57,7 +57,7 @@ class Partition:
         return Partition(self.topic, self.partition, None, closed)
 
     def lineage(self, topic_id: str, first: int) -> Lineage:
-        """That of an id. One that was never seen is a topic made anew, and becomes the current one."""
+        """Return the lineage of an id; one never seen is a recreated topic's, and becomes the current one."""
         if self.current and self.current.topic_id == topic_id:
             return self.current
         if known := self.retired.get(topic_id):
@@ -69,7 +69,7 @@ class Partition:
 
 
 def records(partition: Partition, updated: int, before: Iterable[str] = ()) -> Records:
-    """What the ledger says of a partition; `updated` in milliseconds since 1970.
+    """Return the ledger's records of a partition; `updated` in milliseconds since 1970.
 
     `before`: the keys that it had, so that those without use become tombstones.
     """

@@ -16,7 +16,7 @@ def group(topic: str) -> str:
 
 
 def numbers(client: Client, topic: str) -> range:
-    """Of its partitions. Refused if there is no such topic."""
+    """Return the numbers of the gap topic's partitions; Refused if there is no such topic."""
     found = client.topics([topic])
     if topic not in found:
         raise Refused(f"The {client.end} has no gap topic {topic}.")
@@ -34,7 +34,7 @@ def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[TopicPartit
 
 
 def check_kept(client: Client, topic: str) -> None:
-    """Refused where Kafka would forget what it says."""
+    """Check the gap topic's settings; Refused where Kafka would forget what it says."""
     [policy] = setting(client, [topic], "cleanup.policy").values()
     if policy != "compact":
         raise Refused(

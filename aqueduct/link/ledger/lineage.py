@@ -1,4 +1,4 @@
-"""What is known of one source partition under one topic id, and how what arrives changes it."""
+"""The knowledge of one source partition under one topic id, and how arrivals change it."""
 
 from dataclasses import dataclass, field
 
@@ -45,12 +45,12 @@ class Lineage:
                 add(self.lost, *gone)
 
     def _reach(self, first: int, last: int) -> None:
-        """Up to `last`, what was passed over is missing; so is what is below `first`."""
+        """Reach `last`: what was passed over is missing, and so is what is below `first`."""
         reached = max(last + 1, first)
         add(self.gaps, self.next, reached - 1)
         self.next = max(self.next, reached)
 
 
 def begin(topic_id: str, first: int) -> Lineage:
-    """Of a partition of which nothing was known: what is below `first` is not asked for."""
+    """Make the lineage of a partition unknown so far: what is below `first` is not asked for."""
     return Lineage(topic_id, first, first)

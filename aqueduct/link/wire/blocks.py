@@ -69,7 +69,7 @@ class Assembler:
     """Puts values together again; each comes out whole or never."""
 
     def __init__(self, largest: int, limit: int, counters: Counters) -> None:
-        """At most `largest` bytes of a value, and at most `limit` bytes of values that are not whole."""
+        """Take at most `largest` bytes of a value, and at most `limit` bytes of values that are not whole."""
         self._largest = largest
         self._limit = limit
         self._counters = counters

@@ -1,4 +1,4 @@
-"""What a receiver counts; each field is a metric's name, and only ever rises."""
+"""The counters of a receiver; each field is a metric's name, and only ever rises."""
 
 from dataclasses import dataclass
 

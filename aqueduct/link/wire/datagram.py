@@ -41,7 +41,7 @@ class Type(IntEnum):
 
 
 class Beat(NamedTuple):
-    """What BEAT and END hold; the rest up to the datagram's size is zeros."""
+    """The content of BEAT and END; the rest up to the datagram's size is zeros."""
 
     blocks: int  # that were sent so far, so the next one's number
     wall: int  # the sender's clock: milliseconds since 1970
@@ -55,7 +55,7 @@ def prefix(link: int) -> bytes:
 
 
 def check_link(link: int) -> int:
-    """Refused: it is no link's number."""
+    """Check a link's number; Refused if it isn't one."""
     if not 0 <= link < _LINKS:
         raise Refused(f"A link can't have the number {link}: use one from 0 to {_LINKS - 1}.")
     return link

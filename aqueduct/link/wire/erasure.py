@@ -45,7 +45,7 @@ def possible(k: int, m: int) -> bool:
 
 
 def check() -> None:
-    """Failed: ISA-L is not there."""
+    """Check that ISA-L is there; Failed if not."""
     try:
         Code(2, 1).parity(bytes(2 * ALIGNMENT))
     except ECDriverError as error:
@@ -56,7 +56,7 @@ def check() -> None:
 
 
 class Code:
-    """Of `k` data and `m` parity shards; k = 1: the parity shards are copies."""
+    """The code of `k` data and `m` parity shards; k = 1: the parity shards are copies."""
 
     def __init__(self, k: int, m: int) -> None:
         if not possible(k, m):

@@ -1,4 +1,4 @@
-"""What of Kafka crosses a link: frames of batches and announcements, and both as a raw topic's records.
+"""Frames of batches, and announcements: what crosses a link, and both as a raw topic's records.
 
 A record's value is what crossed the link, byte for byte; its key tells without the value what it covers:
 
@@ -84,7 +84,7 @@ def read_key(data: bytes) -> Key:
     """Malformed: it is no raw record's key."""
     match = _KEY.fullmatch(data)
     if not match:
-        raise Malformed(f"{data[:300]!r} is no key of a raw topic's record.")
+        raise Malformed(f"{data[:300]!r} isn't the key of a raw topic's record.")
     topic, partition, first, last, policy = match.groups()
     return Key(
         topic.decode(), int(partition), int(first), int(last), policy is not None, policy == b"compact"
@@ -112,7 +112,7 @@ def pack(of: Frame | Announcement, *, compress_above: int = 0) -> bytes:
 
 
 def unpack(value: Buffer, *, largest: int = LARGEST) -> Frame | Announcement:
-    """What was packed. Malformed: it is not of this format, or has more than `largest` bytes of batches."""
+    """Unpack a value. Malformed: it is not of this format, or has more than `largest` bytes of batches."""
     kind, flags, topic, partition, topic_id, first, second, length, at = _header(value)
     body = memoryview(value)[at:]
     if kind == ANNOUNCEMENT:

@@ -34,7 +34,7 @@ def plan(shapes: tuple[Shape, ...], size: int) -> tuple[tuple[ShardPlace, ...], 
 
 
 def _order(shapes: tuple[Shape, ...]) -> Iterator[ShardPlace]:
-    """Each block spread evenly over the whole group; blocks without parity one after the other."""
+    """Spread each block evenly over the whole group; blocks without parity follow one after the other."""
 
     def when(place: ShardPlace) -> tuple[float, int]:
         block, shard = place

@@ -30,7 +30,7 @@ class Kind(IntEnum):
 
 
 class Refusal(Enum):
-    """Why a key frame is not believed."""
+    """The reason why a key frame is not believed."""
 
     DAMAGED = "it is cut off, or its sender sealed it wrongly"
     STRANGER = "its sender is none of those that this receiver knows"
@@ -79,7 +79,7 @@ class KeyRing:
         self._senders = {sender.fingerprint: sender for sender in senders}
 
     def glance(self, datagram: bytes) -> Refusal | None:
-        """What needs no arithmetic to be refused."""
+        """Return why a key frame is refused, as far as that takes no arithmetic; else None."""
         if len(datagram) < SEALED_AT + DATA_KEY + SIGNATURE:
             return Refusal.DAMAGED
         *_, sender = BODY.unpack_from(datagram, HEADER.size)

@@ -58,12 +58,12 @@ class _Key:
 
     @classmethod
     def parse(cls, text: str, name: str) -> Self:
-        """What a file called `name` holds; Refused if that is anything else, without telling its content."""
+        """Parse the key file called `name`; Refused if it is anything else, without telling its content."""
         tag, _, rest = text.strip().partition(" ")
         kind = next((each for each in KINDS if tag == each.TAG), None)
         if kind is None:
             raise Refused(
-                f"{name} is no key file: {cls.WHAT}, as `aqueduct diode keygen` writes it, is needed."
+                f"{name} isn't a key file: {cls.WHAT}, as `aqueduct diode keygen` writes it, is needed."
             )
         if kind is not cls:
             raise Refused(f"{name} is {kind.WHAT}; {cls.WHAT} is needed.")
@@ -76,7 +76,7 @@ class _Key:
             key.check()
         except (binascii.Error, ValueError, KeyError):
             raise Refused(
-                f"{name} is damaged: it says that it is {cls.WHAT}, but its rest is none; make it anew."
+                f"{name} is damaged: it says that it is {cls.WHAT}, but the rest isn't; create it again."
             ) from None
         except UnsupportedAlgorithm:
             raise Refused(
@@ -136,7 +136,7 @@ class ReceiverKey(_Key):
         return ReceiverPublicKey(self.algorithm, first + x25519.public_key().public_bytes_raw())
 
     def open(self, sealed: bytes, info: bytes) -> bytes:
-        """What was sealed; cryptography's InvalidTag: not for this key, not with this `info`, or damaged."""
+        """Open what was sealed; cryptography's InvalidTag: not for this key or `info`, or damaged."""
         mlkem, x25519 = self._parts()
         private = hpke.MLKEM768X25519PrivateKey(mlkem, x25519) if mlkem else x25519
         return SUITES[self.algorithm].decrypt(sealed, private, info)

@@ -1,4 +1,4 @@
-"""What a sending end commits with the next offset of a partition, as the offset's metadata."""
+"""The metadata that a sending end commits with the next offset of a partition."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Position:
-    """In `topic_id` all from offset `from_` on is to cross; `session` is when the sender's newest one began.
+    """A position: in `topic_id` all from offset `from_` on is to cross. `session` is when the sender's newest
+    one began.
 
     In a topic with another id the offset means nothing.
     """
@@ -20,7 +21,7 @@ class Position:
 
 
 def loads(metadata: str) -> Position | None:
-    """None: somebody else's metadata."""
+    """Parse a position; None: somebody else's metadata."""
     try:
         content = json.loads(metadata)
         return Position(str(content["topic_id"]), int(content["from"]), int(content["session"]))

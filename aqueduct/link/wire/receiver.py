@@ -160,7 +160,7 @@ class Receiver:
         return records
 
     def tick(self, now: float) -> None:
-        """To be called about once a second: time makes losses certain."""
+        """Count losses that time has made certain; to be called about once a second."""
         late = now - self._limits.grace
         for session in list(self._sessions.values()):
             session.values.expire(late)
@@ -174,7 +174,7 @@ class Receiver:
                 self._close(session)
 
     def state(self) -> State:
-        """To be kept after what `receive` returned is safe: what is in it never comes again."""
+        """Return the state to keep once what `receive` returned is safe: what is in it never comes again."""
         return State(
             STATE_VERSION,
             self._link,
@@ -194,7 +194,7 @@ class Receiver:
         )
 
     def sessions(self) -> list[Sight]:
-        """Another thread may call it, too."""
+        """List the sessions; another thread may call it, too."""
         return [
             Sight(
                 *parted(session.line),
@@ -283,7 +283,7 @@ class Receiver:
     def _begin(
         self, session: _Session, counter: int, shard: int, k: int, m: int, length: int
     ) -> _Block | None:
-        """None: no sender makes such a shard."""
+        """Begin a block; None: no sender makes such a shard."""
         if not erasure.possible(k, m) or shard >= k + m or not length or length % erasure.ALIGNMENT:
             return None
         self.counters.blocks_lost += self._window(session, counter).reach(counter)
@@ -315,7 +315,7 @@ class Receiver:
             records.append(record)
 
     def _window(self, session: _Session, counter: int) -> Window:
-        """Of a session that is joined late, what was sent before is not this receiver's loss."""
+        """Return the window of a session. What was sent before it was joined is not this receiver's loss."""
         if session.window is None:
             session.window = Window(self._limits.window, 0 if counter <= self._limits.window else counter)
         return session.window
@@ -427,7 +427,7 @@ class Receiver:
         return opened
 
     def _close(self, session: _Session) -> None:
-        """What did not come will not come."""
+        """Close a session: what did not come will not come."""
         if session.window:
             self._pass_by(session, session.window.top)
         session.values.close()

@@ -38,7 +38,7 @@ _MOST_UNDER_A_KEY = 1 << 32  # datagrams, far below what AES-GCM allows
 
 @dataclass(frozen=True)
 class Settings:
-    """Refused at values that no link can have."""
+    """The settings of a session; Refused at values that no link can have."""
 
     link: int
     payload: int  # most bytes of a datagram
@@ -155,7 +155,7 @@ class Session:
         return self._emit() if self._group else []
 
     def due(self, now: float, wall: int) -> list[Send]:
-        """What time asks for: key frames, beats, blocks that lingered."""
+        """Return what is due by now: key frames, beats, blocks that lingered."""
         sends: list[Send] = []
         if now >= self._rotate_at or self._under_key >= _MOST_UNDER_A_KEY:
             self._current, self._next = self._next, self._new_key(self._next.number + 1, wall)

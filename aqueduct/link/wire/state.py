@@ -1,4 +1,4 @@
-"""What a receiver must remember over a restart, so that nothing passes twice. There is no secret in it."""
+"""The memory of a receiver over a restart, so that nothing passes twice. There is no secret in it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def parted(line: str) -> tuple[str, Kind]:
 
 
 def loads(data: bytes, name: str, link: int) -> State:
-    """What a file called `name` holds. Failed: it is damaged; Refused: it is another link's."""
+    """Parse the state file called `name`. Failed: it is damaged; Refused: it is another link's."""
     try:
         state = strict_json.loads(State, data)
         if state.version != VERSION:
@@ -55,8 +55,8 @@ def loads(data: bytes, name: str, link: int) -> State:
                 raise ValueError
     except (ValueError, KeyError):  # strict_json's Unreadable is one, too
         raise Failed(
-            f"{name} is no state of a link's receiver that this release can read. Without it a recording of "
-            "what crossed could be played again: restore it, or remove it if none but the sender can send."
+            f"{name} isn't a state of a link's receiver that this release can read. Without it a recording "
+            "of what crossed could be played again: restore it, or remove it if none but the sender can send."
         ) from None
     if state.link != link:
         raise Refused(

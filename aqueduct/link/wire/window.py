@@ -25,7 +25,7 @@ class Window:
                 self.finish(number)
 
     def __contains__(self, number: int) -> bool:
-        """Whether it may still come."""
+        """Tell whether a number may still come."""
         return number >= self.floor and number not in self._done
 
     @property
@@ -50,7 +50,7 @@ class Window:
             self.floor += 1
 
     def pass_by(self, floor: int) -> int:
-        """Nothing below `floor` may come any more. How many never came."""
+        """Let nothing below `floor` come any more; return how many never came."""
         if floor <= self.floor:
             return 0
         passed = {number for number in self._done if number < floor}
