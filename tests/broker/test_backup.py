@@ -302,7 +302,7 @@ def test_a_cluster_that_was_made_anew_is_not_taken_for_the_old_one(
     other = Site(brokers[1], site.directory)
     create(other.broker, topic)
     assert other.back_up("--topics", topic) == 2
-    assert "restore it before" in capsys.readouterr().err
+    assert "restore it first" in capsys.readouterr().err
     assert site.snapshot().manifest.number == 1
     assert other.back_up("--topics", topic, "--other-cluster") == 0
     assert other.back_up("--topics", topic) == 0

@@ -86,8 +86,10 @@ class Ends:
             "publicKeyFile": str(folder / "down.pub"),
             "signingKeyFile": str(folder / "up.key"),
             "link": "7",
+            # Not the default: a group remembers when its last session began, which may be ahead of the clock.
+            "groupID": f"up-{topic}",
         }
-        self.upstream_options = self.sending | {"topic": topic, "groupID": f"up-{topic}", "linger": "5"}
+        self.upstream_options = self.sending | {"topic": topic, "linger": "5"}
         self.downstream_options = {
             "bootstrapServers": target.plaintext,
             "targetIP": "127.0.0.1",
