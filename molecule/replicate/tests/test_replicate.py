@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections.abc import Iterable
 
 import pytest
 from lab import Lab, Record, wait_until
@@ -94,29 +95,28 @@ def test_a_group_resumes_in_the_lake_and_skips_nothing(lab: Lab, outcome: Outcom
 def test_a_group_that_has_read_all_goes_on_in_the_lake_at_the_very_next_record(lab: Lab) -> None:
     """Far from near zero: what it had read does not come again, and what comes next is not skipped."""
     commit(lab, "pro1-kafka-1", ends(lab, "pro1-kafka-1"))
-    whole = ends(lab, "lake-kafka-1")
-    assert all(end > 100 for end in whole.values()), whole
+    # The partition that was added late may have got nothing.
+    whole = {partition: end for partition, end in ends(lab, "lake-kafka-1").items() if end}
+    assert len(whole) >= 2, whole
+    assert min(whole.values()) > 100, whole
     wait_until(
         f"{GROUP} at the end of all bookings in the lake",
-        lambda: next_values(lab) == dict.fromkeys(whole),
+        lambda: next_values(lab, whole) == dict.fromkeys(whole),
     )
+    very_next = {partition: b"the very next of %d" % partition for partition in whole}
     producer = lab.producer("pro1-kafka-1", "bookings")
-    for partition in whole:
-        producer.produce("bookings", b"the very next of %d" % partition, partition=partition)
+    for partition, value in very_next.items():
+        producer.produce("bookings", value, partition=partition)
     assert producer.flush(60) == 0
-    wait_until(
-        "exactly these records next in the lake",
-        lambda: next_values(lab) == {partition: b"the very next of %d" % partition for partition in whole},
-        30,
-    )
+    wait_until("exactly these records next in the lake", lambda: next_values(lab, whole) == very_next, 30)
 
 
-def next_values(lab: Lab) -> dict[int, bytes | None]:
+def next_values(lab: Lab, partitions: Iterable[int]) -> dict[int, bytes | None]:
     """The value that the group gets next in the lake, by partition; None at its end."""
     at, read = committed(lab, "lake-kafka-1"), lab.read_offsets("lake-kafka-1", "bookings")
     return {
-        partition: next((record.value for offset, record in records if offset >= at[partition]), None)
-        for partition, records in read.items()
+        partition: next((record.value for offset, record in read[partition] if offset >= at[partition]), None)
+        for partition in partitions
     }
 
 
