@@ -1,4 +1,4 @@
-"""What a command ends with: an exit code, and where it is not 0 or 3, one sentence."""
+"""Errors that end a command: an exit code, and unless that is 0 or 3, one sentence."""
 
 from enum import IntEnum
 

@@ -32,9 +32,9 @@ class TopicPartition(NamedTuple):
 
 
 def matches(pattern: re.Pattern[str], name: str) -> bool:
-    """Whether the whole name matches, and is not Kafka's own.
+    """Return whether the whole name matches, and isn't Kafka's own.
 
-    One that begins with `__` takes a pattern in which `__` is written: `.*` does not mean it.
+    One that begins with `__` takes a pattern in which `__` is written: `.*` doesn't match it.
     """
     if name in OWN_TOPICS or (name.startswith(INTERNAL) and INTERNAL not in pattern.pattern):
         return False

@@ -14,7 +14,7 @@ _FIRST, _LAST = itemgetter(0), itemgetter(1)
 
 
 def spans_of(pieces: Iterable[Span]) -> Spans:
-    """Of pieces in any order, which may overlap."""
+    """Return the spans that pieces in any order, which may overlap, cover together."""
     spans: Spans = []
     for first, last in sorted(pieces):
         if spans and first <= spans[-1][1] + 1:

@@ -54,7 +54,7 @@ def build(kind: type[Value], value: Any) -> Value:
 
 
 def _plain(value: Any) -> Any:
-    """What json does not know by itself, one level deep: named tuples are written as arrays already."""
+    """Return what json can write of a value, one level deep: named tuples are written as arrays already."""
     if dataclasses.is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     if isinstance(value, Mapping):

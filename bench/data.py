@@ -1,4 +1,4 @@
-"""What is measured: topics of four partitions, made anew by every run with the same seed."""
+"""The measured data: topics of four partitions, recreated by every run with the same seed."""
 
 import random
 import string
@@ -34,7 +34,7 @@ class Data:
 
     @property
     def bytes(self) -> int:
-        """Of the records' values; they have no keys."""
+        """Return the bytes of the records' values; they have no keys."""
         return self.records * self.record_bytes
 
 

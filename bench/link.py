@@ -119,7 +119,7 @@ class Link:
             yield up, down
 
     def figure(self, end: str, name: str) -> float:
-        """Of an end's metrics."""
+        """Read a figure from an end's metrics."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[end]}/metrics") as answer:
             lines = answer.read().decode().splitlines()
         found = [line.rpartition(" ")[2] for line in lines if line.startswith(f"aqueduct_diode_{name}")]
@@ -233,7 +233,7 @@ def to_raw(link: Link, data: Data, loss: float) -> list[str]:
 
 
 def dedup_all(link: Link, source: str, clean: str) -> Usage:
-    """Of the whole raw topic; the second time there is nothing to do, which is start-up."""
+    """Run dedup over the whole raw topic; the second time there is nothing to do, which is start-up."""
     return measured(
         [
             *(sys.executable, "-m", "aqueduct.cli", "dedup", "--bootstrap-servers", link.servers),

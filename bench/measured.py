@@ -38,7 +38,7 @@ class Usage:
 
 
 class CommandFailed(Exception):
-    """And what it said."""
+    """The failure of a command, with what it said."""
 
 
 def measured(command: Sequence[str], environment: dict[str, str] | None = None) -> Usage:
@@ -108,7 +108,7 @@ def _memory(process: int) -> int:
 
 
 def cpu_seconds(process: int) -> float:
-    """What it has used, all its threads; not those that it started."""
+    """Return the CPU seconds of a process, all its threads; not those of processes that it started."""
     fields = _read(process, "stat").rpartition(")")[2].split()  # from the third one on
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
@@ -144,7 +144,7 @@ def main(file: str, *command: str) -> int:
 
 
 def _orphans() -> set[int]:
-    """Those that came to us, after they have ended."""
+    """Return the orphans that came to us, after they have ended."""
     found = set()
     deadline = time.monotonic() + ORPHAN_SECONDS
     while time.monotonic() < deadline:

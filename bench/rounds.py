@@ -1,4 +1,4 @@
-"""What both benchmarks share: servers, rounds of runs, and the table."""
+"""The shared parts of both benchmarks: servers, rounds of runs, and the table."""
 
 import math
 import os
@@ -56,7 +56,7 @@ class Estate:
     processes: tuple[int, int]  # broker and S3 server
 
     def url(self, kind: str, name: str) -> str:
-        """Of a store in the directory, which is new if the name is."""
+        """Return the URL of a store in the directory, which is new if the name is."""
         return (self.directory / name).as_uri() if kind == "local" else f"s3://bench/{name}"
 
     def remove(self, name: str) -> None:
@@ -107,7 +107,7 @@ def estate() -> Iterator[Estate]:
 
 @dataclass(frozen=True)
 class Row:
-    """What a command used, and the same with nothing to do: its start-up."""
+    """The usage of a command, and of the same command with nothing to do: its start-up."""
 
     data: Data
     name: Name

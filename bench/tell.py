@@ -1,4 +1,4 @@
-"""What every benchmark says: progress, a table, and the machine. It needs nothing that is installed."""
+"""The output of every benchmark: progress, a table, and the machine. It needs no installed package."""
 
 import os
 import platform

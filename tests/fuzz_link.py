@@ -196,7 +196,7 @@ class Attack:
         return who.datagram((Type.DATA, shard, k, m, counter), self._chunks())
 
     def _chunks(self) -> bytes:
-        """What a block may hold, or may not."""
+        """Build what a block may hold, or may not."""
         chance = self.chance
         parts = []
         for _ in range(chance.choice((1, 1, 3, 10))):
@@ -318,7 +318,7 @@ class Target:
             self.settle()
 
     def send(self, sends: list[Send]) -> list[bytes]:
-        """What the good sender sends; as datagrams."""
+        """Throw the good sender's sends as datagrams, and return these."""
         found = [each for send in sends for each in split(send)]
         for each in found:
             self.throw([each], len(each))

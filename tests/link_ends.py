@@ -66,7 +66,7 @@ def receive(by: Receiver, all_of: Iterable[bytes], now: float = 1.0) -> list[byt
 
 
 def pair(of: Settings | None = None, limits: Limits = DEFAULT, start: int = 1000) -> tuple[Session, Receiver]:
-    """Of which the receiver has the keys."""
+    """Make a session and a receiver that has its keys."""
     sending, receiving = session(of, start=start), receiver(limits)
     assert receive(receiving, keys(sending), 0.0) == []
     return sending, receiving

@@ -1,4 +1,4 @@
-"""What is wrong with the objects of a snapshot, and how that is told."""
+"""Faults of a snapshot's objects, and the sentences that report them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ def contradiction(segment: Segment, index: Index, batches: Index) -> str | None:
 
 
 def _facts(batches: Index) -> dict[str, int | None]:
-    """What the manifest also tells of a segment."""
+    """Return what the manifest repeats of a segment: offsets, records, unpacked bytes, newest time."""
     return {
         "first_offset": int(batches.base_offset[0]) if len(batches) else None,
         "last_offset": int(batches.last_offset[-1]) if len(batches) else None,

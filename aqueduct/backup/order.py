@@ -1,4 +1,4 @@
-"""What a run of a backup is asked for."""
+"""The request for a backup run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

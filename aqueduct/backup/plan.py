@@ -1,4 +1,4 @@
-"""What a run is to read: what the last snapshot has against what the cluster has; and what it then adds."""
+"""The plan of a run: what to read, by the last snapshot and the cluster; and what the snapshot gains."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one reading."""
+    """The result of one reading."""
 
     reading: Reading
     reached: int  # every offset before it is in a segment or a gap
@@ -59,7 +59,7 @@ class Result:
 
     @property
     def nothing(self) -> bool:
-        """Whether it could not even begin."""
+        """Return whether the reading failed before its first record."""
         return bool(self.left_out) and self.reached == self.reading.start
 
 
@@ -140,7 +140,7 @@ def shares(readings: Sequence[Reading], at_most: int) -> list[tuple[Reading, ...
 
 @dataclass(frozen=True)
 class Added:
-    """What a snapshot has by the readings of its run."""
+    """The part of a snapshot that its run's readings added."""
 
     topics: tuple[Topic, ...]
     starts: Positions

@@ -1,4 +1,4 @@
-"""What a run tells: a page for people, and a report for programs."""
+"""The report of a run: a page for people, and JSON for programs."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -63,7 +63,7 @@ class Groups:
     exclude: tuple[str, ...] = ()
 
     def absent(self, there: Iterable[str]) -> list[str]:
-        """Of those that are to be left out."""
+        """Return the excluded groups that don't exist."""
         return sorted(set(self.exclude) - set(there))
 
     def choose(self, there: Iterable[str]) -> list[str]:

@@ -215,7 +215,7 @@ def _make_ledger(client: Client, order: Order) -> None:
 
 
 def _read_ledger(client: Client, order: Order, dead: Topic) -> Ledger:
-    """Of all that was committed before. Failed if an open transaction hides it for too long."""
+    """Read the ledger of all earlier commits. Failed if an open transaction hides it for too long."""
     if dead.id is None:
         raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
     place = TopicPartition(order.ledger, 0)

@@ -80,7 +80,10 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> frozenset[Acl]:
 
 
 def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str) -> AclChanges:
-    """What to grant and to revoke. `managed_principals` is a regex, searched in names without `User:`."""
+    """Return the ACLs to grant and to revoke.
+
+    `managed_principals` is a regex, searched in names without `User:`.
+    """
     wanted = frozenset(declared)
     found = frozenset(actual)
     try:

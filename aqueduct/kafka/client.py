@@ -89,7 +89,7 @@ def connect(
 
 
 class Client:
-    """Of one thread. A KafkaError is made a sentence by `connect`."""
+    """The Kafka client of one thread. `connect` turns a KafkaError into a sentence."""
 
     def __init__(self, client: KafkaNetClient, end: End, stopping: Event | None = None) -> None:
         self.end = end
@@ -121,7 +121,7 @@ class Client:
         return response
 
     def wait(self, response: Future) -> Any:
-        """What `submit` promised."""
+        """Wait for the answer to what `submit` sent, and return it."""
         while not response.is_done:
             self._poll(POLL_SECONDS, response)
         if response.exception:
@@ -157,7 +157,7 @@ class Client:
     # Topics
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
-        """Those of the named topics that exist, asked for anew; None: all that the client may describe."""
+        """Return the named topics that exist, asked for now; None: all that the client may describe."""
         patience = Patience(self, "tells nothing of its topics")
         lists = [None] if names is None else in_lists(names, NAMES_PER_REQUEST)
         found: dict[str, Topic] = {}
@@ -197,7 +197,7 @@ class Client:
         return leader
 
     def forget(self, topic: str) -> None:
-        """What is known of a topic was wrong: ask again when it is needed."""
+        """Drop what is known of a topic, which was wrong: it is asked for again when needed."""
         self._topics.pop(topic, None)
 
     def controller(self) -> int:
@@ -208,7 +208,7 @@ class Client:
         return found
 
     def ask_topics(self, names: list[str] | None) -> dict[str, Topic]:
-        """Those of the named topics that exist; None: all that the client may describe."""
+        """Ask for the named topics, and return those that exist; None: all that the client may describe."""
         asked = None
         if names is not None:
             asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
@@ -239,7 +239,7 @@ class Client:
 
 
 def passing(error: KafkaError) -> bool:
-    """Whether the same request may well succeed later."""
+    """Return whether the same request may well succeed later."""
     return isinstance(error, RetriableError | UnknownBrokerIdError)
 
 
@@ -270,7 +270,7 @@ class Patience:
         self._backoff = min(self._longest, 2 * self._backoff)
 
     def until_done(self, attempt: Callable[[], T]) -> T:
-        """What the attempt returns that succeeds."""
+        """Repeat the attempt until it succeeds, and return its result."""
         while True:
             try:
                 return attempt()

@@ -119,7 +119,7 @@ class End:
 
 
 def load(path: Path | str | None) -> ClientConfig:
-    """What a file of client properties says; Refused where it, or a file that it names, is no use."""
+    """Read a file of client properties; Refused if it, or a file that it names, can't be used."""
     if path is None:
         return ClientConfig()
     return checked(parse(_read(path), str(path)), str(path))
@@ -134,7 +134,7 @@ def checked(config: ClientConfig, path: str) -> ClientConfig:
 
 
 def parse(text: str, where: str) -> ClientConfig:
-    """What the text of client properties says; `where` names the text in a refusal."""
+    """Parse the text of client properties; `where` names the text in a refusal."""
     properties = parse_properties(text)
     for name in properties:
         if name not in KNOWN:
@@ -194,7 +194,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def entries(text: str) -> Iterator[tuple[str, str]]:
-    """Of Java's properties: comments; `=`, `:` or blanks; continued lines; escapes."""
+    """Yield the entries of Java's properties: comments; `=`, `:` or blanks; continued lines; escapes."""
     for line in _logical_lines(text):
         key, value = _ENTRY.fullmatch(line).groups()  # type: ignore[union-attr]
         yield _unescape(key), _unescape(value)

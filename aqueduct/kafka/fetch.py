@@ -29,7 +29,7 @@ TOPIC_IDS_SINCE = 13  # version of Fetch (KIP-516)
 
 @dataclass(frozen=True)
 class Piece:
-    """What came next of a range."""
+    """The next piece of a range."""
 
     batches: tuple[Batch, ...]  # committed data inside the range
     next_offset: int  # everything of the range before it was in a piece, or is lost, or never was a record
@@ -130,7 +130,7 @@ class _Source:
         return found
 
     def piece(self, answer: Any, position: int) -> Piece:
-        """What an answer to `ask` brought; a KafkaError if that is nothing yet."""
+        """Return what an answer to `ask` brought; a KafkaError if that is nothing yet."""
         if answer.error_code:
             raise for_code(answer.error_code)(str(self))
         if not answer.responses:

@@ -44,7 +44,7 @@ Positions = dict[tuple[UUID, int], int]  # the next offset to read, by topic id 
 
 @dataclass(frozen=True)
 class News:
-    """What came of one partition."""
+    """The news of one partition."""
 
     place: TopicPartition
     topic_id: UUID  # another one than before: the topic was made anew, and this is from its beginning
@@ -56,7 +56,7 @@ class News:
 
 
 class Follower:
-    """Of one thread, which calls `poll` again and again."""
+    """The follower of partitions for one thread, which calls `poll` again and again."""
 
     def __init__(self, client: Client, positions: Mapping[TopicPartition, int]) -> None:
         """`positions`: the next offset to read of each partition."""
@@ -82,7 +82,7 @@ class Follower:
         self._ids.pop(topic, None)
 
     def poll(self, seconds: float) -> list[News]:
-        """What came, at most so much later. Failed if the cluster gave nothing for STALL_SECONDS."""
+        """Return what came within `seconds`. Failed if the cluster gave nothing for STALL_SECONDS."""
         news: list[News] = []
         try:
             self._ask()
@@ -183,7 +183,7 @@ class Follower:
 
 
 class _Session:
-    """What one broker knows of what is wanted."""
+    """The fetch session at one broker: what it knows of the wanted partitions."""
 
     def __init__(self) -> None:
         self._id = self._epoch = 0  # it is to be opened

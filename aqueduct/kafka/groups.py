@@ -55,7 +55,7 @@ class Group:
 
     @property
     def live(self) -> bool:
-        """Whether it has members."""
+        """Return whether the group has members."""
         return self.state not in ("Empty", "Dead")
 
 
@@ -91,7 +91,7 @@ def committed(client: Client, groups: Iterable[str]) -> dict[str, Offsets]:
 
 
 def progress(client: Client, group: str, places: Iterable[TopicPartition]) -> Offsets:
-    """What a group has committed for these partitions, once every transaction's outcome is known (KIP-447).
+    """Return a group's offsets for these partitions, once every transaction's outcome is known (KIP-447).
 
     That takes the partitions' names: asked for all, a broker is silent on one whose first commit is pending.
     """

@@ -111,10 +111,10 @@ class _Sent:
 
 
 class TransactionalProducer:
-    """Of one transactional id: who makes one fences those that were made before.
+    """The producer of one transactional id: a new one fences those before it.
 
     `begin`, then any number of `send` and `commit_offsets`, then `commit` or `abort`; again and again. Any of
-    them may raise Retry: nothing since `begin` counts then; go on with `begin`, and from what
+    them may raise Retry: nothing since `begin` counts then; continue with `begin`, and from what
     `groups.progress` says was committed. Fenced and Failed are final.
     """
 
@@ -147,7 +147,7 @@ class TransactionalProducer:
 
     @property
     def producer_id(self) -> int:
-        """What its batches have in their headers; -1 before `begin`."""
+        """Return the producer id in its batches' headers; -1 before `begin`."""
         return self._producer_id
 
     def begin(self) -> None:

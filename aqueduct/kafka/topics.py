@@ -76,7 +76,7 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
 
 
 def plan(declared: Iterable[Declared], actual: Mapping[str, Actual]) -> TopicChanges:
-    """What is to be done; Refused where a topic would have to shrink. `actual` is by topic name."""
+    """Return the changes to make; Refused if a topic would have to shrink. `actual` is by topic name."""
     create = []
     grow = {}
     alter = {}

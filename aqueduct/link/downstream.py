@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Figures:
-    """Of one process, for its metrics."""
+    """The figures of one process, for its metrics."""
 
     receiver: Receiver
     socket: Socket
@@ -347,7 +347,7 @@ def _producer(settings: Downstream, limit: int | None) -> dict[str, str | int | 
 
 
 def _partitions(client: Client, topic: str | None) -> int:
-    """Of the raw topic, if there is to be one. Refused if it is not there."""
+    """Return the raw topic's number of partitions, 0 without one. Refused if the topic doesn't exist."""
     if topic is None:
         return 0
     found = client.topics([topic])

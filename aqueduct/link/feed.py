@@ -1,4 +1,4 @@
-"""What of the source's topics crosses: frames of what is new, and announcements of what there is."""
+"""The source's feed for a link: frames of what is new, and announcements of what exists."""
 
 import logging
 import time
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Standing:
-    """What a partition's log holds."""
+    """The state of a partition's log."""
 
     topic_id: UUID
     first: int
@@ -79,7 +79,7 @@ class Feed:
     # Reading
 
     def poll(self, seconds: float) -> Iterator[tuple[Frame, int]]:
-        """What is new, as frames with their numbers of records."""
+        """Yield frames of what is new, each with its number of records."""
         if time.monotonic() >= self._refresh_at:
             self._refresh()
             self._refresh_at = time.monotonic() + REFRESH_SECONDS
@@ -132,7 +132,7 @@ class Feed:
     # Announcing
 
     def announcements(self, now: float) -> list[Announcement]:
-        """What is due to be told of the logs."""
+        """Return the announcements of logs that are due."""
         if now < self._announce_at:
             return []
         self._announce_at = now + ANNOUNCE_SECONDS

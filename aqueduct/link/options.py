@@ -1,4 +1,4 @@
-"""What can be told to the diode's verbs, and where it may be told.
+"""Options of the diode's verbs, and where each may be given.
 
 A file (YAML or .properties), then the environment (AQUEDUCT_DIODE_TARGET_IP), then the command line: the
 later one wins; in one of them nothing may be given twice. Options are named as in air-gap's documentation
@@ -139,7 +139,7 @@ class Option:
 
 @dataclass(frozen=True, kw_only=True)
 class Common:
-    """Of every verb: the cluster, the log."""
+    """The options of every verb: the cluster, the log."""
 
     bootstrap_servers: Annotated[str, Option("Kafka brokers: HOST:PORT,...")]
     id: Annotated[str, Option("names this process in logs, at the brokers and in metrics")] = "aqueduct-diode"
@@ -170,7 +170,7 @@ class Common:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint(Common):
-    """Of a process at one end of a link."""
+    """The options of a process at one end of a link."""
 
     nic: Annotated[str | None, Option("network card; default: the one that the routes choose")] = None
     target_port: Annotated[int, Option("UDP port of the downstream", _number(1, 65535))] = 9777
@@ -191,7 +191,7 @@ class Endpoint(Common):
 
 @dataclass(frozen=True, kw_only=True)
 class Sending(Endpoint):
-    """Of who sends over a link."""
+    """The options of verbs that send over a link."""
 
     target_ip: Annotated[str | None, Option("of the downstream: a name, IPv4 or IPv6")] = None
     targets: Annotated[

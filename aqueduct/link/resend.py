@@ -126,7 +126,7 @@ class Asked:
 
 
 def asked_for(settings: Resend) -> tuple[list[Asked], list[Missing]]:
-    """What is asked for; and what the bundle lists, but another link or cluster has to send."""
+    """Return what is asked for; and what the bundle lists, but another link or cluster has to send."""
     if settings.partition is not None:
         partition = settings.partition - settings.partition_start_value
         first, last = settings.offset_from or 0, settings.offset_to
@@ -149,7 +149,10 @@ def asked_for(settings: Resend) -> tuple[list[Asked], list[Missing]]:
 
 
 def fitting(asked: Iterable[Asked], topics: Mapping[str, Topic]) -> tuple[list[Asked], tuple[str, ...]]:
-    """What is of these topics; and sentences on the rest, whose offsets would be those of other records."""
+    """Return what belongs to these topics, and sentences on the rest.
+
+    The rest's offsets would be those of other records.
+    """
     fits: list[Asked] = []
     misfits: dict[TopicPartition, str] = {}
     for each in asked:
@@ -178,7 +181,7 @@ def _bundle(path: Path | None) -> Bundle:
 def _there(
     client: Client, settings: Resend, asked: list[Asked]
 ) -> tuple[list[Range], list[Range], list[Range]]:
-    """What of it the source still has, what is gone, and what is beyond its last stable offset."""
+    """Return what the source still has, what is gone, and what is beyond its last stable offset."""
     topics = {each.topic for each in asked}
     places = sorted({TopicPartition(each.topic, each.partition) for each in asked})
     policies = setting(client, topics, "cleanup.policy") if topics else {}
@@ -203,7 +206,7 @@ def _there(
 def divided(
     asked: Asked, start: int, end: int, since: int | None = None, until: int = -1
 ) -> tuple[Range, Range, Range]:
-    """What of it a log from `start` to `end` has, lost and never had; each may be empty.
+    """Return what a log from `start` to `end` has of it, lost and never had; each may be empty.
 
     `since` and `until`: the offsets of a window of time; -1: there is no record so late, None: any time.
     """

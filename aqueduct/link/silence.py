@@ -1,4 +1,4 @@
-"""What a ledger can't know: a sender that is not heard of, and what arrived and was not read by dedup.
+"""Silence that a ledger can't see: a sender that isn't heard of, and arrivals that dedup didn't read.
 
 Only what was announced can be missing. So where nothing comes at all, nothing is missing, and all may be.
 """
@@ -51,7 +51,7 @@ def unread(client: Client, raw_topics: Iterable[str], group: str, seconds: float
 
 
 def raw_topics_of(client: Client, group: str) -> list[str]:
-    """Those that dedup has read as this group."""
+    """Return the raw topics that dedup has read as this group."""
     deadline = time.monotonic() + COMMITTED_SECONDS
     while not (found := groups.committed(client, [group])[group]) and time.monotonic() < deadline:
         client.sleep(0.2)

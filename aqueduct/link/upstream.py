@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Figures:
-    """Of one process, for its metrics."""
+    """The figures of one process, for its metrics."""
 
     feed: Feed
     outlets: list[Outlet]
@@ -141,7 +141,7 @@ class _Loop:
             self._send(frame.pack(told), again=True)
 
     def _tick(self) -> None:
-        """What time asks for."""
+        """Do what is due: announcements, repeats, commits."""
         now = time.monotonic()
         self._announce(now)
         while self._repeats and self._repeats[0][0] <= now:
@@ -156,7 +156,7 @@ class _Loop:
             self._commit()
 
     def _commit(self) -> None:
-        """What was read a hold-back ago, so was sent."""
+        """Commit what was read before the last hold-back, so was sent."""
         if self._reached:
             self._feed.commit(self._reached)
             self._figures.position_committed = time.time()

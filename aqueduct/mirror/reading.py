@@ -99,7 +99,7 @@ class MirrorReader:
     def _without_records(
         self, tails: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, Log]
     ) -> set[TopicPartition]:
-        """Those of the partitions that hold no committed record from the given offset to the log's end."""
+        """Return the partitions without a committed record from the given offset to the log's end."""
         deadline = time.monotonic() + TAIL_SECONDS
         wanted = [Range(*p, max(start, logs[p].start), logs[p].end) for p, start in tails.items()]
         looked_at: set[TopicPartition] = set()

@@ -24,7 +24,7 @@ SOURCE_CONNECTOR = "MirrorSourceConnector"
 
 @dataclass(frozen=True)
 class Status:
-    """What a connector (`task` None) or a task last said about itself."""
+    """The last status that a connector (`task` None) or a task gave of itself."""
 
     connector: str
     task: int | None
@@ -38,7 +38,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Tasks:
-    """What the workers agreed to run."""
+    """The tasks that the workers agreed to run."""
 
     counts: Mapping[str, int]  # by connector
     partitions: frozenset[TopicPartition]  # of the source, that the tasks mirror
@@ -148,7 +148,7 @@ def parse_worker(metadata: bytes) -> str:
 
 
 def task_findings(source: str, group: Group, statuses: Iterable[Status], tasks: Tasks) -> list[str]:
-    """What does not run, a sentence each."""
+    """Return what doesn't run, a sentence each."""
     unit = f"mirror_maker@{source}"
     if not tasks.counts:
         return [f"The target holds no state of a mirror from {source}; start {unit} and see its journal."]
@@ -182,7 +182,7 @@ def task_findings(source: str, group: Group, statuses: Iterable[Status], tasks: 
 def log_findings(
     source: str, partitions: Iterable[TopicPartition], progress: Iterable[Progress]
 ) -> list[str]:
-    """What is wrong with the source's logs of the mirrored `partitions`, a sentence each."""
+    """Return what is wrong with the source's logs of the mirrored `partitions`, a sentence each."""
     known = {p.partition: p for p in progress}
     findings = []
     if hidden := sorted(set(partitions) - known.keys()):
@@ -199,7 +199,7 @@ def log_findings(
 
 
 def loss_findings(source: str, progress: Iterable[Progress]) -> list[str]:
-    """What the source's retention took before it was mirrored, a sentence."""
+    """Return what the source's retention deleted before it was mirrored, one sentence."""
     gone = [p for p in sorted(progress, key=_by_partition) if p.gone]
     named = (f"{p.partition} ({count(p.gone, 'offset')} from {p.next})" for p in gone)
     if not gone:
@@ -210,7 +210,7 @@ def loss_findings(source: str, progress: Iterable[Progress]) -> list[str]:
 
 
 def lag_findings(progress: Iterable[Progress]) -> list[str]:
-    """What is not mirrored yet, a sentence."""
+    """Return what isn't mirrored yet, one sentence."""
     behind = [p for p in sorted(progress, key=_by_partition) if p.behind]
     named = (f"{p.partition} ({count(p.behind, 'record')})" for p in behind)
     return [f"Not caught up: {some(named)}."] if behind else []

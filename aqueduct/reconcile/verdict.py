@@ -1,4 +1,4 @@
-"""Whether the two ends of a lane are equal, from what was read of them."""
+"""The verdict on a lane: whether its two ends are equal, from what was read of them."""
 
 from dataclasses import dataclass
 from functools import reduce

@@ -62,9 +62,9 @@ def _groups_are_set(client: Client, job: Job, states: dict[str, TopicState]) -> 
 
 
 def _positions(job: Job, states: dict[str, TopicState]) -> tuple[Mapping[str, groups.Offsets], LeftOut]:
-    """What the snapshot's groups have committed of what is restored, by their topics' names at the target.
+    """Return the snapshot's committed offsets of what is restored, by group and the target's topic names.
 
-    Without what is set already.
+    Without those that are set already.
     """
     renamed, lanes = job.plan.renamed, {lane.target for lane in job.plan.lanes}
     older = {
@@ -143,7 +143,7 @@ def set_groups(
 
 
 def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Done:
-    """Those of the chosen groups that had members when the others got their offsets."""
+    """Set offsets of the chosen groups that had members when the others got theirs."""
     prefix = progress.waiting_group(restore_id, "")
     there = (name for name in groups.list_groups(client) if name.startswith(prefix))
     waiting = [name for name in there if name.removeprefix(prefix) in chosen]

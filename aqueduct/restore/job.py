@@ -42,7 +42,7 @@ class Job:
 
     @cached_property
     def lanes(self) -> tuple[Lane, ...]:
-        """What is still to be written, or may be."""
+        """Return the lanes that are still to be written, or may be."""
         return tuple(lane for lane in self.plan.lanes if lane.topic not in self.ended)
 
     @property

@@ -39,7 +39,7 @@ def move(
 
 
 def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers) -> list[str]:
-    """What is to be said of one whose positions were moved, each; Failed if none was."""
+    """Return a sentence for each link whose positions were moved; Failed if none was."""
     lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
     saved = _link_positions(
         (TopicPartition(each.topic, each.partition), each.offset, each.metadata)

@@ -66,7 +66,7 @@ class Positions:
         return TopicPartition(self.mirror.topic, 0)
 
     def moved(self) -> str | None:
-        """What an earlier run of this restore said of it when it had moved them; None: none has."""
+        """Return what an earlier run of this restore reported when it moved them; None: none has."""
         try:
             found = groups.progress(self.client, group(self.restore_id), [self._mark])
         except UnknownTopicOrPartitionError:

@@ -1,4 +1,4 @@
-"""What a run of a restore is asked for."""
+"""The request for a restore run."""
 
 from dataclasses import dataclass, field
 

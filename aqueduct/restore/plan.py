@@ -64,7 +64,10 @@ class RestorePlan:
 
     @property
     def at_most(self) -> bool:
-        """Whether there may be fewer records than the lanes have: how many, the batches will tell."""
+        """Return whether there may be fewer records than the lanes have.
+
+        Only the batches tell how many.
+        """
         return self.window.timed and any(lane.segments for lane in self.lanes)
 
     @property

@@ -56,7 +56,7 @@ def look(order: Order) -> Job:
 
 
 def _written(client: Client, job: Job) -> dict[TopicPartition, Written]:
-    """What the target still knows of the topics that have ended."""
+    """Return what the target still knows of the topics that have ended."""
     ids = {name: job.there[name].id for name in job.ended}
     partitions = [lane.target for lane in job.plan.lanes if lane.topic in ids]
     found = records.positions(client, job.id, partitions, ids) if partitions else {}
@@ -108,7 +108,7 @@ def check_objects(job: Job, workers: Workers) -> None:
 
 
 def check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> None:
-    """What `check` looked at, once more: much may have happened while the objects were read.
+    """Repeat what `check` looked at: much may have happened while the objects were read.
 
     By now others can see this restore; of two that begin at once, one sees the other at least. What it had
     begun and not written to, it then gives up.

@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(frozen=True)
 class QuestionShare:
-    """What one task answers."""
+    """The questions that one task answers."""
 
     end: End
     store: str
@@ -164,7 +164,7 @@ def _answers(
 
 
 def _skipped(lane: Lane, old: int, kept: int) -> bool:
-    """Whether there are records from `old` on, before `kept`, in a segment that the window left out."""
+    """Return whether a segment that the window left out may have records in [`old`, `kept`)."""
     return any((s.last_offset or 0) >= old and (s.first_offset or 0) < kept for s in lane.skipped)
 
 
@@ -201,7 +201,7 @@ class _Source:
         return before
 
     def offset(self, rank: int) -> int:
-        """Of the record that has so many before it."""
+        """Return the offset of the record that has `rank` records before it."""
         for segment in self._segments:
             described = None if self._whole and segment.records <= rank else self._described(segment)
             records = described.index.records if described else segment.records
@@ -214,7 +214,7 @@ class _Source:
         raise IndexError(f"there is no record {rank}")
 
     def lost(self, old: int, kept: int) -> bool:
-        """Whether there are records from `old` on, before `kept`, that the window cut off."""
+        """Return whether the window cut off records in [`old`, `kept`)."""
         if self._whole or old >= kept:
             return False
         return self._every.rank(kept) > self._every.rank(old)
@@ -253,7 +253,7 @@ def _kept(objects: Objects, segment: Segment, window: Window) -> Iterator[Batch]
 
 
 class _Target:
-    """What was restored of a lane."""
+    """The restored records of a lane, at the target."""
 
     def __init__(self, client: Client, lane: Lane, done: Progress, end: int) -> None:
         self._client = client
@@ -262,7 +262,7 @@ class _Target:
         self._end = end
 
     def offsets(self, ranks: Iterable[int]) -> dict[int, int]:
-        """Of the records that have so many of this restore before them."""
+        """Return the offsets of the records that have so many of this restore before them, by that number."""
         every = sorted(ranks)
         total = self._done.records
         low = [rank for rank in every if 2 * rank < total]

@@ -42,7 +42,7 @@ def id_of_plan_group(name: str) -> str | None:
 
 @dataclass(frozen=True)
 class Progress:
-    """What of one partition is restored."""
+    """The progress of one partition's restore."""
 
     topic_id: str  # the target's: another topic by that name has none of it
     start: int  # where the target's log ended before
@@ -54,7 +54,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class TopicState:
-    """What must not be forgotten while a topic is being restored."""
+    """The state to remember while a topic is being restored."""
 
     topic_id: str
     snapshot: int
@@ -73,7 +73,7 @@ class TopicState:
 
 
 def matched(patterns: Iterable[str], groups: Iterable[str]) -> frozenset[str]:
-    """Those of the groups that one of the patterns matches."""
+    """Return the groups that one of the patterns matches."""
     compiled = [re.compile(pattern) for pattern in patterns]
     return frozenset(name for name in groups if any(each.fullmatch(name) for each in compiled))
 

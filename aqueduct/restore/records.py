@@ -43,7 +43,7 @@ Position = tuple[int, Progress]  # the next offset of the store
 
 @dataclass(frozen=True)
 class RestoreShare:
-    """What one task restores, lane by lane."""
+    """The lanes that one task restores, one after another."""
 
     end: End
     store: str
@@ -110,7 +110,7 @@ def positions(
 
 
 def begun(client: Client, restore_id: str, topics: Mapping[str, UUID | None]) -> set[str]:
-    """Those of these very topics of which a transaction has been committed, whatever is open now."""
+    """Return which of these topics, compared by id, have a committed transaction, whatever is open now."""
     name = progress.group(restore_id)
     return {topic for topic, _ in _positions(groups.committed(client, [name])[name], topics)}
 
@@ -204,7 +204,7 @@ class _Task:
             raise type(error)(f"{lane}: {error}") from error
 
     def _batches(self, lane: Lane, stored: Iterable[tuple[Segment, memoryview]]) -> Iterator[Batch]:
-        """Those to be written, cut where a part of them is not."""
+        """Yield the batches to be written, cut where a part of them isn't."""
         self._oldest = sys.maxsize
         window = replace(self._share.window, start=self.positions[lane.target][0])
         for segment, data in stored:

@@ -1,4 +1,4 @@
-"""What a run tells: a page for people, and a report for programs."""
+"""The report of a run: a page for people, and JSON for programs."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -169,7 +169,10 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
 
 
 def _amounts(outcome: RestoreOutcome, lane: Lane) -> dict[str, int | None]:
-    """Of this restore in all, and of this run; of a dry run, what it would write. None: forgotten."""
+    """Return the records and bytes of this restore in all, and of this run.
+
+    A dry run: what it would write. None: forgotten.
+    """
     if done := outcome.written.get(lane.target):
         in_all = {"records": done.progress.records, "bytes": done.progress.bytes}
         return {**in_all, "records_now": done.records, "bytes_now": done.bytes}

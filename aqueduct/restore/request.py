@@ -1,4 +1,4 @@
-"""What a restore is asked for, and the name that it has by that."""
+"""The request for a restore, and the name that follows from it."""
 
 import hashlib
 import re

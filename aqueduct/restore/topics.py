@@ -40,7 +40,7 @@ def plans(client: Client) -> dict[str, list[TopicState]]:
 
 
 def states(client: Client, restore_id: str, there: Mapping[str, Topic]) -> dict[str, TopicState]:
-    """Of these very topics."""
+    """Return the states of these topics, by name; one that was recreated has none."""
     group = progress.plan_group(restore_id)
     found = {}
     for (name, _), (_, metadata) in groups.progress(
@@ -155,7 +155,7 @@ def create(
 def _declared(
     client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool
 ) -> tuple[tuple[Declared, ...], tuple[str, ...]]:
-    """Those that are not there, and warnings."""
+    """Return declarations of the missing topics, and warnings."""
     missing = sorted(plan.topics.keys() - set(there))
     if not missing:
         return (), ()

@@ -1,4 +1,4 @@
-"""What script/demo promises: from a machine without its lab, every flow has every record at both ends."""
+"""The promise of script/demo: from a machine without its lab, every flow has every record at both ends."""
 
 import re
 import subprocess

@@ -203,7 +203,7 @@ def _public(key: str) -> str:
 
 
 def _load_p12(path: Path, password: bytes) -> Any:
-    """What a file holds; None where it is missing, or of another password."""
+    """Read a PKCS #12 file; None if it is missing, or has another password."""
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     try:

@@ -78,7 +78,7 @@ def fill(broker: Broker, topic: str, letters: int, /, start: int = 0, **context:
 
 
 def seen(broker: Broker, topic: str) -> list[Message]:
-    """What a read-committed reader sees of all partitions, up to their ends."""
+    """Read all partitions read-committed, up to their ends."""
     settled(broker, topic)
     return clients.read(broker, topic, *range(PARTITIONS))
 
@@ -283,7 +283,7 @@ def test_these_rights_are_enough(
 def test_another_replay_that_is_not_over_hides_nothing(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was committed after the first record of an open transaction can't be read before its end."""
+    """Check that what is committed after the start of an open transaction can't be read before its end."""
     fill(broker, topic, 10)
     assert main(command(broker, topic, "--error-class", "Bad0")) == 0
     with raw.connect(End("cluster", broker.plaintext), "test") as client:

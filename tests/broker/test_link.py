@@ -134,7 +134,7 @@ class Ends:
         return (self.folder / f"{verb}.log").read_text()
 
     def counted(self, name: str) -> int:
-        """What the receiving end that runs has counted, see aqueduct.link.wire.counters."""
+        """Return a counter of the running receiving end, see aqueduct.link.wire.counters."""
         with urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
             content = answer.read().decode()
         found = re.search(rf"^aqueduct_diode_downstream_{name}_total (\S+)$", content, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What the receiving end refuses, warns of and logs, beside real brokers."""
+"""The receiving end's refusals, warnings and logs, beside real brokers."""
 
 import os
 import signal

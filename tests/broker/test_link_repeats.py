@@ -1,4 +1,4 @@
-"""What a sending end repeats by itself, and where it and its companions log and keep a key's password."""
+"""Repeats by a sending end, and where it and its companions log and keep a key's password."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -88,7 +88,7 @@ def decoded(pieces: Iterable[Piece]) -> list[Record]:
 
 
 def consumed(broker: Broker, wanted: Range) -> list[Record]:
-    """What another client reads, read-committed."""
+    """Read a range with another client, read-committed."""
     messages = clients.read(broker, wanted.topic, wanted.partition, start=wanted.start)
     found = [(message.offset() or 0, message.key(), message.value()) for message in messages]
     return [record for record in found if record[0] < wanted.stop]

@@ -74,13 +74,13 @@ def readies(client: Client, topic: str, start: int = 0) -> list[Ready]:
 
 
 def visible(broker: Broker, topic: str) -> list[Record]:
-    """What a read-committed reader sees of partition 0 before the log's end, or an open transaction."""
+    """Read partition 0, read-committed, up to the log's end or an open transaction."""
     messages = clients.read(broker, topic)
     return [(each.key(), each.value(), each.headers(), each.timestamp()) for each in messages]
 
 
 def position(broker: Broker, group: str, stable: bool = False) -> int:
-    """What a group committed for its only partition."""
+    """Return the offset that a group committed for its only partition."""
     admin = AdminClient({"bootstrap.servers": broker.plaintext})
     asked = [ConsumerGroupTopicPartitions(group)]
     [answer] = admin.list_consumer_group_offsets(asked, require_stable=stable).values()

@@ -1,4 +1,4 @@
-"""What playbooks are told by --extra-vars, before they touch a host."""
+"""Checks of --extra-vars, before a playbook touches a host."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What script/demo says where it can't go on: one sentence, a fitting exit code, and nothing done."""
+"""Refusals of script/demo: one sentence, a fitting exit code, and nothing done."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What becomes of a task's result and of its failure."""
+"""The fate of a task's result and of its failure."""
 
 import gc
 import os

@@ -21,7 +21,7 @@ UNREACHABLE = r"^The store s3://store can't be reached: {}\.$"
 
 
 def ask(url: str = "s3://store") -> int | None:
-    """What a store is asked first."""
+    """Ask a store for the size of store.json, as every command does first."""
     return open_store(url).head("store.json")
 
 

@@ -45,7 +45,7 @@ def test_refusals(arguments: list[str], sentence: str, capsys: pytest.CaptureFix
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Flow, Topics, str | None]]:
-    """What the application was called with."""
+    """Return the list of the application's calls, each with its arguments."""
     calls = []
 
     def main(flow: Flow, topics: Topics, master: str | None) -> list[Verdict]:

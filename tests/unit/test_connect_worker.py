@@ -1,4 +1,4 @@
-"""What the clients of a worker are made with, as org.apache.kafka.connect.runtime.Worker makes them."""
+"""Client settings of a worker, as org.apache.kafka.connect.runtime.Worker makes them."""
 
 import json
 

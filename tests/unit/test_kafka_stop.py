@@ -19,7 +19,7 @@ from aqueduct.link.options import Downstream, Upstream
 
 @pytest.fixture
 def silent() -> Iterator[End]:
-    """What takes connections, and answers nothing."""
+    """Yield the end of a server that accepts connections and answers nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield End("source", f"127.0.0.1:{listening.getsockname()[1]}")
 

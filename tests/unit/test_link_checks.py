@@ -1,4 +1,4 @@
-"""What can't be right is said before anybody is asked for anything: no broker is there in these tests."""
+"""Impossible options are refused before any connection: no broker runs in these tests."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What arrives, in any order and any number of times, against plain dictionaries of records."""
+"""Arrivals in any order and any number of times, against plain dictionaries of records."""
 
 import random
 from itertools import pairwise

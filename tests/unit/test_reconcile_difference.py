@@ -36,7 +36,7 @@ def test_what_is_left_when_equal_records_are_struck_out(
 
 @given(sequences, st.data())
 def test_offsets_of_what_is_left(target: list[int], data: st.DataObject) -> None:
-    """Of distinct records exactly those that were taken away."""
+    """Check that of distinct records exactly those that were taken away are left."""
     source = list(range(50))
     kept = data.draw(st.lists(st.sampled_from(source), unique=True).map(sorted))
     extra, missing = unmatched([stream([*kept, 99], 5), stream(source)])

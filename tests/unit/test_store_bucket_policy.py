@@ -4,7 +4,7 @@ from aqueduct.store.bucket_policy import bucket_policy
 
 
 def rights(**users: list[str]) -> dict[str, set[str]]:
-    """What each user may do, with a bucket and its objects."""
+    """Return what each user may do with a bucket and its objects."""
     found: dict[str, set[str]] = {}
     for statement in (bucket_policy("b", **users) or {"Statement": []})["Statement"]:
         assert statement["Effect"] == "Allow"

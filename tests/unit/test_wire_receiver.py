@@ -1,4 +1,4 @@
-"""What a receiver makes of strangers, replays, restarts, several sessions, rotation, and too much of all."""
+"""A receiver's handling of strangers, replays, restarts, several sessions, rotation, and floods."""
 
 import dataclasses
 import random
@@ -148,7 +148,7 @@ def test_a_fuzzer_neither_stops_it_nor_gets_anything_through(seed: int) -> None:
 
 
 def authentic(of: Session, kind: int, shard: int, k: int, m: int, counter: int, content: bytes) -> bytes:
-    """What a sender with a mistake might send."""
+    """Build what a sender with a mistake might send."""
     header = of._head() + FIELDS.pack(kind, shard, k, m, counter)
     return header + of._current.cipher.encrypt(header[NONCE], content, header)
 

@@ -1,4 +1,4 @@
-"""What a site declares of its cluster: topics, replicas, ACLs; and everywhere, the version of Kafka."""
+"""Checks of a site's cluster: topics, replicas, ACLs; and everywhere, the version of Kafka."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -38,7 +38,7 @@ class Declared:
 
 
 def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
-    """Those that arrive at a site."""
+    """Check the links that arrive at a site."""
     found = [
         Declared(inventory, item, Link.of(inventory.groups, site, item.value))
         for item in sound.items(site, VARIABLE)
@@ -227,7 +227,7 @@ def _check_topics(each: Declared, sound: Sound) -> Iterator[Finding]:
 
 
 def _meets(topic: str, brought: Language) -> bool:
-    """Whether a name or pattern has a topic among these, or that can't be told."""
+    """Return whether a name or pattern has a topic among these; True if that can't be told."""
     try:
         asked = language(topic)
     except PatternError:  # Python takes it, Java would not

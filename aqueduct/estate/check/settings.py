@@ -139,7 +139,7 @@ def check_brokers(
 
 
 def _fault(known: Definitions, name: str, value: Any, has_readers: bool) -> tuple[str, bool] | None:
-    """What is wrong with a broker's setting, and whether that is a warning alone."""
+    """Return what is wrong with a broker's setting, and whether that is only a warning."""
     own = _own_name(known, name)
     if own in known.broker:
         sentence = known.broker[own].fault(own, value)
@@ -165,7 +165,7 @@ def _own_name(known: Definitions, name: str) -> str:
 
 
 def _names_a_plugin(name: str, value: Any) -> bool:
-    """Whether a setting names a class that is not Kafka's own; it may read settings of any name."""
+    """Return whether a setting names a class that isn't Kafka's own; it may read settings of any name."""
     parts = name.split(".")
     is_class = "class" in parts or parts[-1] in ("reporters", "providers")
     classes = [part.strip() for part in str(value).split(",")] if is_class else []

@@ -19,7 +19,7 @@ def cluster_id(client: Client) -> str:
 
 
 def describe_cluster(client: Client) -> Cluster:
-    """What one broker knows of the cluster, and the active controller of its quorum, now."""
+    """Return what one broker knows of the cluster, and the active controller of its quorum, now."""
     return Patience(client, "does not describe itself").until_done(lambda: _describe(client))
 
 

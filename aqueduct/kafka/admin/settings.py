@@ -14,7 +14,7 @@ from aqueduct.wording import some
 
 
 def own_settings(client: Client, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """What is set on each topic itself, by key; nothing for a topic that is not there."""
+    """Return what is set on each topic itself, by key; nothing for a topic that doesn't exist."""
     return settings_of(client, dict.fromkeys(names), "modified")
 
 
@@ -44,7 +44,7 @@ def min_in_sync(client: Client, names: Iterable[str]) -> dict[str, int]:
 
 
 def default_replication_factor(client: Client) -> int:
-    """Of topics for which none is asked for."""
+    """Return the replication factor of topics that are created without one."""
     key, broker = "default.replication.factor", min(client.brokers())
     [result] = _described(client, ConfigResourceType.BROKER, {str(broker): [key]}, broker)
     if result.error_code:

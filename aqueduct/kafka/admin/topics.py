@@ -22,7 +22,7 @@ _MILLISECONDS = REQUEST_SECONDS * 1000
 
 
 def find_topics(client: Client, declared: Iterable[Declared]) -> dict[str, Actual]:
-    """Those of the declared topics that exist, with the overrides whose keys are declared."""
+    """Return the declared topics that exist, with the overrides whose keys are declared."""
     keys = {topic.name: list(topic.config) for topic in declared}
     found = client.topics(keys)
     configs = settings_of(client, {name: keys[name] for name in found if keys[name]}, "modified")

@@ -112,7 +112,7 @@ def seal(data: bytearray) -> None:
 
 
 def unpack(batch: Batch) -> bytes:
-    """What comes after the header, decompressed. Damaged if that is not possible."""
+    """Return a batch's content after the header, decompressed; Damaged if it can't be."""
     data = batch.data[HEADER.size :].tobytes()
     if not batch.attributes & CODEC:
         return data

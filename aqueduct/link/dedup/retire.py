@@ -36,11 +36,11 @@ class Retired:
 def retire(
     end: End, group: str, raw_topics: tuple[str, ...], ledger: str, topic: str, *, with_gaps: bool
 ) -> Retired:
-    """What the ledger lists of a source's topic. A dedup that runs is fenced, and must begin anew.
+    """Retire a source's topic from the ledger. A dedup that runs is fenced, and must start again.
 
-    What stays is a small entry for each id that the topic had: what had crossed is not taken for new if the
-    raw topics are read again. Refused where there is nothing to retire, where its source still has the topic
-    or frames of it wait for dedup, and where offsets are missing, unless `with_gaps`.
+    A small entry stays for each id that the topic had: what had crossed is not taken for new if the raw
+    topics are read again. Refused if there is nothing to retire, if its source still has the topic or frames
+    of it wait for dedup, and if offsets are missing, unless `with_gaps`.
     """
     with kafka.connect(end, f"{group}-retire") as client:
         found = client.topics([*raw_topics, ledger])
@@ -108,7 +108,7 @@ def _unread(client: Client, group: str, places: list[TopicPartition]) -> dict[To
 
 
 def _keys(client: Client, starts: Mapping[TopicPartition, int]) -> Iterator[frame.Key]:
-    """Of the frames and announcements from there on."""
+    """Yield the keys of the frames and announcements from these offsets on."""
     ends = offsets.ends(client, starts)
     for place, start in starts.items():
         for piece in read(client, Range(*place, start, max(start, ends[place]))):

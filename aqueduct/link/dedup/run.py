@@ -27,7 +27,7 @@ ROUND_SECONDS = 60.0  # after which topics and partitions are looked at anew, if
 
 @dataclass(frozen=True)
 class Order:
-    """What a run is asked for."""
+    """The request for a dedup run."""
 
     end: End
     raw_topics: tuple[str, ...]

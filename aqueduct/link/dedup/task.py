@@ -1,4 +1,4 @@
-"""What one task of dedup does: raw topics in, clean topics and ledger out, transaction by transaction.
+"""One task of dedup: raw topics in, clean topics and ledger out, transaction by transaction.
 
 A transaction holds the clean topics' records, the ledger's entries and the raw topics' read position, so that
 a kill at any moment leaves all three as they were.
@@ -48,7 +48,7 @@ class Clean:
 
 @dataclass(frozen=True)
 class Share:
-    """What one task does."""
+    """The share of one task."""
 
     end: End
     group: str  # which the raw topics' position is committed as
@@ -157,7 +157,7 @@ class _Bucket:
             waiting[1:] = [told]
 
     def matured(self, before: int) -> Iterator[Announcement]:
-        """Those that came before this time, once."""
+        """Yield the announcements that came before this time, each once."""
         for place, waiting in list(self.announced.items()):
             while waiting and waiting[0].came <= before:
                 yield waiting.pop(0).announcement
@@ -227,7 +227,7 @@ class _Run:
         )
 
     def take_stock(self) -> None:
-        """Of what is left to do."""
+        """Count what is left to do."""
         positions = self._follower.positions
         ends = offsets.ends(self._client, positions)
         self._done.lag += sum(max(0, ends[place] - at) for place, at in positions.items())
@@ -280,7 +280,7 @@ class _Run:
         return clean is not None
 
     def _write(self, number: int, bucket: _Bucket) -> Callable[[], None]:
-        """What came for one bucket, into one transaction, and what commits that."""
+        """Write what came for one bucket into one transaction, and return the function that commits it."""
         producer, done = self._producers[number], Done(frames=len(bucket.frames))
         repeated = bucket.ledger.repeated
         for new in bucket.ledger.arrive(bucket.frames):
