@@ -17,10 +17,10 @@ class AqueductError(Exception):
 
 
 class Failed(AqueductError):
-    """It was tried and did not work."""
+    """The error of a command that tried and did not succeed."""
 
 
 class Refused(AqueductError):
-    """Nothing was done, because what was asked for can't be right."""
+    """The error of a command that did nothing, because what was asked for can't be right."""
 
     exit_code = ExitCode.REFUSED

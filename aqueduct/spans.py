@@ -53,5 +53,5 @@ def has(spans: Spans, offset: int) -> bool:
 
 
 def size(spans: Iterable[Span]) -> int:
-    """How many offsets they have."""
+    """Count the offsets in the spans."""
     return sum(last - first + 1 for first, last in spans)

@@ -25,7 +25,7 @@ SCALARS = {
 
 
 class Unreadable(ValueError):
-    """Says where, and what was expected."""
+    """The error of JSON that says where, and what was expected."""
 
 
 def dumps(value: Any) -> bytes:

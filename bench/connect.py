@@ -159,7 +159,7 @@ def sink(worker: Worker, directory: Path, case: Case, records: int) -> Speed:
     size = 0
 
     def still() -> bool:
-        """Nothing is written any more."""
+        """Return whether nothing is written any more."""
         nonlocal size
         before, size = size, file.stat().st_size
         return before == size

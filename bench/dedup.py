@@ -35,8 +35,10 @@ CLEAN, GAPS, RAW = "clean", "gaps", "raw"
 
 
 def cross(servers: str, data: Data, lost: float) -> int:
-    """Everything of a topic into the raw topic, as a link would bring it that loses single records at random;
-    how many it lost."""
+    """Write all of a topic into the raw topic, like a link that loses single records at random.
+
+    Return how many it lost.
+    """
     end = End("source", servers, ClientConfig())
     chance = random.Random(SEED)  # noqa: S311
     producer = Producer({"bootstrap.servers": servers, "log_level": 0, "message.max.bytes": 2 << 20})

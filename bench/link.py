@@ -47,7 +47,7 @@ LOOPBACK, NAMESPACES = "loopback", "namespaces"
 
 @dataclass(frozen=True)
 class Network:
-    """Where the receiving end listens."""
+    """The network on which the receiving end listens."""
 
     name: str
     address: str = "127.0.0.1"

@@ -95,7 +95,7 @@ def _descendants(parent: int) -> Iterator[tuple[int, int]]:
 
 
 def _program(process: int) -> str:
-    """Its name, whatever its threads are called; none if it has ended."""
+    """Return the name of a process's program, whatever its threads are called; none if it has ended."""
     try:
         return Path(f"/proc/{process}/exe").readlink().name
     except OSError:

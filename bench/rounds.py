@@ -48,7 +48,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Estate:
-    """Where everything runs."""
+    """The place where everything runs."""
 
     servers: str
     directory: Path

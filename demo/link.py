@@ -107,7 +107,7 @@ class Crossing:
         self._drop("")
 
     def _drop(self, which: str) -> None:
-        """At the receiving network card, before the receiving end."""
+        """Drop datagrams at the receiving network card, before the receiving end."""
         chain = f"chain {TABLE} input"
         self._nft(
             f"add table {TABLE}; add {chain} {{ type filter hook input priority 0; }}; flush {chain}; "
@@ -173,7 +173,10 @@ class Crossing:
     # Whether both ends are equal
 
     def compare(self) -> dict[str, object]:
-        """By `aqueduct reconcile`. No host sees both ends, so one of another site does for this alone."""
+        """Compare both ends by `aqueduct reconcile`.
+
+        No host sees both ends, so one of another site does for this alone.
+        """
         host = next(iter(self.lab.groups["reconcile"]))
         network = self.lab.variables[self.link.downstream]["lab_network"]
         container, report = self.lab.container(host), "/tmp/aqueduct-demo.json"  # noqa: S108 (the container's)

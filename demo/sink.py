@@ -19,7 +19,7 @@ MODULUS = 1 << 128
 
 @dataclass(frozen=True)
 class Content:
-    """How many values, and the sum of their digests: the same in whatever order."""
+    """The number of values, and the sum of their digests: the same in whatever order."""
 
     values: int
     digest: int

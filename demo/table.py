@@ -51,7 +51,10 @@ class Row:
 
 
 def _same_records(partition: Json) -> bool:
-    """In whatever order: what was sent again over a link comes after what had arrived before it."""
+    """Return whether both ends have the same records, in whatever order.
+
+    What was sent again over a link comes after what had arrived before it.
+    """
     ends = (partition["target"]["extra"], *(source["missing"] for source in partition["sources"]))
     return partition["timestamps"] and not any(end["records"] for end in ends)
 

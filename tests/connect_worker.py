@@ -123,7 +123,7 @@ def java_stores(authority: Authority, identity: Path, directory: Path) -> tuple[
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], port: int, authority: Authority, log: Path) -> None:
-    """By a client of its own: what is tested is not what tells whether it may be."""
+    """Wait with a client of its own: the tested client must not decide whether it may be tested."""
     context = ssl.create_default_context(cafile=str(authority.certificate))
     context.load_cert_chain(authority.issue("waiting"))
     deadline = time.monotonic() + START_SECONDS

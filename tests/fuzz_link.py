@@ -94,7 +94,7 @@ class Nonsense:
 
 @dataclass
 class Attack:
-    """Makes the datagrams; `recorded` are a real session's."""
+    """The maker of datagrams; `recorded` are a real session's."""
 
     chance: random.Random
     recorded: list[bytes]
@@ -228,7 +228,7 @@ def strangers_datagrams(receiver: ReceiverPublicKey) -> Iterator[bytes]:
 
 
 def forged_keys(receiver: ReceiverPublicKey, known: SenderKey) -> Iterator[bytes]:
-    """That say that they are a known sender's."""
+    """Yield key frames that claim to be a known sender's."""
     for number in range(FORGED):
         forger = SenderKey.generate()
         made = key_frame.seal(
@@ -307,7 +307,7 @@ class Target:
         return int(status.partition(f"{which}:")[2].split()[0]) * 1024
 
     def throw(self, datagrams: list[bytes], size: int) -> None:
-        """In sends of many where they have the size of a session, as a sender's are, else one by one."""
+        """Throw datagrams: those of a session's size in sends of many, like a sender's, others one by one."""
         alike = [each for each in datagrams if len(each) == size]
         sends = [alike, *([each] for each in datagrams if len(each) != size)]
         for send in filter(None, sends):
@@ -333,7 +333,7 @@ class Target:
         raise AssertionError(f"nothing listens at {self._port}: {self.said()}")
 
     def settle(self) -> None:
-        """Until all that was sent has come, or was dropped."""
+        """Wait until all that was sent has come, or was dropped."""
         self.until(
             lambda: self.counters().get("datagrams", 0) + self.dropped() == self.sent, "taking all datagrams"
         )
@@ -373,7 +373,7 @@ class Target:
 
 
 def fuzz(servers: str, folder: Path, count: int, seed: int, tell: Callable[[str], None]) -> Outcome:
-    """So many datagrams, from this seed, to a process of its own that writes to a topic of its own."""
+    """Throw `count` datagrams, from this seed, at a process of its own that writes to its own topic."""
     raw = f"raw-{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(raw, PARTITIONS, 1)])[raw].result()

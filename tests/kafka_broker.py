@@ -68,13 +68,13 @@ class Process:
         _wait_until_ready(self._process, self._servers, self._log)
 
     def kill(self) -> None:
-        """As a host does that loses its power, but for its disks."""
+        """Stop the broker as a host does that loses its power, but for its disks."""
         self._process.kill()
         self._process.wait()
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """It takes connections, and answers nothing."""
+        """Pause the broker: it takes connections, and answers nothing."""
         self._process.send_signal(signal.SIGSTOP)
         try:
             yield

@@ -45,7 +45,7 @@ def receiver(limits: Limits = DEFAULT, state: State | None = None) -> Receiver:
 
 
 def restarted(old: Receiver, limits: Limits = DEFAULT) -> Receiver:
-    """As after the receiver's process was started again."""
+    """Return the receiver as after a restart of its process."""
     return receiver(limits, loads(old.state().dumps(), "state.json", LINK))
 
 
@@ -83,7 +83,7 @@ def shard_of(datagram: bytes) -> tuple[int, int, int, int]:
 
 
 def rises(by: Receiver, datagram: bytes, now: float = 1.0) -> set[str]:
-    """Which counters one datagram makes rise."""
+    """Return the names of the counters that one datagram makes rise."""
     before = dataclasses.asdict(by.counters)
     by.receive(datagram, now)
     after = dataclasses.asdict(by.counters)

@@ -60,7 +60,7 @@ class Relay:
         self._thread.start()
 
     def bad(self, faults: Faults, seed: int) -> None:
-        """From now on."""
+        """Bring faults upon the link from now on."""
         self._chance.seed(seed)
         self._burst = 0
         self.faults = faults

@@ -23,7 +23,7 @@ class Fault(NamedTuple):
 
 
 def contradiction(segment: Segment, index: Index, batches: Index) -> str | None:
-    """Where the manifest, the index and the batches themselves do not say the same; None: nowhere."""
+    """Return where the manifest, the index and the batches themselves disagree; None: nowhere."""
     if len(index) != len(batches):
         return f"batches: {len(batches)} in it, {len(index)} in its index"
     for field in fields(Index):

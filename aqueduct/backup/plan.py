@@ -150,8 +150,11 @@ class Added:
 
 
 def settle(todo: BackupPlan, results: Sequence[Result]) -> Added:
-    """Only what is complete counts: of a partition all up to the first reading that broke off; and a
-    generation that did so anywhere not at all, as long as there is one before it."""
+    """Return what the snapshot gains by these results; only what is complete counts.
+
+    Of a partition all up to the first reading that broke off; and a generation that did so anywhere not at
+    all, as long as there is one before it.
+    """
     topics, positions = dict(todo.topics), {key: list(at) for key, at in todo.positions.items()}
     for result in results:  # each partition's in the order of offsets
         topic, instance, partition = result.reading.place
@@ -188,7 +191,7 @@ def active_instance(topic: Topic) -> Instance:
 
 
 def _topic(former: Topic | None, source: Source, now: int, generation_milliseconds: int) -> Topic:
-    """With a new instance where it is another topic by the same name, or a generation is due."""
+    """Return a topic's next state, with a new instance if it was recreated or a generation is due."""
     instances: tuple[Instance, ...] = ()
     if former:
         active = active_instance(former)

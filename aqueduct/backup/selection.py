@@ -1,4 +1,4 @@
-"""Which topics and groups are backed up."""
+"""The selection of topics and groups to back up."""
 
 import re
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ def compiled(pattern: str | None, of: str) -> Pattern | None:
 
 @dataclass(frozen=True)
 class Topics:
-    """By name, exactly; or by patterns, see names.matches."""
+    """The topics to back up: by name, exactly; or by patterns, see names.matches."""
 
     names: tuple[str, ...] = ()
     pattern: Pattern | None = None

@@ -45,7 +45,7 @@ class Verification:
 def verify(
     store: str, number: int | None, workers: Workers, *, bytes_per_second: int | None = None
 ) -> Verification:
-    """Everything that the snapshot of that number, or the newest, has: every instance of every topic."""
+    """Check every instance of every topic of the snapshot of that number, or the newest."""
     began = time.monotonic()
     snapshot = Catalog.open(open_store(store)).snapshot(number)
     every = [segment for of_place in snapshot.segments.values() for segment in of_place]

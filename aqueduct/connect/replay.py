@@ -91,7 +91,7 @@ def _transactional_id(order: Order) -> str:
 
 
 class _Replay:
-    """From a producer's begin to the next trouble, or to the end."""
+    """One attempt at a replay, from a producer's begin to the next error, or to the end."""
 
     def __init__(self, client: Client, order: Order, outcome: Outcome, uncertain: list[_Letter]) -> None:
         """`uncertain`: letters of the last transaction, if nobody knows whether it was committed."""
@@ -140,7 +140,7 @@ class _Replay:
                         yield letter
 
     def _letter(self, partition: int, record: Record) -> _Letter | None:
-        """None if it is not to be sent."""
+        """Return the letter of a record; None if it isn't to be sent."""
         if self._ledger.has(partition, record.offset):
             self._outcome.before += 1
             return None
@@ -159,7 +159,7 @@ class _Replay:
         return _Letter(partition, record.offset, place, _as_sent(record, found), origin)
 
     def _place(self, origin: Origin) -> TopicPartition | str:
-        """Where a letter goes, or why it can't."""
+        """Return where a letter goes, or why it can't be sent."""
         name = self._order.to or origin.topic
         if name not in self._targets:
             self._targets[name] = self._client.topics([name]).get(name)
@@ -195,7 +195,7 @@ def _as_sent(record: Record, found: Sequence[Header]) -> Record:
 
 
 def _write(producer: TransactionalProducer, place: TopicPartition, rows: Iterable[Record]) -> None:
-    """In batches that a broker takes."""
+    """Send records in batches that a broker accepts."""
     for some in in_lists(rows, BATCH_BYTES, lambda each: len(each.body)):
         numbered = (Record(each.timestamp, number, each.body) for number, each in enumerate(some))
         batch = build(Records.listed(numbered), codec="zstd")

@@ -147,7 +147,7 @@ class Connect:
 
 
 class _Exists(Failed):
-    """There is such a connector."""
+    """A connector that exists already."""
 
 
 class _Closed(Failed):

@@ -223,7 +223,7 @@ def own_wheel(*, repository: str, cache: str) -> Artifact:
 
 @contextmanager
 def _exclusive(target: Path) -> Iterator[None]:
-    """Let one process at a time make an artifact; the others wait and find it."""
+    """Lock an artifact, so that one process at a time makes it; the others wait and find it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{target}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

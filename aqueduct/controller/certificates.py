@@ -115,7 +115,7 @@ def issue(public_key: str, wanted: Wanted, authority: Authority, now: datetime) 
 
 
 def have_client(folder: Path, wanted: Wanted, authority: Authority, ca: Path, now: datetime) -> bool:
-    """Have a person's key, certificate and client properties in a folder; whether any was made."""
+    """Make what is missing of a person's key, certificate and client properties; return whether any was."""
     key, _ = _have_key(folder / f"{wanted.principal}.key")
     pem = folder / f"{wanted.principal}.pem"
     private = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()

@@ -52,7 +52,7 @@ class Topic:
 
 
 class Stopped(Failed):
-    """It was told to stop, and the cluster did not answer what was still to be asked."""
+    """The end of a client that was told to stop before the cluster answered."""
 
 
 @contextmanager
@@ -129,7 +129,7 @@ class Client:
         return response.value
 
     def wait_any(self, responses: Iterable[Future], seconds: float) -> None:
-        """Until one of them is there, or the time is over."""
+        """Wait until one of the responses is there, or the time is over."""
         first = Future()
         for response in responses:
             response.add_both(lambda _: first.is_done or first.success(None))
@@ -137,7 +137,7 @@ class Client:
             self._wait(seconds, first)
 
     def sleep(self, seconds: float) -> None:
-        """With responses read meanwhile."""
+        """Wait, and read responses meanwhile."""
         self._wait(seconds, Future())
 
     def _wait(self, seconds: float, response: Future) -> None:
@@ -178,7 +178,7 @@ class Client:
             self.ask_topics(some)
 
     def topic(self, name: str) -> Topic:
-        """As it was known last, or as it is now; UnknownTopicOrPartitionError if there is none."""
+        """Return a topic as it was known last, or as it is now; UnknownTopicOrPartitionError without one."""
         self.learn([name])
         if name not in self._topics:
             raise UnknownTopicOrPartitionError(f"topic {name}")
@@ -258,7 +258,7 @@ class Patience:
         self._backoff, self._longest = BACKOFF_SECONDS
 
     def pause(self, error: KafkaError) -> None:
-        """Before the next attempt; raises the error if it won't pass, and Failed if it took too long to."""
+        """Wait before the next attempt; raise the error if it won't pass, Failed if it took too long to."""
         if not passing(error):
             raise error
         if not (self._error and isinstance(error, NodeNotReadyError)):  # which says only that it fails again

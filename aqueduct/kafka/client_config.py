@@ -53,7 +53,7 @@ class Login:
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """How a client reaches a cluster. Paths are this host's and, on a Spark cluster, every worker's."""
+    """The client's way to a cluster. Paths are this host's and, on a Spark cluster, every worker's."""
 
     tls: bool = False
     ca: str | None = None  # PEM file of trusted certificates; None: the system's

@@ -54,7 +54,7 @@ class Cluster:
 
 
 def registration_problems(cluster: Cluster, node_id: int) -> list[str]:
-    """Why the controller does not count on broker `node_id`; empty where it does."""
+    """Return why the controller doesn't count on broker `node_id`; empty if it does."""
     if node_id in cluster.brokers:
         return []
     if node_id in cluster.fenced:
@@ -66,7 +66,7 @@ def registration_problems(cluster: Cluster, node_id: int) -> list[str]:
 
 
 def controller_problems(cluster: Cluster, node_id: int) -> list[str]:
-    """Why controller `node_id` takes no part in the quorum; empty where it leads or follows."""
+    """Return why controller `node_id` takes no part in the quorum; empty if it leads or follows."""
     quorum = cluster.quorum
     if _is_caught_up(quorum.voters.get(node_id, quorum.observers.get(node_id))):
         return []

@@ -39,7 +39,7 @@ class Piece:
 
 
 class Recreated(Failed):
-    """Another topic has the name now."""
+    """The end of a read whose topic's name now belongs to another topic."""
 
 
 def read(

@@ -73,7 +73,7 @@ class Follower:
         return self._positions
 
     def follow(self, places: Mapping[TopicPartition, int]) -> None:
-        """These partitions too, from these offsets on; those that it follows already go on."""
+        """Follow these partitions too, from these offsets on; those that it follows already continue."""
         self._positions = {**places, **self._positions}
 
     def leave(self, topic: str) -> None:
@@ -221,7 +221,7 @@ class _Session:
         )
 
     def goes_on(self, session_id: int) -> bool:
-        """As the answer has it; 0: the broker keeps no session, and must be told all again."""
+        """Take over the answer's session; False for 0: the broker keeps none, and must be told all again."""
         self._id = session_id
         self._epoch = self._epoch % _EPOCHS + 1
         return bool(session_id)

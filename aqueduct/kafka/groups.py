@@ -60,7 +60,7 @@ class Group:
 
 
 class LiveGroup(Failed):
-    """Its offsets are its members', as long as there are any."""
+    """The refusal to change a group with members: its offsets are theirs."""
 
 
 def list_groups(client: Client) -> dict[str, Group]:
@@ -163,7 +163,7 @@ def commit(client: Client, group: str, offsets: Offsets) -> None:
 
 
 def _weight(group: str, place: TopicPartition, committed: tuple[int, str]) -> int:
-    """At least the bytes of the record that says so."""
+    """Return at least the bytes of the record of a committed offset."""
     return 100 + len(group.encode()) + len(place[0]) + len(committed[1].encode())
 
 

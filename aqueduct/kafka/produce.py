@@ -67,7 +67,7 @@ _UNCERTAIN = (
 
 
 class Fenced(Failed):
-    """Another producer has the transactional id now."""
+    """The end of a producer whose transactional id another one has now."""
 
 
 class Retry(Exception):
@@ -246,7 +246,7 @@ class TransactionalProducer:
     # Troubles
 
     def _ask(self, attempt: Callable[[], None]) -> None:
-        """Something that may be asked for twice."""
+        """Repeat an attempt that may be made twice until it succeeds."""
         patience = Patience(self._client, f"takes no part in the transaction of {self._id}")
 
         def attempted() -> None:

@@ -41,7 +41,7 @@ def unavailable_by_design(cluster: Cluster, min_in_sync: Mapping[str, int], node
 
 
 def obstacles(cluster: Cluster, min_in_sync: Mapping[str, int], node_id: int) -> list[str]:
-    """Why `node_id` may not be stopped now, though perhaps later. What is by design is no obstacle."""
+    """Return why `node_id` may not be stopped now, though perhaps later; not what is by design."""
     reasons = []
     if blocked := [
         p

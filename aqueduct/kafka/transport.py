@@ -21,7 +21,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class Manager(KafkaConnectionManager):  # type: ignore[misc]
-    """Makes connections that read and write the fast way."""
+    """The maker of connections that read and write the fast way."""
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> "_Transport":
         options, proxy = self.config["socket_options"], self.config["proxy_url"]
@@ -67,7 +67,7 @@ class _Transport(KafkaTCPTransport):  # type: ignore[misc]
                 self.abort(KafkaConnectionError(str(error)))
 
     def _next_response(self) -> _Response | None:
-        """None if its beginning has not come yet; for the rest of it this waits, as it is on its way."""
+        """Return the next response; None if its beginning hasn't come. For its rest this waits."""
         try:
             received = self._sock.recv(_LENGTH.size - len(self._length))
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):

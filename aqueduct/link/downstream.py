@@ -61,12 +61,15 @@ class Figures:
 
     @property
     def waiting_bytes(self) -> int:
-        """That wait for Kafka."""
+        """Return the received bytes that wait for Kafka."""
         return self.received_bytes - self.settled_bytes
 
 
 def run(settings: Downstream, stopping: Event, publish: Callable[[Figures], None]) -> None:
-    """Until `stopping`; then what was received is written, and what must not be taken twice is kept."""
+    """Receive until `stopping`.
+
+    Then what was received is written, and what must not be taken twice is kept.
+    """
     receiver_keys = [files.load(ReceiverKey, path) for path in settings.private_key_files]
     sender_keys = [files.load(SenderPublicKey, path) for path in settings.sender_public_key_file]
     if not settings.state_dir.is_dir():
@@ -283,7 +286,7 @@ class _Loop:
 
 
 def _records(found: Frame) -> Iterator[Any]:
-    """By kafka-python's decoder."""
+    """Decode a frame's records with kafka-python."""
     batches = MemoryRecords(found.batches)
     while (batch := batches.next_batch()) is not None:
         yield from batch

@@ -36,7 +36,7 @@ class _Standing:
 
 @dataclass(frozen=True)
 class _Due:
-    """When a partition is to be announced, and how long after that again."""
+    """The time at which a partition is next announced, and the wait after that; seconds."""
 
     at: float
     wait: float
@@ -209,7 +209,7 @@ class Feed:
             )  # fmt: skip
 
     def _starts(self, places: list[TopicPartition], ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-        """Where the group stopped in this very topic, else at the time asked for, else at the start."""
+        """Return where to start: where the group stopped in this very topic, else the time asked for or the start."""
         committed = groups.committed(self._client, [self._group])[self._group]
         log_starts = offsets.log_starts(self._client, places)
         starts: dict[TopicPartition, int] = {}
@@ -243,6 +243,6 @@ def _recreated(place: TopicPartition, topic_id: UUID | str) -> None:
 
 
 def last_session(client: Client, group: str) -> int:
-    """When the newest session of the group began, as far as it committed; 0: there was none."""
+    """Return when the group's newest session began, as far as it committed; 0: there was none."""
     committed = groups.committed(client, [group])[group].values()
     return max((known.session for _, metadata in committed if (known := position.loads(metadata))), default=0)

@@ -80,7 +80,7 @@ def _parse(text: str) -> list[tuple[bool, "regex.Pattern[bytes]"]]:
 
 
 def _split(text: str) -> list[str]:
-    """At commas outside brackets, where another rule begins."""
+    """Split rules at the commas outside brackets where another rule begins."""
     rules, depth, start, escaped = [], 0, 0, False
     for at, character in enumerate(text):
         if escaped:

@@ -1,4 +1,4 @@
-"""Which of a partition's batches cross together, as one frame."""
+"""The batches of a partition that cross together, as one frame."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -44,7 +44,7 @@ Read = Callable[[str], Any]
 
 
 class Unfit(ValueError):
-    """Says what was expected."""
+    """A value that doesn't fit; its text says what was expected."""
 
 
 def _text(value: str) -> str:
@@ -335,7 +335,10 @@ class Resend(Sending):
             )
 
     def crosses(self, topic: str) -> bool:
-        """Another link may have carried it, with another filter; and a bundle may list anything."""
+        """Return whether the topic crosses this link.
+
+        Another link may have carried it, with another filter; and a bundle may list anything.
+        """
         of_topics = self.topics is None or matches(self.topics, topic)
         return of_topics and self.topic in (None, topic) and topic not in OWN_TOPICS
 
@@ -450,7 +453,7 @@ def build(
     command_line: Mapping[str, str],
     warn: Callable[[str], None],
 ) -> Settings:
-    """From all three places.
+    """Build the settings from all three places.
 
     Refused, with the place and what was expected, at what is unknown, unfit or given twice in one place.
     """

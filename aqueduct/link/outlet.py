@@ -62,7 +62,7 @@ class Outlet:
         return self.session.next_due
 
     def open(self) -> None:
-        """Until the receiver has the key, as far as can be known."""
+        """Send what is due until the receiver has the key, as far as can be known."""
         while (now := time.monotonic()) < self.session.opens:
             self.tick(now)
             time.sleep(max(0.0, min(self.session.next_due, self.session.opens) - time.monotonic()))
@@ -120,7 +120,7 @@ def check_clock() -> None:
 
 
 def begin_after(last: int) -> int:
-    """When a session is told to begin: now, but later than the last one of its kind, which began then.
+    """Return a session's start: now, but later than the start of the last one of its kind.
 
     Both in milliseconds since 1970. One that began earlier would be taken for a replay of an old recording.
     """

@@ -83,7 +83,7 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
 
 
 def _start(client: Client, settings: Resend, wanted: list[Range]) -> int:
-    """When the session is told to begin, which is kept for the next one before anything is sent."""
+    """Return the session's start, which is kept for the next one before anything is sent."""
     group = f"{settings.group}-resend"
     start = begin_after(last_session(client, group))
     for each in wanted[:1]:

@@ -41,7 +41,10 @@ class Figures:
 
 
 def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None]) -> None:
-    """Until `stopping`; then all that was read is sent, the session ended, and the position committed."""
+    """Send until `stopping`.
+
+    Then all that was read is sent, the session ended, and the position committed.
+    """
     outlets = [Outlet(settings, target, Kind.LIVE) for target in settings.all_targets()]
     rules = Filter.of(settings)
     # What is asked for beside the records must not wait behind a Fetch that waits for records.
@@ -79,7 +82,7 @@ def _bearing_a_stop() -> Iterator[None]:
 
 
 def wanted(settings: Upstream) -> Callable[[str], bool]:
-    """Which topics cross, by their names."""
+    """Return the function that tells by its name whether a topic crosses."""
     if settings.topics:
         pattern = settings.topics
         return lambda name: matches(pattern, name)

@@ -62,7 +62,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a source partition is mirrored. Offsets; `gone`: deleted there before they were mirrored."""
+    """The progress of a source partition. Offsets; `gone`: deleted there before they were mirrored."""
 
     partition: TopicPartition
     next: int
@@ -88,7 +88,7 @@ class Progress:
 
 
 def parse_statuses(records: Mapping[bytes, bytes]) -> list[Status]:
-    """From the last value of each key of the status topic (Connect's KafkaStatusBackingStore)."""
+    """Parse the last value of each key of the status topic (Connect's KafkaStatusBackingStore)."""
     statuses = []
     for key, value in records.items():
         kind, _, rest = key.decode().removeprefix("status-").partition("-")
@@ -109,7 +109,7 @@ def parse_statuses(records: Mapping[bytes, bytes]) -> list[Status]:
 
 
 def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
-    """From the last value of each key of the configuration topic (KafkaConfigBackingStore)."""
+    """Parse the last value of each key of the configuration topic (KafkaConfigBackingStore)."""
     commit, task = "commit-", f"task-{SOURCE_CONNECTOR}-"
     texts = {key.decode(): value for key, value in records.items()}
     counts = {

@@ -1,4 +1,4 @@
-"""Where two ends of a flow differ, once their digests have said that they do.
+"""Differences between two ends of a flow, once their digests have told that there are any.
 
 A stream is an iterator of blocks of records in the order of one partition; it is read once and never held.
 Streams are numbered as a flow's ends are: 0 is the target's, the others are the sources'.

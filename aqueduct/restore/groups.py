@@ -48,7 +48,7 @@ def restore(
 
 
 def _groups_are_set(client: Client, job: Job, states: dict[str, TopicState]) -> None:
-    """Or wait; a later run leaves them alone."""
+    """Remember that the groups are set, or are to wait; a later run leaves them alone."""
     chosen = job.order.groups and job.order.groups.pattern
     pattern = chosen.pattern if chosen else EVERY_GROUP
     changed = {

@@ -34,7 +34,7 @@ from aqueduct.work.workers import Workers
 
 @dataclass(frozen=True)
 class Position:
-    """Where a mirror goes on in one partition of its source."""
+    """The place where a mirror continues in one partition of its source."""
 
     key: bytes  # in the topic of positions
     partition: int  # of that topic
@@ -50,7 +50,7 @@ class Positions:
     restore_id: str
 
     def read(self) -> dict[TopicPartition, Position]:
-        """By partition of the source; nothing if the mirror never ran."""
+        """Read the positions, by partition of the source; nothing if the mirror never ran."""
         topic = self.client.topics([self.mirror.topic]).get(self.mirror.topic)
         places = [TopicPartition(topic.name, each.number) for each in topic.partitions] if topic else []
         found: dict[TopicPartition, Position] = {}
@@ -90,7 +90,7 @@ class Positions:
 
 
 def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) -> Iterator[tuple[str, str]]:
-    """Let mirrors that read the restored topics go on at the same records, once; Failed where it can't be."""
+    """Make mirrors that read the restored topics continue at the same records, once; Failed if one can't."""
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as at:
             said = at.moved()
@@ -130,7 +130,7 @@ def _opened(mirror: FollowingMirror, restore_id: str) -> Iterator[Positions]:
 
 
 def _batches(positions: Mapping[Position, int]) -> Iterator[tuple[int, Ready]]:
-    """For each partition of the topic one batch."""
+    """Yield one batch for each partition of the topic."""
     now = time.time_ns() // 1_000_000
     for partition in sorted({each.partition for each in positions}):
         mine = [each for each in positions if each.partition == partition]

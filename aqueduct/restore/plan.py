@@ -1,4 +1,4 @@
-"""Which stored records go to which partition, and how the work is shared out."""
+"""The plan of a restore: which stored records go to which partition, and how the work is shared out."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Lane:
 
     @property
     def records(self) -> int:
-        """At most so many; a window may leave fewer."""
+        """Return the most records there can be; a window may leave fewer."""
         return sum(segment.records for segment in self.segments)
 
     @property

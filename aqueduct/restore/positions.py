@@ -1,4 +1,4 @@
-"""Where a consumer group goes on: for offsets of the store those of the same records at the target.
+"""Positions of consumer groups: for offsets of the store those of the same records at the target.
 
 Which record an offset means, the indexes of the segments tell. Where that record is at the target, the
 headers of the target's batches tell, read from whichever end of the restored range is nearer. Nothing of it
@@ -80,7 +80,7 @@ def translate(
     written: Mapping[TopicPartition, Written],
     workers: Workers,
 ) -> Answers:
-    """By partition at the target: for offsets of the store those of the same records."""
+    """Translate offsets of the store to those of the same records, by partition at the target."""
     answers: Answers = {}
     questions = []
     for lane in job.plan.lanes:
@@ -101,7 +101,7 @@ def translate(
 
 
 def _untold(job: Job, lane: Lane, written: Mapping[TopicPartition, Written]) -> str:
-    """Why records can't be found again in what was restored of a lane, by counting; empty: they can."""
+    """Return why a lane's restored records can't be found again by counting; empty: they can."""
     if lane.target not in written:
         return FORGOTTEN
     ended = lane.topic in job.ended
@@ -128,7 +128,7 @@ def answer(share: QuestionShare) -> Answers:
 
 
 class _Unsure(Exception):
-    """Why the new offsets can't be told."""
+    """The reason why the new offsets can't be told."""
 
 
 def _settled(
@@ -187,7 +187,7 @@ class _Source:
         self._described = lru_cache(SEGMENTS)(self._describe)
 
     def rank(self, offset: int) -> int:
-        """How many records there are before it."""
+        """Return the number of records before an offset."""
         before = 0
         for segment in self._segments:
             if segment.start >= offset:

@@ -1,9 +1,9 @@
-"""How far a restore has come, as Kafka keeps it: offsets of two groups, with JSON as their metadata.
+"""Progress of a restore, as Kafka keeps it: offsets of two groups, with JSON as their metadata.
 
 `aqueduct-restore-<id>` has of each partition of the target the next offset of the store to be restored,
 committed in the transactions that write the records. `aqueduct-restore-<id>.plan` has of each topic, at its
-partition 0, what a run that goes on must know. Kafka forgets both when a topic is deleted, so that it can be
-restored again, and offsets.retention.minutes (7 days) after the last commit.
+partition 0, what a run that continues must know. Kafka forgets both when a topic is deleted, so that it can
+be restored again, and offsets.retention.minutes (7 days) after the last commit.
 """
 
 import re
@@ -31,12 +31,12 @@ def plan_group(restore_id: str) -> str:
 
 
 def waiting_group(restore_id: str, name: str) -> str:
-    """Has the new offsets of a group that had members, until it has none."""
+    """Return the group that holds the new offsets of a group with members, until it has none."""
     return f"{GROUP}{restore_id}.group.{name}"
 
 
 def id_of_plan_group(name: str) -> str | None:
-    """None: it is none."""
+    """Return the restore's id in the name of its plan group; None for other groups."""
     return name[len(GROUP) : -len(PLAN)] if name.startswith(GROUP) and name.endswith(PLAN) else None
 
 
@@ -90,7 +90,7 @@ def dumps(state: object, what: str) -> str:
 
 
 def loads(kind: type[State], metadata: str) -> State | None:
-    """None: it is none, or one of another version."""
+    """Parse a committed offset's metadata; None if it isn't of this kind and version."""
     try:
         return strict_json.loads(kind, metadata.encode())
     except strict_json.Unreadable:

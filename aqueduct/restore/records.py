@@ -102,7 +102,7 @@ def _since(before: Progress, now: Progress) -> Written:
 def positions(
     client: Client, restore_id: str, partitions: Iterable[TopicPartition], topics: Mapping[str, UUID | None]
 ) -> dict[TopicPartition, Position]:
-    """How far the restore has come in these partitions, as long as they are of these very topics.
+    """Return how far the restore has come in these partitions, as long as their topics have these ids.
 
     Waits for open transactions: a producer's `begin` ends those of a run that was killed.
     """
@@ -127,7 +127,7 @@ def _positions(
 
 
 class _Task:
-    """From one begin of the producer to the next trouble, or to the end."""
+    """One attempt of a task, from a begin of its producer to the next error, or to the end."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ LINES = 20  # about one kind of thing
 
 
 def summary(wanted: RestorePlan) -> str:
-    """How much a plan is."""
+    """Return the size of a plan, in words."""
     size = sum(lane.unpacked_bytes for lane in wanted.lanes) / 1e6
     at_most = "at most " if wanted.at_most else ""
     number = sum(lane.records for lane in wanted.lanes)
@@ -98,7 +98,7 @@ def _first(lines: list[str]) -> Iterator[str]:
 
 
 def _records(outcome: RestoreOutcome) -> int:
-    """In all; in a dry run, at most."""
+    """Return the records of this restore in all; in a dry run, the most there can be."""
     if outcome.planned:
         return sum(lane.records for lane in outcome.plan.lanes)
     return sum(each.progress.records for each in outcome.written.values())

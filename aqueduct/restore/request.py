@@ -24,7 +24,7 @@ _BROKERS_OWN = {
 
 @dataclass(frozen=True)
 class Request:
-    """Which records of a snapshot are restored, and under which names."""
+    """The records of a snapshot to restore, and the names to restore them under."""
 
     names: tuple[tuple[str, str], ...] = ()  # in the snapshot, at the target; none: all, as they are
     instance: str = ACTIVE  # or passivate, or g<number>

@@ -30,7 +30,7 @@ Plans = Mapping[str, list[TopicState]]  # by restore
 
 
 def plans(client: Client) -> dict[str, list[TopicState]]:
-    """By restore, of all that the target knows, what each remembers of its topics."""
+    """Return each restore that the target knows, with the states of its topics."""
     ids = {name: progress.id_of_plan_group(name) for name in groups.list_groups(client)}
     found: dict[str, list[TopicState]] = {}
     for name, offsets_ in groups.committed(client, (name for name, of in ids.items() if of)).items():

@@ -331,7 +331,7 @@ class _Directory:
                     yield Entry(name, found[name].stat().st_size)
 
     def _sync(self, folder: Path) -> None:
-        """Makes names durable: of what is in the folder, and of the folders down to it."""
+        """Make names durable: of what is in the folder, and of the folders down to it."""
         _fsync(folder)
         while folder != self._root.parent and folder not in self._synced:
             _fsync(folder.parent)

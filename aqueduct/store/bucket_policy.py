@@ -1,4 +1,4 @@
-"""Who may do what with a bucket, as S3's bucket policy says it."""
+"""The rights to a bucket, as S3's bucket policy states them."""
 
 from collections.abc import Collection
 from typing import Any

@@ -94,7 +94,7 @@ class Catalog:
         return Parent(stored, newest + 1)
 
     def manifest(self, number: int) -> Manifest:
-        """Broken if it is not what was written."""
+        """Read a manifest; Broken if it isn't what was written."""
         return self._read(number).manifest
 
     def snapshot(self, number: int | None = None) -> Snapshot:
@@ -112,7 +112,7 @@ class Catalog:
             raise Failed(f"{error} Bring it back from a copy of {self._objects.url}{other}.") from None
 
     def commit(self, increment: Manifest) -> Manifest:
-        """Makes the next snapshot. Returns what was written: the increment, or a full manifest if one is due.
+        """Commit the next snapshot. Return what was written: the increment, or a full manifest if one is due.
 
         Exists if another run has committed that number meanwhile. Failed if a full one is due, and what it
         builds on is damaged.
@@ -143,7 +143,7 @@ class Catalog:
                 yield fold.summary()
 
     def _fold(self, newest: Manifest) -> Fold:
-        """Broken if it, or what it builds on, is not what was written."""
+        """Fold a manifest and what it builds on; Broken if one of them isn't what was written."""
         at, fold = newest.chain, Fold()
         for number, data in self._read_all(range(at.base, (at.parent or 0) + 1)):
             try:
@@ -194,7 +194,7 @@ class Catalog:
             return None
 
     def _stored(self, number: int, data: memoryview | None) -> Stored:
-        """Broken if it is none, or not the one of that number in this store."""
+        """Parse a stored manifest; Broken if it isn't one, or not the one of that number in this store."""
         if data is None:
             raise Broken(number, "is lost")
         where = f"{self._objects.url}/{names.snapshot(number)}"

@@ -7,11 +7,11 @@ from aqueduct.errors import Failed
 
 
 class Missing(Failed):
-    """There is no such object."""
+    """An object that doesn't exist."""
 
 
 class Exists(Failed):
-    """There is an object of that name already, with other content."""
+    """An object of that name that exists already, with other content."""
 
 
 class Entry(NamedTuple):

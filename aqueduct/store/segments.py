@@ -31,7 +31,7 @@ class Limits:
 
 
 class Writer:
-    """Makes segments of one place. `add` what was read in order, then `finish`."""
+    """The maker of segments of one place. `add` what was read in order, then `finish`."""
 
     def __init__(
         self,

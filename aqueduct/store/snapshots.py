@@ -36,7 +36,7 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that is live at one number; every partition covered, from its start to its position."""
+    """The live content at one number; every partition covered, from its start to its position."""
 
     manifest: Manifest  # of that number: groups, ACLs, quotas, times
     topics: Mapping[str, Topic]
@@ -198,8 +198,10 @@ _START = attrgetter("start")
 
 
 def _check(manifest: Manifest, parent: Manifest | None) -> None:
-    """Broken unless every partition begins at its start, or goes on where the parent left it, and has
-    everything from there to its position; `parent`: None if the manifest is full."""
+    """Check a manifest; Broken if a partition isn't covered from its start to its position.
+
+    It begins at its start, or continues where the parent left it. `parent`: None if the manifest is full.
+    """
     lineages = {(topic.name, each.number) for topic in manifest.topics for each in topic.instances}
     for what, of in (("start", manifest.starts), ("position", manifest.positions)):
         for topic, instance in sorted(lineages ^ of.keys()):

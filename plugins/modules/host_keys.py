@@ -166,7 +166,7 @@ class Folder:
             self._write(path, content, mode)
 
     def _write(self, path: Path, content: bytes, mode: int) -> None:
-        """Under its name it is whole, and nobody else could read it for a moment."""
+        """Write a file so that it is complete under its name, and that nobody else can read it meanwhile."""
         partial = path.with_name(f".{path.name}.partial")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:

@@ -236,7 +236,7 @@ def test_the_doctor_finds_nothing_and_then_what_failed(
 def test_the_doctor_asks_the_broker(
     worker: Worker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With no block that speaks TLS left, only the listener tells."""
+    """Check that with no block left that speaks TLS, only the listener tells."""
     plain = tmp_path / "worker.properties"
     lines = worker.properties.read_text().splitlines()
     kept = [line for line in lines if not line.removeprefix("producer.").startswith(("security.", "ssl."))]

@@ -54,7 +54,7 @@ def make(broker: Broker, name: str) -> None:
 
 
 def settled(broker: Broker, name: str) -> list[int]:
-    """Where each partition ends, when no transaction is open any more."""
+    """Return where each partition ends, when no transaction is open any more."""
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
         places = [TopicPartition(name, number) for number in range(PARTITIONS)]
         patience = raw.Patience(client, "writes no markers")

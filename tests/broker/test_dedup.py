@@ -53,7 +53,7 @@ class Crossed:
             offsets.ends(client, [TopicPartition(topic.topic, 0) for topic in topics])
 
     def bring(self, *all_of: Frame | Announcement, partitions: int = PARTITIONS, ago: float = 0) -> None:
-        """Into the raw topic, as if that had been so many seconds ago."""
+        """Write frames and announcements into the raw topic, as if `ago` seconds ago."""
         producer = Producer({"bootstrap.servers": self.servers})
         at = int((time.time() - ago) * 1000)
         for each in all_of:

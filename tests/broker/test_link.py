@@ -142,7 +142,7 @@ class Ends:
         return int(float(found[1]))
 
     def kept(self) -> int:
-        """When what must not be taken twice was last written."""
+        """Return when what must not be taken twice was last written, in nanoseconds; 0: never."""
         file = self.state / "link-7.json"
         return file.stat().st_mtime_ns if file.exists() else 0
 

@@ -117,7 +117,10 @@ def test_all_keys_are_replaced_while_records_cross(
     dedup: Callable[..., None],  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    """As the guide has it: first the receiving side knows both, then the sending side changes."""
+    """Replace keys as the guide has it.
+
+    First the receiving side knows both, then the sending side changes.
+    """
     for kind, name in (("receiver", "down"), ("sender", "up")):
         for suffix in ("key", "pub"):
             (tmp_path / f"{name}.{suffix}").rename(tmp_path / f"{name}.old.{suffix}")

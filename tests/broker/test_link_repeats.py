@@ -40,7 +40,7 @@ def test_what_was_lost_comes_when_everything_is_sent_again(
     gaps: str,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    """Without a bundle. And the sending end logs into a file, and nowhere else."""
+    """Check repeats without a bundle, and that the sending end logs into a file, and nowhere else."""
     log = tmp_path / "upstream.txt"
     down = ends.downstream()
     up = ends.upstream(repeatAfter="15", logFileName=str(log))

@@ -97,7 +97,7 @@ def test_each_of_two_clusters_sends_its_own_of_a_bundle_and_no_more_than_is_aske
     expected: set[tuple[int, int]] = set()
 
     def resend(new: set[tuple[int, int]], **options: str) -> str:
-        """Says what it said, once these and no others have come as well."""
+        """Resend, and return the output, once these records and no others have come as well."""
         expected.update(new)
         argv = [f"--{name}={value}" for name, value in (ends.sending | options).items()]
         assert main(["diode", "resend", *argv]) == ExitCode.DONE

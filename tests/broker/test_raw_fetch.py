@@ -64,13 +64,16 @@ def write_batches(broker: Broker, topic: str, batches: int, records: int) -> Non
 
 
 def whole(client: Client, topic: str) -> Range:
-    """From the log's start to its last stable offset, once no marker is missing."""
+    """Return the range from the log's start to its last stable offset, once no marker is missing."""
     place = TopicPartition(topic, 0)
     return Range(topic, 0, offsets.log_starts(client, [place])[place], offsets.ends(client, [place])[place])
 
 
 def settled(client: Client, topic: str) -> Range:
-    """As `whole`, when the markers of all transactions are written: they are, a moment after the commit."""
+    """Return `whole`'s range, when the markers of all transactions are written.
+
+    They are, a moment after the commit.
+    """
     place = TopicPartition(topic, 0)
     deadline = time.monotonic() + 30
     while offsets.ends(client, [place]) != offsets.ends(client, [place], "read_uncommitted"):
@@ -80,7 +83,7 @@ def settled(client: Client, topic: str) -> Range:
 
 
 def decoded(pieces: Iterable[Piece]) -> list[Record]:
-    """By another decoder than ours."""
+    """Decode pieces with another decoder than ours."""
     records = [
         each for piece in pieces for batch in piece.batches for each in clients.decoded(bytes(batch.data))
     ]

@@ -139,7 +139,7 @@ def commit(broker: Broker, group: str, offsets: Mapping[tuple[str, int], int], m
 
 
 def committed(broker: Broker, group: str) -> dict[tuple[str, int], int]:
-    """As another client sees it."""
+    """Return a group's offsets, as another client sees them."""
     admin = AdminClient({"bootstrap.servers": broker.plaintext})
     [answer] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     return {(each.topic, each.partition): each.offset for each in answer.result().topic_partitions or ()}
@@ -198,7 +198,7 @@ def test_names_of_every_form(
 def test_a_group_goes_on_at_its_very_next_record_wherever_it_stood(
     source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
 ) -> None:
-    """With holes by markers and aborted transactions, in topics that have records already, renamed."""
+    """Check holes by markers and aborted transactions, in topics that have records already, renamed."""
     create(source, name)
     produce(source, name, range(12))
     transaction(source, name, range(12, 20), commit=True)
@@ -311,7 +311,7 @@ def test_times_are_kept_where_the_target_would_give_its_own(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As long as a broker does not know the topic's new setting, nothing is committed."""
+    """Check that nothing is committed until a broker knows the topic's new setting."""
     create(source, name)
     produce(source, name, range(10))
     backup(name)
@@ -1046,7 +1046,10 @@ def test_what_a_restore_remembers_may_be_deleted_when_it_has_ended(
 def test_a_topic_that_was_deleted_is_restored_anew_and_the_others_are_left_alone(
     source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, tmp_path: Path
 ) -> None:
-    """Even where the target has forgotten how far the others came, and their objects are damaged by now."""
+    """Delete a topic of a finished restore, and restore again.
+
+    The target has even forgotten how far the others came, and their objects are damaged by now.
+    """
     other = f"{name}.other"
     for topic in (name, other):
         create(source, topic)

@@ -212,7 +212,7 @@ def test_an_alert_is_silent_where_all_is_just_well(alert: str, fired: dict[str, 
 
 
 def test_promtool_takes_the_file() -> None:
-    """Its templates, too."""
+    """Check the file with promtool, its templates too."""
     done = subprocess.run([promtool(), "check", "rules", FILE], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(RULES)} rules found" in done.stdout

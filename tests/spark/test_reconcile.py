@@ -229,7 +229,7 @@ def test_open_transaction_is_not_read(brokers: list[Broker], topic: str, reconci
 
 
 def test_merged_sources(brokers: list[Broker], topic: str, reconcile: Reconcile) -> None:
-    """Both sources have records of the same keys; the target has them as they came."""
+    """Merge two sources with records of the same keys; the target has them as they came."""
     one, other = brokers
     of_one = [Record(b"1-%d" % n, b"k%d" % (n % 3), (("origin", b"EWR"),)) for n in range(50)]
     of_other = [Record(b"2-%d" % n, b"k%d" % (n % 3), (("origin", b"JFK"),)) for n in range(50)]
@@ -382,7 +382,7 @@ def test_unreachable_end(
 
 
 def test_in_spark(brokers: list[Broker], topic: str, tmp_path: Path) -> None:
-    """As a user runs it: nothing but our words on stderr."""
+    """Reconcile as a user does: nothing but our words on stderr."""
     source, target = brokers
     for broker, records in (source, RECORDS), (target, RECORDS[:90]):
         create(broker, topic)

@@ -222,7 +222,7 @@ def test_a_dead_server_is_waited_for_about_a_minute() -> None:
 
 
 def test_a_server_killed_and_back(s3: Gateway) -> None:
-    """While objects are written, listed and read: each is there once, whole."""
+    """Kill the server while objects are written, listed and read: each is there once, whole."""
     store = open_store("s3://store/killed")
     content = {f"a/{number:03d}": bytes([number]) * 300_000 for number in range(60)}
     killed, done = Event(), Event()

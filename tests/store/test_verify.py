@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For tests that leave it as they found it."""
+    """Copy the store for tests that leave it as they found it."""
     return shutil.copytree(FORMAT_1, tmp_path_factory.mktemp("shared") / "store")
 
 

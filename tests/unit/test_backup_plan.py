@@ -1,4 +1,4 @@
-"""Which offsets a run reads, what it makes of recreated topics and due generations, and what then counts."""
+"""The offsets that a run reads, recreated topics, due generations, and what then counts."""
 
 from dataclasses import replace
 

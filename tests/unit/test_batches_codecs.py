@@ -27,7 +27,7 @@ def test_large_data(codec: str) -> None:
 
 
 def _zstd_stream(data: bytes) -> bytes:
-    """As Java writes it: the frame does not tell the length of its content."""
+    """Compress as Java does: the frame doesn't tell the length of its content."""
     stream = zstandard.ZstdCompressor().compressobj()
     packed = stream.compress(data) + stream.flush()
     assert zstandard.get_frame_parameters(packed).content_size == zstandard.CONTENTSIZE_UNKNOWN

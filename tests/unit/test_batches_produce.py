@@ -1,4 +1,4 @@
-"""That records stay as they are is compared with another decoder's answer in tests/batches."""
+"""Batches made ready to produce; tests/batches compares their records with another decoder's answer."""
 
 import os
 from collections.abc import Iterable

@@ -81,7 +81,7 @@ def test_help_of_every_verb(name: str, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_reader_that_goes_away() -> None:
-    """As in `aqueduct ... | head`: no traceback, also none when Python flushes stdout at its end."""
+    """Run `aqueduct ... | head`: no traceback, also none when Python flushes stdout at its end."""
     program = (
         "import sys; from aqueduct import cli; from types import SimpleNamespace as module\n"
         "def run(args):\n"

@@ -26,7 +26,7 @@ def all_records(batches: list[Batch] | tuple[Batch, ...]) -> list[Record]:
 
 
 def test_a_batch_of_many_small_records_crosses() -> None:
-    """That it is larger than the largest record is no matter."""
+    """Frame a batch that is larger than the largest record: it crosses all the same."""
     one = batch(list(range(10, 30)))
     assert len(one) > LARGE
     [found] = spans([one], 10, 30, LARGE)

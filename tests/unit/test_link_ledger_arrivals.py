@@ -25,7 +25,7 @@ def batch(first: int, last: int) -> bytes:
 
 
 def frame(first: int, last: int, topic_id: UUID = ID) -> Frame:
-    """Two batches, if there are two offsets."""
+    """Build a frame: two batches, if there are two offsets."""
     middle = (first + last) // 2
     batches = batch(first, middle) + (batch(middle + 1, last) if middle < last else b"")
     return Frame("t", topic_id, 0, first, last, batches)

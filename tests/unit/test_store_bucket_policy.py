@@ -1,4 +1,4 @@
-"""Who is named gets what is declared, and nobody else anything."""
+"""Bucket policies: users get what is declared for them, and nobody else anything."""
 
 from aqueduct.store.bucket_policy import bucket_policy
 

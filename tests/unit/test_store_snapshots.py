@@ -186,7 +186,7 @@ def run(source: Source, catalog: Catalog, steps: list[tuple[str, int, str, int]]
 
 
 def covered(snapshot: Snapshot) -> dict[StoredPartition, tuple[int, int]]:
-    """By place: how many records it has, and how many offsets were lost."""
+    """Return by place the number of its records, and of its lost offsets."""
     places = snapshot.segments.keys() | snapshot.gaps.keys()
     return {
         place: (
@@ -638,7 +638,7 @@ def test_the_first_is_full_and_stands_alone() -> None:
 
 
 class TestStoreJson:
-    """It is one small object, and everything hangs on it."""
+    """The store's JSON: one small object on which everything depends."""
 
     @pytest.fixture
     def store(self, made: tuple[Source, Memory]) -> Memory:

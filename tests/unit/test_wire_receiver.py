@@ -44,7 +44,7 @@ def sent(of: Session, *values: bytes) -> list[bytes]:
 
 
 def data_of(all_of: list[bytes]) -> list[bytes]:
-    """Without the parity."""
+    """Return the datagrams without the parity."""
     return [each for each in all_of if shard_of(each)[1] < shard_of(each)[2]]
 
 
@@ -295,7 +295,7 @@ def test_a_sender_in_a_crash_loop_takes_no_memory() -> None:
 
 
 def test_live_and_resend_leave_each_other_alone() -> None:
-    """Whatever the resending machine's clock says."""
+    """Check this with any clock of the resending machine."""
     for start in (1, 1000, 10**15):
         live, receiving = pair()
         resend = session(settings(kind=Kind.RESEND), start=start)

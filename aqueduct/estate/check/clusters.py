@@ -81,7 +81,10 @@ def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, str]]:
 
 
 def check_versions(inventory: Inventory, supported: Sequence[str]) -> Iterator[Finding]:
-    """Only versions whose digests the repository has. With an archive, the inventory gives the digest."""
+    """Check that the repository has the digests of these versions.
+
+    With an archive, the inventory gives the digest.
+    """
     for host, name, value in distinct(inventory):
         is_version = name in VERSIONS and isinstance(value, str | float)
         from_archive = inventory.hosts[host].get("artifact_kafka_source") == "archive"

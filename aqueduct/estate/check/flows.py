@@ -145,7 +145,10 @@ def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Fin
 
 
 def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
-    """Two flows of a site that write one topic: meant where both keep names, but then no group can follow."""
+    """Check pairs of a site's flows that write one topic.
+
+    That is meant if both keep names, but then no group can follow.
+    """
     for one, other in combinations(arriving, 2):
         source, target = one.flow.source, one.flow.target
         if one.flow.name == other.flow.name:

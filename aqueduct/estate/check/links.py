@@ -162,7 +162,7 @@ def _is_address(text: str) -> bool:
 
 
 def _check_pair(one: Declared, other: Declared) -> Iterator[Finding]:
-    """Two links that arrive at one site."""
+    """Check two links that arrive at one site."""
     first, second = one.link, other.link
     if first.name == second.name:
         sentence = (

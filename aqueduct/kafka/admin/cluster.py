@@ -40,7 +40,7 @@ def await_cluster(client: Client, problems: Callable[[Cluster], Sequence[str]], 
 
 
 def silence(client: Client, node_id: int) -> list[str]:
-    """Why this very broker does not answer at the address that it advertises; empty if it does."""
+    """Return why this broker doesn't answer at the address that it advertises; empty if it does."""
     try:
         client.send(MetadataRequest(topics=[]), node_id)
     except KafkaError as error:

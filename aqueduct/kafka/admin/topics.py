@@ -38,7 +38,7 @@ def find_topics(client: Client, declared: Iterable[Declared]) -> dict[str, Actua
 
 
 def apply_topics(client: Client, plan: TopicChanges, *, check_only: bool = False) -> None:
-    """Let the controller check the whole plan, then do it; Refused, with nothing done, for a mistake."""
+    """Ask the controller to check the whole plan, then do it; Refused, with nothing done, for a mistake."""
     if refused := _alter(client, plan, validate_only=True):
         raise Refused(f"The controller refuses {some(refused)}. Nothing was changed.")
     if not check_only and (refused := _alter(client, plan, validate_only=False)):

@@ -1,4 +1,4 @@
-"""From batches as they were read to batches as a Produce request takes them.
+"""Batches as they were read, made ready for a Produce request.
 
 The broker wants one batch per partition and request, offsets from 0 without holes, the records' own
 times, and a producer's id, epoch and sequence (Kafka's LogValidator, ProduceRequest.validateRecords).

@@ -95,13 +95,13 @@ def _outcome(gone: Iterable[Partition]) -> Retired:
 
 
 def _lately(client: Client, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where what arrived lately begins."""
+    """Return the offsets at which the latest arrivals begin."""
     since = offsets.since(client, places, int((time.time() - LIVES_SECONDS) * 1000))
     return {place: offset for place, offset in since.items() if offset >= 0}
 
 
 def _unread(client: Client, group: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where what dedup has not read begins."""
+    """Return the offsets at which what dedup hasn't read begins."""
     starts = offsets.log_starts(client, places)
     committed = groups.progress(client, group, places)
     return {place: max(starts[place], committed.get(place, (0, ""))[0]) for place in places}

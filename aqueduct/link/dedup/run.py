@@ -1,4 +1,4 @@
-"""Makes clean topics of what crossed a link: each record once, and a ledger of what is missing.
+"""Dedup makes clean topics of what crossed a link: each record once, and a ledger of what is missing.
 
 The tasks share out the raw topics' partitions, each of which holds all of some source partitions; see
 aqueduct.link.dedup.task for what one of them does.

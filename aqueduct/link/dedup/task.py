@@ -64,7 +64,7 @@ class Share:
 
 @dataclass
 class Done:
-    """In one run of a task."""
+    """The counts of one run of a task."""
 
     records: int = 0
     bytes: int = 0
@@ -92,7 +92,7 @@ class Done:
 
 
 def dedup(share: Share) -> Done:
-    """Until the time is over, or all is done. Fenced if another dedup took over a bucket."""
+    """Dedup until the time is over, or all is done. Fenced if another dedup took over a bucket."""
     done = Done()
     with kafka.connect(share.end, share.group) as client, kafka.connect(share.end, share.group) as following:
         deadline = None if share.seconds is None else time.monotonic() + share.seconds
@@ -126,7 +126,7 @@ def check_there(
 
 
 def producer_of(client: Client, group: str, bucket: int) -> TransactionalProducer:
-    """Who alone may write what is of a bucket; `begin` fences all others."""
+    """Make the only producer that may write for a bucket; `begin` fences all others."""
     return TransactionalProducer(client, f"{group}-{bucket}", TIMEOUT_SECONDS, keep_times=True)
 
 
@@ -166,7 +166,7 @@ class _Bucket:
 
 
 class _Run:
-    """From what is committed to the next trouble, or to the end."""
+    """One attempt of a task, from what is committed to the next error, or to the end."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class _Run:
         return not self._caught_up()
 
     def _caught_up(self) -> bool:
-        """Everything that was there when the run began is done with."""
+        """Return whether everything that was there when the run began is done."""
         positions = self._follower.positions
         return all(positions[place] >= end for place, end in self._ends.items()) and not any(
             bucket.announced for bucket in self._buckets.values()

@@ -50,7 +50,7 @@ class Bucket:
                     yield New(place, batches)
 
     def announce(self, told: Announcement) -> None:
-        """Once what was announced had its time to arrive."""
+        """Enter an announcement, once what it announced had its time to arrive."""
         place = TopicPartition(told.topic, told.partition)
         lineage = self._lineage(place, told.topic_id, told.first)
         before = deepcopy(lineage)

@@ -72,7 +72,7 @@ def seal(
 
 
 class KeyRing:
-    """Whose key frames are believed, and what opens them."""
+    """The keys that open key frames, and the senders whose key frames are believed."""
 
     def __init__(self, receivers: Iterable[ReceiverKey], senders: Iterable[SenderPublicKey]) -> None:
         self._receivers = {receiver.public.fingerprint: receiver for receiver in receivers}
