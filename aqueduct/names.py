@@ -42,9 +42,9 @@ def matches(pattern: re.Pattern[str], name: str) -> bool:
 
 
 def parse_renames(text: str, prefix: str = "") -> dict[str, str]:
-    """Names at the source, sorted, each with that at the target: the one after the colon, or prefix and name.
+    """Parse names at the source, sorted, each with that at the target: after the colon, or prefix and name.
 
-    Refused where a name is none, or where two topics are one at an end.
+    Refused if a name isn't one, or if two topics are one at an end.
     """
     names: dict[str, str] = {}
     for each in text.split(","):

@@ -35,8 +35,10 @@ def split(whole: Range, at_most: int) -> list[Range]:
 
 
 def shares(ranges: Iterable[Range], offsets: int) -> Iterator[tuple[Range, ...]]:
-    """The ranges in groups for one reader each: of at most so many offsets, or a single range; no partition
-    is twice in one."""
+    """Yield the ranges in groups, one for each reader.
+
+    Of at most so many offsets, or a single range; no partition is twice in one.
+    """
     share: dict[TopicPartition, Range] = {}
     total = 0
     for each in ranges:

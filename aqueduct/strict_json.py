@@ -34,7 +34,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(kind: type[Value], data: bytes | memoryview) -> Value:
-    """The dataclass in the JSON; Unreadable if it is anything else."""
+    """Return the dataclass in the JSON; Unreadable if it is anything else."""
     return build(kind, parse(data))
 
 
@@ -47,7 +47,7 @@ def parse(data: bytes | memoryview) -> Any:
 
 
 def build(kind: type[Value], value: Any) -> Value:
-    """The dataclass of a parsed value."""
+    """Build the dataclass of a parsed value."""
     read: Reader = _reader(kind)  # type: ignore[arg-type]  # a class is hashable
     result: Value = read(value, "it")
     return result

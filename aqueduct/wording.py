@@ -20,7 +20,7 @@ def count(number: int, noun: str) -> str:
 
 
 def shortened(name: str, columns: int = NAME_COLUMNS) -> str:
-    """The name, or as much of its beginning and end as there is room for."""
+    """Return the name, or as much of its beginning and end as there is room for."""
     if len(name) <= columns:
         return name
     end = (columns - len(DOTS)) // 2

@@ -33,7 +33,7 @@ POISONED = "poisoned"
 
 
 def objects(size: int) -> Iterator[bytes]:
-    """The same JSON objects as DATA's, whole."""
+    """Yield the same JSON objects as DATA's, whole."""
     for text in DATA["1-kb-records"].values(size - 2):
         head, _, rest = text[:-1].rpartition(b'"')
         yield head + b'"' + rest + b'"}'
@@ -127,7 +127,7 @@ def worker(directory: Path, name: str, bootstrap: str, tls: str) -> Iterator[Wor
 
 
 def sink(worker: Worker, directory: Path, case: Case, records: int) -> Speed:
-    """A new connector reads its topic from the beginning into a file."""
+    """Run a new connector that reads its topic from the beginning into a file, and return its speed."""
     name = f"sink-{next(numbers)}"
     file = directory / name
     letters = {**DEAD_LETTERS, "errors.deadletterqueue.topic.name": f"{name}-dlq"} if case.letters else {}
@@ -188,7 +188,7 @@ def wait(condition: Callable[[], bool]) -> None:
 
 
 def poison(bootstrap: str, data: Data) -> None:
-    """The same records, of which one in POISON_EACH is no JSON."""
+    """Write the same records, of which one in POISON_EACH isn't JSON."""
     create(bootstrap, POISONED)
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 20})
     values = list(data.values(data.record_bytes))

@@ -54,7 +54,7 @@ class Network:
     namespace: str | None = None
 
     def dropped(self, port: int) -> int:
-        """Datagrams, by the kernel, for want of room in the receiver's buffer."""
+        """Return the datagrams that the kernel dropped for want of room in the receiver's buffer."""
         enter = ["ip", "netns", "exec", self.namespace] if self.namespace else []
         table = subprocess.run([*enter, "cat", "/proc/net/udp"], check=True, capture_output=True, text=True)  # noqa: S603
         rows = [line.split() for line in table.stdout.splitlines()[1:]]
@@ -99,7 +99,7 @@ class Link:
 
     @contextmanager
     def running(self, topic: str, loss: float, **upstream: object) -> Iterator[tuple[int, int]]:
-        """The ends' processes: upstream and downstream."""
+        """Run both ends; yield their process ids: upstream and downstream."""
         sending = {"topic": topic, "publicKeyFile": "down.pub", "signingKeyFile": "up.key", **upstream}
         receiving = {
             "rawTopic": "raw", "privateKeyFiles": "down.key", "senderPublicKeyFile": "up.pub",
@@ -195,7 +195,7 @@ def fresh(link: Link, clean: str) -> None:
 
 
 def to_raw(link: Link, data: Data, loss: float) -> list[str]:
-    """A row: to the raw topic, then to the clean topic."""
+    """Measure a row: to the raw topic, then to the clean topic."""
     clean = f"{data.name}-clean"
     fresh(link, clean)
     with link.running(data.name, loss) as (up, down):
@@ -244,7 +244,7 @@ def dedup_all(link: Link, source: str, clean: str) -> Usage:
 
 
 def missing(link: Link) -> int:
-    """Offsets, by the ledger."""
+    """Return the number of missing offsets, by the ledger."""
     command = [sys.executable, "-m", "aqueduct.cli", "diode", "create", "--bootstrap-servers", link.servers]
     found = subprocess.run([*command, "--topic", "gaps"], check=True, capture_output=True)  # noqa: S603
     results = json.loads(found.stdout)["results"]
@@ -252,7 +252,7 @@ def missing(link: Link) -> int:
 
 
 def latency(link: Link, per_second: int) -> list[str]:
-    """A row: from produce() to a consumer of the raw topic."""
+    """Measure a row: from produce() to a consumer of the raw topic."""
     name = f"late-{per_second}"
     fresh(link, name)
     consumer = Consumer({"bootstrap.servers": link.servers, "group.id": "bench", "fetch.wait.max.ms": 10})
@@ -279,7 +279,7 @@ def latency(link: Link, per_second: int) -> list[str]:
 
 
 def lateness(value: bytes) -> Iterator[float]:
-    """Milliseconds, of every record in a frame."""
+    """Yield the milliseconds that every record in a frame took."""
     now = time.time_ns()
     found = unpack(value)
     if isinstance(found, Frame):

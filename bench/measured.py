@@ -119,7 +119,7 @@ def _ignores_children(process: int) -> bool:
 
 
 def _read(process: int, name: str) -> str:
-    """A file of /proc; nothing of a process that has ended."""
+    """Return a file of /proc; nothing of a process that has ended."""
     try:
         return Path(f"/proc/{process}/{name}").read_text()
     except OSError:

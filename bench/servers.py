@@ -48,7 +48,7 @@ ssl.truststore.location={truststore}
 
 @contextmanager
 def broker(directory: Path, tls: str = "") -> Iterator[tuple[str, int]]:
-    """A broker of one node; its bootstrap servers, without TLS, and its process.
+    """Yield a broker of one node; its bootstrap servers, without TLS, and its process.
 
     `tls`: how a listener with TLS goes on behind the others, if it is to have one (TLS)."""
     directory.mkdir()
@@ -98,7 +98,7 @@ def object_store(directory: Path) -> Iterator[tuple[dict[str, str], int]]:
 def running(
     command: list[str], log: Path, ready: Callable[[], bool], environment: dict[str, str] | None = None
 ) -> Iterator[int]:
-    """A process, from when it is ready on; its number."""
+    """Run a process; yield its id from when it is ready on."""
     with ExitStack() as stack:
         stdout = stack.enter_context(log.open("a"))
         process = stack.enter_context(

@@ -71,7 +71,7 @@ def transaction(
 
 
 def consumer(broker: Broker, group: str = "", **settings: Any) -> Consumer:
-    """A read-committed reader that tells the log's end, and commits nothing by itself."""
+    """Return a read-committed reader that tells the log's end, and commits nothing by itself."""
     own = {
         "bootstrap.servers": broker.plaintext,
         "group.id": group or uuid4().hex,

@@ -211,7 +211,7 @@ class Attack:
 
 
 def value(number: int, size: int) -> bytes:
-    """A frame of the good sender's that is unlike all others."""
+    """Build a frame of the good sender's that is unlike all others."""
     return frame.pack(Frame("good", UUID(int=1), number % PARTITIONS, number, number, os.urandom(size)))
 
 
@@ -302,7 +302,7 @@ class Target:
         return {name: int(float(figure)) for name, found, figure in split_up if found}
 
     def memory(self, which: str = "VmRSS") -> int:
-        """Bytes that are resident; VmHWM: the most there ever were."""
+        """Return bytes that are resident; VmHWM: the most there ever were."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.partition(f"{which}:")[2].split()[0]) * 1024
 
@@ -325,7 +325,7 @@ class Target:
         return found
 
     def dropped(self) -> int:
-        """Datagrams that never came to the process, by the kernel's own count."""
+        """Return datagrams that never came to the process, by the kernel's own count."""
         for line in Path("/proc/net/udp").read_text().splitlines()[1:]:
             fields = line.split()
             if int(fields[1].rpartition(":")[2], 16) == self._port:
@@ -353,7 +353,7 @@ class Target:
             time.sleep(0.002)
 
     def written(self) -> Counter[tuple[bytes, bytes]]:
-        """The raw topic's records."""
+        """Return the raw topic's records."""
         settings = {"bootstrap.servers": self._servers, "group.id": uuid4().hex, "enable.auto.commit": False}
         consumer = Consumer(settings)
         found: Counter[tuple[bytes, bytes]] = Counter()
@@ -458,7 +458,7 @@ def _fuzz(
 
 
 def _begin(target: Target, sender: SenderKey, receiver: ReceiverPublicKey) -> tuple[Session, list[bytes]]:
-    """A session that the receiver knows. Keys are repeated: it verifies only so many a second."""
+    """Begin a session that the receiver knows. Keys are repeated: it verifies only so many a second."""
     now = time.monotonic()
     session = Session(Settings(LINK, PAYLOAD, linger=1e9), sender, receiver, now=now, start=_wall())
     before = target.counters()["keys"]

@@ -93,7 +93,7 @@ class Broker:
 
 @contextmanager
 def running(directory: Path) -> Iterator[Broker]:
-    """A broker that keeps everything in the directory, ready to be used."""
+    """Yield a broker that keeps everything in the directory, ready to be used."""
     jars = os.environ.get("AQUEDUCT_KAFKA_JARS")
     assert jars, "set AQUEDUCT_KAFKA_JARS to a directory with Kafka's jars: this test runs a real broker"
     java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
@@ -154,5 +154,5 @@ def free_ports(number: int) -> list[int]:
 
 
 def _cluster_id() -> str:
-    """A UUID as Kafka writes it: 22 characters of base64 for 16 bytes, and no option."""
+    """Return a UUID as Kafka writes it: 22 characters of base64 for 16 bytes, and no option."""
     return "M" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:21] + "A"

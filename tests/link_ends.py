@@ -25,7 +25,7 @@ DROPPED = set(_FIELDS[_FIELDS.index("not_of_the_link") : _FIELDS.index("keys_ove
 
 
 def value(number: int, size: int = OVERHEAD) -> bytes:
-    """A packed frame of that many bytes, unlike all others."""
+    """Build a packed frame of that many bytes, unlike all others."""
     batches = number.to_bytes(8) * (size // 8 + 1)
     return frame.pack(Frame("t", UUID(int=1), 0, number, number, batches[: size - OVERHEAD]))
 
@@ -54,12 +54,12 @@ def datagrams(sends: Iterable[Send]) -> list[bytes]:
 
 
 def keys(of: Session, now: float = 0.0) -> list[bytes]:
-    """The key frames that are due, without the beat."""
+    """Return the key frames that are due, without the beat."""
     return [each for each in datagrams(of.due(now, 5000)) if type_of(each) is Type.KEY]
 
 
 def receive(by: Receiver, all_of: Iterable[bytes], now: float = 1.0) -> list[bytes]:
-    """The values."""
+    """Return the values."""
     found = [record for each in all_of for record in by.receive(each, now)]
     assert all(record.key == frame.key_of(record.value) for record in found)
     return [record.value for record in found]

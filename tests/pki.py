@@ -21,7 +21,7 @@ class Authority:
         self.certificate = self._write("authority.pem", self._sign(self._name, self._key, authority=True))
 
     def issue(self, name: str, days: int = 1) -> Path:
-        """A file with a new key and its certificate, valid until so many days from now."""
+        """Return a file with a new key and its certificate, valid until so many days from now."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         private = key.private_bytes(

@@ -58,7 +58,7 @@ def exit_code(faults: Sequence[Fault]) -> ExitCode:
 
 
 def text(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> str:
-    """The page."""
+    """Return the page."""
     return "\n".join(_lines(snapshot, faults, seconds))
 
 
@@ -97,7 +97,7 @@ def _lines(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> Itera
 
 
 def _sums(segments: Sequence[Segment]) -> tuple[int, int, int]:
-    """Records, bytes unpacked and stored."""
+    """Return records, bytes unpacked and stored."""
     return (
         sum(each.records for each in segments),
         sum(each.unpacked_bytes for each in segments),

@@ -117,7 +117,7 @@ def plan(
 
 
 def shares(readings: Sequence[Reading], at_most: int) -> list[tuple[Reading, ...]]:
-    """The readings, for a task each of about `at_most` offsets.
+    """Return the readings, for a task each of about `at_most` offsets.
 
     A large partition goes to several tasks, many small ones to one.
     """

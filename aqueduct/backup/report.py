@@ -16,7 +16,7 @@ def exit_code(manifest: Manifest, left_out: LeftOut) -> ExitCode:
 
 
 def text(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: float) -> str:
-    """The page; of an increment, or of a first snapshot."""
+    """Return the page; of an increment, or of a first snapshot."""
     return "\n".join(_lines(manifest, stored_bytes, left_out, seconds))
 
 

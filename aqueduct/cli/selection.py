@@ -28,7 +28,7 @@ def servers(text: str) -> str:
 
 
 def whole(least: int = 1, most: int = MOST) -> Callable[[str], int]:
-    """A whole number between these; for argparse's `type`."""
+    """Return a whole number between these; for argparse's `type`."""
 
     def parse(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,19}", text) or not least <= int(text) <= most:

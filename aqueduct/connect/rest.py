@@ -32,7 +32,7 @@ class Connect:
         self._deadline = 0.0
 
     def within(self, seconds: float) -> None:
-        """All questions together are repeated at most for so long, where the trouble passes."""
+        """Limit the seconds for which questions, all together, are repeated at trouble that passes."""
         self._deadline = time.monotonic() + seconds
 
     @property
@@ -46,7 +46,7 @@ class Connect:
         return [str(each["class"]) for each in self._ask("GET", "/connector-plugins")]
 
     def connectors(self) -> dict[str, Connector]:
-        """Every connector there is, by name."""
+        """Return every connector there is, by name."""
         found = self._ask("GET", "/connectors?expand=info&expand=status")
         return {name: _connector(name, entry) for name, entry in found.items()}
 
@@ -77,13 +77,13 @@ class Connect:
         self._ask("PUT", f"{_path(name)}/{action}")
 
     def restart_failed(self, name: str) -> None:
-        """The connector if it failed, and those of its tasks that did (KIP-745)."""
+        """Restart the connector if it failed, and those of its tasks that did (KIP-745)."""
         self._ask("POST", f"{_path(name)}/restart?includeTasks=true&onlyFailed=true")
 
     # HTTP
 
     def _ask(self, method: str, path: str, body: Any = None, *, gone_is_fine: bool = False) -> Any:
-        """The answer of the first worker that gives one; asked again while the trouble is one that passes."""
+        """Return the first answer that a worker gives; ask again while the trouble is one that passes."""
         while True:
             troubles, closed = [], []
             for url in self._urls:

@@ -96,12 +96,12 @@ class Worker:
     properties: Properties
 
     def blocks(self) -> list[Block]:
-        """The worker's own block, then those of its connectors' clients."""
+        """Return the worker's own block, then those of its connectors' clients."""
         own = self._unprefixed()
         return [Block(self.file, "worker", "", own, own), *map(self._block, CLIENTS)]
 
     def overridden(self, connector: Connector) -> list[Block]:
-        """The blocks of the clients that the connector has settings of its own for."""
+        """Return the blocks of the clients that the connector has settings of its own for."""
         found = []
         for client, settings in connector.overrides.items():
             base = self._block(client).settings
@@ -176,7 +176,7 @@ def resolved(properties: Properties, read: Callable[[str], str | None]) -> Prope
 
 
 def parse_connector(text: str, file: str) -> Connector:
-    """A connector's properties, or JSON: its configuration, or that under "config" beside its "name"."""
+    """Parse a connector's properties, or JSON: its configuration, or that under "config" beside "name"."""
     if not file.endswith(".json"):
         config = parse_properties(text)
         return Connector(file, config.get("name", file), config)

@@ -342,7 +342,7 @@ def _build_versitygw(version: str, machine: str, toolchain: str, scratch: Path) 
 
 
 def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) -> Artifact:
-    """The archive is what is kept and checked; the binary is taken out of it at every use."""
+    """Take the binary out of the archive, at every use; the archive is kept and checked."""
     target = cache / f"versitygw-{version}-archive-{sha256[:12]}"
     archive = Path(f"{target}.tgz")
     with _exclusive(target):

@@ -221,7 +221,7 @@ def _subject(principal: str) -> x509.Name:
 
 
 def _name(name: str) -> x509.GeneralName:
-    """A host that the inventory names by its address is asked for by its address."""
+    """Return a certificate's name: an address if the inventory names the host by one, else a DNS name."""
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:

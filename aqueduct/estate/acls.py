@@ -43,7 +43,10 @@ DEDUP_PREFIX = "aqueduct-dedup-"  # of its groups and transactional ids
 
 
 def managed_principals() -> str:
-    """A regular expression: whose rights go when nothing in the inventory needs them any more."""
+    """Return a regular expression of principals.
+
+    Their rights go when nothing in the inventory needs them any more.
+    """
     return f"^({'|'.join(principal(service, '') for service in SERVICES)})"
 
 
@@ -166,7 +169,7 @@ def _allow(principal: str, resource: str, names: Iterable[Resource], operations:
 
 
 def written(flow: Flow) -> list[Resource]:
-    """The topics that a flow writes at its target."""
+    """Return the topics that a flow writes at its target."""
     topics = resources(flow.topics)
     if not flow.prefix:
         return topics
@@ -189,7 +192,7 @@ def mirror_topics(flow: Flow) -> list[Resource]:
 
 
 def resources(patterns: Iterable[str]) -> list[Resource]:
-    """The narrowest resources that cover every name which one of the patterns matches."""
+    """Return the narrowest resources that cover every name which one of the patterns matches."""
     found = {resource(pattern) for pattern in patterns}
     return [EVERY] if EVERY in found else sorted(found)
 

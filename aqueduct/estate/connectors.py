@@ -124,5 +124,5 @@ _REFERENCE = re.compile(r"\$\{(\w+):(?:([^}:]*):)?([^}]*)\}")
 
 
 def references(value: str, file: str) -> list[str]:
-    """The keys of a properties file that a setting refers to, as FileConfigProvider reads it."""
+    """Return the keys of a properties file that a setting refers to, as FileConfigProvider reads it."""
     return [key for provider, path, key in _REFERENCE.findall(value) if (provider, path) == ("file", file)]

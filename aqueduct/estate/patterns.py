@@ -168,7 +168,7 @@ class _Parser:
         return characters(self.escaped())
 
     def escaped(self) -> str:
-        """The characters that an escape stands for; a single one where it stands for itself."""
+        """Return the characters that an escape stands for; a single one where it stands for itself."""
         character = self.text[self.at]
         self.at += 1
         if character.lower() in _CLASSES:
@@ -244,7 +244,7 @@ def _times(language: Language, least: int, most: int | None) -> Language:
 
 
 def names(include: Sequence[str], exclude: Sequence[str] = ()) -> Language:
-    """The names that a flow with these patterns carries, without those of which that can't be told."""
+    """Return the names that a flow with these patterns carries, without those of which that can't be told."""
     # Plain names become one tree; one by one, ten thousand of them would not.
     chosen = words(pattern for pattern in include if LEGAL_NAME.fullmatch(pattern))
     for pattern in include:

@@ -50,7 +50,7 @@ class AclChanges:
 
 
 def parse(entries: Sequence[Mapping[str, Any]]) -> frozenset[Acl]:
-    """The inventory's `kafka_acls`, an Acl for each operation; Refused with every mistake in it."""
+    """Return the inventory's `kafka_acls`, an Acl for each operation; Refused with every mistake in it."""
     acls = set()
     problems = []
     for entry in entries:

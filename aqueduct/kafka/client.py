@@ -101,7 +101,7 @@ class Client:
     # Requests
 
     def send(self, request: Any, node_id: int | None = None) -> Any:
-        """The response to one request of kafka-python's protocol layer, from any broker or a certain one."""
+        """Return the response to a request of kafka-python's protocol layer, from any broker or `node_id`."""
         return self.wait(self.submit(request, node_id))
 
     def submit(self, request: Any, node_id: int | None = None) -> Future:
@@ -168,7 +168,7 @@ class Client:
     # What follows asks once: a KafkaError of it is for the caller's own Patience.
 
     def brokers(self) -> list[int]:
-        """The ids of those that serve clients now."""
+        """Return the ids of those that serve clients now."""
         self.ask_topics([])
         return sorted(broker.node_id for broker in self._client.cluster.brokers())
 
@@ -185,7 +185,7 @@ class Client:
         return self._topics[name]
 
     def leader(self, topic: str, partition: int) -> int:
-        """The id of the broker to ask for a partition; see `forget`."""
+        """Return the id of the broker to ask for a partition; see `forget`."""
         partitions = self.topic(topic).partitions
         if partition >= len(partitions):
             self.forget(topic)
@@ -201,7 +201,7 @@ class Client:
         self._topics.pop(topic, None)
 
     def controller(self) -> int:
-        """The id of the broker to ask for changes: in KRaft any one, which forwards them (KIP-590)."""
+        """Return the id of the broker to ask for changes: in KRaft any one, which forwards them (KIP-590)."""
         found: int = self.send(MetadataRequest(topics=[], min_version=4)).controller_id
         if found < 0:
             raise NodeNotReadyError("the cluster has no controller")
@@ -227,7 +227,7 @@ class Client:
         return found
 
     def coordinators(self, kind: CoordinatorType, keys: Iterable[str]) -> dict[str, int]:
-        """The id of the broker to ask for each group or transactional id."""
+        """Return the id of the broker to ask for each group or transactional id."""
         found = {}
         for some in in_lists(keys, NAMES_PER_REQUEST):
             request = FindCoordinatorRequest(key_type=kind.value, coordinator_keys=some, min_version=4)

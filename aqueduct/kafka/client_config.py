@@ -70,7 +70,7 @@ class ClientConfig:
         return f"SASL_{encryption}" if self.login else encryption
 
     def librdkafka(self) -> dict[str, str]:
-        """Settings for confluent-kafka."""
+        """Return settings for confluent-kafka."""
         login = self.login
         settings = {
             "security.protocol": self.protocol.lower(),
@@ -126,7 +126,7 @@ def load(path: Path | str | None) -> ClientConfig:
 
 
 def checked(config: ClientConfig, path: str) -> ClientConfig:
-    """The same, if the files that `path` names in it are PEM; else Refused."""
+    """Return the configuration; Refused unless the files that `path` names in it are PEM."""
     for what, pem in (("CA", config.ca), ("certificate", config.certificate), ("key", config.key)):
         if pem is not None and "-----BEGIN " not in _read(pem, f" ({what} of {path})"):
             raise Refused(f"{pem} ({what} of {path}) is not PEM: convert it with openssl or keytool.")

@@ -37,7 +37,7 @@ class Quorum:
     observers: Mapping[int, int | None]
 
     def caught_up(self) -> set[int]:
-        """The voters that could lead at once."""
+        """Return the voters that could lead at once."""
         return {node for node, behind in self.voters.items() if _is_caught_up(behind)}
 
 
@@ -75,7 +75,7 @@ def controller_problems(cluster: Cluster, node_id: int) -> list[str]:
 
 
 def replication_problems(cluster: Cluster, node_id: int | None = None) -> list[str]:
-    """The partitions that lack replicas in sync, a sentence; with `node_id`, those that lack its."""
+    """Return which partitions lack in-sync replicas, in a sentence; with `node_id`, which lack its."""
     if node_id is None:
         return _about(cluster.under_replicated(), "under-replicated")
     lagging = [p for p in cluster.partitions if node_id in p.replicas and node_id not in p.in_sync]

@@ -119,7 +119,7 @@ class _Source:
         return self._client.submit(request, leader)
 
     def _identify(self) -> UUID | None:
-        """The topic's id, which must stay the same; None from a broker older than topic ids (KIP-516)."""
+        """Return the topic's id, which must stay the same; None if the broker has no topic ids (KIP-516)."""
         found = self._client.topic(self._wanted.topic).id
         if found and self._topic_id and found != self._topic_id:
             raise Recreated(
@@ -155,7 +155,7 @@ class _Source:
         )
 
     def _walk(self, records: bytes) -> list[Batch]:
-        """The whole batches, up to the one that reaches the range's end."""
+        """Return the whole batches, up to the one that reaches the range's end."""
         found = []
         try:
             for batch in walk(records):
@@ -175,7 +175,7 @@ class _Source:
                 yield kept
 
     def _deleted(self, position: int) -> Piece:
-        """The position is out of range."""
+        """Return the deleted offsets from a position that is out of range."""
         start = log_starts(self._client, [self._place])[self._place]
         if start <= position:  # a leader that has less than another had: it may get it yet
             raise OffsetNotAvailableError(f"the log ends before offset {position}")
@@ -183,7 +183,7 @@ class _Source:
         return Piece((), reached, (position, reached))
 
     def _nothing(self, position: int, stable: int) -> Piece:
-        """The broker has no batch from the position on: removed by compaction, or not there yet."""
+        """Return the end of a range of which compaction removed the rest; an error if it isn't there yet."""
         local = local_starts(self._client, [self._place])[self._place]
         if stable < self._wanted.stop or position < local:  # the broker waits for what is tiered, in vain
             raise OffsetNotAvailableError(f"nothing came from offset {position} on; {stable} is stable")

@@ -77,7 +77,7 @@ class Follower:
         self._positions = {**places, **self._positions}
 
     def leave(self, topic: str) -> None:
-        """A topic that is no more wanted, or no more."""
+        """Stop following a topic that is no more wanted, or no more."""
         self._positions = {place: start for place, start in self._positions.items() if place[0] != topic}
         self._ids.pop(topic, None)
 
@@ -113,7 +113,7 @@ class Follower:
             self._coming[leader] = self._client.submit(session.request(positions), leader)
 
     def _position(self, topic: str, partition: int) -> int:
-        """A topic that was made anew is followed from its beginning."""
+        """Return the position of a partition; a recreated topic is followed from its beginning."""
         found = self._client.topic(topic).id
         if found is None:
             raise Failed(f"The {self._client.end} is older than topic ids (Kafka 2.8): update its brokers.")
@@ -162,7 +162,7 @@ class Follower:
         return News(place, topic_id, batches, start, stop, answer.log_start_offset, answer.last_stable_offset)
 
     def _deleted(self, place: TopicPartition, topic_id: UUID, start: int) -> News:
-        """The position is out of range."""
+        """Return the deleted offsets from a position that is out of range."""
         log_start = log_starts(self._client, [place])[place]
         if log_start <= start:  # a leader that has less than another had: it may get it yet
             raise OffsetNotAvailableError(f"{place} ends before offset {start}")
@@ -190,7 +190,7 @@ class _Session:
         self.positions: Positions = {}
 
     def request(self, positions: Positions) -> FetchRequest:
-        """Tells the broker what is not as it was."""
+        """Tell the broker which partitions are new, moved or forgotten."""
         changed = {
             partition: position
             for partition, position in positions.items()

@@ -64,7 +64,7 @@ class LiveGroup(Failed):
 
 
 def list_groups(client: Client) -> dict[str, Group]:
-    """Every group that the client may describe."""
+    """Return every group that the client may describe."""
     patience = Patience(client, "does not tell its groups")
     return patience.until_done(lambda: _list_groups(client))
 
@@ -83,7 +83,7 @@ def _list_groups(client: Client) -> dict[str, Group]:
 
 
 def committed(client: Client, groups: Iterable[str]) -> dict[str, Offsets]:
-    """All that the groups have committed; nothing for a group that is not there.
+    """Return all that the groups have committed; nothing for a group that is not there.
 
     What was committed in a transaction appears a moment after the transaction's commit returned.
     """
@@ -212,7 +212,7 @@ def delete(client: Client, names: Iterable[str]) -> None:
 
 
 def offset_topics(kind: Any, partition: Any, offsets: Offsets) -> list[Any]:
-    """The `topics` of a request that commits offsets, of its own kinds of topic and partition."""
+    """Return the `topics` of a request that commits offsets, of its own kinds of topic and partition."""
     topics: dict[str, list[Any]] = {}
     for (topic, number), (offset, metadata) in offsets.items():
         entry = partition(partition_index=number, committed_offset=offset, committed_metadata=metadata)

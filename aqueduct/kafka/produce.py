@@ -354,7 +354,7 @@ class TransactionalProducer:
             raise for_code(code)(", ".join(filter(None, (f"transaction of {self._id}", what))))
 
     def _coordinator(self, group: str | None = None) -> int:
-        """The broker of the transaction or of a group, asked for once, and again after any trouble."""
+        """Return the broker of the transaction or of a group, asked for once, and again after any trouble."""
         kind = CoordinatorType.GROUP if group else CoordinatorType.TRANSACTION
         asked = kind, group or self._id
         if asked not in self._coordinators:

@@ -64,7 +64,7 @@ def obstacles(cluster: Cluster, min_in_sync: Mapping[str, int], node_id: int) ->
 
 
 def restart_order(cluster: Cluster) -> list[int]:
-    """All brokers and controllers in the order to restart them, the active controller last.
+    """Return all brokers and controllers in the order to restart them, the active controller last.
 
     So the quorum's leadership moves once, to a node that has been restarted already.
     """
@@ -73,7 +73,7 @@ def restart_order(cluster: Cluster) -> list[int]:
 
 
 def hosted_partitions(cluster: Cluster, node_id: int) -> list[Partition]:
-    """The partitions that have a replica on this broker."""
+    """Return the partitions that have a replica on this broker."""
     return [p for p in cluster.partitions if node_id in p.replicas]
 
 

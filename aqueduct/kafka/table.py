@@ -51,14 +51,14 @@ class Table:
 
 
 def newest(client: Client, places: Collection[TopicPartition]) -> dict[bytes, Row]:
-    """The rows of these partitions together, by key."""
+    """Return the rows of these partitions together, by key."""
     table = Table(client)
     table.refresh(places)
     return table.rows
 
 
 def texts(rows: dict[bytes, Row]) -> dict[str, str]:
-    """Keys and values as text."""
+    """Return keys and values as text."""
     return {key.decode(errors="replace"): row.value.decode(errors="replace") for key, row in rows.items()}
 
 

@@ -50,7 +50,7 @@ class TopicChanges:
 
 
 def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
-    """The inventory's `kafka_topics`; Refused with every mistake in it."""
+    """Return the inventory's `kafka_topics`; Refused with every mistake in it."""
     topics: dict[str, Declared] = {}
     problems = []
     for entry in entries:

@@ -180,7 +180,7 @@ class _Loop:
                 self._queue.put(record)
 
     def _save(self, saved: tuple[Event, bytes] | None) -> tuple[Event, bytes] | None:
-        """The state of a while ago, once all that it says had arrived is in Kafka; and the next one."""
+        """Save the earlier state, once all that it says had arrived is in Kafka; return the next one."""
         if saved is not None:
             if not saved[0].is_set():
                 return saved
@@ -293,7 +293,7 @@ def _records(found: Frame) -> Iterator[Any]:
 
 
 def _needed(settings: Downstream) -> int:
-    """The max.message.bytes of a raw topic that takes whatever may cross."""
+    """Return the max.message.bytes of a raw topic that takes whatever may cross."""
     largest: int = settings.largest_record
     return max(largest, FRAME_BYTES) + FRAME_OVERHEAD
 
@@ -303,8 +303,10 @@ def _raise_limit(topic: str, limit: int) -> str:
 
 
 def _limit(client: Client, settings: Downstream) -> int | None:
-    """The raw topic's max.message.bytes; None: there is no raw topic, or this is not told. Refused where not
-    even usual frames fit, as no resend could ever fill their gaps."""
+    """Return the raw topic's max.message.bytes; None: there is no raw topic, or this isn't told.
+
+    Refused if not even usual frames fit, as no resend could ever fill their gaps.
+    """
     topic = settings.raw_topic
     if topic is None:
         return None

@@ -156,13 +156,13 @@ class Feed:
     # Where it is
 
     def lag(self) -> int:
-        """Offsets that are stable at the source and were not read."""
+        """Return offsets that are stable at the source and were not read."""
         positions = self._follower.positions
         standing = list(self._standing.items())  # metrics are asked for in another thread
         return sum(max(0, each.end - positions.get(place, each.end)) for place, each in standing)
 
     def reached(self) -> groups.Offsets:
-        """The next offsets, with what must be known to go on from them."""
+        """Return the next offsets, with what must be known to go on from them."""
         return {
             place: (offset, Position(*self._began[place], self._session).dumps())
             for place, offset in self._follower.positions.items()
@@ -209,7 +209,10 @@ class Feed:
             )  # fmt: skip
 
     def _starts(self, places: list[TopicPartition], ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-        """Return where to start: where the group stopped in this very topic, else the time asked for or the start."""
+        """Return the offsets to start at.
+
+        Where the group stopped in this very topic, else at the time asked for, else at the start.
+        """
         committed = groups.committed(self._client, [self._group])[self._group]
         log_starts = offsets.log_starts(self._client, places)
         starts: dict[TopicPartition, int] = {}

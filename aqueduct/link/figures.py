@@ -37,7 +37,7 @@ class _Collector(Collector):
 
 
 def counter(name: str, help_: str, *rows: Rows) -> Metric:
-    """A counter, whose samples' name ends in `_total`; one row for each set of labels."""
+    """Return a counter, whose samples' name ends in `_total`; one row for each set of labels."""
     return _metric(CounterMetricFamily, name, help_, rows)
 
 

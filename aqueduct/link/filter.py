@@ -36,7 +36,7 @@ class Filter:
         return cls(rules, settings.input_filter_default_action == ALLOW, settings.input_filter_timeout / 1000)
 
     def apply(self, frame: Frame) -> Frame:
-        """The same range, with what may cross."""
+        """Return the same range, with what may cross."""
         if not self._rules and self._default:
             return frame
         kept = (self._batch(batch) for batch in walk(frame.batches, check_crc=False))

@@ -37,7 +37,7 @@ class TooLarge:
 
 
 def spans(batches: Iterable[Batch], start: int, stop: int, largest: int) -> Iterator[Span | TooLarge]:
-    """All from `start` to `stop`, exclusive, in order.
+    """Yield all from `start` to `stop`, exclusive, in order.
 
     A span has at most FRAME_BYTES, or one batch of at most `largest` bytes; one of more is split. Only a
     record that is over it by itself, with a batch's header, is too large.

@@ -343,7 +343,7 @@ class Resend(Sending):
         return of_topics and self.topic in (None, topic) and topic not in OWN_TOPICS
 
     def covers(self, partition: int) -> bool:
-        """A partition, by its number downstream."""
+        """Return whether a partition is asked for, by its number downstream."""
         start, many = self.partition_start_value, self.partition_stop_value
         return start <= partition and (not many or partition < start + many)
 
@@ -412,7 +412,7 @@ class Known:
 
 
 def known(kind: type[Common]) -> tuple[Known, ...]:
-    """A verb's options."""
+    """Return a verb's options."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(_known(each, hints[each.name].__metadata__[0]) for each in fields(kind))
 
@@ -534,7 +534,10 @@ def _file(path: Path) -> Iterable[tuple[str, str]]:
 
 
 def _written(node: Any, path: Path) -> str:
-    """A node of YAML as text: what was written, so that 2026-01-31 is no date yet; a list has commas."""
+    """Return a node of YAML as text.
+
+    As it was written, so that 2026-01-31 isn't a date yet; a list has commas.
+    """
     kind = node.tag.rpartition(":")[2]
     if node.id == "sequence":
         return ",".join(_written(each, path) for each in node.value)

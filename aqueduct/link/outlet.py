@@ -47,7 +47,7 @@ class Outlet:
         self._socket = udp.Sender(address, settings.nic)
 
     def begin(self, start: int) -> None:
-        """A session that is told to begin then. Refused where a datagram can't hold its key."""
+        """Begin a session with this start. Refused if a datagram can't hold its key."""
         self.session = Session(
             self._settings, self._sender, self._receiver, now=time.monotonic(), start=start
         )

@@ -38,7 +38,7 @@ class Outcome:
 
 
 def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]) -> Outcome:
-    """All of it; `progress` is told the offsets that were sent and all that there are."""
+    """Resend all of it; `progress` is told the offsets that were sent and all that there are."""
     outlets = [Outlet(settings, target, Kind.RESEND) for target in settings.all_targets()]
     rules = Filter.of(settings)
     with kafka.connect(settings.end("source"), f"{settings.id}-resend") as client:

@@ -17,7 +17,7 @@ COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to b
 
 
 def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterator[str]:
-    """Sentences on raw topics that got nothing for longer; one that is not there went with its link."""
+    """Yield sentences on raw topics that got nothing for longer; one that is not there went with its link."""
     now = int(time.time() * 1000)
     for topic, places in _places(client, raw_topics).items():
         since = offsets.since(client, places, now - int(seconds * 1000))
@@ -33,7 +33,7 @@ def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterato
 
 
 def unread(client: Client, raw_topics: Iterable[str], group: str, seconds: float) -> Iterator[str]:
-    """Sentences on raw topics of which dedup has not read what came longer ago."""
+    """Yield sentences on raw topics of which dedup has not read what came longer ago."""
     now = int(time.time() * 1000)
     for topic, places in _places(client, raw_topics).items():
         since = offsets.since(client, places, now - int(seconds * 1000))
@@ -67,7 +67,7 @@ def _places(client: Client, topics: Iterable[str]) -> dict[str, list[TopicPartit
 
 
 def _newest(client: Client, places: list[TopicPartition]) -> Iterator[int]:
-    """The time of each partition's last record, in milliseconds since 1970."""
+    """Yield the time of each partition's last record, in milliseconds since 1970."""
     starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
     for place, end in ends.items():
         if starts[place] < end:

@@ -44,7 +44,7 @@ class Address:
 
 
 def resolve(host: str, port: int) -> Address:
-    """A name, or an address of either family. Refused if it is none that can be found."""
+    """Resolve a name, or an address of either family. Refused if it can't be found."""
     try:
         [(family, _, _, _, where), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except OSError as error:
@@ -103,7 +103,7 @@ class Sender:
         self.refused = 0  # datagrams that the kernel would not take, for want of a route or by a firewall
 
     def send(self, pieces: Sequence[bytes], size: int) -> None:
-        """Datagrams of `size` bytes, the last one maybe shorter, in pieces one after the other.
+        """Send datagrams of `size` bytes, the last one maybe shorter, in pieces one after the other.
 
         Waits where the socket's buffer is full. What is refused is counted.
         """
@@ -162,7 +162,7 @@ class Receiver:
         self._view = memoryview(self._buffer)
 
     def receive(self, seconds: float) -> tuple[memoryview, int]:
-        """The next datagrams one after the other, and the size of each; the last one may be smaller.
+        """Return the next datagrams one after the other, and the size of each; the last one may be smaller.
 
         Valid until the next call; a size of 0: nothing came in time.
         """

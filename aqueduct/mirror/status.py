@@ -127,13 +127,16 @@ def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
 
 
 def parse_positions(records: Mapping[bytes, bytes]) -> dict[TopicPartition, int]:
-    """The next offset to mirror, from the last value of each key of the offsets topic."""
+    """Return the next offset to mirror, from the last value of each key of the offsets topic."""
     parsed = (parse_position(key, value) for key, value in records.items())
     return dict(filter(None, parsed))
 
 
 def parse_position(key: bytes, value: bytes) -> tuple[TopicPartition, int] | None:
-    """The source partition of one such record, and its next offset to mirror; None: another connector's."""
+    """Parse a record of the offsets topic: the source partition, and its next offset to mirror.
+
+    None: it is another connector's.
+    """
     connector, source = json.loads(key)
     if connector != SOURCE_CONNECTOR:
         return None

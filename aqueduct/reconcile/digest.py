@@ -144,7 +144,10 @@ def _powers() -> Fingerprints:
 
 
 def _dot(a: Fingerprints, b: Fingerprints) -> int:
-    """The exact sum of the products of 64-bit numbers: in limbs of 21 bits no sum over _BLOCK overflows."""
+    """Return the exact sum of the products of 64-bit numbers.
+
+    In limbs of 21 bits no sum over _BLOCK overflows.
+    """
     limbs = product(enumerate(_limbs(a)), enumerate(_limbs(b)))
     return sum(int(x @ y) << 21 * (i + j) for (i, x), (j, y) in limbs)
 

@@ -47,7 +47,7 @@ def partitions(end: End) -> dict[str, int]:
 
 
 def ranges(end: End, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
-    """The offsets of each partition now: from its log start to its last stable offset."""
+    """Return the offsets of each partition now: from its log start to its last stable offset."""
     admin = _client(AdminClient, end, _settings(end, deque()))
     wanted = list(asked)
     starts = _offsets(admin, end, wanted, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -56,7 +56,7 @@ def ranges(end: End, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Ra
 
 
 def read(end: End, wanted: Sequence[Range]) -> Iterator[tuple[Range, list[Message]]]:
-    """The records of ranges of different partitions: each range's in order, the ranges interleaved.
+    """Yield the records of ranges of different partitions: each range's in order, the ranges interleaved.
 
     A range is over at the first record beyond it, or at the log's end: its last offsets may be transaction
     markers or aborted records, which never come. Offsets that retention has deleted are passed over.
@@ -105,7 +105,7 @@ _READ = {
 
 
 def _client(kind: Callable[[dict[str, Any]], Client], end: End, settings: dict[str, Any]) -> Client:
-    """A client of librdkafka, which reads certificates and keys when it is made."""
+    """Return a client of librdkafka, which reads certificates and keys when it is made."""
     try:
         return kind(settings)
     except KafkaException as error:
@@ -156,7 +156,7 @@ def _within(messages: list[Message], stop: int) -> list[Message]:
 
 
 def _checked(messages: list[Message], end: End) -> list[Message]:
-    """Records, and the news that a partition is at its end; Failed at any other error."""
+    """Return records, and the news that a partition is at its end; Failed at any other error."""
     errors = [error for message in filter(Message.error, messages) if (error := message.error())]
     for error in errors:
         if error.code() not in (KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED):

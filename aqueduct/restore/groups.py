@@ -28,7 +28,7 @@ MOVED_ON = "it has offsets there already, and keeps them; delete those and run t
 def restore(
     job: Job, states: dict[str, TopicState], written: Mapping[TopicPartition, Written], workers: Workers
 ) -> tuple[tuple[Move, ...], LeftOut]:
-    """Every group's offsets, as those of the same records; a group with members gets them later."""
+    """Set every group's offsets to those of the same records; a group with members gets them later."""
     if job.order.groups is None:
         return (), ()
     wanted, left_out = _positions(job, states)

@@ -54,5 +54,5 @@ class Job:
 
 
 def connected(order: Order) -> AbstractContextManager[Client]:
-    """A client of the target."""
+    """Return a client of the target."""
     return connect(order.end, CLIENT)

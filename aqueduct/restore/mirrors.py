@@ -104,7 +104,7 @@ def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) 
 def _moved(
     job: Job, at: Positions, written: Mapping[TopicPartition, Written], workers: Workers
 ) -> tuple[dict[Position, int], str]:
-    """A mirror's positions with their new offsets, and where it was ahead of the snapshot."""
+    """Return a mirror's positions with their new offsets, and where it was ahead of the snapshot."""
     lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
     mine = {partition: each for partition, each in at.read().items() if partition in lanes}
     offsets_ = {partition: {each.next} for partition, each in mine.items()}

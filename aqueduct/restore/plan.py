@@ -105,6 +105,9 @@ def _outside(segment: Segment, window: Window) -> bool:
 
 
 def shares(lanes: Iterable[Lane]) -> Iterator[tuple[Lane, ...]]:
-    """The same for the same plan: a share has a producer of its own, whose id goes by the share's number."""
+    """Yield shares of lanes, the same for the same plan.
+
+    A share has a producer of its own, whose id goes by the share's number.
+    """
     size = attrgetter("unpacked_bytes")
     return work.shares(lanes, size, at_most=SHARE_BYTES, items_at_most=SHARE_LANES)

@@ -64,7 +64,7 @@ def _written(client: Client, job: Job) -> dict[TopicPartition, Written]:
 
 
 def _same(order: Order, request: str, found: Iterable[TopicState]) -> int | None:
-    """The snapshot of the restore that has this id; Refused if it was another request's."""
+    """Return the snapshot of the restore that has this id; Refused if it was another request's."""
     for state in found:
         if state.request != request or order.snapshot not in (None, state.snapshot):
             raise Refused(
@@ -76,7 +76,7 @@ def _same(order: Order, request: str, found: Iterable[TopicState]) -> int | None
 
 
 def _unfinished(plans: Mapping[str, list[TopicState]], request: str, release: bool) -> int | None:
-    """The snapshot of the newest restore of the same request that has not ended, or that holds something."""
+    """Return the newest snapshot of a restore of this request that has not ended, or holds something."""
     states = [state for of_plan in plans.values() for state in of_plan if state.request == request]
     return max(
         (state.snapshot for state in states if not state.done or (release and state.held)), default=None

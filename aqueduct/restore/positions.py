@@ -134,7 +134,7 @@ class _Unsure(Exception):
 def _settled(
     client: Client, partitions: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
-    """The ends of the logs, once the markers of all transactions are written; and where one stays open."""
+    """Return the logs' ends, once the markers of all transactions are written; and where one is open."""
     deadline = time.monotonic() + STALL_SECONDS
     while True:
         stable = offsets.ends(client, partitions)
@@ -169,7 +169,7 @@ def _skipped(lane: Lane, old: int, kept: int) -> bool:
 
 
 def _past_markers(client: Client, lane: Lane, after: int, end: int) -> int:
-    """The log's end if there are no records from `after` on, so that a group there has no lag."""
+    """Return the log's end if there are no records from `after` on, so that a group there has no lag."""
     if end - after <= 1:  # a marker at most, as our own are always followed by one
         return end
     pieces = fetch.read(client, Range(*lane.target, after, end))

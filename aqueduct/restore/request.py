@@ -31,7 +31,10 @@ class Request:
     window: Window = field(default_factory=Window)  # of times
 
     def digest(self, store_id: str, cluster_id: str) -> str:
-        """The same for the same records of the same store in the same cluster, but for the snapshot."""
+        """Return a digest of the request.
+
+        It is the same for the same records of the same store in the same cluster, but for the snapshot.
+        """
         asked = [store_id, cluster_id, self.instance, str(self.window.from_time), str(self.window.to_time)]
         asked += (f"{old}:{new}" for old, new in sorted(self.names))
         return hashlib.sha256("\n".join(asked).encode()).hexdigest()[:16]
@@ -67,7 +70,7 @@ def _instances(topic: Topic) -> str:
 
 
 def restore_id(digest: str, snapshot: int) -> str:
-    """The default name of the restore of a snapshot."""
+    """Return the default name of the restore of a snapshot."""
     return f"{digest}-{snapshot}"
 
 

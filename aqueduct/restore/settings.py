@@ -65,7 +65,7 @@ def while_restoring(holding: Mapping[str, str], replication_factor: int) -> dict
 
 
 def meanwhile(back: Iterable[str], replication_factor: int) -> dict[str, str]:
-    """The values of those settings that are to be set back."""
+    """Return the values that these settings, which are to be set back, have meanwhile."""
     values = {**_WHILE_RESTORING, MIN_IN_SYNC: str(replication_factor)}
     return {key: values[key] for key in back}
 

@@ -48,9 +48,9 @@ Result = TypeVar("Result")
 
 
 def open_store(url: str) -> Objects:
-    """The store at `s3://bucket/prefix`, `gs://...`, `az://...` or `file:///directory`; asks it nothing yet.
+    """Return the store at `s3://bucket/prefix`, `gs://...`, `az://...` or `file:///directory`.
 
-    Refused if the URL or the environment's settings are no use.
+    Asks it nothing yet.
     """
     location = parse(url)
     return _Directory(location) if location.scheme == "file" else _Cloud(location, _connector(location))
@@ -134,7 +134,7 @@ class _Cloud:
             self._again(attempts, trouble)
 
     def _store(self, sent_bytes: int = 0) -> ObjectStore:
-        """A client whose patience is enough for an object of that size: in steps, one each."""
+        """Return a client whose patience is enough for an object of that size: in steps, one each."""
         return self._connect(ANSWER_SECONDS << (sent_bytes // SLOWEST_BYTES // ANSWER_SECONDS).bit_length())
 
     def _tried(self, action: Callable[[], Result], path: str, what: str) -> Result:

@@ -50,7 +50,7 @@ class Catalog:
 
     @classmethod
     def open_or_make(cls, objects: Objects) -> "Catalog":
-        """The store, made if nothing is there. Failed if it is damaged.
+        """Open the store, made if nothing is there. Failed if it is damaged.
 
         Refused where a conditional write overwrites (a server without If-None-Match): two backups at once
         would then destroy each other's snapshots. Found by writing store.json again in another form.
@@ -98,7 +98,7 @@ class Catalog:
         return self._read(number).manifest
 
     def snapshot(self, number: int | None = None) -> Snapshot:
-        """The snapshot of that number, or the newest. Refused if there is none; Failed if it is damaged."""
+        """Return the snapshot of that number, or the newest. Refused without one, Failed if it is damaged."""
         numbers = self.numbers()
         if not numbers:
             raise Refused(f"There is no snapshot in {self._objects.url} yet.")
@@ -211,7 +211,7 @@ class Catalog:
 
 
 def _sizes(objects: Objects) -> dict[int, int]:
-    """Bytes of every manifest by its snapshot's number, ascending."""
+    """Return bytes of every manifest by its snapshot's number, ascending."""
     found = ((names.snapshot_number(each.path), each.size) for each in objects.list(names.SNAPSHOTS))
     return dict(sorted((number, size) for number, size in found if number is not None))
 
@@ -234,7 +234,7 @@ def _store_json(identity: str) -> bytes:
 
 
 def _identity(objects: Objects) -> str | None:
-    """The store's id; None: nothing is there yet. Failed where store.json is lost or damaged."""
+    """Return the store's id; None: nothing is there yet. Failed if store.json is lost or damaged."""
     where = f"{objects.url}/{names.STORE}"
     try:
         content = strict_json.parse(objects.read(names.STORE))

@@ -204,7 +204,7 @@ _POSITIONS = "starts", "positions"
 
 
 def pack(manifest: Manifest) -> bytes:
-    """The object."""
+    """Return the object of a manifest."""
     content = {"format": FORMAT, "columns": _COLUMNS}
     content |= {each.name: getattr(manifest, each.name) for each in fields(manifest)}
     content |= {name: _by_topic(getattr(manifest, name)) for name in _POSITIONS}

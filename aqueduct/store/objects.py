@@ -27,10 +27,10 @@ class Objects(Protocol):
         """The store's, without secrets."""
 
     def read(self, path: str) -> memoryview:
-        """The whole object; Missing if there is none."""
+        """Return the whole object; Missing if there is none."""
 
     def stream(self, path: str, chunk_bytes: int = ...) -> Iterator[memoryview]:
-        """The object in chunks of about that size; Missing if there is none."""
+        """Return the object in chunks of about that size; Missing if there is none."""
 
     def create(self, path: str, data: bytes | bytearray | memoryview) -> None:
         """Writes an object that isn't there yet, whole or not at all; durable on return.
@@ -40,7 +40,10 @@ class Objects(Protocol):
         """
 
     def head(self, path: str) -> int | None:
-        """The object's size in bytes, None if there is none."""
+        """Return the object's size in bytes, None if there is none."""
 
     def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
-        """The objects below a folder, sorted by path; only those whose path is greater than `after`."""
+        """Return the objects below a folder, sorted by path.
+
+        Only those whose path is greater than `after`.
+        """

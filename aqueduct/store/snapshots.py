@@ -44,12 +44,15 @@ class Snapshot:
     gaps: Mapping[StoredPartition, Sequence[Gap]]
 
     def places(self, topic: str, instance: int) -> Iterator[StoredPartition]:
-        """The partitions of an instance, empty ones too."""
+        """Yield the partitions of an instance, empty ones too."""
         for partition in range(len(self.manifest.positions[topic, instance])):
             yield StoredPartition(topic, instance, partition)
 
     def full(self) -> Manifest:
-        """The same as a full manifest; ranges without records are joined to the segments before them."""
+        """Return the snapshot as a full manifest.
+
+        Ranges without records are joined to the segments before them.
+        """
         return replace(
             self.manifest,
             chain=replace(self.manifest.chain, base=self.manifest.number, base_bytes=0, increments_bytes=0),

@@ -28,7 +28,7 @@ SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
 
 @contextmanager
 def application(name: str, master: str) -> Iterator[Runner]:
-    """A Runner with a task for each description. `master` is Spark's, such as local[*]."""
+    """Yield a Runner with a task for each description. `master` is Spark's, such as local[*]."""
     context = _start(name, master)
 
     def run(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
@@ -49,7 +49,10 @@ def application(name: str, master: str) -> Iterator[Runner]:
 
 
 def _attempt(function: Callable[[D], R], description: D) -> R | Failed:
-    """An error with a sentence is a result: raised, it would come back as the text of a traceback."""
+    """Return the result, or an error with a sentence.
+
+    Raised, it would come back as the text of a traceback.
+    """
     try:
         return function(description)
     except Failed as error:
@@ -80,7 +83,10 @@ def _wait(context: SparkContext, job: Callable[[], R], tasks: int) -> R:
 
 
 def _start(name: str, master: str) -> SparkContext:
-    """The JVM's stderr, its log and its workers', goes nowhere but into our sentence if it does not start."""
+    """Start Spark.
+
+    The JVM's stderr, its log and its workers', goes nowhere but into our sentence if it does not start.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",

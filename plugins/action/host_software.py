@@ -85,7 +85,7 @@ class ActionModule(ActionBase):
         raise AnsibleActionFail(f"{self._host} still lacks {', '.join(found['lacks'] + found['packages'])}.")
 
     def _file(self, file: dict[str, Any]) -> tuple[str, dict[str, str]]:
-        """A jar is copied, an archive unpacked."""
+        """Describe a file that the host needs: a jar is copied, an archive unpacked."""
         of_file = {key: file[key] for key in ("maven", "url", "sha256")}
         name, sha256 = names.file_and_digest(**of_file, lock=self._files_lock)
         path = f"{file['folder']}/{names.host_folder(name, sha256)}"

@@ -73,7 +73,7 @@ def built(
 
 
 def decoded(data: bytes) -> Iterator[DefaultRecordBatch]:
-    """The batches, checked."""
+    """Yield the batches, checked."""
     position = 0
     while position < len(data):
         (length,) = struct.unpack_from(">i", data, position + 8)

@@ -37,7 +37,7 @@ PARTITIONS = 2
 
 @pytest.fixture
 def topic(broker: Broker) -> str:
-    """A topic, and that of its dead letters."""
+    """Create a topic, and that of its dead letters."""
     name = clients.unique("flights")
     make(broker, name)
     make(broker, dead(name))

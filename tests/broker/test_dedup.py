@@ -75,8 +75,10 @@ class Crossed:
         assert main([*argv, *names, *(options or ["--until-caught-up"])]) == code
 
     def knows(self, topics: dict[str, int]) -> None:
-        """The ledger has so many partitions of each topic that is not retired. What was just committed may
-        take a moment."""
+        """Wait until the ledger has so many partitions of each topic that isn't retired.
+
+        What was just committed may take a moment.
+        """
         deadline = time.monotonic() + SECONDS
         with kafka.connect(self.end, "test") as client:
             while (found := self._known(client)) != topics:

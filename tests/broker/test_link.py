@@ -107,7 +107,7 @@ class Ends:
         return self._start("upstream", self.upstream_options | more)
 
     def following(self, **more: str) -> subprocess.Popen[bytes]:
-        """An upstream that has announced its keys, and sends from now on whatever is new."""
+        """Start an upstream that has announced its keys, and sends from now on whatever is new."""
         process = self.upstream(**more)
         wait_for(lambda: "following" in self.said("upstream") or bool(process.poll()), "following")
         return process
@@ -193,7 +193,7 @@ def create(broker: Broker, name: str, partitions: int, config: dict[str, str] | 
 
 
 def write(broker: Broker, topic: str, count: int, seed: int = 0, **settings: Any) -> None:
-    """Records of many shapes, in both partitions."""
+    """Write records of many shapes, into both partitions."""
     chance = random.Random(seed)  # noqa: S311
     producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 20, **settings})
     for number in range(count):
@@ -209,7 +209,7 @@ def write(broker: Broker, topic: str, count: int, seed: int = 0, **settings: Any
 
 
 def consumed(broker: Broker, topic: str, partition: int) -> list[Record]:
-    """All that is there, read-committed; what was just committed may take a moment to be seen."""
+    """Read all of a partition, read-committed; what was just committed may take a moment to be seen."""
     settings = {"bootstrap.servers": broker.plaintext, "group.id": uuid4().hex, "enable.auto.commit": False}
     place = TopicPartition(topic, partition, 0)
     asking = Consumer({**settings, "isolation.level": "read_uncommitted"})
@@ -252,13 +252,13 @@ def end_of(broker: Broker, topic: str) -> int:
 
 
 def frames(broker: Broker, raw: str) -> list[bytes]:
-    """The raw topic's keys, but for announcements."""
+    """Return the raw topic's keys, but for announcements."""
     keys = [key or b"" for partition in (0, 1) for key, *_ in consumed(broker, raw, partition)]
     return [key for key in keys if key.count(b"/") == 3]
 
 
 def sent_all(source: Broker, topic: str, ends: "Ends") -> Callable[[], bool]:
-    """The group of the upstream has no lag."""
+    """Return the check that the group of the upstream has no lag."""
 
     def done() -> bool:
         ends.check()
@@ -275,7 +275,10 @@ def sent_all(source: Broker, topic: str, ends: "Ends") -> Callable[[], bool]:
 
 
 def told_all(source: Broker, target: Broker, topic: str, raw: str) -> Callable[[], bool]:
-    """The raw topic holds an announcement of the end of both partitions, so what came before it as well."""
+    """Return the check that the raw topic holds an announcement of the end of both partitions.
+
+    What came before it is then there as well.
+    """
 
     def done() -> bool:
         keys = [

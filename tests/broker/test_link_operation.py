@@ -37,7 +37,7 @@ CLOCK = "import time\nright = time.time_ns\ntime.time_ns = lambda: right() + {} 
 
 
 def covered(broker: Broker, raw: str) -> int:  # noqa: F811
-    """Offsets that arrived."""
+    """Return the number of offsets that arrived."""
     keys = [key.decode().rsplit("/", 3) for key in frames(broker, raw)]
     spans = [(int(number), int(first), int(last)) for _, number, first, last in keys]
     return len({(number, each) for number, first, last in spans for each in range(first, last + 1)})

@@ -46,7 +46,7 @@ def delete_records(broker: Broker, topic: str, before: int) -> None:
 
 
 def write(broker: Broker, topic: str, values: Iterable[object], key: str | None = None) -> None:
-    """A batch for each value."""
+    """Write a batch for each value."""
     producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 0})
     for value in values:
         producer.produce(topic, str(value), key, partition=0)

@@ -89,7 +89,7 @@ def position(broker: Broker, group: str, stable: bool = False) -> int:
 
 
 def committed_end(client: Client, topic: str) -> int:
-    """The last stable offset when all markers are written."""
+    """Return the last stable offset when all markers are written."""
     place = TopicPartition(topic, 0)
     patience = raw.Patience(client, "writes no markers")
     while (end := offsets.ends(client, [place])) != offsets.ends(client, [place], "read_uncommitted"):

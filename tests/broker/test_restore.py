@@ -103,7 +103,7 @@ def settings(broker: Broker, topic: str) -> dict[str, str]:
 
 
 def produce(broker: Broker, topic: str, values: Iterable[Any], partition: int = 0, **config: Any) -> None:
-    """Values, or arguments of produce; five records in a batch."""
+    """Write values, or arguments of produce; five records in a batch."""
     batches = {"linger.ms": 100, "batch.num.messages": 5}
     clients.produce(broker, topic, map(stamped, values), partition, **batches | config)
 
@@ -682,7 +682,10 @@ class Ended:
 
 @contextmanager
 def stopped(point: Iterable[str], call: int, when: str, command: list[str]) -> Iterator[Ended]:
-    """A command that stands still before or after so many calls of a function; after the block, its end."""
+    """Run a command that stands still before or after so many calls of a function.
+
+    Yield its end, which is known after the block.
+    """
     arguments = [str(int(signal.SIGSTOP)), *point, str(call), when, *command]
     ended = Ended()
     with subprocess.Popen(

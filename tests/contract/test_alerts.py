@@ -63,7 +63,7 @@ def step(minutes_ago: int, before: float = 0, after: float = 1) -> str:
 
 
 def counted(figure: str, minutes: int) -> Case:
-    """A counter that rose within the last minutes, and one that did so earlier."""
+    """Return a counter that rose within the last minutes, and one that did so earlier."""
     return Case([{figure: step(minutes - 2)}], [{figure: step(minutes + 2)}, {figure: always(7)}])
 
 

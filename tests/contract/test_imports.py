@@ -92,7 +92,7 @@ OUTSIDE = {
 
 
 def name_of(path: Path) -> str:
-    """The module's dotted name below aqueduct/; of a package, the package's."""
+    """Return the module's dotted name below aqueduct/; of a package, the package's."""
     return ".".join(path.with_suffix("").parts[1:]).removesuffix("__init__").removesuffix(".")
 
 

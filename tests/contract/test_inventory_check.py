@@ -114,7 +114,7 @@ UNREADABLE = [
 
 
 def written(folder: Path, file: str, text: str) -> Path:
-    """An inventory whose one file is as given; it is right otherwise."""
+    """Return an inventory whose one file is as given; it is right otherwise."""
     (folder / "hosts.yml").write_text("all: {hosts: {pro1-kafka-1: {kafka_node_id: 1}}}")
     (folder / file).parent.mkdir(parents=True, exist_ok=True)
     (folder / file).write_text(text, errors="surrogateescape")

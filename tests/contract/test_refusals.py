@@ -19,14 +19,14 @@ NOBODY = 65534
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A temporary folder below no other one, which somebody else may be given."""
+    """Yield a temporary folder below no other one, which somebody else may be given."""
     with TemporaryDirectory() as name:
         yield Path(name)
 
 
 @pytest.fixture
 def tree(folder: Path) -> Path:
-    """A fresh copy of the project, as git has it: without an environment."""
+    """Return a fresh copy of the project, as git has it: without an environment."""
     tracked = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout

@@ -47,7 +47,7 @@ def load(path: Path) -> Any:
 
 
 def mappings(value: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping in a document, however deep."""
+    """Yield every mapping in a document, however deep."""
     if isinstance(value, dict):
         yield value
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -55,7 +55,7 @@ def mappings(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def tasks(entries: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
-    """Every task of a list of plays or tasks; plays and blocks, too, which have no module."""
+    """Yield every task of a list of plays or tasks; plays and blocks, too, which have no module."""
     for entry in entries or ():
         yield entry
         for section in ("pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue", "always"):
@@ -123,8 +123,10 @@ SECRET = re.compile(r"(?<![a-z])(password|passphrase|passwd|secret|token)(?![a-z
 
 
 def secrets(document: Any) -> Iterator[str]:
-    """Names of variables or settings that are secrets and have a value, not a template that fetches one or a
-    reference to where one is."""
+    """Yield names of variables or settings that are secrets and have a value.
+
+    A template that fetches one or a reference to where one is isn't a value.
+    """
     for mapping in mappings(document):
         for name, value in mapping.items():
             if (
@@ -164,7 +166,7 @@ KEY_FILES = (".pem", ".key", ".p12", ".pfx", ".jks", ".crt", ".csr")
 
 
 def traces(path: Path, text: str) -> Iterator[str]:
-    """Keys, a person's folders, and addresses that are nobody else's business."""
+    """Yield keys, a person's folders, and addresses that are nobody else's business."""
     if path.suffix in KEY_FILES or "pki" in path.parts or PRIVATE_KEY.search(text):
         yield "a key or a certificate"
     yield from (found[0] for found in HOME.finditer(text))

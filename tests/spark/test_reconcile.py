@@ -55,13 +55,13 @@ MIDDLE = 50  # offset 25 of partition 0
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A name that no other test has."""
+    """Return a name that no other test has."""
     return "".join(each if each.isalnum() else "." for each in request.node.name)
 
 
 @pytest.fixture
 def reconcile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Reconcile:
-    """The verb, run in this process."""
+    """Return the verb, run in this process."""
 
     def run(*arguments: str) -> Run:
         report = tmp_path / "report.json"

@@ -40,7 +40,7 @@ OLD, NEW = State.PASSIVATE, State.ACTIVATE
 
 
 def batch(offsets: Iterable[int], codec: str = "none") -> Batch:
-    """A record a second, five keys in turn; each seventh is a tombstone."""
+    """Build a batch with a record a second, five keys in turn; each seventh is a tombstone."""
     rows = [Record(BEGAN + 1000 * offset, offset, _body(offset)) for offset in offsets]
     (made,) = walk(build(Records.listed(rows), codec=codec))
     return made
@@ -70,7 +70,7 @@ def segment(
 
 
 def make(url: str, identity: str = ID) -> None:
-    """The store, in a directory that is empty."""
+    """Make the store, in a directory that is empty."""
     objects = open_store(url)
     objects.create(names.STORE, b'{"format":1,"id":"%s"}' % identity.encode())
     catalog = Catalog.open(objects)

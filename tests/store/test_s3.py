@@ -36,7 +36,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: Gateway) -> Iterator[Gateway]:
-    """A second server, without TLS."""
+    """Yield a second server, without TLS."""
     with s3_gateway.running(tmp_path / "plain", None) as gateway:
         monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
         yield gateway

@@ -47,7 +47,7 @@ def decide(parent: Manifest | None, *sources: Source, now: int = HOUR) -> Backup
 
 
 def after(todo: BackupPlan) -> Manifest:
-    """The manifest of a run that read everything of a plan."""
+    """Return the manifest of a run that read everything of a plan."""
     added = settle(todo, [read(each) for each in todo.readings])
     return manifest(added.topics, added.starts, added.positions)
 

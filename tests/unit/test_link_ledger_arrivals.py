@@ -32,7 +32,7 @@ def frame(first: int, last: int, topic_id: UUID = ID) -> Frame:
 
 
 def written(news: list[New]) -> list[int]:
-    """Offsets, each from its record's own key."""
+    """Return the offsets, each from its record's own key."""
     keys = [key_and_value(each.body)[0] for new in news for one in new.batches for each in records(one)]
     return [int(key or b"") for key in keys]
 

@@ -72,7 +72,7 @@ class Source:
     lost: dict[StoredPartition, set[int]] = field(default_factory=dict)
 
     def make(self, name: str, partitions: int = 2, keep: int = 2) -> Topic:
-        """A topic, or its next instance; so many instances stay live."""
+        """Make a topic, or its next instance; so many instances stay live."""
         former = self.topics[name].instances if name in self.topics else ()
         number = former[-1].number + 1 if former else 1
         passive = tuple(each._replace(state=State.PASSIVATE) for each in former)
@@ -443,7 +443,7 @@ FULL = (1, 4)
 
 @pytest.fixture(scope="module")
 def made() -> tuple[Source, Memory]:
-    """A store of six snapshots; 2 and 3 build on 1, 5 and 6 on 4."""
+    """Return a store of six snapshots; 2 and 3 build on 1, 5 and 6 on 4."""
     source, store = Source(), Memory()
     catalog = Catalog.open_or_make(store)
     with pytest.MonkeyPatch.context() as due:
@@ -455,7 +455,7 @@ def made() -> tuple[Source, Memory]:
 
 @pytest.fixture
 def broken(made: tuple[Source, Memory]) -> tuple[Source, Memory, Catalog]:
-    """The same, to be broken."""
+    """Copy the store, so that a test can break it."""
     source, store = deepcopy(made)
     return source, store, Catalog.open(store)
 

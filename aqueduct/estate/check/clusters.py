@@ -52,7 +52,7 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
 
 
 def _replicas(site: str, sound: Sound, host: str, brokers: int) -> Iterator[tuple[str, str]]:
-    """The site's defaults against its brokers."""
+    """Check a site's defaults of replicas against its brokers."""
     replicas = int(sound.value(host, "kafka_default_replication_factor") or min(3, brokers))
     if replicas > brokers:
         yield "kafka_default_replication_factor", f"a topic of site {site} {_too_many(replicas, brokers)}"

@@ -42,7 +42,7 @@ class DeclaredFlow:
         return self.written(self.reads)
 
     def written(self, read: Language) -> Language:
-        """The names that topics get at the target."""
+        """Return the names that topics get at the target."""
         return words([self.flow.prefix]) + read
 
     def finding(self, sentence: str, path: Path = (), is_warning: bool = False) -> Finding:
@@ -110,7 +110,7 @@ def check_unclear(mirror: DeclaredFlow) -> Iterator[Finding]:
 
 
 def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
-    """Flows without hosts, and hosts without flows."""
+    """Check for flows without hosts, and hosts without flows."""
     hosts = inventory.members(site, "mirror_maker")
     declaring = [host for host in inventory.members(site) if inventory.hosts[host].get(VARIABLE)]
     if hosts and not declaring:
@@ -126,7 +126,7 @@ def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
 
 
 def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Finding]:
-    """Names that are taken at the target: by its own topics, by MirrorMaker's heartbeats."""
+    """Check names that are taken at the target: by its own topics, by MirrorMaker's heartbeats."""
     flow = mirror.flow
     for topic in own_topics if flow.prefix else ():
         if topic in mirror.writes:
@@ -209,7 +209,10 @@ def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
 def _way_back(
     start: DeclaredFlow, leaving: Mapping[str, Sequence[DeclaredFlow]]
 ) -> tuple[tuple[DeclaredFlow, ...], str]:
-    """A shortest way on which a topic that `start` carries comes back to it, and its name then; or empty."""
+    """Return a shortest way on which a topic that `start` carries comes back to it, and its name then.
+
+    Empty if there is none.
+    """
     ways: list[tuple[tuple[DeclaredFlow, ...], Language]] = [((start,), start.writes)]
     seen = {(start.flow.target, start.writes)}
     for way, arriving in ways:  # grows meanwhile: breadth first

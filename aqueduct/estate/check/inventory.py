@@ -63,7 +63,7 @@ class Inventory:
         return found
 
     def members(self, site: str, service: str | None = None) -> list[str]:
-        """Hosts of a site, or those of them that run a service."""
+        """Return hosts of a site, or those of them that run a service."""
         hosts = self.groups.get(SITE_PREFIX + site, ())
         serving = set(hosts if service is None else self.groups.get(service, ()))
         return [host for host in hosts if host in serving]
@@ -105,7 +105,7 @@ def place(path: str, line: int | None = None) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
-    """The remedy for a word that is not known."""
+    """Return the remedy for a word that is not known."""
     close = get_close_matches(word, known, n=1, cutoff=0.8)
     return f"did you mean {close[0]}?" if close else otherwise
 

@@ -62,7 +62,7 @@ def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Findi
 
 
 def _hosts(inventory: Inventory, site: str, found: list[Declared]) -> Iterator[Finding]:
-    """Links without hosts, and hosts without links."""
+    """Check for links without hosts, and hosts without links."""
     receiving, dedup = inventory.members(site, "diode_downstream"), inventory.members(site, "dedup")
     raw = [each for each in found if each.link.mode != RECORD]
     for service, hosts, links in (("diode_downstream", receiving, found), ("dedup", dedup, raw)):
@@ -195,7 +195,7 @@ def _check_pair(one: Declared, other: Declared) -> Iterator[Finding]:
 
 
 def _written(link: Link) -> Language:
-    """The names of clean topics, as far as can be told."""
+    """Return the names of clean topics, as far as can be told."""
     if link.clean_topics:
         return words(map(str, link.clean_topics.values()))
     try:
@@ -206,7 +206,7 @@ def _written(link: Link) -> Language:
 
 
 def _check_topics(each: Declared, sound: Sound) -> Iterator[Finding]:
-    """Topics that the source does not have, where it declares any.
+    """Check for topics that the source does not have, if it declares any.
 
     A name that nothing there makes is an error: nothing would cross, and nobody would be told. A pattern is
     also meant for topics of tomorrow, so it gets a warning.
@@ -236,7 +236,7 @@ def _meets(topic: str, brought: Language) -> bool:
 
 
 def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
-    """The topics that flows, links and connectors may write at a site, beside those that it declares."""
+    """Return the topics that flows, links and connectors may write at a site, beside its declared ones."""
     found = words([])
     for mirror in declared_flows(inventory, sound, site):
         with suppress(PatternError):
@@ -254,7 +254,7 @@ def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
 
 
 def _check_partitions(each: Declared, sound: Sound) -> Iterator[Finding]:
-    """Topics that both sites declare: each partition that crosses must have its place."""
+    """Check topics that both sites declare: each partition that crosses must have its place."""
     link = each.link
     here = _partitions(sound, link.target)
     given = str(link.upstream_settings.get("partitionStartValue", 0))

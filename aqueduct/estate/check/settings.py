@@ -107,7 +107,7 @@ def _settings(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:
 def check_topics(
     inventory: Inventory, sound: Sound, site: str, definitions: Mapping[str, Definitions]
 ) -> Iterator[Finding]:
-    """The settings of a site's topics. A null takes an override back."""
+    """Check the settings of a site's topics. A null removes an override."""
     for item in sound.items(site, "kafka_topics"):
         known = definitions.get(str(sound.set_or_default(item.host, "kafka_version")))
         if known is None:
@@ -124,7 +124,7 @@ def check_topics(
 def check_brokers(
     inventory: Inventory, sound: Sound, definitions: Mapping[str, Definitions]
 ) -> Iterator[Finding]:
-    """The settings of brokers and controllers."""
+    """Check the settings of brokers and controllers."""
     for host, variable, _ in distinct(inventory):
         known = definitions.get(str(sound.set_or_default(host, "kafka_version")))
         if variable != "kafka_settings" or known is None:
@@ -155,7 +155,7 @@ def _fault(known: Definitions, name: str, value: Any, has_readers: bool) -> tupl
 
 
 def _own_name(known: Definitions, name: str) -> str:
-    """The name without a listener's prefix and, behind that, a SASL mechanism's."""
+    """Return the name without a listener's prefix and, behind that, a SASL mechanism's."""
     listener = LISTENER.match(name)
     if not listener:
         return name

@@ -67,7 +67,7 @@ def check_site_wide(inventory: Inventory, site: str) -> Iterator[Finding]:
 
 
 def check_nodes(inventory: Inventory, site: str, nodes: Sequence[Node]) -> Iterator[Finding]:
-    """A site's nodes against each other. `nodes`: those whose variables are right."""
+    """Check a site's nodes against each other. `nodes`: those whose variables are right."""
     first_with: dict[int, str] = {}
     for node in nodes:
         first = first_with.setdefault(node.node_id, node.host)

@@ -89,7 +89,7 @@ def is_sound(value: Any, spec: Spec) -> bool:
 
 
 def faults(value: Any, spec: Spec, path: Path = (), name: str = "") -> Iterator[tuple[Path, str]]:
-    """The parts of a value that its spec does not allow, each with a sentence."""
+    """Yield the parts of a value that its spec does not allow, each with a sentence."""
     kind = spec.get("type", "str")
     if value is None:
         yield path, "it is empty; give it a value or delete the line."

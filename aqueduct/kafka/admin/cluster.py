@@ -14,7 +14,7 @@ from aqueduct.kafka.cluster import Cluster, Quorum
 
 
 def cluster_id(client: Client) -> str:
-    """The id that the cluster was formatted with."""
+    """Return the id that the cluster was formatted with."""
     return str(answer(client, MetadataRequest(topics=[])).cluster_id)
 
 
@@ -24,7 +24,10 @@ def describe_cluster(client: Client) -> Cluster:
 
 
 def await_cluster(client: Client, problems: Callable[[Cluster], Sequence[str]], seconds: float) -> Cluster:
-    """The cluster once it has no more problems; Failed with what is left of them when the time is up."""
+    """Wait until the cluster has no more problems, and return it.
+
+    Failed with what is left of them when the time is up.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:

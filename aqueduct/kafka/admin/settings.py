@@ -19,7 +19,7 @@ def own_settings(client: Client, names: Iterable[str]) -> dict[str, dict[str, st
 
 
 def all_settings(client: Client, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """All that holds for each topic, by key; nothing for a topic that is not there."""
+    """Return all that holds for each topic, by key; nothing for a topic that is not there."""
     return settings_of(client, dict.fromkeys(names), "all")
 
 
@@ -33,7 +33,7 @@ def setting(client: Client, names: Iterable[str], key: str) -> dict[str, str]:
 
 
 def setting_if_there(client: Client, names: Iterable[str], key: str) -> dict[str, str]:
-    """The value that holds for each of the topics that are there."""
+    """Return the value that holds for each of the topics that are there."""
     found = settings_of(client, {name: [key] for name in names}, "all")
     return {name: config[key] for name, config in found.items() if key in config}
 
@@ -56,7 +56,7 @@ def default_replication_factor(client: Client) -> int:
 def settings_of(
     client: Client, keys: Mapping[str, list[str] | None], which: Literal["all", "modified"]
 ) -> dict[str, dict[str, str]]:
-    """Settings by topic and key (None: every key): all that hold, or those of the topics themselves.
+    """Return settings by topic and key (None: every key): all that hold, or those of the topics themselves.
 
     Nothing for a topic that is not there.
     """

@@ -81,7 +81,7 @@ class Batch(NamedTuple):
 
 
 def walk(data: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
-    """The whole batches of what a Fetch returned or a segment holds, as views of `data`.
+    """Yield the whole batches of what a Fetch returned or a segment holds, as views of `data`.
 
     A last batch that is cut off does not come: where there should be none, compare the batches' lengths with
     that of `data`. Damaged at wrong bytes.

@@ -57,7 +57,7 @@ def put_one(number: int) -> bytes:
 
 
 def get_one(data: bytes, at: int) -> tuple[int, int]:
-    """The number at a position, and the position after it; IndexError beyond the data."""
+    """Return the number at a position, and the position after it; IndexError beyond the data."""
     left = shift = 0
     while True:
         byte = data[at]

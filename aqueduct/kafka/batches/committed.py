@@ -28,5 +28,8 @@ def committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
 
 
 def _is_abort(marker: Batch) -> bool:
-    """A marker's key is its version and its type, two bytes each, after a length of one byte."""
+    """Return whether a marker ends an aborted transaction.
+
+    Its key is its version and its type, two bytes each, after a length of one byte.
+    """
     return any(int.from_bytes(body[3:5]) == _ABORT for _, body in bodies(marker))

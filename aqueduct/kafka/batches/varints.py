@@ -31,7 +31,7 @@ def put(out: Bytes, at: Numbers, zigzags: Zigzags) -> None:
 
 
 def get(data: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
-    """The number at each position, and the positions after them.
+    """Return the number at each position, and the positions after them.
 
     IndexError beyond the data; ValueError at a number of more than 64 bits.
     """

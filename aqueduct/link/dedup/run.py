@@ -43,7 +43,7 @@ class Order:
 
 
 def run(order: Order, master: str | None, tell: Callable[[Done, float], None]) -> Done:
-    """All that was there at the start; or, if it is to go on, until it is interrupted.
+    """Dedup all that was there at the start; or, if it is to continue, until it is interrupted.
 
     `tell` is told what each round did, and its seconds.
     """
@@ -74,7 +74,7 @@ def sentence(done: Done, seconds: float) -> str:
 
 
 def _plan(order: Order) -> tuple[Share, int, tuple[str, ...]]:
-    """All buckets in one share, how many raw offsets are there, and sentences on senders that are silent.
+    """Return all buckets in one share, the number of raw offsets, and sentences on silent senders.
 
     Refused where a topic is no use.
     """

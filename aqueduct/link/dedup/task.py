@@ -255,7 +255,10 @@ class _Run:
                     bucket.frames.append(found)
 
     def _check_number(self, topic: str, partition: int, number: int, where: str) -> None:
-        """All of a source partition must be in one bucket, or what is in another is written twice."""
+        """Check that a source partition is in its bucket.
+
+        If it were in two, records would be written twice.
+        """
         should = bucket_of(topic, partition, self._share.partitions)
         if should != number:
             raise Failed(
@@ -314,7 +317,7 @@ class _Run:
         return commit
 
     def _reached(self, number: int, bucket: _Bucket) -> dict[TopicPartition, int]:
-        """A position that leaves out no announcement that still has its time to wait."""
+        """Return a position that leaves out no announcement that still has its time to wait."""
         reached = {place: at for place, at in self._follower.positions.items() if place[1] == number}
         for told in chain.from_iterable(bucket.announced.values()):
             reached[told.raw] = min(reached[told.raw], told.offset)
@@ -322,7 +325,7 @@ class _Run:
 
 
 def entries(changes: Mapping[str, str | None], now: int) -> Iterator[Ready]:
-    """The ledger's records as batches that a broker takes."""
+    """Yield the ledger's records as batches that a broker takes."""
     bodies = (body(key.encode(), None if value is None else value.encode()) for key, value in changes.items())
     for some in in_lists(bodies, LEDGER_BATCH_BYTES, len):
         rows = [Record(now, number, each) for number, each in enumerate(some)]

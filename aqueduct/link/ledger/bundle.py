@@ -32,7 +32,7 @@ class Bundle:
 
 
 def bundle(ledger: Iterable[Partition], kind: Kind) -> Bundle:
-    """The gaps of the topics that there are; what a topic made anew left open can't be sent any more."""
+    """Bundle the gaps of current topics; what a recreated topic left open can't be sent any more."""
     found = [
         Missing(
             each.topic,

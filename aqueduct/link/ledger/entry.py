@@ -51,7 +51,7 @@ class Partition:
         return self.current is None and not any(old.gaps or old.lost for old in self.retired.values())
 
     def close(self) -> "Partition":
-        """The same without anything that is missing or lost: nothing that came, or was asked for, is new."""
+        """Return the entry with nothing missing or lost: nothing that came, or was asked for, is new."""
         known = [*([self.current] if self.current else []), *self.retired.values()]
         closed = {each.topic_id: Lineage(each.topic_id, each.first, each.next) for each in known}
         return Partition(self.topic, self.partition, None, closed)
@@ -110,7 +110,7 @@ def _part(spans: Iterator[tuple[str, Span]]) -> dict[str, Spans]:
 
 
 def partitions(found: Mapping[str, str]) -> dict[TopicPartition, Partition]:
-    """The ledger: the newest value of every key in the gap topic, tombstones left out.
+    """Return the ledger: the newest value of every key in the gap topic, tombstones left out.
 
     Failed at what is no entry: then the topic is used for something else, or was damaged.
     """

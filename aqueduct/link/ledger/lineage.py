@@ -17,7 +17,7 @@ class Lineage:
     lost: Spans = field(default_factory=list)
 
     def arrive(self, first: int, last: int) -> Spans:
-        """Offsets that a frame covers: what of them is new, so to be written now."""
+        """Note the offsets that a frame covers; return those that are new, so to be written now."""
         new = take(self.gaps, first, last) + take(self.lost, first, last)
         self._reach(first, first - 1)
         if first < self.first:
@@ -31,7 +31,7 @@ class Lineage:
         return spans_of(new)
 
     def announce(self, first: int, end: int, *, compacted: bool) -> None:
-        """The sender's log holds first to end, exclusive, and this had its time to arrive.
+        """Note that the sender's log holds first to end, exclusive, and that this had its time to arrive.
 
         `compacted`: nothing but compaction deletes there, so what is below `first` was not lost.
         """

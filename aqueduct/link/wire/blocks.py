@@ -31,7 +31,7 @@ class Packer:
         return not self._used
 
     def add(self, value: Buffer) -> list[bytes]:
-        """The blocks that it made full."""
+        """Add a value; return the blocks that it filled."""
         length = len(value)
         if not 0 < length <= LARGEST:
             raise ValueError(f"a value of {length} bytes can't cross")
@@ -51,7 +51,7 @@ class Packer:
         return full
 
     def close(self) -> bytes:
-        """The block as far as it is filled."""
+        """Return the last block, as far as it is filled."""
         block = b"".join(self._parts)
         self._parts, self._used = [], 0
         return block
@@ -77,7 +77,7 @@ class Assembler:
         self._held = 0
 
     def add(self, block: bytes, now: float) -> list[bytes]:
-        """The values that are whole now."""
+        """Add a block; return the values that are complete now."""
         whole: list[bytes] = []
         at = 0
         while len(block) - at >= CHUNK.size:
@@ -99,12 +99,12 @@ class Assembler:
         return whole
 
     def expire(self, before: float) -> None:
-        """Give up values that nothing was added to since then."""
+        """Drop values that received no chunk since `before`."""
         for number in [number for number, value in self._partial.items() if value.touched < before]:
             self._give_up(number)
 
     def close(self) -> None:
-        """Give up all."""
+        """Drop all incomplete values."""
         for number in list(self._partial):
             self._give_up(number)
 

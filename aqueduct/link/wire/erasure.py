@@ -68,14 +68,14 @@ class Code:
         return ECDriver(k=self.k, m=self.m, ec_type="isa_l_rs_cauchy")
 
     def parity(self, data: bytes) -> list[bytes]:
-        """The m parity shards of k shards' bytes, whose length must be a multiple of ALIGNMENT."""
+        """Return the m parity shards of k shards' bytes, whose length must be a multiple of ALIGNMENT."""
         if self.k == 1 or not self.m:
             return [data] * self.m
         fragments: list[bytes] = self._driver.encode(data)
         return [fragment[_FRAGMENT_HEADER:] for fragment in fragments[self.k :]]
 
     def data(self, shards: Mapping[int, bytes]) -> bytes:
-        """All data shards in a row, from at least k shards by number; those from k on are parity."""
+        """Return all data shards in a row, from at least k shards by number; those from k on are parity."""
         lost = [number for number in range(self.k) if number not in shards]
         if not lost:
             return b"".join([shards[number] for number in range(self.k)])
@@ -110,10 +110,7 @@ def _bytes(data: bytes) -> Matrix:
 
 
 def _inverted(parity: list[int], lost: list[int]) -> Matrix:
-    """The inverse of what the lost data shards are multiplied with in those parity shards: Gauss and Jordan.
-
-    Every square part of a Cauchy matrix has one.
-    """
+    """Return the inverse of the lost data shards' factors in those parity shards, by Gauss and Jordan."""
     size = len(lost)
     matrix = np.zeros((size, 2 * size), np.uint8)
     matrix[:, :size] = [[_INVERSE[row ^ column] for column in lost] for row in parity]

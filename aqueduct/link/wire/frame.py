@@ -92,8 +92,10 @@ def read_key(data: bytes) -> Key:
 
 
 def pack(of: Frame | Announcement, *, compress_above: int = 0) -> bytes:
-    """The raw record's value. Batches longer than `compress_above` bytes (0: none) are compressed if that
-    makes them smaller."""
+    """Pack the raw record's value.
+
+    Batches longer than `compress_above` bytes (0: none) are compressed if that makes them smaller.
+    """
     topic = of.topic.encode()
     if isinstance(of, Announcement):
         kind, flags, first, second = ANNOUNCEMENT, int(of.compacted), of.first, of.end
@@ -126,7 +128,7 @@ def unpack(value: Buffer, *, largest: int = LARGEST) -> Frame | Announcement:
 
 
 def key_of(value: Buffer) -> bytes:
-    """The key of a packed value, by its header alone; Malformed as in `unpack`, but for the batches."""
+    """Return a packed value's key, by its header alone; Malformed as in `unpack`, but for the batches."""
     kind, flags, topic, partition, _, first, second, *_ = _header(value)
     if kind == FRAME:
         return _frame_key(topic, partition, first, second)

@@ -64,7 +64,7 @@ def seal(
     kind: Kind,
     key: bytes,
 ) -> bytes:
-    """The datagram. HPKE draws lots: keep it, to send the same again."""
+    """Return the datagram of a key frame. HPKE draws lots: keep it, to send the same again."""
     head = HEADER.pack(MAGIC, VERSION, 0, link, session, number, Type.KEY, 0, 0, 0, 0)
     head += BODY.pack(start, created, kind, receiver.fingerprint, sender.public.fingerprint)
     frame = head + receiver.seal(key, head)
@@ -86,7 +86,7 @@ class KeyRing:
         return None if sender in self._senders else Refusal.STRANGER
 
     def open(self, datagram: bytes) -> KeyFrame | Refusal:
-        """A datagram of this version and of type KEY; nothing in it is believed before its signature."""
+        """Open a datagram of this version and of type KEY; nothing in it is believed before its signature."""
         if refusal := self.glance(datagram):
             return refusal
         start, created, kind, receiver, sender = BODY.unpack_from(datagram, HEADER.size)

@@ -34,7 +34,7 @@ class Window:
         return self.top - self.floor - len(self._done)
 
     def expect(self, top: int) -> None:
-        """All below `top` exist."""
+        """Note that all numbers below `top` exist."""
         self.top = max(self.top, top)
 
     def reach(self, number: int) -> int:
@@ -64,7 +64,7 @@ class Window:
         return lost
 
     def done(self) -> Iterator[Span]:
-        """Above the floor."""
+        """Yield the blocks above the floor that are done, as spans."""
         first = last = -1
         for number in sorted(self._done):
             if number != last + 1:
