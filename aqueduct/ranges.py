@@ -28,7 +28,7 @@ class Range:
 
 
 def split(whole: Range, at_most: int) -> list[Range]:
-    """Neighbouring ranges of nearly equal length, none longer than `at_most` offsets, none empty."""
+    """Return neighbouring ranges of nearly equal length, none longer than `at_most` offsets, none empty."""
     parts = -(-len(whole) // at_most)
     edges = [whole.start + len(whole) * i // parts for i in range(parts + 1)] if parts else []
     return [replace(whole, start=start, stop=stop) for start, stop in pairwise(edges)]

@@ -29,7 +29,7 @@ class Unreadable(ValueError):
 
 
 def dumps(value: Any) -> bytes:
-    """Compact JSON of a dataclass."""
+    """Return compact JSON of a dataclass."""
     return json.dumps(value, default=_plain, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -39,7 +39,7 @@ def loads(kind: type[Value], data: bytes | memoryview) -> Value:
 
 
 def parse(data: bytes | memoryview) -> Any:
-    """JSON as Python has it; Unreadable if it is none, or if an object has a key twice."""
+    """Parse JSON; Unreadable if it isn't JSON, or if an object has a key twice."""
     try:
         return json.loads(str(data, "utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:

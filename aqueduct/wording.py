@@ -8,7 +8,7 @@ DOTS = "..."
 
 
 def some(names: Iterable[object], limit: int = 5) -> str:
-    """`a, b, c`; beyond `limit` names: `a, b, c, d, e and 7 more`."""
+    """Name `a, b, c`; beyond `limit` names: `a, b, c, d, e and 7 more`."""
     every = [str(name) for name in names]
     more = f" and {len(every) - limit:,} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + more

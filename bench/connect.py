@@ -222,7 +222,7 @@ def table(found: dict[Case, Speed]) -> str:
 
 
 def self_signed(directory: Path) -> dict[str, Path]:
-    """One certificate for all, which trust it."""
+    """Make one certificate for all, which trust it."""
     key, certificate, both = (directory / f"tls.{kind}" for kind in ("key", "crt", "pem"))
     request = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     names = ["-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]

@@ -76,7 +76,7 @@ def delete(servers: str, topic: str) -> None:
 
 
 def _events(size: int) -> Iterator[bytes]:
-    """JSON: the same names again and again, and values that nobody can compress."""
+    """Yield JSON: the same names again and again, and values that nobody can compress."""
     chance = random.Random(SEED)  # noqa: S311
     for number in range(DIFFERENT):
         text = f'{{"time":"2026-01-01T00:00:00.{number:06}Z"'

@@ -63,7 +63,10 @@ class Network:
 
 @contextmanager
 def network(name: str) -> Iterator[Network]:
-    """Namespaces: this machine's own and another one, joined by a pair of virtual cards (veth)."""
+    """Yield the network: this machine's own, or two namespaces.
+
+    These are this machine's own and another one, joined by a pair of virtual cards (veth).
+    """
     if name == LOOPBACK:
         yield Network(LOOPBACK)
         return
@@ -180,7 +183,7 @@ def link() -> Iterator[Link]:
 
 
 def fresh(link: Link, clean: str) -> None:
-    """New raw, gap and clean topics."""
+    """Create new raw, gap and clean topics."""
     admin = AdminClient({"bootstrap.servers": link.servers, "log_level": 0})
     names = ["raw", "gaps", clean]
     known = admin.list_topics(timeout=30).topics

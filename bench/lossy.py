@@ -60,7 +60,7 @@ def _entered(namespace: str) -> Iterator[None]:
 
 
 def _enter(descriptor: int) -> None:
-    """os.setns is there from Python 3.12 on."""
+    """Enter a namespace; os.setns exists from Python 3.12 on."""
     if _LIBC.setns(descriptor, 0):
         raise OSError(ctypes.get_errno(), "setns")
 

@@ -83,7 +83,7 @@ class _Watch(threading.Thread):
 
 
 def _descendants(parent: int) -> Iterator[tuple[int, int]]:
-    """Processes, each with its parent."""
+    """Yield processes, each with its parent."""
     try:
         tasks = [task.name for task in Path(f"/proc/{parent}/task").iterdir()]
     except OSError:

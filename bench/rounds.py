@@ -128,7 +128,7 @@ HEAD = (
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Markdown. MB/s and CPU s/GB are beyond start-up, of the records' values."""
+    """Return a Markdown table. MB/s and CPU s/GB are beyond start-up, of the records' values."""
     limits = {row.data.name: row.speed for row in rows if row.name == CONSUMER}
     lines = [f"| {HEAD} |", "|---|---:|---|---|---|" + "---:|" * (HEAD.count("|") - 4)]
     for row in rows:
@@ -152,7 +152,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def rows(plan: Rounds, where: Estate, verbs: Sequence[Verb]) -> list[list[Row]]:
-    """Measures what each verb does, beside a consumer."""
+    """Measure each verb, beside a consumer."""
 
     def measure(verb: Verb, topic: str, kinds: list[Kind]) -> Mapping[Name, Usage]:
         every: Commands = {CONSUMER: partial(where.consume, topic), **verb(where, topic, kinds)}
@@ -171,7 +171,10 @@ def rows(plan: Rounds, where: Estate, verbs: Sequence[Verb]) -> list[list[Row]]:
 
 
 def rounds(runs: int, commands: Collection[Callable[[], Usage]]) -> Iterator[Usage]:
-    """Each figure's median. They run in turn, so that what else the machine does hits all of them."""
+    """Yield each figure's median.
+
+    The commands run in turn, so that what else the machine does hits all of them.
+    """
     found = [[command() for command in commands] for _ in range(runs)]
     for usages in zip(*found, strict=True):
         yield Usage(*(median(column) for column in zip(*map(astuple, usages), strict=True)))

@@ -50,7 +50,7 @@ ssl.truststore.location={truststore}
 def broker(directory: Path, tls: str = "") -> Iterator[tuple[str, int]]:
     """Yield a broker of one node; its bootstrap servers, without TLS, and its process.
 
-    `tls`: how a listener with TLS goes on behind the others, if it is to have one (TLS)."""
+    `tls`: how a listener with TLS follows the others, if it is to have one (TLS)."""
     directory.mkdir()
     java = ["java", "-Xmx1g", "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
     port, controller = free_ports(2)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def machine() -> str:
-    """One line: what the figures were taken on."""
+    """Return one line: what the figures were taken on."""
     models = {
         line.split(":", 1)[1].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()

@@ -100,7 +100,7 @@ class Crossing:
         act()
 
     def _lose_some(self) -> None:
-        """Packets, each with all the datagrams that the kernel sends at once."""
+        """Lose packets, each with all the datagrams that the kernel sends at once."""
         self._drop(f"numgen random mod 100 < {LOST_PERCENT}")
 
     def _lose_all(self) -> None:

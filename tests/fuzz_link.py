@@ -86,7 +86,7 @@ class Nonsense:
         )  # fmt: skip
 
     def datagram(self, of: tuple[int, int, int, int, int], content: bytes) -> bytes:
-        """`of`: type, shard, k, m, counter."""
+        """Build a datagram. `of`: type, shard, k, m, counter."""
         nonce = FIELDS.pack(*of)
         header = prefix(LINK) + self.session + (1).to_bytes(4) + nonce
         return header + AESGCM(self.key).encrypt(nonce, content, header)
@@ -145,7 +145,7 @@ class Attack:
         return bytes(data)
 
     def _changed(self) -> bytes:
-        """One field of the header has another value, often one at an edge."""
+        """Change one field of the header, often to a value at an edge."""
         data = self._some()
         fields = list(HEADER.unpack_from(data))
         at = self.chance.randrange(len(fields))
@@ -216,7 +216,7 @@ def value(number: int, size: int) -> bytes:
 
 
 def strangers_datagrams(receiver: ReceiverPublicKey) -> Iterator[bytes]:
-    """Whole sessions, as ours are, but that nobody knows who signed them."""
+    """Yield whole sessions, as ours are, but that nobody knows who signed them."""
     for _ in range(STRANGERS):
         session = Session(Settings(LINK, PAYLOAD), SenderKey.generate(), receiver, now=0, start=_wall())
         sends = session.due(0, _wall())

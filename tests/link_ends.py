@@ -77,7 +77,7 @@ def type_of(datagram: bytes) -> Type:
 
 
 def shard_of(datagram: bytes) -> tuple[int, int, int, int]:
-    """Block, shard, k, m."""
+    """Return block, shard, k, m."""
     _, shard, k, m, block = FIELDS.unpack(datagram[: HEADER.size][NONCE])
     return block, shard, k, m
 

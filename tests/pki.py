@@ -30,7 +30,7 @@ class Authority:
         return self._write(f"{name}.pem", private + self._sign(subject, key, days))
 
     def client_config(self, name: str, trust: "Authority | None" = None) -> Path:
-        """Kafka client properties for a new principal, that trust this authority or another one."""
+        """Write Kafka client properties for a new principal, that trust this authority or another one."""
         return self._write(
             f"{name}.properties",
             "security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"

@@ -66,7 +66,7 @@ class Relay:
         self.faults = faults
 
     def send(self, data: bytes) -> None:
-        """Past all faults."""
+        """Send past all faults."""
         self._out.sendto(data, self._target)
 
     def replay(self) -> None:

@@ -53,7 +53,7 @@ def _facts(batches: Index) -> dict[str, int | None]:
 
 
 def exit_code(faults: Sequence[Fault]) -> ExitCode:
-    """Gaps are no damage: the backup told them when it found them."""
+    """Return the exit code. Gaps aren't damage: the backup reported them when it found them."""
     return ExitCode.FAILED if faults else ExitCode.DONE
 
 
@@ -106,7 +106,7 @@ def _sums(segments: Sequence[Segment]) -> tuple[int, int, int]:
 
 
 def report(snapshot: Snapshot, faults: Sequence[Fault]) -> dict[str, Any]:
-    """DESIGN's report, with what is damaged; `to` is exclusive."""
+    """Return DESIGN's report, with what is damaged; `to` is exclusive."""
     return {
         "snapshot": snapshot.manifest.number,
         "partitions": [

@@ -77,7 +77,7 @@ class BackupPlan:
 def plan(
     parent: Manifest | None, sources: Iterable[Source], *, now: int, generation_milliseconds: int
 ) -> BackupPlan:
-    """`now` and the age at which a compacted topic gets a new generation are milliseconds."""
+    """Plan a run. `now` and the age at which a compacted topic gets a new generation are milliseconds."""
     topics = {topic.name: topic for topic in parent.topics} if parent else {}
     starts = dict(parent.starts) if parent else {}
     positions = dict(parent.positions) if parent else {}

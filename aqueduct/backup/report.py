@@ -59,7 +59,7 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
 
 
 def report(manifest: Manifest, left_out: LeftOut) -> dict[str, Any]:
-    """DESIGN's report: `to` is exclusive; offsets of groups are what was backed up."""
+    """Return DESIGN's report: `to` is exclusive; offsets of groups are what was backed up."""
     return {
         "snapshot": manifest.number,
         "partitions": [

@@ -16,7 +16,7 @@ Pattern = re.Pattern[str]
 
 
 def compiled(pattern: str | None, of: str) -> Pattern | None:
-    """Refused where it does not compile; `of` is the option that it was given by."""
+    """Compile a pattern; Refused if it doesn't compile. `of` is the option that it was given by."""
     try:
         return None if pattern is None else re.compile(pattern)
     except re.error as error:
@@ -32,7 +32,7 @@ class Topics:
     exclude: Pattern | None = None
 
     def choose(self, there: Iterable[str]) -> list[str]:
-        """Refused where a name is not there, or Kafka's own, or nothing is chosen."""
+        """Choose topics; Refused if a name doesn't exist or is Kafka's own, or if nothing is chosen."""
         if own := sorted(OWN_TOPICS.intersection(self.names) - {GROUPS_TOPIC}):
             raise Refused(
                 f"--topics: {some(own)} is Kafka's own, and means nothing in another cluster: leave it out."
@@ -67,7 +67,7 @@ class Groups:
         return sorted(set(self.exclude) - set(there))
 
     def choose(self, there: Iterable[str]) -> list[str]:
-        """Refused if groups were asked for and none is there."""
+        """Choose groups; Refused if groups were asked for and none exists."""
         chosen = [
             name
             for name in sorted(there)

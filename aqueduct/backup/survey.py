@@ -70,7 +70,7 @@ def look(order: Order) -> Found:
                 compacted="compact" in policies[name].split(","),
                 settings=settings[name],
                 starts=tuple(starts[partition] for partition in mine),
-                # What was deleted after the end was read is no record of this run.
+                # What was deleted after the end was read isn't a record of this run.
                 ends=tuple(max(stable[partition], starts[partition]) for partition in mine),
             )
         )

@@ -324,7 +324,7 @@ def _part(status: Status) -> str:
 def diff(
     steps: Plan, actual: Mapping[str, Connector], passwords: Mapping[str, frozenset[str]]
 ) -> list[dict[str, Any]]:
-    """Ansible's, one entry per connector that changes."""
+    """Return Ansible's diff, one entry per connector that changes."""
     found = []
     configs: dict[str, Declared] = {each.name: each for each in (*steps.create, *steps.update)}
     moves = {each.name: each for each in steps.move}

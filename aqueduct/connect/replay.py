@@ -62,7 +62,10 @@ class _Letter:
 
 
 def replay(order: Order) -> Outcome:
-    """Fenced if another replay of this topic begins; Failed otherwise. The same call goes on."""
+    """Replay dead letters; the same call, repeated, continues.
+
+    Fenced if another replay of this topic begins; Failed otherwise.
+    """
     outcome = Outcome()
     with connect(order.end, _transactional_id(order)) as client:
         if not client.topics([order.topic]):
@@ -110,7 +113,7 @@ class _Replay:
         outcome = self._outcome
         self._count(each for each in self._uncertain if self._ledger.has(each.partition, each.offset))
         self._uncertain.clear()
-        # These are found anew in every round; what was sent in an earlier one is in the ledger by now.
+        # These are found again in every round; what was sent in an earlier one is in the ledger by now.
         outcome.before, outcome.others = -sum(outcome.sent.values()), 0
         outcome.left_out.clear()
         for letters in in_lists(self._chosen(), TRANSACTION_LETTERS * LETTER_BYTES, _weight):

@@ -42,7 +42,7 @@ class Connect:
     # Questions
 
     def plugins(self) -> list[str]:
-        """Classes of all connectors that can be made."""
+        """Return the classes of all connectors that can be made."""
         return [str(each["class"]) for each in self._ask("GET", "/connector-plugins")]
 
     def connectors(self) -> dict[str, Connector]:
@@ -59,7 +59,7 @@ class Connect:
     # Changes
 
     def create(self, name: str, config: Mapping[str, str], state: str) -> None:
-        """`state`: RUNNING, PAUSED or STOPPED (KIP-980)."""
+        """Create a connector. `state`: RUNNING, PAUSED or STOPPED (KIP-980)."""
         body = {"name": name, "config": config, "initial_state": state}
         try:
             self._ask("POST", "/connectors", body)
@@ -73,7 +73,7 @@ class Connect:
         self._ask("DELETE", _path(name), gone_is_fine=True)
 
     def move(self, name: str, action: str) -> None:
-        """`action`: pause, resume or stop."""
+        """Change a connector's state. `action`: pause, resume or stop."""
         self._ask("PUT", f"{_path(name)}/{action}")
 
     def restart_failed(self, name: str) -> None:

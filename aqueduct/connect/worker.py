@@ -149,7 +149,10 @@ def _store(role: str, settings: Properties, pem: str, pem_password: str | None) 
 
 
 def parse_worker(text: str, file: str, read: Callable[[str], str | None]) -> Worker:
-    """`read` gives the text of a file that a FileConfigProvider would read, None where it can't."""
+    """Parse a worker's properties.
+
+    `read` gives the text of a file that a FileConfigProvider would read, None where it can't.
+    """
     properties = parse_properties(text)
     if not properties.keys() & {BOOTSTRAP, "group.id"}:
         raise Refused(

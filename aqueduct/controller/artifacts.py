@@ -423,7 +423,7 @@ def _pack(target: Path, files: dict[str, Path]) -> None:
 
 
 def _platforms() -> list[str]:
-    """Wheels that run on Debian 12 (glibc 2.36) and newer, of this controller's architecture."""
+    """Return the platforms of wheels for Debian 12 (glibc 2.36) and newer, of this architecture."""
     machine = os.uname().machine
     return [
         word

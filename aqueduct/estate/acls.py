@@ -137,7 +137,7 @@ def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[Ac
 
 
 def source_acls(flow: Flow) -> list[Acl]:
-    """Reading and describing, nothing else: the mirror's own topics are all at the target."""
+    """Return a flow's rights at its source: to read and describe. The mirror's own topics are elsewhere."""
     mirror, topics = principal("mirror_maker", flow.target), resources(flow.topics)
     return [
         *_allow(mirror, "topic", topics, "describe describe_configs read"),
@@ -179,7 +179,7 @@ def written(flow: Flow) -> list[Resource]:
 
 
 def mirror_topics(flow: Flow) -> list[Resource]:
-    """MirrorMaker's own topics; all are at the target (offset-syncs.topic.location)."""
+    """Return MirrorMaker's own topics; all are at the target (offset-syncs.topic.location)."""
     names = (
         f"mm2-configs.{flow.name}.internal",
         f"mm2-offsets.{flow.name}.internal",
@@ -202,7 +202,7 @@ _LITERALS = re.compile(r"(?:(?:[a-zA-Z0-9_-]|\\[^a-zA-Z0-9])(?![*+?{]))*")
 
 
 def resource(pattern: str) -> Resource:
-    """Covers every name that a pattern matches. A pattern that is a legal name stands for that name alone."""
+    """Return a resource that covers every name that a pattern matches; a legal name stands for itself."""
     if LEGAL_NAME.fullmatch(pattern):
         return Resource(pattern, "literal")
     literals = "" if "|" in pattern else _LITERALS.match(pattern)[0]  # type: ignore[index]  # always matches

@@ -91,7 +91,7 @@ def worker_group(site: str) -> str:
 
 
 def internal_topics(site: str) -> dict[str, str]:
-    """Connect's own topics, by the worker's property that names each."""
+    """Return Connect's own topics, by the worker's property that names each."""
     kinds = {"config": "configs", "offset": "offsets", "status": "status"}
     return {f"{kind}.storage.topic": f"{worker_group(site)}-{name}" for kind, name in kinds.items()}
 

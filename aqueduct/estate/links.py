@@ -139,7 +139,7 @@ class Reader:
 
 
 def read_readers(groups: Groups, hostvars: HostVars, site: str) -> tuple[Reader, ...]:
-    """Mirrors and the sending ends of links."""
+    """Return a site's readers: mirrors and the sending ends of links."""
     mirrors = read_mirrors(groups, hostvars, site)
     links = read_links_from(groups, hostvars, site)
     return (
@@ -180,7 +180,7 @@ def topics(links: tuple[Link, ...], *, partitions: int, retention_hours: int) ->
     All have as many partitions: one of a gap topic tells of what is in the same one of the raw topics.
     """
     raw = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * 3_600_000)}
-    # Each transaction writes entries anew: small segments are compacted soon, and read fast at every start.
+    # Each transaction rewrites entries: small segments are compacted soon, and read fast at every start.
     gaps = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
     found = [
         (link.raw_topic, raw | {"max.message.bytes": str(link.largest_record_bytes + FRAME_BYTES)})

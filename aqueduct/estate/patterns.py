@@ -231,7 +231,7 @@ class _Parser:
 
 
 def _times(language: Language, least: int, most: int | None) -> Language:
-    """`language` that many times; `most` None: without end."""
+    """Repeat `language` that many times; `most` None: without end."""
     if most is None or most > LONGEST_NAME or language.kind == "repeat":
         counted = EMPTY_NAME if most == 0 else repeat(language)
     else:

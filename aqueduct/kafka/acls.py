@@ -104,7 +104,7 @@ def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str
 
 
 def diff(plan: AclChanges) -> dict[str, str]:
-    """`{"before": text, "after": text}` for Ansible's diff mode: a line for each ACL that goes or comes."""
+    """Return `{"before": text, "after": text}` for Ansible's diff mode: a line for each changed ACL."""
     return {
         "before": "".join(f"{acl}\n" for acl in plan.remove),
         "after": "".join(f"{acl}\n" for acl in plan.add),

@@ -37,7 +37,7 @@ STOP_SECONDS = 2  # of waiting in all, from then on
 STALL_SECONDS = 60  # without progress: a broker may be restarted, or a leader elected meanwhile
 BACKOFF_SECONDS = 0.02, 1.0  # the first and the longest pause before a request is sent again
 NAMES_PER_REQUEST = 1_000
-RESPONSE_BYTES = 1 << 30  # more is no response of Kafka's
+RESPONSE_BYTES = 1 << 30  # no response of Kafka's is larger
 
 T = TypeVar("T")
 
@@ -244,7 +244,7 @@ def passing(error: KafkaError) -> bool:
 
 
 class Patience:
-    """Bears with a cluster's troubles that pass, until there was no progress for STALL_SECONDS."""
+    """The patience with a cluster's passing troubles, until there was no progress for STALL_SECONDS."""
 
     def __init__(self, client: Client, fault: str) -> None:
         """`fault` is what is wrong with the cluster if nothing changes: "gave nothing of orders-3"."""

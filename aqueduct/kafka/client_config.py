@@ -86,7 +86,7 @@ class ClientConfig:
         return {name: value for name, value in settings.items() if value is not None}
 
     def kafka_python(self) -> dict[str, Any]:
-        """Keyword arguments for kafka-python's clients."""
+        """Return keyword arguments for kafka-python's clients."""
         login = (
             {
                 "sasl_mechanism": self.login.mechanism,
@@ -166,7 +166,7 @@ def parse(text: str, where: str) -> ClientConfig:
 
 
 def _login(properties: Mapping[str, str], where: str) -> Login:
-    """Never shows what the properties say: there is a password in them."""
+    """Parse a login, and never show what the properties say: there is a password in them."""
     mechanism = properties.get("sasl.mechanism", "")
     if mechanism not in MECHANISMS:
         raise Refused(f"{where}: sasl.mechanism={mechanism} is none of {', '.join(MECHANISMS)}.")
@@ -189,7 +189,7 @@ def _login(properties: Mapping[str, str], where: str) -> Login:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's properties; of a key that is there twice the last one wins."""
+    """Parse Java's properties; of a key that is there twice the last one wins."""
     return dict(entries(text))
 
 
@@ -207,7 +207,7 @@ def _logical_lines(text: str) -> Iterator[str]:
         if not joined and line[:1] in ("", "#", "!"):
             continue
         joined += line
-        if (len(joined) - len(joined.rstrip("\\"))) % 2:  # an unescaped backslash: goes on in the next line
+        if (len(joined) - len(joined.rstrip("\\"))) % 2:  # an unescaped backslash: continues in the next line
             joined = joined[:-1]
         else:
             yield joined

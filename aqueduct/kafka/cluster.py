@@ -29,7 +29,7 @@ class Quorum:
     """The controllers' Raft quorum (KIP-595). In KRaft its leader is the active controller.
 
     `voters` and `observers` tell how many milliseconds ago each had all of the leader's log; None: not since
-    this leader was elected. Observers are brokers, and controllers that are no voters yet (KIP-853).
+    this leader was elected. Observers are brokers, and controllers that aren't voters yet (KIP-853).
     """
 
     leader: int | None

@@ -35,7 +35,7 @@ from aqueduct.names import TopicPartition
 MAX_BYTES = 16 << 20  # of one answer
 PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all the same
 
-# What a broker says that has forgotten a fetch session, or of a topic in it that was made anew.
+# What a broker says that has forgotten a fetch session, or of a topic in it that was recreated.
 _SESSION_IS_OVER = FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError
 _EPOCHS = (1 << 31) - 1  # after which a session's epoch starts again at 1
 
@@ -47,7 +47,7 @@ class News:
     """The news of one partition."""
 
     place: TopicPartition
-    topic_id: UUID  # another one than before: the topic was made anew, and this is from its beginning
+    topic_id: UUID  # another one than before: the topic was recreated, and this is from its beginning
     batches: tuple[Batch, ...]  # committed data from the position on
     start: int  # the position that it was read from
     next_offset: int  # all before it was told; without batches in between, there was nothing to read
@@ -77,7 +77,7 @@ class Follower:
         self._positions = {**places, **self._positions}
 
     def leave(self, topic: str) -> None:
-        """Stop following a topic that is no more wanted, or no more."""
+        """Stop following a topic that is no longer wanted, or no longer exists."""
         self._positions = {place: start for place, start in self._positions.items() if place[0] != topic}
         self._ids.pop(topic, None)
 
@@ -123,8 +123,8 @@ class Follower:
         return self._positions[TopicPartition(topic, partition)]
 
     def _read(self, broker: int, response: Future, news: list[News]) -> None:
-        """Raises what is wrong with one partition when all the others' news are there."""
-        session = self._sessions.pop(broker)  # it goes on if nothing is wrong with all of the answer
+        """Read a response; raise what is wrong with one partition when all the others' news are there."""
+        session = self._sessions.pop(broker)  # it continues if nothing is wrong with all of the answer
         try:
             answer = self._client.wait(response)
             if answer.error_code:

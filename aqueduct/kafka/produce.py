@@ -262,7 +262,7 @@ class TransactionalProducer:
             self._give_up(error)
 
     def _give_up(self, error: KafkaError) -> NoReturn:
-        """Retry if that can help, else the error."""
+        """Raise Retry if that can help, else the error."""
         self._valid = False
         if isinstance(error, _FENCED):
             self.begin()  # the coordinator knows whether it is so: it may have aborted what took too long

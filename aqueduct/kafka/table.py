@@ -65,7 +65,7 @@ def texts(rows: dict[bytes, Row]) -> dict[str, str]:
 def keys_and_values(
     client: Client, wanted: Iterable[Range], max_bytes: int = 1 << 20
 ) -> Iterator[tuple[Range, list[KeyValue]]]:
-    """Committed records of ranges, range after range, each in as many lists as answers came."""
+    """Yield committed records of ranges, range after range, each in as many lists as answers came."""
     coming: deque[tuple[Range, Iterator[Piece]]] = deque()
     for each in wanted:
         coming.append((each, read(client, each, max_bytes=max_bytes, whole_batches=True)))

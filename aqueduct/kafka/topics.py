@@ -109,7 +109,7 @@ def plan(declared: Iterable[Declared], actual: Mapping[str, Actual]) -> TopicCha
 
 
 def diff(plan: TopicChanges, actual: Mapping[str, Actual]) -> dict[str, dict[str, Any]]:
-    """`{"before": {topic: what changes}, "after": ...}` for Ansible's diff mode."""
+    """Return `{"before": {topic: what changes}, "after": ...}` for Ansible's diff mode."""
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
     for topic in plan.create:
@@ -128,14 +128,17 @@ def diff(plan: TopicChanges, actual: Mapping[str, Actual]) -> dict[str, dict[str
 
 
 def _text(value: object) -> str | None:
-    """YAML's value as Kafka's text: true, 5 and 0.5 are written so."""
+    """Convert YAML's value to Kafka's text: true, 5 and 0.5 are written so."""
     if value is None:
         return None
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _same(declared: str | None, found: str | None) -> bool:
-    """Equal once Kafka has parsed them: it answers with its own spelling of a number, a boolean or a list."""
+    """Return whether both are equal once Kafka has parsed them.
+
+    It answers with its own spelling of a number, a boolean or a list.
+    """
     if declared is None or found is None:
         return declared is found
     return _parsed(declared) == _parsed(found)

@@ -2,7 +2,7 @@
 
 kafka-python reads a socket 4 KiB at a time and copies what it has read six times: 2.7 CPU seconds per GB that
 is fetched. Here a response is read whole, into the buffer that it is decoded from: 0.5 CPU seconds. What
-kafka-python has still to send over TLS it copies anew for each record of TLS, 16 KiB; here it does not.
+kafka-python has still to send over TLS it copies again for each record of TLS, 16 KiB; here it does not.
 """
 
 import ssl
@@ -51,7 +51,7 @@ class _Transport(KafkaTCPTransport):  # type: ignore[misc]
     _length = b""  # of the next response: as much as has come of its four bytes
 
     def write(self, data: bytes) -> None:
-        super().write(memoryview(data))  # of which a rest is no copy
+        super().write(memoryview(data))  # slices of it aren't copies
 
     async def _read_from_sock(self) -> None:
         parser = self._protocol.parser

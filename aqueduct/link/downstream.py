@@ -213,7 +213,7 @@ class _Loop:
         self._send(self._raw_topic, record.value, record.key, partition, len(record.value))
 
     def _produce_records(self, record: Record) -> None:
-        """mode=record: into the plain topics, as another producer would."""
+        """Produce into the plain topics, as another producer would (mode=record)."""
         found = frame.unpack(record.value)
         rows = list(_records(found)) if isinstance(found, Frame) else []
         for row in rows:
@@ -231,7 +231,7 @@ class _Loop:
         timestamp: int = 0,
         headers: list[tuple[str, str | bytes | None]] | None = None,
     ) -> None:
-        """`size` is what is settled by it. A timestamp of 0 is librdkafka's word for now."""
+        """Send a record; `size`: the bytes that this settles. A timestamp of 0 means now for librdkafka."""
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             self._figures.settled_bytes += size

@@ -162,7 +162,7 @@ class Feed:
         return sum(max(0, each.end - positions.get(place, each.end)) for place, each in standing)
 
     def reached(self) -> groups.Offsets:
-        """Return the next offsets, with what must be known to go on from them."""
+        """Return the next offsets, with what must be known to resume from them."""
         return {
             place: (offset, Position(*self._began[place], self._session).dumps())
             for place, offset in self._follower.positions.items()
@@ -173,7 +173,7 @@ class Feed:
         groups.commit(self._client, self._group, reached)
 
     def _refresh(self) -> None:
-        """New topics and partitions are followed, those that are gone are not."""
+        """Follow new topics and partitions, and leave those that are gone."""
         found = {name: topic for name, topic in self._client.topics().items() if self._wanted(name)}
         for name in {topic for topic, _ in self._follower.positions} - found.keys():
             log.warning("topic %s is gone", name)

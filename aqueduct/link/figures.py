@@ -42,7 +42,7 @@ def counter(name: str, help_: str, *rows: Rows) -> Metric:
 
 
 def gauge(name: str, help_: str, *rows: Rows) -> Metric:
-    """A gauge; one row for each set of labels."""
+    """Return a gauge; one row for each set of labels."""
     return _metric(GaugeMetricFamily, name, help_, rows)
 
 

@@ -1,6 +1,6 @@
 """Ordered rules on a record's value, by which it may not cross. The filter fails closed.
 
-A value that is denied is withheld: the offset stays inside the frame, so it is no gap.
+A value that is denied is withheld: the offset stays inside the frame, so it isn't a gap.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ class Filter:
 
     @classmethod
     def of(cls, settings: Sending) -> "Filter":
-        """Refused at a rule that is none."""
+        """Make the filter of these settings; Refused at a rule that isn't one."""
         rules = _parse(settings.input_filter_rules or "")
         return cls(rules, settings.input_filter_default_action == ALLOW, settings.input_filter_timeout / 1000)
 
@@ -64,7 +64,7 @@ class Filter:
 
 
 def _parse(text: str) -> list[tuple[bool, "regex.Pattern[bytes]"]]:
-    """`allow:REGEX,deny:REGEX`, or the lines of a file of that name."""
+    """Parse `allow:REGEX,deny:REGEX`, or the lines of a file of that name."""
     if not text.startswith((f"{ALLOW}:", f"{DENY}:")) and text:
         try:
             lines = [line.strip() for line in Path(text).read_text().splitlines()]

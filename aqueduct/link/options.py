@@ -67,7 +67,7 @@ def _number(low: float, high: float, kind: type[int] | type[float] = int) -> Rea
 
 
 def _limit(value: str) -> float | None:
-    """-1 is no limit."""
+    """Parse a limit; -1 means none."""
     found: float = _number(-1, 1e15, float)(value)
     if found == -1:
         return None
@@ -155,7 +155,7 @@ class Common:
     log_file_name: Annotated[Path | None, Option("default: the console", Path)] = None
 
     def end(self, role: str) -> End:
-        """Refused where a file is no use."""
+        """Return the cluster at this end; Refused if a file can't be used."""
         if self.key_file and not self.cert_file:
             raise Refused("keyFile is of no use without certFile.")
         config = ClientConfig(
@@ -424,7 +424,7 @@ def _known(of: Field[Any], option: Option) -> Known:
 
 
 def kebab(camel: str) -> str:
-    """`sendingThreads` as `sending-threads`."""
+    """Write `sendingThreads` as `sending-threads`."""
     return re.sub(r"[A-Z]", lambda found: f"-{found[0].lower()}", camel)
 
 

@@ -27,7 +27,7 @@ class Outlet:
     session: Session
 
     def __init__(self, settings: Sending, target: Target, kind: Kind) -> None:
-        """Refused where a key, an address, a size or this host's clock is no use; nothing is sent yet."""
+        """Prepare to send. Refused if a key, an address, a size or this host's clock can't be used."""
         check_clock()
         self.target = target
         self._receiver = files.load(ReceiverPublicKey, settings.public_key_file)
@@ -110,7 +110,10 @@ def _payload(settings: Sending, address: udp.Address) -> int:
 
 
 def check_clock() -> None:
-    """Refused where a session that began now would be a replay for ever, or make all later ones replays."""
+    """Check this host's clock.
+
+    Refused if a session that began now would be a replay for ever, or make all later ones replays.
+    """
     if not CLOCK_FROM <= _wall() < CLOCK_TO:
         year = 1970 + _wall() // (365.2425 * 86_400_000)
         raise Refused(

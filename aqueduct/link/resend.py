@@ -99,7 +99,7 @@ class _Throttle:
         self._next_at = 0.0
 
     def spent(self, records: int) -> None:
-        """Waits, with keys and keepalives sent meanwhile."""
+        """Wait, and send keys and keepalives meanwhile."""
         now = time.monotonic()
         if self._per_second:
             self._next_at = max(self._next_at, now) + records / self._per_second
@@ -226,7 +226,7 @@ def divided(
 
 
 def _frames(client: Client, settings: Resend, wanted: Range) -> Iterator[tuple[Frame, int] | Range]:
-    """Frames with their numbers of records; and what can't be sent."""
+    """Yield frames with their numbers of records; and ranges that can't be sent."""
     topic_id = client.topic(wanted.topic).id
     if topic_id is None:
         raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")

@@ -74,7 +74,10 @@ def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None])
 
 @contextmanager
 def _bearing_a_stop() -> Iterator[None]:
-    """One while no broker answers is no failure: the position that is committed is an earlier one."""
+    """Bear a stop while no broker answers, which isn't a failure.
+
+    The position that is committed is then an earlier one.
+    """
     try:
         yield
     except kafka.Stopped as error:

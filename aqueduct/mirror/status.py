@@ -144,7 +144,7 @@ def parse_position(key: bytes, value: bytes) -> tuple[TopicPartition, int] | Non
 
 
 def parse_worker(metadata: bytes) -> str:
-    """host:port of a worker from its member metadata: version (int16), URL (int16 length), ... (KIP-415)."""
+    """Parse a worker's host:port from its member metadata: version (int16), URL (int16 length) (KIP-415)."""
     (length,) = struct.unpack_from(">h", metadata, 2)
     url = metadata[4 : 4 + length].decode()
     return url.partition("://")[2].partition("/")[0]

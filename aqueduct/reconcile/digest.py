@@ -138,7 +138,7 @@ _BLOCK = 1 << 14
 
 @cache
 def _powers() -> Fingerprints:
-    """BASE^(n-1), ..., BASE, 1 modulo PRIME, for n = _BLOCK."""
+    """Return BASE^(n-1), ..., BASE, 1 modulo PRIME, for n = _BLOCK."""
     powers = accumulate(repeat(BASE, _BLOCK - 1), lambda power, base: power * base % PRIME, initial=1)
     return np.fromiter(powers, np.uint64, _BLOCK)[::-1]
 

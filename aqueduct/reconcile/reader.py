@@ -127,7 +127,7 @@ def _settings(end: End, errors: Errors) -> dict[str, Any]:
 def _offsets(
     admin: AdminClient, end: End, wanted: Sequence[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartition, int]:
-    """Asks again for what has no leader at the moment."""
+    """Return offsets; ask again for partitions without a leader at the moment."""
     offsets: dict[TopicPartition, int] = {}
     deadline = time.monotonic() + OFFSETS_SECONDS
     while unknown := [tp for tp in wanted if tp not in offsets]:
@@ -167,7 +167,7 @@ def _checked(messages: list[Message], end: End) -> list[Message]:
 
 
 def _reason(errors: Iterable[KafkaError], exception: KafkaException | None = None) -> str:
-    """librdkafka's words for what went wrong last, without its names of threads and states."""
+    """Return librdkafka's words for what went wrong last, without its names of threads and states."""
     told = [error.str() for error in errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
     text = told[-1] if told else exception.args[0].str() if exception else "no error was seen"
     return re.sub(r"^\S+/(bootstrap|\d+): | \(after .*|\.$", "", text) + "."

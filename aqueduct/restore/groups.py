@@ -115,7 +115,10 @@ class Done:
 def set_groups(
     client: Client, restore_id: str, moves: Mapping[str, Sequence[Move]], settled: Set[str]
 ) -> Done:
-    """`settled`: topics where groups may have been before, or gone on since: they keep what they have."""
+    """Set the groups' offsets.
+
+    `settled`: topics where groups may have been before, or continued since: they keep what they have.
+    """
     late = [name for name, mine in moves.items() if any(move.topic in settled for move in mine)]
     there = groups.committed(client, late)
     done: list[Move] = []

@@ -1,4 +1,4 @@
-"""One-way links that read the restored topics: they go on at the same records."""
+"""One-way links that read the restored topics: they continue at the same records."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""Mirrors that read the restored cluster: they go on at the same records.
+"""Mirrors that read the restored cluster: they continue at the same records.
 
 MirrorMaker 2 keeps its positions as Connect does a source connector's, in a topic at its target: a key names
 a source partition, its last value the offset that was mirrored last; null: none, begin at the log's start.

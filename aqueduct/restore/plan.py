@@ -77,7 +77,7 @@ class RestorePlan:
 
 
 def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
-    """Refused where a topic or an instance is not there."""
+    """Plan a restore; Refused if a topic or an instance doesn't exist."""
     topics = request.choose(snapshot.topics)
     lanes: list[Lane] = []
     gaps: list[Gap] = []

@@ -84,7 +84,7 @@ def _unfinished(plans: Mapping[str, list[TopicState]], request: str, release: bo
 
 
 def check(job: Job) -> None:
-    """Refused where the target has what is in the way."""
+    """Check the target; Refused if something there is in the way."""
     topics.check_partitions(job.plan, job.there)
     # What a topic has that this restore has begun was found before, or is its own.
     there = {name: topic for name, topic in job.there.items() if name not in job.known}
@@ -97,7 +97,7 @@ def check(job: Job) -> None:
 
 
 def check_objects(job: Job, workers: Workers) -> None:
-    """Failed where an object that will be used is not what was written."""
+    """Check the objects that will be used; Failed if one isn't what was written."""
     segments = [segment for lane in job.lanes for segment in lane.segments]
     faults = verify_segments(job.order.store, segments, workers, whole=False)
     if faults:

@@ -79,7 +79,7 @@ def matched(patterns: Iterable[str], groups: Iterable[str]) -> frozenset[str]:
 
 
 def dumps(state: object, what: str) -> str:
-    """Refused where Kafka would not keep that much."""
+    """Return a state as a commit's metadata; Refused if Kafka would not keep that much."""
     text = strict_json.dumps(state).decode()
     if len(text.encode()) > METADATA_BYTES:
         raise Refused(

@@ -240,7 +240,7 @@ class _Task:
 def _read_ahead(
     objects: Objects, wanted: Iterable[tuple[Lane, Segment]]
 ) -> Iterator[tuple[Lane, Segment, memoryview]]:
-    """Each with its object, in order; the next ones are being read meanwhile."""
+    """Yield each segment with its object, in order; the next ones are being read meanwhile."""
     coming: deque[tuple[Lane, Segment, Future[memoryview]]] = deque()
     ahead = 0
     with ThreadPoolExecutor(READERS) as pool:

@@ -123,7 +123,7 @@ def _last_line(outcome: RestoreOutcome) -> str:
 
 
 def report(outcome: RestoreOutcome) -> dict[str, Any]:
-    """DESIGN's report: `from` and `to` (exclusive) are offsets in the backup, topics those of the target."""
+    """Return DESIGN's report: `from` and `to` (exclusive) are offsets in the backup, topics the target's."""
     return {
         "snapshot": outcome.plan.snapshot,
         "restore_id": outcome.restore_id,

@@ -40,7 +40,7 @@ class Request:
         return hashlib.sha256("\n".join(asked).encode()).hexdigest()[:16]
 
     def choose(self, topics: Mapping[str, Topic]) -> dict[str, tuple[Topic, Instance]]:
-        """Topic and instance to be restored, by the name at the target. Refused where one is not there."""
+        """Choose topic and instance to restore, by the name at the target. Refused if one doesn't exist."""
         pairs = self.names or tuple((name, name) for name in topics)
         if absent := sorted({old for old, _ in pairs} - topics.keys()):
             raise Refused(f"The snapshot has no topic {some(absent)}; see --topics.")
@@ -75,7 +75,7 @@ def restore_id(digest: str, snapshot: int) -> str:
 
 
 def parse_id(text: str) -> str:
-    """Refused unless it can be a part of groups' names."""
+    """Check a restore's id; Refused unless it can be a part of groups' names."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", text):
         raise Refused(
             f"--restore-id {text!r} can't be the name of a restore: take up to 100 of "
@@ -85,7 +85,7 @@ def parse_id(text: str) -> str:
 
 
 def parse_instance(text: str) -> str:
-    """Refused unless it is activate, passivate or g<number>."""
+    """Check an instance; Refused unless it is activate, passivate or g<number>."""
     name = text.lower()
     if name in {state.value.lower() for state in State} or re.fullmatch(r"g[1-9]\d*", name, re.ASCII):
         return name

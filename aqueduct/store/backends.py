@@ -149,7 +149,7 @@ class _Cloud:
                 return result
 
     def _trouble(self, error: Exception, path: str, action: str) -> Trouble:
-        """Missing if that is all."""
+        """Return what is wrong; raise Missing if the object is missing, no more."""
         text = str(error)
         if isinstance(error, FileNotFoundError) and action == "read" and "NoSuchBucket" not in text:
             self._answered = True
@@ -157,7 +157,7 @@ class _Cloud:
         return explain(text, self._location, action)
 
     def _again(self, attempts: "_Attempts", trouble: Trouble) -> None:
-        """Waits for the next attempt, or raises what is wrong."""
+        """Wait for the next attempt, or raise what is wrong."""
         if not trouble.passing or not attempts.wait():
             kind = Refused if trouble.settings and not self._answered else Failed
             raise kind(f"The store {self.url} {trouble.what}.") from None
@@ -171,7 +171,7 @@ class _Attempts:
         self._pause = 0.2
 
     def wait(self) -> bool:
-        """False: it was long enough."""
+        """Wait for the next attempt; return False if the time is over."""
         if time.monotonic() > self._deadline:
             return False
         time.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  # no secret

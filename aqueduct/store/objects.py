@@ -33,7 +33,7 @@ class Objects(Protocol):
         """Return the object in chunks of about that size; Missing if there is none."""
 
     def create(self, path: str, data: bytes | bytearray | memoryview) -> None:
-        """Writes an object that isn't there yet, whole or not at all; durable on return.
+        """Write an object that isn't there yet, whole or not at all; durable on return.
 
         Exists if there is one with other content. One with the same content counts as created: the answer to
         an earlier attempt may have been lost.

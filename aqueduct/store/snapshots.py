@@ -255,7 +255,7 @@ def _fault(pieces: Sequence[Segment | Gap], start: int, stop: int) -> str:
 
 
 def _joined(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Ranges without records joined to what is before them."""
+    """Join ranges without records to the segments before them."""
     last: Segment | None = None
     for segment in segments:
         if last and not segment.records and last.stop == segment.start:

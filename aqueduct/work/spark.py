@@ -60,7 +60,7 @@ def _attempt(function: Callable[[D], R], description: D) -> R | Failed:
 
 
 def _wait(context: SparkContext, job: Callable[[], R], tasks: int) -> R:
-    """Runs the job in another thread: this one tells progress, and is no place where Ctrl-C can hurt py4j."""
+    """Run the job in another thread: this one tells progress, and Ctrl-C can't hurt py4j here."""
     with ThreadPoolExecutor(1) as working:
         result = working.submit(job)
         try:
@@ -115,7 +115,7 @@ def _start(name: str, master: str) -> SparkContext:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C is put off: a JVM that loses its parent while it starts would stay for ever (Spark 4.0.0)."""
+    """Put off Ctrl-C: a JVM that loses its parent while it starts would stay for ever (Spark 4.0.0)."""
     interrupted = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     try:
@@ -128,7 +128,7 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def _stderr(log: IO[str]) -> Iterator[None]:
-    """Processes that are started meanwhile write their stderr to the file."""
+    """Make processes that are started meanwhile write their stderr to the file."""
     ours = os.dup(2)
     os.dup2(log.fileno(), 2)
     try:

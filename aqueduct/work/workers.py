@@ -40,7 +40,10 @@ class Workers:
         return self._spark
 
     def parallel(self, offsets: int) -> Runner:
-        """Return the runner of tasks that spend their time outside of Python: this process does two at once."""
+        """Return the runner of tasks that spend their time outside of Python.
+
+        This process does two at once.
+        """
         return self.runner(offsets) if self.many(offsets) else threads
 
     def many(self, offsets: int) -> int:

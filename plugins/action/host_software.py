@@ -190,7 +190,7 @@ class ActionModule(ActionBase):
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """Say what goes on, where it takes longer than a moment, and for how long it has."""
+        """Say what is being done, where it takes longer than a moment, and for how long it has."""
         over, started = threading.Event(), time.monotonic()
 
         def tell() -> None:

@@ -30,7 +30,7 @@ def unknown_extra_vars(known: Collection[str]) -> list[str]:
 
 
 def unclear_extra_vars(known: Mapping[str, str]) -> list[str]:
-    """Flags that are neither true nor false: Ansible would take `ture` for false."""
+    """Return flags that are neither true nor false: Ansible would take `ture` for false."""
     return sorted(
         f"{name}={value}"
         for name, value in load_extra_vars(DataLoader()).items()

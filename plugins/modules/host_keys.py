@@ -67,7 +67,7 @@ class Folder:
 
     @property
     def pending(self) -> Path:
-        """A key that has no certificate yet. A run that was cut short goes on with it."""
+        """A key that has no certificate yet. The run after one that was cut short continues with it."""
         return self.path / f".{self.entry['principal']}.key"
 
     def have(self) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class Folder:
 
 
 def _parts(pem: str) -> tuple[str, str]:
-    """Private key and certificates of a file, in whichever order it has them."""
+    """Return private key and certificates of a file, in whichever order it has them."""
     key, certificates = KEY.search(pem), CERTIFICATES.search(pem)
     return (f"{key[0]}\n" if key else "", f"{certificates[0]}\n" if certificates else "")
 

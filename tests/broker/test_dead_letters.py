@@ -64,7 +64,7 @@ def settled(broker: Broker, name: str) -> list[int]:
 
 
 def fill(broker: Broker, topic: str, letters: int, /, start: int = 0, **context: str) -> None:
-    """Dead letters, as Connect writes them, of both partitions; each with its number as its value."""
+    """Write dead letters to both partitions, as Connect does; each with its number as its value."""
     producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 20})
     for number in range(start, start + letters):
         of = {"topic": topic, "partition": str(number % PARTITIONS), "offset": str(number)}

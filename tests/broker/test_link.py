@@ -113,7 +113,7 @@ class Ends:
         return process
 
     def downstream(self, **more: str) -> subprocess.Popen[bytes]:
-        """Returns when it listens."""
+        """Start the receiving end; return when it listens."""
         log = self.folder / "downstream.log"
         before = log.read_text().count("listening") if log.exists() else 0
         process = self._start("downstream", self.downstream_options | more)

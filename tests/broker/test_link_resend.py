@@ -1,4 +1,4 @@
-"""A bundle of a topic that was deleted and made anew since, or of another link."""
+"""A bundle of a topic that was recreated since, or of another link."""
 
 import json
 import time
@@ -65,7 +65,7 @@ def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(
 
 
 def crossed(target: Broker, raw: str) -> set[tuple[int, int]]:  # noqa: F811
-    """Partitions, by their numbers downstream, and offsets that frames in the raw topic cover."""
+    """Return partitions, by their numbers downstream, and offsets that frames in the raw topic cover."""
 
     def covered() -> Iterator[tuple[int, int]]:
         for key in frames(target, raw):

@@ -54,7 +54,7 @@ def write(broker: Broker, topic: str, values: Iterable[object], key: str | None 
 
 
 def write_batches(broker: Broker, topic: str, batches: int, records: int) -> None:
-    """Batches of so many records."""
+    """Write batches of so many records."""
     settings = {"linger.ms": 10_000, "batch.num.messages": records, "compression.type": "lz4"}
     producer = Producer({"bootstrap.servers": broker.plaintext, **settings})
     for number in range(batches):

@@ -182,7 +182,7 @@ def free_port() -> str:
 
 
 def fill(servers: str) -> None:
-    """1,000 flights, a group that has read some of them, and a link's topics."""
+    """Write 1,000 flights, a group that has read some of them, and a link's topics."""
     admin = AdminClient({"bootstrap.servers": servers})  # one that is collected drops its requests
     gaps = NewTopic("gaps", 1, 1, config={"cleanup.policy": "compact"})
     topics = [NewTopic("flights", 2, 1), NewTopic("flights-arrived", 2, 1), NewTopic("raw", 1, 1), gaps]

@@ -39,7 +39,7 @@ def tree(folder: Path) -> Path:
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """Ours, without what names our own environment or index."""
+    """Return our environment, without what names our own virtual environment or index."""
     left_out = ("VIRTUAL_ENV", "PIP_", "UV_", "ANSIBLE_", "AQUEDUCT_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return kept | {"HOME": str(folder / "home"), "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0"} | more

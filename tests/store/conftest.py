@@ -18,7 +18,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No settings, files or machine roles of AWS, and no proxy, but those that a test sets."""
+    """Remove settings, files and machine roles of AWS, and proxies, but those that a test sets."""
     for name in os.environ:
         if name.startswith(("AWS_", "SSL_CERT_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)

@@ -2,7 +2,7 @@
 
 flights: a plain topic; partition 0 has segments of every codec, partition 1 a gap and, at its end, offsets
 without records, partition 2 is empty, but was not always. planes: compacted, with holes, in two generations.
-airports: was made anew under its old name.
+airports: was recreated under its old name.
 """
 
 import sys
@@ -47,7 +47,7 @@ def batch(offsets: Iterable[int], codec: str = "none") -> Batch:
 
 
 def _body(offset: int) -> bytes:
-    """Key, value, no headers; lengths are zigzag varints of one byte."""
+    """Encode key, value, no headers; lengths are zigzag varints of one byte."""
     key, value = b"N%d" % (offset % 5), b"flight %d" % offset
     value = b"\x01" if offset % 7 == 0 else bytes([2 * len(value)]) + value
     return bytes([2 * len(key)]) + key + value + b"\0"

@@ -40,7 +40,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def damaged(store: Path | str, *, whole: bool = True, master: str | None = None) -> list[str]:
-    """Paths of what is."""
+    """Return the paths of damaged objects."""
     url = store if isinstance(store, str) else store.as_uri()
     snapshot = Catalog.open(open_store(url)).snapshot()
     every = [segment for of_place in snapshot.segments.values() for segment in of_place]

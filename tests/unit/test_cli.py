@@ -16,7 +16,7 @@ Verb = Callable[[Callable[[Namespace], Any]], int]
 
 @pytest.fixture
 def verb(monkeypatch: pytest.MonkeyPatch) -> Verb:
-    """Calls `aqueduct test`, a verb with the given `run`."""
+    """Call `aqueduct test`, a verb with the given `run`."""
 
     def call(run: Callable[[Namespace], Any]) -> int:
         module = Namespace(__doc__="What test does.", add_arguments=lambda parser: None, run=run)

@@ -38,7 +38,7 @@ def written(news: list[New]) -> list[int]:
 
 
 def told(of: Bucket) -> tuple[int, list[tuple[int, int]], list[tuple[int, int]]]:
-    """next, gaps and lost, as a reader of the gap topic has them."""
+    """Return next, gaps and lost, as a reader of the gap topic has them."""
     ledger = partitions({key: value for key, value in of.changes(1).items() if value})
     current = ledger[PLACE].current
     assert current

@@ -39,7 +39,7 @@ from aqueduct.link.wire.state import loads
 
 
 def sent(of: Session, *values: bytes) -> list[bytes]:
-    """Each in a block of its own."""
+    """Send each value in a block of its own."""
     return datagrams(send for each in values for send in [*of.add(each, 0.0), *of.flush()])
 
 

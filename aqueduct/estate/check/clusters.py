@@ -25,7 +25,7 @@ def check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
 
 
 def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[Item, Path, str]]:
-    """`brokers`: how many the site has; 0 where that can't be told."""
+    """Check a site's topics. `brokers`: the number that the site has; 0 if that can't be told."""
     seen: set[str] = set()
     taken: dict[str, str] = {}  # Names of metrics have _ for dots: what differs in that only, brokers refuse.
     for item in topics:

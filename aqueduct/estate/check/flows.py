@@ -187,7 +187,7 @@ MOST_WAYS = 2_000  # looked at from one flow; nobody follows an estate that has 
 
 
 def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
-    """Ways through the estate on which records come back to a flow that has carried them."""
+    """Check for ways through the estate on which records come back to a flow that has carried them."""
     leaving: dict[str, list[DeclaredFlow]] = {}
     for mirror in mirrors:
         leaving.setdefault(mirror.flow.source, []).append(mirror)

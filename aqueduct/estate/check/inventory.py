@@ -69,7 +69,7 @@ class Inventory:
         return [host for host in hosts if host in serving]
 
     def where(self, host: str, variable: str, path: Path = ()) -> str:
-        """File and line of a part of a variable; of what is around it, where that can't be told."""
+        """Return file and line of a part of a variable; of what is around it, if that can't be told."""
         value: Any = self.hosts[host]
         found = None
         for step in (variable, *path):
@@ -111,6 +111,6 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """`a, b and c`; of many, the first three and a count."""
+    """Name `a, b and c`; of many, the first three and a count."""
     shown = [*names[:3], f"{len(names) - 3} more"] if len(names) > 4 else list(names)
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

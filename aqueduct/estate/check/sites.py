@@ -29,7 +29,7 @@ def check_groups(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
 
 
 def check_group_files(inventory: Inventory) -> Iterator[Finding]:
-    """Files of variables that Ansible passes over without a word, because no group has their name."""
+    """Check for files of variables that Ansible passes over, because no group has their name."""
     for group, file in inventory.group_files.items():
         if group not in inventory.groups:
             remedy = did_you_mean(group, inventory.groups, "rename it after a group, or delete it.")

@@ -126,7 +126,7 @@ def _faults_of_keys(
 
 
 def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str]]:
-    """Kafka's own settings, which are text. A topic's may be null: that takes an override back."""
+    """Check Kafka's own settings, which are text. A topic's may be null: that removes an override."""
     for key, item in value.items():
         if isinstance(item, Mapping | list):
             yield (*path, key), f"it must be Kafka's own text for it, not {shown(item)}."

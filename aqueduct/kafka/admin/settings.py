@@ -24,7 +24,7 @@ def all_settings(client: Client, names: Iterable[str]) -> dict[str, dict[str, st
 
 
 def setting(client: Client, names: Iterable[str], key: str) -> dict[str, str]:
-    """The value that holds for each topic: its own, else the cluster's. An error if one is not there."""
+    """Return the value that holds for each topic: its own, else the cluster's. An error if one is missing."""
     wanted = set(names)
     found = setting_if_there(client, wanted, key)
     if gone := sorted(wanted - found.keys()):
@@ -39,7 +39,7 @@ def setting_if_there(client: Client, names: Iterable[str], key: str) -> dict[str
 
 
 def min_in_sync(client: Client, names: Iterable[str]) -> dict[str, int]:
-    """`min.insync.replicas` that holds for each topic: its own, else the cluster's."""
+    """Return the `min.insync.replicas` that holds for each topic: its own, else the cluster's."""
     return {name: int(value) for name, value in setting(client, names, "min.insync.replicas").items()}
 
 

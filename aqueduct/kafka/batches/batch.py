@@ -33,7 +33,7 @@ _CRC = struct.Struct(">I")
 
 
 class Damaged(Failed):
-    """Bytes that are no batches of this format, or not those that were written."""
+    """Bytes that aren't batches of this format, or not those that were written."""
 
 
 class Batch(NamedTuple):

@@ -11,7 +11,7 @@ def body(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ())
 
 
 def key_and_value(data: bytes) -> tuple[bytes | None, bytes | None]:
-    """IndexError or ValueError where the body is none."""
+    """Return a body's key and value; IndexError or ValueError if it isn't a body."""
     key, at = _read(data, 0)
     value, _ = _read(data, at)
     return key, value

@@ -12,7 +12,7 @@ def committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
     """Leave out control batches and batches of aborted transactions.
 
     `aborted`: (producer id, first offset) of the transactions that the same Fetch said were aborted. As in
-    Java's consumer, such a transaction goes on until the producer's next ABORT marker: a COMMIT marker before
+    Java's consumer, such a transaction lasts until the producer's next ABORT marker: a COMMIT marker before
     that belongs to an earlier transaction.
     """
     waiting = sorted(((first, producer) for producer, first in aborted), reverse=True)

@@ -58,7 +58,7 @@ def stamp(data: bytearray, *, producer_id: int, epoch: int, sequence: int, trans
 
 
 def _runs(batches: Iterable[Batch], at_most: int) -> Iterator[tuple[list[Batch], list[bytes] | None]]:
-    """Neighbours that become one batch, with what is in them unpacked; or one batch that is not small."""
+    """Yield neighbours that become one batch, with their content unpacked; or one batch that isn't small."""
     run: list[Batch] = []
     payloads: list[bytes] = []
     stored = unpacked = 0

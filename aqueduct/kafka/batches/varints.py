@@ -11,7 +11,7 @@ _LIMITS = np.uint64(1) << np.arange(7, 64, 7, np.uint64)  # the least zigzags of
 
 
 def zigzag(numbers: Numbers) -> Zigzags:
-    """0, -1, 1, -2, ... become 0, 1, 2, 3, ..."""
+    """Map 0, -1, 1, -2, ... to 0, 1, 2, 3, ..."""
     zigzags: Zigzags = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     return zigzags
 

@@ -22,7 +22,7 @@ from aqueduct.wording import count
 from aqueduct.work.workers import Workers
 
 CLIENT = "aqueduct-dedup"
-ROUND_SECONDS = 60.0  # after which topics and partitions are looked at anew, if no other time is asked for
+ROUND_SECONDS = 60.0  # after which topics and partitions are looked at again, if no other time is asked for
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def sentence(done: Done, seconds: float) -> str:
 def _plan(order: Order) -> tuple[Share, int, tuple[str, ...]]:
     """Return all buckets in one share, the number of raw offsets, and sentences on silent senders.
 
-    Refused where a topic is no use.
+    Refused if a topic can't be used.
     """
     with connect(order.end, CLIENT) as client:
         named = [*order.raw_topics, order.gap_topic, *(order.topics or {}).values()]

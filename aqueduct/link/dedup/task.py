@@ -70,7 +70,7 @@ class Done:
     bytes: int = 0
     frames: int = 0
     repeated: int = 0  # offsets that had arrived before
-    malformed: int = 0  # records of the raw topics that are no frames
+    malformed: int = 0  # records of the raw topics that aren't frames
     missing: int = 0  # offsets that the ledger lists at the end
     lost: int = 0  # of these others, those that can't be sent again
     lag: int = 0  # raw records that were not read at the end
@@ -111,7 +111,7 @@ def dedup(share: Share) -> Done:
 def check_there(
     end: End, found: Mapping[str, Topic], raw_topics: Iterable[str], gap_topic: str, named: Iterable[str] = ()
 ) -> None:
-    """Refused where a topic is missing, or the raw topics and the gap topic differ in partitions."""
+    """Check the topics; Refused if one is missing, or raw topics and gap topic differ in partitions."""
     raw_topics = list(raw_topics)
     for name in [*raw_topics, gap_topic, *named]:
         if name not in found:
@@ -207,7 +207,7 @@ class _Run:
         return ledger
 
     def step(self, deadline: float | None) -> bool:
-        """One poll and its transactions; whether there may be more to do."""
+        """Poll once, and commit the transactions; return whether there may be more to do."""
         now = time.monotonic()
         wait = POLL_SECONDS if deadline is None else max(0.0, min(POLL_SECONDS, deadline - now))
         for news in self._follower.poll(wait):
@@ -255,7 +255,7 @@ class _Run:
                     bucket.frames.append(found)
 
     def _check_number(self, topic: str, partition: int, number: int, where: str) -> None:
-        """Check that a source partition is in its bucket.
+        """Check that a frame's source partition is in its bucket.
 
         If it were in two, records would be written twice.
         """

@@ -1,8 +1,8 @@
 """The gap topic's records: keys and JSON values of one source partition.
 
 Under `topic/partition` is the current lineage, under `topic/partition/ID` one of a topic id that came before
-it. A lineage of more than PER_RECORD spans goes on in records of the key and `/1`, `/2`, ..., written in the
-same transaction; a part that is no longer needed becomes a tombstone.
+it. A lineage of more than PER_RECORD spans continues in records of the key and `/1`, `/2`, ..., written in
+the same transaction; a part that is no longer needed becomes a tombstone.
 """
 
 import json
@@ -112,7 +112,7 @@ def _part(spans: Iterator[tuple[str, Span]]) -> dict[str, Spans]:
 def partitions(found: Mapping[str, str]) -> dict[TopicPartition, Partition]:
     """Return the ledger: the newest value of every key in the gap topic, tombstones left out.
 
-    Failed at what is no entry: then the topic is used for something else, or was damaged.
+    Failed at what isn't an entry: then the topic is used for something else, or was damaged.
     """
     ledger: dict[TopicPartition, Partition] = {}
     for key, value in found.items():

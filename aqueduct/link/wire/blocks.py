@@ -1,7 +1,7 @@
 """Values in chunks, chunks in blocks; and back, from blocks in any order.
 
 A block is chunks one after the other, then zeros up to its last shard's end. A chunk is a header and a part
-of one value: small values share a block, a large one goes on in the next.
+of one value: small values share a block, a large one continues in the next.
 """
 
 import struct
@@ -18,7 +18,7 @@ Buffer = bytes | memoryview
 
 
 class Packer:
-    """Fills blocks of at most `capacity` bytes."""
+    """The packer of values into blocks of at most `capacity` bytes."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -66,7 +66,7 @@ class _Partial:
 
 
 class Assembler:
-    """Puts values together again; each comes out whole or never."""
+    """The assembler of values from blocks; each comes out complete or never."""
 
     def __init__(self, largest: int, limit: int, counters: Counters) -> None:
         """Take at most `largest` bytes of a value, and at most `limit` bytes of values that are not whole."""

@@ -25,7 +25,7 @@ _FRAGMENT_HEADER = 80  # liberasurecode's; of no use here
 
 
 def _tables() -> tuple[Matrix, list[int]]:
-    """The product of any two elements; the inverse of each but 0."""
+    """Return the product of any two elements; and the inverse of each but 0."""
     powers, power = [], 1
     for _ in range(255):
         powers.append(power)
@@ -101,7 +101,7 @@ class Code:
 
 @lru_cache(maxsize=256)  # one for each k; the largest take 400 KB
 def code(k: int, m: int) -> Code:
-    """Making one takes longer than using it."""
+    """Return a code from a cache: making one takes longer than using it."""
     return Code(k, m)
 
 

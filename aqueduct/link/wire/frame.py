@@ -81,7 +81,7 @@ def key(of: Frame | Announcement) -> bytes:
 
 
 def read_key(data: bytes) -> Key:
-    """Malformed: it is no raw record's key."""
+    """Parse a raw record's key; Malformed if it isn't one."""
     match = _KEY.fullmatch(data)
     if not match:
         raise Malformed(f"{data[:300]!r} isn't the key of a raw topic's record.")
@@ -144,7 +144,7 @@ def _announcement_key(topic: str, partition: int, first: int, end: int, compacte
 
 
 def _header(value: Buffer) -> tuple[int, int, str, int, bytes, int, int, int, int]:
-    """Checked: kind, flags, topic, partition, topic id, two offsets, batches' length, where they start."""
+    """Return, checked: kind, flags, topic, partition, topic id, two offsets, batches' length and start."""
     try:
         version, kind, flags, name, partition, topic_id, first, second, length = HEADER.unpack_from(value)
     except struct.error:
@@ -172,7 +172,10 @@ def _header(value: Buffer) -> tuple[int, int, str, int, bytes, int, int, int, in
 
 
 def _decompressed(body: memoryview, length: int) -> bytes:
-    """Takes no more memory than `length`, whatever the data say: for the result, and for looking back."""
+    """Decompress batches.
+
+    This takes no more memory than `length`, whatever the data say: for the result, and for looking back.
+    """
     try:
         if zstandard.frame_content_size(body) != length:
             raise Malformed("A frame's compressed batches are not as long as its header says.")

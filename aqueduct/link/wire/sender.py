@@ -210,7 +210,7 @@ class Session:
         return prefix(self._settings.link) + self._session + self._current.number.to_bytes(4)
 
     def _emit(self) -> list[Send]:
-        """Shards, parity and encryption of the blocks that go together."""
+        """Return the shards of the blocks that go together, with parity, encrypted."""
         shapes, shards = [], []
         length = self._length
         for block in self._group:
