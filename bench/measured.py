@@ -57,7 +57,7 @@ def measured(command: Sequence[str], environment: dict[str, str] | None = None) 
 
 
 class _Watch(threading.Thread):
-    """Looks at all descendants again and again: their memory, and the CPU time that would be lost.
+    """The watch over all descendants: their memory, and the CPU time that would be lost.
 
     Spark's daemon ignores SIGCHLD, so that nobody is told what its workers used.
     """

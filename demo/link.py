@@ -33,7 +33,7 @@ READ = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:%d/metrics
 
 @dataclass(frozen=True)
 class Figures:
-    """Counted since the ends started."""
+    """The figures of both ends, counted since they started."""
 
     sent: int  # records
     repaired: int  # datagrams that were lost and made again from parity

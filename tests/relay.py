@@ -22,7 +22,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class Faults:
-    """Shares of all datagrams."""
+    """The faults of a relay, as shares of all datagrams."""
 
     lose: float = 0
     burst: float = 0  # with which one begins: it and up to `longest` after it are lost

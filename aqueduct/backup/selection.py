@@ -57,7 +57,7 @@ class Topics:
 
 @dataclass(frozen=True)
 class Groups:
-    """All but our own, or those whose whole name matches."""
+    """The groups to back up: all but our own, or those whose whole name matches."""
 
     pattern: Pattern | None = None
     exclude: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ class Order:
 
 @dataclass
 class Outcome:
-    """Numbers of letters."""
+    """The outcome of a replay, in numbers of letters."""
 
     sent: Counter[TopicPartition] = field(default_factory=Counter)  # by where they went, or would go
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)  # of these: connector, error class

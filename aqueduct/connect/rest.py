@@ -151,7 +151,7 @@ class _Exists(Failed):
 
 
 class _Closed(Failed):
-    """TLS keeps us and a worker apart: waiting won't help, another worker may."""
+    """A worker that TLS keeps us from: waiting won't help, another worker may."""
 
 
 _PASSING = re.compile("timed out|forward|rebalanc|leader")  # of a 500's message

@@ -42,7 +42,7 @@ class PatternError(ValueError):
 
 
 class _Beyond(Exception):
-    """Java takes it, or may; which names it matches is not told here."""
+    """A pattern that Java takes, or may; which names it matches isn't told here."""
 
 
 @cache
@@ -61,7 +61,7 @@ def language(pattern: str) -> Language | None:
 
 
 class _Parser:
-    """Recursive descent over the part of Java's syntax that is regular."""
+    """A recursive-descent parser of the part of Java's syntax that is regular."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -1,4 +1,4 @@
-"""May this node be stopped now, and which comes next? Pure: the caller asks the cluster.
+"""Rules of a rolling restart: which node may be stopped now, and which comes next. Pure: the caller asks.
 
 The rule for partitions is that of Strimzi's roller (its class KafkaAvailability). For each partition with a
 replica on the broker that is to stop:

@@ -254,7 +254,7 @@ def _refuse_internal(topic: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Upstream(Sending):
-    """`aqueduct diode upstream`"""
+    """The options of `aqueduct diode upstream`."""
 
     topic: Annotated[str | None, Option("the topic that crosses")] = None
     topics: Annotated[
@@ -277,7 +277,7 @@ class Upstream(Sending):
 
 @dataclass(frozen=True, kw_only=True)
 class Resend(Sending):
-    """`aqueduct diode resend`"""
+    """The options of `aqueduct diode resend`."""
 
     topic: Annotated[
         str | None, Option("with partition, what is sent; of a bundle, nothing of other topics is sent")
@@ -350,7 +350,7 @@ class Resend(Sending):
 
 @dataclass(frozen=True, kw_only=True)
 class Downstream(Endpoint):
-    """`aqueduct diode downstream`"""
+    """The options of `aqueduct diode downstream`."""
 
     target_ip: Annotated[str, Option("address to listen at")] = "0.0.0.0"  # noqa: S104
     raw_topic: Annotated[str | None, Option("where what arrived is kept for dedup")] = None
@@ -379,7 +379,7 @@ class Downstream(Endpoint):
 
 @dataclass(frozen=True, kw_only=True)
 class Create(Common):
-    """`aqueduct diode create`"""
+    """The options of `aqueduct diode create`."""
 
     topic: Annotated[str, Option("the gap topic")]
     limit: Annotated[

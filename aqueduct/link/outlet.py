@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Outlet:
-    """Times called `now` are time.monotonic()'s. First `begin` it."""
+    """The sending side of one link. Times called `now` are time.monotonic()'s. First `begin` it."""
 
     session: Session
 

@@ -8,8 +8,10 @@ MOST = 100  # things that are told apart
 
 
 class Seldom:
-    """Lets each thing be told of when it is new, and then once a minute at most. Bounded: beyond MOST things
-    all others are one."""
+    """The limit of repeated logs: each thing is told of when it is new, and then once a minute at most.
+
+    Bounded: beyond MOST things all others are one.
+    """
 
     def __init__(self) -> None:
         self._told: dict[Hashable, tuple[float, int]] = {}

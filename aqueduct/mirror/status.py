@@ -1,4 +1,4 @@
-"""How a MirrorMaker 2 flow is doing, judged from what it leaves in the target cluster.
+"""Status of a MirrorMaker 2 flow, judged from what it leaves in the target cluster.
 
 A dedicated MirrorMaker 2 that mirrors from SOURCE (KIP-382) keeps its state as Connect does, in three
 compacted topics of the target: `mm2-status.SOURCE.internal` (what each connector and task last said about

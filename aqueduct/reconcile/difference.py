@@ -92,7 +92,9 @@ def _without_equal(ours: Records, theirs: Records) -> Records:
 def out_of_order(streams: Sequence[Stream]) -> tuple[int, int] | None:
     """Return the first record, as (stream, offset), that is out of order.
 
-    It is in the target before one that it follows in its source.
+    It is in the target before one that it follows in its source. None if each source's records are in the
+    target in their order, whatever stands between them; both ends must have the same records. Record by
+    record, because any of equal ones may be the source's next.
     """
     target, *sources = map(_each, streams)
     awaited = [next(source, None) for source in sources]

@@ -108,7 +108,7 @@ def check_objects(job: Job, workers: Workers) -> None:
 
 
 def check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> None:
-    """Repeat what `check` looked at: much may have happened while the objects were read.
+    """Repeat the checks of `check`: much may have happened while the objects were read.
 
     By now others can see this restore; of two that begin at once, one sees the other at least. What it had
     begun and not written to, it then gives up.

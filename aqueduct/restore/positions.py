@@ -64,7 +64,7 @@ class QuestionShare:
 
 @dataclass(frozen=True)
 class Answer:
-    """`unsure` is why there is no new offset; `note`, why it is not that of the very next record."""
+    """The new offset. `unsure`: why there is none; `note`: why it isn't that of the very next record."""
 
     new: int | None
     note: str = ""

@@ -50,7 +50,7 @@ Result = TypeVar("Result")
 def open_store(url: str) -> Objects:
     """Return the store at `s3://bucket/prefix`, `gs://...`, `az://...` or `file:///directory`.
 
-    Asks it nothing yet.
+    Asks it nothing yet. Refused if the URL or the environment's settings can't be used.
     """
     location = parse(url)
     return _Directory(location) if location.scheme == "file" else _Cloud(location, _connector(location))

@@ -111,7 +111,7 @@ def full_due(increment: Manifest) -> bool:
 
 
 class Fold:
-    """Adds manifests up, in the order of their numbers, beginning with a full one."""
+    """The fold that adds up manifests, in the order of their numbers, beginning with a full one."""
 
     def __init__(self) -> None:
         self._newest: Manifest | None = None

@@ -11,7 +11,7 @@ SPARK_OFFSETS = 2_000_000  # less is read in this process before Spark would hav
 
 
 class Workers:
-    """Runs little work in this process and much on Spark, which is started once and when it is needed."""
+    """The workers: this process for little work, Spark for much; Spark starts once, when it is needed."""
 
     def __init__(self, name: str, master: str | None) -> None:
         """Keep Spark's name and master.

@@ -1,4 +1,4 @@
-"""Has all software of a host's services there; the module of this name is the host's part.
+"""Brings all software of a host's services; the module of this name does the host's part.
 
 Asks the host what it lacks, fetches that to the controller, checked against the locks, brings it, and asks
 again. Nothing is fetched for a host that has all.

@@ -480,7 +480,7 @@ def test_what_the_source_never_had_is_no_gap(
     gaps: str,
     tmp_path: Path,
 ) -> None:
-    """Aborted transactions, their markers, and records that the filter withholds."""
+    """Cross aborted transactions, their markers, and records that the filter withholds."""
     producer = Producer({"bootstrap.servers": source.plaintext, "transactional.id": topic})
     producer.init_transactions()
     for number in range(10):
@@ -515,7 +515,7 @@ def test_only_a_record_that_is_too_large_by_itself_stays_behind(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """However large the batches are, in which smaller ones come."""
+    """Cross small records in large batches."""
     write(source, topic, 400, **{"compression.type": "zstd"})
     write(source, topic, 400, seed=1)
     producer = Producer({"bootstrap.servers": source.plaintext})

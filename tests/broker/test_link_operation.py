@@ -53,7 +53,7 @@ def test_a_senders_clock_may_be_wrong_and_set_right(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An hour ahead, so that what comes after it is set right looks old."""
+    """Set the sending end's clock an hour ahead, then right: what comes after that looks old."""
     down = ends.downstream()
     (tmp_path / "wrong").mkdir()
     (tmp_path / "wrong/sitecustomize.py").write_text(CLOCK.format(HOUR))

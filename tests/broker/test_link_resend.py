@@ -139,7 +139,7 @@ def test_no_more_is_sent_in_a_second_than_is_allowed(
     ends: Ends,  # noqa: F811
     relay: Relay,  # noqa: F811
 ) -> None:
-    """250 records: it may take longer on a busy machine, never less."""
+    """Resend 250 records: it may take longer on a busy machine, never less."""
     for seed in range(5):
         write(source, topic, 100, seed=seed)
     relay.recorded = []

@@ -182,7 +182,7 @@ def test_a_later_producer_fences_an_earlier_one(
 def test_a_broker_killed_in_a_transaction_doubles_and_loses_nothing(
     brokers: list[Broker], size: int, kills: list[int]
 ) -> None:
-    """`kills`: before which batches of the source it is killed."""
+    """Kill the producer; `kills`: before which batches of the source."""
     broker = brokers[1]
     source, target = create(broker), create(broker)
     fill(broker, source, batches=30, records=20, size=size)

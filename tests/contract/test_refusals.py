@@ -90,7 +90,7 @@ def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
 
 
 def test_without_root_and_without_an_engine_the_remedy_is_said(tree: Path, folder: Path) -> None:
-    """Somebody who may not use the engine, if there is one, and may not start one."""
+    """Run as somebody who may not use the engine, if there is one, and may not start one."""
     lesser: dict[str, Any] = {}
     if os.geteuid() == 0:
         subprocess.run(["chown", "-R", str(NOBODY), folder], check=True)

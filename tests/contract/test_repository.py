@@ -196,12 +196,12 @@ def test_a_trace_is_found(path: str, text: str, expected: str) -> None:
 
 
 def test_nothing_is_in_git_that_git_is_to_ignore() -> None:
-    """Reports, keys and environments of somebody's machine, added in spite of .gitignore."""
+    """Refuse reports, keys and environments of somebody's machine, added in spite of .gitignore."""
     assert git_files("--cached", "--ignored", "--exclude-standard") == []
 
 
 def test_the_controller_runs_every_verb() -> None:
-    """README's commands, in the environment that the scripts make. Spark itself is for much work alone."""
+    """Run README's commands, in the environment that the scripts make. Spark is for much work alone."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     needed = {each for name, packages in extras.items() if name != "dev" for each in packages}
     assert needed - set(extras["dev"]) == {"pyspark==4.0.0"}

@@ -195,7 +195,7 @@ def test_ranges_of_missing_records(brokers: list[Broker], topic: str, reconcile:
 def test_transactions_leave_no_trace(
     brokers: list[Broker], topic: str, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Markers, aborted records and the ranges that hold nothing else, also at the log's end."""
+    """Check markers, aborted records and the ranges that hold nothing else, also at the log's end."""
     monkeypatch.setattr(app, "TASK_OFFSETS", 7)
     monkeypatch.setattr(reader, "BATCH_RECORDS", 5)
     source, target = brokers

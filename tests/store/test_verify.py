@@ -114,7 +114,7 @@ def test_s3(s3: Gateway) -> None:
 
 
 class TestWrittenWrongly:
-    """Objects that are as they were written, so that hashes say nothing."""
+    """Objects read back as they were written, so that hashes say nothing."""
 
     @staticmethod
     def faults(directory: Path, *batches: Batch, stop: int = 9, **claims: object) -> list[Fault]:

@@ -53,7 +53,7 @@ def test_other_writers(codec: str, packed: bytes) -> None:
 
 
 def test_lz4_blocks_are_independent() -> None:
-    """Java's reader demands it."""
+    """Compress into independent blocks, as Java's reader demands."""
     assert not lz4.frame.get_frame_info(compress("lz4", LARGE))["block_linked"]
 
 

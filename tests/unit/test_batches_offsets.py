@@ -98,7 +98,7 @@ def test_any_numbers_are_stored() -> None:
 
 
 def test_it_is_small() -> None:
-    """A few bytes for a batch of usual sizes."""
+    """Check that a batch of usual sizes takes a few bytes."""
     random = np.random.default_rng(2)
     count = random.integers(1, 500, 10_000)
     last = count.cumsum() - 1

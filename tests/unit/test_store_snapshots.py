@@ -343,7 +343,7 @@ def test_an_instance_that_left_takes_its_segments_with_it() -> None:
 
 
 def test_what_reading_and_writing_cost_over_many_runs() -> None:
-    """The arithmetic of full_due, with idle runs, busy runs, and a store that grows."""
+    """Check the arithmetic of full_due, with idle runs, busy runs, and a store that grows."""
     store = Memory()
     source, catalog = Source(), Catalog.open_or_make(store)
     for number in range(300):

@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Inventory:
-    """`hosts`: each host's variables that are ours, rendered where they hold templates."""
+    """The inventory; `hosts`: each host's variables that are ours, rendered if they hold templates."""
 
     groups: Groups
     hosts: Mapping[str, Mapping[str, Any]]

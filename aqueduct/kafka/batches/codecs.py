@@ -24,7 +24,7 @@ _SIZE = struct.Struct(">I")
 
 
 class _Zstandard(threading.local):
-    """Making these takes longer than what they do with a small batch; threads may not share them."""
+    """Compressors of one thread: making them takes longer than what they do with a small batch."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=1)

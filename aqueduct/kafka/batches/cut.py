@@ -28,7 +28,11 @@ class Window:
 
 
 def cut(batch: Batch, window: Window) -> Batch | None:
-    """Return the batch itself if all of it is inside, None if nothing is, else a new one of the inside."""
+    """Return the batch itself if all of it is inside, None if nothing is, else a new one of the inside.
+
+    A new one keeps offsets, times, codec and attributes. Its offsets start and end with its records: it never
+    reaches beyond the window, even where the batch did so with nothing but offsets of removed records.
+    """
     # The header tells the least time only where all are the same.
     least = batch.max_time if batch.log_append_time or batch.count == 1 else _LEAST
     if (

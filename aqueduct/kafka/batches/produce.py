@@ -39,7 +39,9 @@ class Ready:
 def ready(batches: Iterable[Batch], *, max_bytes: int) -> Iterator[Ready]:
     """Yield the records of data batches in order, as batches to produce.
 
-    Runs of small batches are merged, batches over `max_bytes` split.
+    Runs of small batches are merged, batches over `max_bytes` split. Codecs and times are kept; times of
+    LogAppendTime become the records' own. `max_bytes` is the target's max.message.bytes. Failed at a record
+    that is over it.
     """
     for run, payloads in _runs(batches, min(MERGED_BYTES, max_bytes)):
         first, stop = run[0], run[-1].last_offset + 1

@@ -1,4 +1,4 @@
-"""Takes what is missing of a topic that its source has no more out of the ledger."""
+"""Removes what is missing of a topic that its source no longer has from the ledger."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping

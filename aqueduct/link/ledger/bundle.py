@@ -25,7 +25,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Bundle:
-    """`all`: exactly these offsets are to be sent. `first`: all from each partition's first gap on."""
+    """A bundle to resend. `all`: exactly these offsets. `first`: all from each partition's first gap on."""
 
     kind: Kind
     results: list[Missing]

@@ -1,4 +1,4 @@
-"""Reading the ledger."""
+"""The ledger, read from the gap topic."""
 
 from collections.abc import Iterable
 

@@ -7,8 +7,11 @@ from aqueduct.spans import Spans, add, spans_of, take
 
 @dataclass
 class Lineage:
-    """Every offset from `first` to below `next` either went to the clean topic (or was told to hold no
-    record), or is a gap (the source still has it, as far as is known), or is lost (the source deleted it)."""
+    """The offsets of one topic id in a partition, and their states.
+
+    Every offset from `first` to below `next` either went to the clean topic (or was told to hold no record),
+    or is a gap (the source still has it, as far as is known), or is lost (the source deleted it).
+    """
 
     topic_id: str
     first: int

@@ -110,7 +110,10 @@ def _bytes(data: bytes) -> Matrix:
 
 
 def _inverted(parity: list[int], lost: list[int]) -> Matrix:
-    """Return the inverse of the lost data shards' factors in those parity shards, by Gauss and Jordan."""
+    """Return the inverse of the lost data shards' factors in those parity shards, by Gauss and Jordan.
+
+    Every square part of a Cauchy matrix has one.
+    """
     size = len(lost)
     matrix = np.zeros((size, 2 * size), np.uint8)
     matrix[:, :size] = [[_INVERSE[row ^ column] for column in lost] for row in parity]

@@ -23,7 +23,7 @@ DATA_KEY = 32
 
 
 class Kind(IntEnum):
-    """Sessions of one kind replace each other."""
+    """The kind of a session: sessions of one kind replace each other."""
 
     LIVE = 0
     RESEND = 1
@@ -40,7 +40,7 @@ class Refusal(Enum):
 
 @dataclass(frozen=True)
 class KeyFrame:
-    """Times are the sender's clock in milliseconds since 1970."""
+    """The content of a key frame. Times are the sender's clock in milliseconds since 1970."""
 
     link: int
     session: bytes

@@ -32,7 +32,7 @@ _NONCE = slice(20, 32)
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes are for each session; there are few: for each sender one live and one resend, rarely more."""
+    """Limits; bytes are for each session. A sender has one live and one resend session, rarely more."""
 
     window: int = 1024  # blocks that may be under way at once; those further behind are lost
     block_bytes: int = 256 << 20  # of blocks that are not whole
@@ -111,7 +111,7 @@ class _Tokens:
 
 
 class Receiver:
-    """The receiving end of one link. `now` is seconds of a clock that only rises."""
+    """The receiving end of one link. `now` is seconds of a monotonic clock."""
 
     def __init__(
         self,

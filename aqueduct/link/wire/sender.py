@@ -88,11 +88,11 @@ class _DataKey:
 
 
 class Session:
-    """One session of one link. Times called `now` are seconds of a clock that only rises, `wall` is
-    milliseconds since 1970.
+    """One session of one link.
 
-    `due` must be called at `next_due` or soon after, and all sends be sent in order. Until `opens` nothing
-    should be added: the receiver might not have the key yet.
+    Times called `now` are seconds of a monotonic clock, `wall` is milliseconds since 1970. `due` must be
+    called at `next_due` or soon after, and all sends be sent in order. Until `opens` nothing should be added:
+    the receiver might not have the key yet.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ class Span(NamedTuple):
 
 
 class Window:
-    """All blocks below `floor` are done with: whole or lost. Above it, `size` numbers are looked after."""
+    """The window of blocks: those below `floor` are done, complete or lost; above it, `size` are tracked."""
 
     def __init__(self, size: int, floor: int, done: Iterable[Span] = ()) -> None:
         self._size = size
