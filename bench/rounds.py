@@ -37,7 +37,7 @@ class Rounds:
     runs: int
 
     def kinds(self, data: Data | None = None) -> list[Kind]:
-        """Stores and modes: as so much is done by itself; in one of the stores by Spark, too."""
+        """Return stores and modes: as so much is done by itself; in one of the stores by Spark, too."""
         if data is None:  # all that any has
             return sorted({kind for each in self.data for kind in self.kinds(each)})
         if data.records > SPARK_OFFSETS:

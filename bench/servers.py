@@ -76,7 +76,7 @@ def broker(directory: Path, tls: str = "") -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def object_store(directory: Path) -> Iterator[tuple[dict[str, str], int]]:
-    """versitygw with the bucket `bench`, without TLS; the environment of who uses it, and its process."""
+    """Run versitygw with the bucket `bench`, without TLS; yield its users' environment, and its process."""
     (directory / "data/bench").mkdir(parents=True)
     (directory / "iam").mkdir()
     (port,) = free_ports(1)

@@ -99,7 +99,7 @@ def internal_topics(site: str) -> dict[str, str]:
 def topics(
     site: str, connectors: Iterable[DeclaredConnector], *, letters_mebibytes: int, declared: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Connect's own topics and those of dead letters, as entries of `kafka_topics`.
+    """Return Connect's own topics and those of dead letters, as entries of `kafka_topics`.
 
     `letters_mebibytes`: how many a topic of dead letters keeps. `declared`: names of topics that the site
     declares itself.

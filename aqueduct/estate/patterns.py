@@ -47,7 +47,7 @@ class _Beyond(Exception):
 
 @cache
 def language(pattern: str) -> Language | None:
-    """The names that `pattern` matches; None where it can't be told. Raises PatternError.
+    """Return the names that `pattern` matches; None where it can't be told. Raises PatternError.
 
     A pattern that is a legal name stands for that name alone: its dots mean dots, as its writer meant and as
     the mirror's ACL has it (see `aqueduct.estate.acls`).

@@ -59,7 +59,7 @@ class Stopped(Failed):
 def connect(
     end: End, client_id: str, stopping: Event | None = None, *, timeout_seconds: float | None = None
 ) -> "Iterator[Client]":
-    """A Client of the cluster; Failed if no broker answers within `timeout_seconds` (CONNECT_SECONDS).
+    """Yield a Client of the cluster; Failed if no broker answers in `timeout_seconds` (CONNECT_SECONDS).
 
     An error that the cluster answers ends the block as Failed, too. Once `stopping` is set the client waits
     for STOP_SECONDS in all; what takes longer is Stopped.

@@ -50,7 +50,7 @@ def read(
     topic_id: UUID | None = None,
     whole_batches: bool = False,
 ) -> Iterator[Piece]:
-    """The committed batches of a range in order, cut where they reach beyond it, if not `whole_batches`.
+    """Yield a range's committed batches in order, cut where they reach beyond it, if not `whole_batches`.
 
     While a piece is used the next one, of `max_bytes` or one batch, is on its way, and the first one from
     this call on. `topic_id` is that of the

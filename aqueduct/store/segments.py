@@ -60,7 +60,7 @@ class Writer:
         self._compressor: zstandard.ZstdCompressor | None = None
 
     def add(self, batches: Sequence[Batch], next_offset: int) -> list[Segment]:
-        """Batches, and the offset up to which they are all that there is; the segments that are full."""
+        """Add batches, which are all up to `next_offset`; return the segments that are full."""
         made: list[Segment] = []
         begun = 0
         for at, batch in enumerate(batches, 1):

@@ -44,7 +44,10 @@ def worker(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def module(worker: Worker) -> Iterator[Module]:
-    """Runs it as Ansible does, with one connector; what it returns. The connector is gone afterwards."""
+    """Yield the function that runs the module as Ansible does, with one connector, and returns its result.
+
+    The connector is gone afterwards.
+    """
     names = set()
 
     def run(
