@@ -1,4 +1,4 @@
-"""What a command ends with: an exit code, and where it is not 0 or 3, one sentence."""
+"""Errors that end a command: an exit code, and unless that is 0 or 3, one sentence."""
 
 from enum import IntEnum
 
@@ -17,10 +17,10 @@ class AqueductError(Exception):
 
 
 class Failed(AqueductError):
-    """It was tried and did not work."""
+    """The error of a command that tried and did not succeed."""
 
 
 class Refused(AqueductError):
-    """Nothing was done, because what was asked for can't be right."""
+    """The error of a command that did nothing, because what was asked for can't be right."""
 
     exit_code = ExitCode.REFUSED

@@ -12,7 +12,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse(text: str) -> int:
-    """Milliseconds since 1970. ValueError, whose text is what may be written, at anything else."""
+    """Parse a moment to milliseconds since 1970; ValueError, whose text is what may be written."""
     if re.fullmatch(r"\d{12,13}", text, re.ASCII):
         return int(text)
     if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", text, re.ASCII):

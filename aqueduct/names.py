@@ -32,9 +32,9 @@ class TopicPartition(NamedTuple):
 
 
 def matches(pattern: re.Pattern[str], name: str) -> bool:
-    """Whether the whole name matches, and is not Kafka's own.
+    """Return whether the whole name matches, and isn't Kafka's own.
 
-    One that begins with `__` takes a pattern in which `__` is written: `.*` does not mean it.
+    One that begins with `__` takes a pattern in which `__` is written: `.*` doesn't match it.
     """
     if name in OWN_TOPICS or (name.startswith(INTERNAL) and INTERNAL not in pattern.pattern):
         return False
@@ -42,9 +42,9 @@ def matches(pattern: re.Pattern[str], name: str) -> bool:
 
 
 def parse_renames(text: str, prefix: str = "") -> dict[str, str]:
-    """Names at the source, sorted, each with that at the target: the one after the colon, or prefix and name.
+    """Parse names at the source, sorted, each with that at the target: after the colon, or prefix and name.
 
-    Refused where a name is none, or where two topics are one at an end.
+    Refused if a name isn't one, or if two topics are one at an end.
     """
     names: dict[str, str] = {}
     for each in text.split(","):

@@ -28,15 +28,17 @@ class Range:
 
 
 def split(whole: Range, at_most: int) -> list[Range]:
-    """Neighbouring ranges of nearly equal length, none longer than `at_most` offsets, none empty."""
+    """Return neighbouring ranges of nearly equal length, none longer than `at_most` offsets, none empty."""
     parts = -(-len(whole) // at_most)
     edges = [whole.start + len(whole) * i // parts for i in range(parts + 1)] if parts else []
     return [replace(whole, start=start, stop=stop) for start, stop in pairwise(edges)]
 
 
 def shares(ranges: Iterable[Range], offsets: int) -> Iterator[tuple[Range, ...]]:
-    """The ranges in groups for one reader each: of at most so many offsets, or a single range; no partition
-    is twice in one."""
+    """Yield the ranges in groups, one for each reader.
+
+    Of at most so many offsets, or a single range; no partition is twice in one.
+    """
     share: dict[TopicPartition, Range] = {}
     total = 0
     for each in ranges:

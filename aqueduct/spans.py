@@ -14,7 +14,7 @@ _FIRST, _LAST = itemgetter(0), itemgetter(1)
 
 
 def spans_of(pieces: Iterable[Span]) -> Spans:
-    """Of pieces in any order, which may overlap."""
+    """Return the spans that pieces in any order, which may overlap, cover together."""
     spans: Spans = []
     for first, last in sorted(pieces):
         if spans and first <= spans[-1][1] + 1:
@@ -25,7 +25,7 @@ def spans_of(pieces: Iterable[Span]) -> Spans:
 
 
 def add(spans: Spans, first: int, last: int) -> None:
-    """Puts first to last in; nothing if that is empty."""
+    """Add first to last; nothing if that is empty."""
     if last < first:
         return
     start = bisect_left(spans, first - 1, key=_LAST)
@@ -36,7 +36,7 @@ def add(spans: Spans, first: int, last: int) -> None:
 
 
 def take(spans: Spans, first: int, last: int) -> Spans:
-    """Takes first to last out, and returns what of it was in."""
+    """Remove first to last, and return what of it was in."""
     start = bisect_left(spans, first, key=_LAST)
     stop = bisect_right(spans, last, key=_FIRST)
     if last < first or start >= stop:
@@ -53,5 +53,5 @@ def has(spans: Spans, offset: int) -> bool:
 
 
 def size(spans: Iterable[Span]) -> int:
-    """How many offsets they have."""
+    """Count the offsets in the spans."""
     return sum(last - first + 1 for first, last in spans)

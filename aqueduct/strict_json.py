@@ -25,21 +25,21 @@ SCALARS = {
 
 
 class Unreadable(ValueError):
-    """Says where, and what was expected."""
+    """The error of JSON that says where, and what was expected."""
 
 
 def dumps(value: Any) -> bytes:
-    """Compact JSON of a dataclass."""
+    """Return compact JSON of a dataclass."""
     return json.dumps(value, default=_plain, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def loads(kind: type[Value], data: bytes | memoryview) -> Value:
-    """The dataclass in the JSON; Unreadable if it is anything else."""
+    """Return the dataclass in the JSON; Unreadable if it is anything else."""
     return build(kind, parse(data))
 
 
 def parse(data: bytes | memoryview) -> Any:
-    """JSON as Python has it; Unreadable if it is none, or if an object has a key twice."""
+    """Parse JSON; Unreadable if it isn't JSON, or if an object has a key twice."""
     try:
         return json.loads(str(data, "utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -47,14 +47,14 @@ def parse(data: bytes | memoryview) -> Any:
 
 
 def build(kind: type[Value], value: Any) -> Value:
-    """The dataclass of a parsed value."""
+    """Build the dataclass of a parsed value."""
     read: Reader = _reader(kind)  # type: ignore[arg-type]  # a class is hashable
     result: Value = read(value, "it")
     return result
 
 
 def _plain(value: Any) -> Any:
-    """What json does not know by itself, one level deep: named tuples are written as arrays already."""
+    """Return what json can write of a value, one level deep: named tuples are written as arrays already."""
     if dataclasses.is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     if isinstance(value, Mapping):

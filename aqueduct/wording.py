@@ -8,7 +8,7 @@ DOTS = "..."
 
 
 def some(names: Iterable[object], limit: int = 5) -> str:
-    """`a, b, c`; beyond `limit` names: `a, b, c, d, e and 7 more`."""
+    """Name `a, b, c`; beyond `limit` names: `a, b, c, d, e and 7 more`."""
     every = [str(name) for name in names]
     more = f" and {len(every) - limit:,} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + more
@@ -20,7 +20,7 @@ def count(number: int, noun: str) -> str:
 
 
 def shortened(name: str, columns: int = NAME_COLUMNS) -> str:
-    """The name, or as much of its beginning and end as there is room for."""
+    """Return the name, or as much of its beginning and end as there is room for."""
     if len(name) <= columns:
         return name
     end = (columns - len(DOTS)) // 2

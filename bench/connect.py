@@ -33,7 +33,7 @@ POISONED = "poisoned"
 
 
 def objects(size: int) -> Iterator[bytes]:
-    """The same JSON objects as DATA's, whole."""
+    """Yield the same JSON objects as DATA's, whole."""
     for text in DATA["1-kb-records"].values(size - 2):
         head, _, rest = text[:-1].rpartition(b'"')
         yield head + b'"' + rest + b'"}'
@@ -127,7 +127,7 @@ def worker(directory: Path, name: str, bootstrap: str, tls: str) -> Iterator[Wor
 
 
 def sink(worker: Worker, directory: Path, case: Case, records: int) -> Speed:
-    """A new connector reads its topic from the beginning into a file."""
+    """Run a new connector that reads its topic from the beginning into a file, and return its speed."""
     name = f"sink-{next(numbers)}"
     file = directory / name
     letters = {**DEAD_LETTERS, "errors.deadletterqueue.topic.name": f"{name}-dlq"} if case.letters else {}
@@ -159,7 +159,7 @@ def sink(worker: Worker, directory: Path, case: Case, records: int) -> Speed:
     size = 0
 
     def still() -> bool:
-        """Nothing is written any more."""
+        """Return whether nothing is written any more."""
         nonlocal size
         before, size = size, file.stat().st_size
         return before == size
@@ -188,7 +188,7 @@ def wait(condition: Callable[[], bool]) -> None:
 
 
 def poison(bootstrap: str, data: Data) -> None:
-    """The same records, of which one in POISON_EACH is no JSON."""
+    """Write the same records, of which one in POISON_EACH isn't JSON."""
     create(bootstrap, POISONED)
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 20})
     values = list(data.values(data.record_bytes))
@@ -222,7 +222,7 @@ def table(found: dict[Case, Speed]) -> str:
 
 
 def self_signed(directory: Path) -> dict[str, Path]:
-    """One certificate for all, which trust it."""
+    """Make one certificate for all, which trust it."""
     key, certificate, both = (directory / f"tls.{kind}" for kind in ("key", "crt", "pem"))
     request = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     names = ["-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]

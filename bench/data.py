@@ -1,4 +1,4 @@
-"""What is measured: topics of four partitions, made anew by every run with the same seed."""
+"""The measured data: topics of four partitions, recreated by every run with the same seed."""
 
 import random
 import string
@@ -34,7 +34,7 @@ class Data:
 
     @property
     def bytes(self) -> int:
-        """Of the records' values; they have no keys."""
+        """Return the bytes of the records' values; they have no keys."""
         return self.records * self.record_bytes
 
 
@@ -76,7 +76,7 @@ def delete(servers: str, topic: str) -> None:
 
 
 def _events(size: int) -> Iterator[bytes]:
-    """JSON: the same names again and again, and values that nobody can compress."""
+    """Yield JSON: the same names again and again, and values that nobody can compress."""
     chance = random.Random(SEED)  # noqa: S311
     for number in range(DIFFERENT):
         text = f'{{"time":"2026-01-01T00:00:00.{number:06}Z"'

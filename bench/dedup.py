@@ -35,8 +35,10 @@ CLEAN, GAPS, RAW = "clean", "gaps", "raw"
 
 
 def cross(servers: str, data: Data, lost: float) -> int:
-    """Everything of a topic into the raw topic, as a link would bring it that loses single records at random;
-    how many it lost."""
+    """Write all of a topic into the raw topic, like a link that loses single records at random.
+
+    Return how many it lost.
+    """
     end = End("source", servers, ClientConfig())
     chance = random.Random(SEED)  # noqa: S311
     producer = Producer({"bootstrap.servers": servers, "log_level": 0, "message.max.bytes": 2 << 20})
@@ -63,7 +65,7 @@ def cross(servers: str, data: Data, lost: float) -> int:
 
 
 def _parts(found: Frame, missing: Sequence[int]) -> Iterator[Frame]:
-    """The frame without these offsets, in pieces, which cover none of them."""
+    """Yield the frame without these offsets, in pieces, which cover none of them."""
     first = found.start
     for stop in [*missing, found.stop + 1]:
         if stop > first:
@@ -99,7 +101,7 @@ def dedup(servers: str, source: str) -> Usage:
 
 
 def ledger(servers: str) -> tuple[int, int, int]:
-    """Offsets that it says are missing, its gaps, and the bytes of its newest records."""
+    """Return the missing offsets in the ledger, its gaps, and the bytes of its newest records."""
     with kafka.connect(End("target", servers, ClientConfig()), "bench") as client:
         found = gap_topic.whole(client, GAPS).values()
     gaps = [each.current.gaps for each in found if each.current]
@@ -108,7 +110,7 @@ def ledger(servers: str) -> tuple[int, int, int]:
 
 
 def kept(folder: Path, topic: str) -> int:
-    """Bytes of a topic's log, before anything was compacted."""
+    """Return bytes of a topic's log, before anything was compacted."""
     return sum(each.stat().st_size for each in folder.glob(f"data/{topic}-*/*.log"))
 
 

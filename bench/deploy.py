@@ -77,7 +77,7 @@ def _counts(seen: dict[str, Any], what: str) -> Counter[str]:
 
 
 def ping(inventory: Path) -> float:
-    """Seconds of an ad-hoc ping of all hosts."""
+    """Return seconds of an ad-hoc ping of all hosts."""
     started = time.monotonic()
     subprocess.run(  # noqa: S603
         [tool("ansible"), "--inventory", str(inventory), "all", "--module-name", "ansible.builtin.ping"],

@@ -47,14 +47,14 @@ LOOPBACK, NAMESPACES = "loopback", "namespaces"
 
 @dataclass(frozen=True)
 class Network:
-    """Where the receiving end listens."""
+    """The network on which the receiving end listens."""
 
     name: str
     address: str = "127.0.0.1"
     namespace: str | None = None
 
     def dropped(self, port: int) -> int:
-        """Datagrams, by the kernel, for want of room in the receiver's buffer."""
+        """Return the datagrams that the kernel dropped for want of room in the receiver's buffer."""
         enter = ["ip", "netns", "exec", self.namespace] if self.namespace else []
         table = subprocess.run([*enter, "cat", "/proc/net/udp"], check=True, capture_output=True, text=True)  # noqa: S603
         rows = [line.split() for line in table.stdout.splitlines()[1:]]
@@ -63,7 +63,10 @@ class Network:
 
 @contextmanager
 def network(name: str) -> Iterator[Network]:
-    """Namespaces: this machine's own and another one, joined by a pair of virtual cards (veth)."""
+    """Yield the network: this machine's own, or two namespaces.
+
+    These are this machine's own and another one, joined by a pair of virtual cards (veth).
+    """
     if name == LOOPBACK:
         yield Network(LOOPBACK)
         return
@@ -99,7 +102,7 @@ class Link:
 
     @contextmanager
     def running(self, topic: str, loss: float, **upstream: object) -> Iterator[tuple[int, int]]:
-        """The ends' processes: upstream and downstream."""
+        """Run both ends; yield their process ids: upstream and downstream."""
         sending = {"topic": topic, "publicKeyFile": "down.pub", "signingKeyFile": "up.key", **upstream}
         receiving = {
             "rawTopic": "raw", "privateKeyFiles": "down.key", "senderPublicKeyFile": "up.pub",
@@ -119,7 +122,7 @@ class Link:
             yield up, down
 
     def figure(self, end: str, name: str) -> float:
-        """Of an end's metrics."""
+        """Read a figure from an end's metrics."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[end]}/metrics") as answer:
             lines = answer.read().decode().splitlines()
         found = [line.rpartition(" ")[2] for line in lines if line.startswith(f"aqueduct_diode_{name}")]
@@ -180,7 +183,7 @@ def link() -> Iterator[Link]:
 
 
 def fresh(link: Link, clean: str) -> None:
-    """New raw, gap and clean topics."""
+    """Create new raw, gap and clean topics."""
     admin = AdminClient({"bootstrap.servers": link.servers, "log_level": 0})
     names = ["raw", "gaps", clean]
     known = admin.list_topics(timeout=30).topics
@@ -195,7 +198,7 @@ def fresh(link: Link, clean: str) -> None:
 
 
 def to_raw(link: Link, data: Data, loss: float) -> list[str]:
-    """A row: to the raw topic, then to the clean topic."""
+    """Measure a row: to the raw topic, then to the clean topic."""
     clean = f"{data.name}-clean"
     fresh(link, clean)
     with link.running(data.name, loss) as (up, down):
@@ -233,7 +236,7 @@ def to_raw(link: Link, data: Data, loss: float) -> list[str]:
 
 
 def dedup_all(link: Link, source: str, clean: str) -> Usage:
-    """Of the whole raw topic; the second time there is nothing to do, which is start-up."""
+    """Run dedup over the whole raw topic; the second time there is nothing to do, which is start-up."""
     return measured(
         [
             *(sys.executable, "-m", "aqueduct.cli", "dedup", "--bootstrap-servers", link.servers),
@@ -244,7 +247,7 @@ def dedup_all(link: Link, source: str, clean: str) -> Usage:
 
 
 def missing(link: Link) -> int:
-    """Offsets, by the ledger."""
+    """Return the number of missing offsets, by the ledger."""
     command = [sys.executable, "-m", "aqueduct.cli", "diode", "create", "--bootstrap-servers", link.servers]
     found = subprocess.run([*command, "--topic", "gaps"], check=True, capture_output=True)  # noqa: S603
     results = json.loads(found.stdout)["results"]
@@ -252,7 +255,7 @@ def missing(link: Link) -> int:
 
 
 def latency(link: Link, per_second: int) -> list[str]:
-    """A row: from produce() to a consumer of the raw topic."""
+    """Measure a row: from produce() to a consumer of the raw topic."""
     name = f"late-{per_second}"
     fresh(link, name)
     consumer = Consumer({"bootstrap.servers": link.servers, "group.id": "bench", "fetch.wait.max.ms": 10})
@@ -279,7 +282,7 @@ def latency(link: Link, per_second: int) -> list[str]:
 
 
 def lateness(value: bytes) -> Iterator[float]:
-    """Milliseconds, of every record in a frame."""
+    """Yield the milliseconds that every record in a frame took."""
     now = time.time_ns()
     found = unpack(value)
     if isinstance(found, Frame):

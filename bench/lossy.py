@@ -48,7 +48,7 @@ def elsewhere(namespace: str) -> None:
 
 @contextmanager
 def _entered(namespace: str) -> Iterator[None]:
-    """This thread; a socket stays in the namespace in which it was made."""
+    """Move this thread into the namespace; a socket stays in the namespace in which it was made."""
     here, there = (os.open(path, os.O_RDONLY) for path in ("/proc/self/ns/net", f"/run/netns/{namespace}"))
     _enter(there)
     try:
@@ -60,7 +60,7 @@ def _entered(namespace: str) -> Iterator[None]:
 
 
 def _enter(descriptor: int) -> None:
-    """os.setns is there from Python 3.12 on."""
+    """Enter a namespace; os.setns exists from Python 3.12 on."""
     if _LIBC.setns(descriptor, 0):
         raise OSError(ctypes.get_errno(), "setns")
 

@@ -38,7 +38,7 @@ class Usage:
 
 
 class CommandFailed(Exception):
-    """And what it said."""
+    """The failure of a command, with what it said."""
 
 
 def measured(command: Sequence[str], environment: dict[str, str] | None = None) -> Usage:
@@ -57,7 +57,7 @@ def measured(command: Sequence[str], environment: dict[str, str] | None = None) 
 
 
 class _Watch(threading.Thread):
-    """Looks at all descendants again and again: their memory, and the CPU time that would be lost.
+    """The watch over all descendants: their memory, and the CPU time that would be lost.
 
     Spark's daemon ignores SIGCHLD, so that nobody is told what its workers used.
     """
@@ -83,7 +83,7 @@ class _Watch(threading.Thread):
 
 
 def _descendants(parent: int) -> Iterator[tuple[int, int]]:
-    """Processes, each with its parent."""
+    """Yield processes, each with its parent."""
     try:
         tasks = [task.name for task in Path(f"/proc/{parent}/task").iterdir()]
     except OSError:
@@ -95,7 +95,7 @@ def _descendants(parent: int) -> Iterator[tuple[int, int]]:
 
 
 def _program(process: int) -> str:
-    """Its name, whatever its threads are called; none if it has ended."""
+    """Return the name of a process's program, whatever its threads are called; none if it has ended."""
     try:
         return Path(f"/proc/{process}/exe").readlink().name
     except OSError:
@@ -108,7 +108,7 @@ def _memory(process: int) -> int:
 
 
 def cpu_seconds(process: int) -> float:
-    """What it has used, all its threads; not those that it started."""
+    """Return the CPU seconds of a process, all its threads; not those of processes that it started."""
     fields = _read(process, "stat").rpartition(")")[2].split()  # from the third one on
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
@@ -119,7 +119,7 @@ def _ignores_children(process: int) -> bool:
 
 
 def _read(process: int, name: str) -> str:
-    """A file of /proc; nothing of a process that has ended."""
+    """Return a file of /proc; nothing of a process that has ended."""
     try:
         return Path(f"/proc/{process}/{name}").read_text()
     except OSError:
@@ -144,7 +144,7 @@ def main(file: str, *command: str) -> int:
 
 
 def _orphans() -> set[int]:
-    """Those that came to us, after they have ended."""
+    """Return the orphans that came to us, after they have ended."""
     found = set()
     deadline = time.monotonic() + ORPHAN_SECONDS
     while time.monotonic() < deadline:

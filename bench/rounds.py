@@ -1,4 +1,4 @@
-"""What both benchmarks share: servers, rounds of runs, and the table."""
+"""The shared parts of both benchmarks: servers, rounds of runs, and the table."""
 
 import math
 import os
@@ -37,7 +37,7 @@ class Rounds:
     runs: int
 
     def kinds(self, data: Data | None = None) -> list[Kind]:
-        """Stores and modes: as so much is done by itself; in one of the stores by Spark, too."""
+        """Return stores and modes: as so much is done by itself; in one of the stores by Spark, too."""
         if data is None:  # all that any has
             return sorted({kind for each in self.data for kind in self.kinds(each)})
         if data.records > SPARK_OFFSETS:
@@ -48,7 +48,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Estate:
-    """Where everything runs."""
+    """The place where everything runs."""
 
     servers: str
     directory: Path
@@ -56,7 +56,7 @@ class Estate:
     processes: tuple[int, int]  # broker and S3 server
 
     def url(self, kind: str, name: str) -> str:
-        """Of a store in the directory, which is new if the name is."""
+        """Return the URL of a store in the directory, which is new if the name is."""
         return (self.directory / name).as_uri() if kind == "local" else f"s3://bench/{name}"
 
     def remove(self, name: str) -> None:
@@ -107,7 +107,7 @@ def estate() -> Iterator[Estate]:
 
 @dataclass(frozen=True)
 class Row:
-    """What a command used, and the same with nothing to do: its start-up."""
+    """The usage of a command, and of the same command with nothing to do: its start-up."""
 
     data: Data
     name: Name
@@ -128,7 +128,7 @@ HEAD = (
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Markdown. MB/s and CPU s/GB are beyond start-up, of the records' values."""
+    """Return a Markdown table. MB/s and CPU s/GB are beyond start-up, of the records' values."""
     limits = {row.data.name: row.speed for row in rows if row.name == CONSUMER}
     lines = [f"| {HEAD} |", "|---|---:|---|---|---|" + "---:|" * (HEAD.count("|") - 4)]
     for row in rows:
@@ -152,7 +152,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def rows(plan: Rounds, where: Estate, verbs: Sequence[Verb]) -> list[list[Row]]:
-    """Measures what each verb does, beside a consumer."""
+    """Measure each verb, beside a consumer."""
 
     def measure(verb: Verb, topic: str, kinds: list[Kind]) -> Mapping[Name, Usage]:
         every: Commands = {CONSUMER: partial(where.consume, topic), **verb(where, topic, kinds)}
@@ -171,7 +171,10 @@ def rows(plan: Rounds, where: Estate, verbs: Sequence[Verb]) -> list[list[Row]]:
 
 
 def rounds(runs: int, commands: Collection[Callable[[], Usage]]) -> Iterator[Usage]:
-    """Each figure's median. They run in turn, so that what else the machine does hits all of them."""
+    """Yield each figure's median.
+
+    The commands run in turn, so that what else the machine does hits all of them.
+    """
     found = [[command() for command in commands] for _ in range(runs)]
     for usages in zip(*found, strict=True):
         yield Usage(*(median(column) for column in zip(*map(astuple, usages), strict=True)))

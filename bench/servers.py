@@ -48,9 +48,9 @@ ssl.truststore.location={truststore}
 
 @contextmanager
 def broker(directory: Path, tls: str = "") -> Iterator[tuple[str, int]]:
-    """A broker of one node; its bootstrap servers, without TLS, and its process.
+    """Yield a broker of one node; its bootstrap servers, without TLS, and its process.
 
-    `tls`: how a listener with TLS goes on behind the others, if it is to have one (TLS)."""
+    `tls`: how a listener with TLS follows the others, if it is to have one (TLS)."""
     directory.mkdir()
     java = ["java", "-Xmx1g", "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
     port, controller = free_ports(2)
@@ -76,7 +76,7 @@ def broker(directory: Path, tls: str = "") -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def object_store(directory: Path) -> Iterator[tuple[dict[str, str], int]]:
-    """versitygw with the bucket `bench`, without TLS; the environment of who uses it, and its process."""
+    """Run versitygw with the bucket `bench`, without TLS; yield its users' environment, and its process."""
     (directory / "data/bench").mkdir(parents=True)
     (directory / "iam").mkdir()
     (port,) = free_ports(1)
@@ -98,7 +98,7 @@ def object_store(directory: Path) -> Iterator[tuple[dict[str, str], int]]:
 def running(
     command: list[str], log: Path, ready: Callable[[], bool], environment: dict[str, str] | None = None
 ) -> Iterator[int]:
-    """A process, from when it is ready on; its number."""
+    """Run a process; yield its id from when it is ready on."""
     with ExitStack() as stack:
         stdout = stack.enter_context(log.open("a"))
         process = stack.enter_context(

@@ -1,4 +1,4 @@
-"""What every benchmark says: progress, a table, and the machine. It needs nothing that is installed."""
+"""The output of every benchmark: progress, a table, and the machine. It needs no installed package."""
 
 import os
 import platform
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def machine() -> str:
-    """One line: what the figures were taken on."""
+    """Return one line: what the figures were taken on."""
     models = {
         line.split(":", 1)[1].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()

@@ -27,7 +27,7 @@ class Flight:
 
 
 def flights(origin: str) -> Iterator[Flight]:
-    """All flights from one airport, in the order of the file (by day and departure)."""
+    """Yield all flights from one airport, in the order of the file (by day and departure)."""
     with zipfile.ZipFile(_data() / "flights.csv.zip") as archive, archive.open("flights.csv") as rows:
         for row in csv.DictReader(io.TextIOWrapper(rows, "utf-8")):
             if row["origin"] == origin:

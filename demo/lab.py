@@ -31,7 +31,7 @@ class Lab:
 
     @property
     def ports(self) -> dict[str, int]:
-        """Of localhost, by site."""
+        """Return the ports on localhost, by site."""
         return {
             site: self.variables[self.broker(site)]["lab_published_port"] for site in site_names(self.groups)
         }
@@ -46,7 +46,7 @@ class Lab:
         return f"{self.variables[host]['lab_name']}-{host}"
 
     def run(self, host: str, *command: str) -> str:
-        """What a command on a host prints."""
+        """Run a command on a host, and return its output."""
         return output("docker", "exec", self.container(host), *command)
 
 

@@ -33,7 +33,7 @@ READ = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:%d/metrics
 
 @dataclass(frozen=True)
 class Figures:
-    """Counted since the ends started."""
+    """The figures of both ends, counted since they started."""
 
     sent: int  # records
     repaired: int  # datagrams that were lost and made again from parity
@@ -67,12 +67,12 @@ class Crossing:
         }
 
     def listed(self) -> int:
-        """Offsets in the bundle that playbooks/resend.yml carried out."""
+        """Return the offsets in the bundle that playbooks/resend.yml carried out."""
         bundle = json.loads((REPORTS / f"bundle-{self.link.source}-{self.link.target}.json").read_text())
         return size(gap for each in bundle["results"] for gap in each["gaps"])
 
     def resent(self) -> int:
-        """Records of the last resend, by its journal."""
+        """Return the records of the last resend, by its journal."""
         said = self.lab.run(
             *(self.link.upstream, "journalctl", "--unit", "aqueduct-diode-resend"),
             *("--output", "cat", "--lines", "5", "--no-pager"),
@@ -84,7 +84,7 @@ class Crossing:
 
     @contextmanager
     def bad(self) -> Iterator[Moments]:
-        """The link loses some of all that is sent; and at moments of the stream, by its records, all."""
+        """Make the link lose some of all that is sent; and at moments of the stream, by its records, all."""
         start = self.figures().sent
         self._lose_some()
         try:
@@ -100,14 +100,14 @@ class Crossing:
         act()
 
     def _lose_some(self) -> None:
-        """Packets, each with all the datagrams that the kernel sends at once."""
+        """Lose packets, each with all the datagrams that the kernel sends at once."""
         self._drop(f"numgen random mod 100 < {LOST_PERCENT}")
 
     def _lose_all(self) -> None:
         self._drop("")
 
     def _drop(self, which: str) -> None:
-        """At the receiving network card, before the receiving end."""
+        """Drop datagrams at the receiving network card, before the receiving end."""
         chain = f"chain {TABLE} input"
         self._nft(
             f"add table {TABLE}; add {chain} {{ type filter hook input priority 0; }}; flush {chain}; "
@@ -120,11 +120,11 @@ class Crossing:
     # What the ledger says
 
     def missing(self) -> int:
-        """Offsets that it lists."""
+        """Return the number of offsets that the ledger lists as missing."""
         return sum(size(each.current.gaps) for each in self._ledger().values() if each.current)
 
     def untold(self) -> int:
-        """Offsets of the source that have neither arrived nor are listed as missing."""
+        """Return offsets of the source that have neither arrived nor are listed as missing."""
         ledger = self._ledger()
         with self._reading(self.link.source, TOPIC) as (consumer, places):
             ends = {place.partition: consumer.get_watermark_offsets(place, 30)[1] for place in places}
@@ -150,7 +150,7 @@ class Crossing:
 
     @contextmanager
     def _reading(self, site: str, topic: str) -> Iterator[tuple[Consumer, list[TopicPartition]]]:
-        """A client that reads a topic from its beginning, and the topic's partitions."""
+        """Yield a client that reads a topic from its beginning, and the topic's partitions."""
         consumer = Consumer(
             {
                 **client_config.load(str(ADMIN)).librdkafka(),
@@ -173,7 +173,10 @@ class Crossing:
     # Whether both ends are equal
 
     def compare(self) -> dict[str, object]:
-        """By `aqueduct reconcile`. No host sees both ends, so one of another site does for this alone."""
+        """Compare both ends by `aqueduct reconcile`.
+
+        No host sees both ends, so one of another site does for this alone.
+        """
         host = next(iter(self.lab.groups["reconcile"]))
         network = self.lab.variables[self.link.downstream]["lab_network"]
         container, report = self.lab.container(host), "/tmp/aqueduct-demo.json"  # noqa: S108 (the container's)

@@ -19,7 +19,7 @@ MODULUS = 1 << 128
 
 @dataclass(frozen=True)
 class Content:
-    """How many values, and the sum of their digests: the same in whatever order."""
+    """The number of values, and the sum of their digests: the same in whatever order."""
 
     values: int
     digest: int
@@ -63,7 +63,7 @@ class Sink:
         return sum(int(self.lab.run(host, "sh", "-c", f"cat {self.file} | wc -l")) for host in self.hosts())
 
     def in_file(self) -> Content:
-        """Each host has what its tasks wrote."""
+        """Read the content of all hosts' files: each host has what its tasks wrote."""
         commands = [["docker", "exec", self.lab.container(host), "cat", self.file] for host in self.hosts()]
         files = [subprocess.run(command, capture_output=True, check=True).stdout for command in commands]
         return Content.of(line for file in files for line in file.splitlines())

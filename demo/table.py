@@ -23,7 +23,7 @@ class Row:
 
     @classmethod
     def of(cls, arrow: str, told: Json, compared: Json) -> "Row":
-        """What the stream told of a flow, and the report of `aqueduct reconcile`."""
+        """Make the row of a flow from the stream's figures and the report of `aqueduct reconcile`."""
         partitions = compared["partitions"]
         return cls(
             f"{told['source']} {arrow} {told['target']}",
@@ -37,7 +37,7 @@ class Row:
 
     @classmethod
     def of_sink(cls, told: Json) -> "Row":
-        """What came of a connector."""
+        """Make the row of a connector from its figures."""
         records_in, records_out = told["records_in"], told["records_out"]
         flow = f"{told['site']} +> files"
         return cls(flow, records_in, records_out, told["equal"], told["per_second"], records_in - records_out)
@@ -51,7 +51,10 @@ class Row:
 
 
 def _same_records(partition: Json) -> bool:
-    """In whatever order: what was sent again over a link comes after what had arrived before it."""
+    """Return whether both ends have the same records, in whatever order.
+
+    What was sent again over a link comes after what had arrived before it.
+    """
     ends = (partition["target"]["extra"], *(source["missing"] for source in partition["sources"]))
     return partition["timestamps"] and not any(end["records"] for end in ends)
 

@@ -71,7 +71,7 @@ def transaction(
 
 
 def consumer(broker: Broker, group: str = "", **settings: Any) -> Consumer:
-    """A read-committed reader that tells the log's end, and commits nothing by itself."""
+    """Return a read-committed reader that tells the log's end, and commits nothing by itself."""
     own = {
         "bootstrap.servers": broker.plaintext,
         "group.id": group or uuid4().hex,
@@ -108,7 +108,7 @@ def read(broker: Broker, topic: str, *partitions: int, start: int | None = None)
 
 
 def ends(broker: Broker, topic: str, *partitions: int, isolation: str = "read_uncommitted") -> list[int]:
-    """End offsets of partitions (0 if none is named)."""
+    """Return end offsets of partitions (0 if none is named)."""
     reader = consumer(broker, **{"isolation.level": isolation})
     try:
         places = [TopicPartition(topic, number) for number in partitions or (0,)]

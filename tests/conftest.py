@@ -15,7 +15,7 @@ settings.load_profile("unhurried")
 
 @pytest.fixture(scope="session")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[kafka_broker.Broker]]:
-    """Two real brokers, each a cluster of its own, from the jars in AQUEDUCT_KAFKA_JARS."""
+    """Yield two real brokers, each a cluster of its own, from the jars in AQUEDUCT_KAFKA_JARS."""
     directories = [tmp_path_factory.mktemp(name) for name in ("one", "other")]
     with ExitStack() as stack, ThreadPoolExecutor() as starting:
         running = [kafka_broker.running(directory) for directory in directories]

@@ -66,7 +66,7 @@ class Worker:
 
 @contextmanager
 def running(broker: Broker, directory: Path) -> Iterator[Worker]:
-    """A worker that keeps its files in the directory, and its state in the broker. REST is ready."""
+    """Yield a worker that keeps its files in the directory, and its state in the broker. REST is ready."""
     [port] = free_ports(1)
     properties = write_properties(broker.authority, broker.tls, port, directory)
     client_config = broker.authority.client_config("rest-client")
@@ -86,7 +86,7 @@ def running(broker: Broker, directory: Path) -> Iterator[Worker]:
 
 
 def write_properties(authority: Authority, servers: str, port: int, directory: Path) -> Path:
-    """A worker's properties, with the stores that they name; nothing is wrong with them."""
+    """Return a worker's properties, with the stores that they name; nothing is wrong with them."""
     directory.mkdir(exist_ok=True)
     identity = authority.issue("connect")
     plugins = directory / "plugins"
@@ -109,7 +109,7 @@ def write_properties(authority: Authority, servers: str, port: int, directory: P
 
 
 def java_stores(authority: Authority, identity: Path, directory: Path) -> tuple[Path, Path]:
-    """The same as PKCS12: a key store and a trust store that Java takes."""
+    """Write the identity as PKCS12: a key store and a trust store that Java reads."""
     pem = identity.read_bytes()
     key = serialization.load_pem_private_key(pem, None)
     assert isinstance(key, pkcs12.PKCS12PrivateKeyTypes)
@@ -123,7 +123,7 @@ def java_stores(authority: Authority, identity: Path, directory: Path) -> tuple[
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], port: int, authority: Authority, log: Path) -> None:
-    """By a client of its own: what is tested is not what tells whether it may be."""
+    """Wait with a client of its own: the tested client must not decide whether it may be tested."""
     context = ssl.create_default_context(cafile=str(authority.certificate))
     context.load_cert_chain(authority.issue("waiting"))
     deadline = time.monotonic() + START_SECONDS

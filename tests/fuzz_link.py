@@ -86,7 +86,7 @@ class Nonsense:
         )  # fmt: skip
 
     def datagram(self, of: tuple[int, int, int, int, int], content: bytes) -> bytes:
-        """`of`: type, shard, k, m, counter."""
+        """Build a datagram. `of`: type, shard, k, m, counter."""
         nonce = FIELDS.pack(*of)
         header = prefix(LINK) + self.session + (1).to_bytes(4) + nonce
         return header + AESGCM(self.key).encrypt(nonce, content, header)
@@ -94,7 +94,7 @@ class Nonsense:
 
 @dataclass
 class Attack:
-    """Makes the datagrams; `recorded` are a real session's."""
+    """The maker of datagrams; `recorded` are a real session's."""
 
     chance: random.Random
     recorded: list[bytes]
@@ -145,7 +145,7 @@ class Attack:
         return bytes(data)
 
     def _changed(self) -> bytes:
-        """One field of the header has another value, often one at an edge."""
+        """Change one field of the header, often to a value at an edge."""
         data = self._some()
         fields = list(HEADER.unpack_from(data))
         at = self.chance.randrange(len(fields))
@@ -196,7 +196,7 @@ class Attack:
         return who.datagram((Type.DATA, shard, k, m, counter), self._chunks())
 
     def _chunks(self) -> bytes:
-        """What a block may hold, or may not."""
+        """Build what a block may hold, or may not."""
         chance = self.chance
         parts = []
         for _ in range(chance.choice((1, 1, 3, 10))):
@@ -211,12 +211,12 @@ class Attack:
 
 
 def value(number: int, size: int) -> bytes:
-    """A frame of the good sender's that is unlike all others."""
+    """Build a frame of the good sender's that is unlike all others."""
     return frame.pack(Frame("good", UUID(int=1), number % PARTITIONS, number, number, os.urandom(size)))
 
 
 def strangers_datagrams(receiver: ReceiverPublicKey) -> Iterator[bytes]:
-    """Whole sessions, as ours are, but that nobody knows who signed them."""
+    """Yield whole sessions, as ours are, but that nobody knows who signed them."""
     for _ in range(STRANGERS):
         session = Session(Settings(LINK, PAYLOAD), SenderKey.generate(), receiver, now=0, start=_wall())
         sends = session.due(0, _wall())
@@ -228,7 +228,7 @@ def strangers_datagrams(receiver: ReceiverPublicKey) -> Iterator[bytes]:
 
 
 def forged_keys(receiver: ReceiverPublicKey, known: SenderKey) -> Iterator[bytes]:
-    """That say that they are a known sender's."""
+    """Yield key frames that claim to be a known sender's."""
     for number in range(FORGED):
         forger = SenderKey.generate()
         made = key_frame.seal(
@@ -302,12 +302,12 @@ class Target:
         return {name: int(float(figure)) for name, found, figure in split_up if found}
 
     def memory(self, which: str = "VmRSS") -> int:
-        """Bytes that are resident; VmHWM: the most there ever were."""
+        """Return bytes that are resident; VmHWM: the most there ever were."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.partition(f"{which}:")[2].split()[0]) * 1024
 
     def throw(self, datagrams: list[bytes], size: int) -> None:
-        """In sends of many where they have the size of a session, as a sender's are, else one by one."""
+        """Throw datagrams: those of a session's size in sends of many, like a sender's, others one by one."""
         alike = [each for each in datagrams if len(each) == size]
         sends = [alike, *([each] for each in datagrams if len(each) != size)]
         for send in filter(None, sends):
@@ -318,14 +318,14 @@ class Target:
             self.settle()
 
     def send(self, sends: list[Send]) -> list[bytes]:
-        """What the good sender sends; as datagrams."""
+        """Throw the good sender's sends as datagrams, and return these."""
         found = [each for send in sends for each in split(send)]
         for each in found:
             self.throw([each], len(each))
         return found
 
     def dropped(self) -> int:
-        """Datagrams that never came to the process, by the kernel's own count."""
+        """Return datagrams that never came to the process, by the kernel's own count."""
         for line in Path("/proc/net/udp").read_text().splitlines()[1:]:
             fields = line.split()
             if int(fields[1].rpartition(":")[2], 16) == self._port:
@@ -333,7 +333,7 @@ class Target:
         raise AssertionError(f"nothing listens at {self._port}: {self.said()}")
 
     def settle(self) -> None:
-        """Until all that was sent has come, or was dropped."""
+        """Wait until all that was sent has come, or was dropped."""
         self.until(
             lambda: self.counters().get("datagrams", 0) + self.dropped() == self.sent, "taking all datagrams"
         )
@@ -353,7 +353,7 @@ class Target:
             time.sleep(0.002)
 
     def written(self) -> Counter[tuple[bytes, bytes]]:
-        """The raw topic's records."""
+        """Return the raw topic's records."""
         settings = {"bootstrap.servers": self._servers, "group.id": uuid4().hex, "enable.auto.commit": False}
         consumer = Consumer(settings)
         found: Counter[tuple[bytes, bytes]] = Counter()
@@ -373,7 +373,7 @@ class Target:
 
 
 def fuzz(servers: str, folder: Path, count: int, seed: int, tell: Callable[[str], None]) -> Outcome:
-    """So many datagrams, from this seed, to a process of its own that writes to a topic of its own."""
+    """Throw `count` datagrams, from this seed, at a process of its own that writes to its own topic."""
     raw = f"raw-{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(raw, PARTITIONS, 1)])[raw].result()
@@ -458,7 +458,7 @@ def _fuzz(
 
 
 def _begin(target: Target, sender: SenderKey, receiver: ReceiverPublicKey) -> tuple[Session, list[bytes]]:
-    """A session that the receiver knows. Keys are repeated: it verifies only so many a second."""
+    """Begin a session that the receiver knows. Keys are repeated: it verifies only so many a second."""
     now = time.monotonic()
     session = Session(Settings(LINK, PAYLOAD, linger=1e9), sender, receiver, now=now, start=_wall())
     before = target.counters()["keys"]

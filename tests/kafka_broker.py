@@ -68,13 +68,13 @@ class Process:
         _wait_until_ready(self._process, self._servers, self._log)
 
     def kill(self) -> None:
-        """As a host does that loses its power, but for its disks."""
+        """Stop the broker as a host does that loses its power, but for its disks."""
         self._process.kill()
         self._process.wait()
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """It takes connections, and answers nothing."""
+        """Pause the broker: it takes connections, and answers nothing."""
         self._process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -93,7 +93,7 @@ class Broker:
 
 @contextmanager
 def running(directory: Path) -> Iterator[Broker]:
-    """A broker that keeps everything in the directory, ready to be used."""
+    """Yield a broker that keeps everything in the directory, ready to be used."""
     jars = os.environ.get("AQUEDUCT_KAFKA_JARS")
     assert jars, "set AQUEDUCT_KAFKA_JARS to a directory with Kafka's jars: this test runs a real broker"
     java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
@@ -154,5 +154,5 @@ def free_ports(number: int) -> list[int]:
 
 
 def _cluster_id() -> str:
-    """A UUID as Kafka writes it: 22 characters of base64 for 16 bytes, and no option."""
+    """Return a UUID as Kafka writes it: 22 characters of base64 for 16 bytes, and no option."""
     return "M" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:21] + "A"

@@ -25,7 +25,7 @@ DROPPED = set(_FIELDS[_FIELDS.index("not_of_the_link") : _FIELDS.index("keys_ove
 
 
 def value(number: int, size: int = OVERHEAD) -> bytes:
-    """A packed frame of that many bytes, unlike all others."""
+    """Build a packed frame of that many bytes, unlike all others."""
     batches = number.to_bytes(8) * (size // 8 + 1)
     return frame.pack(Frame("t", UUID(int=1), 0, number, number, batches[: size - OVERHEAD]))
 
@@ -45,7 +45,7 @@ def receiver(limits: Limits = DEFAULT, state: State | None = None) -> Receiver:
 
 
 def restarted(old: Receiver, limits: Limits = DEFAULT) -> Receiver:
-    """As after the receiver's process was started again."""
+    """Return the receiver as after a restart of its process."""
     return receiver(limits, loads(old.state().dumps(), "state.json", LINK))
 
 
@@ -54,19 +54,19 @@ def datagrams(sends: Iterable[Send]) -> list[bytes]:
 
 
 def keys(of: Session, now: float = 0.0) -> list[bytes]:
-    """The key frames that are due, without the beat."""
+    """Return the key frames that are due, without the beat."""
     return [each for each in datagrams(of.due(now, 5000)) if type_of(each) is Type.KEY]
 
 
 def receive(by: Receiver, all_of: Iterable[bytes], now: float = 1.0) -> list[bytes]:
-    """The values."""
+    """Return the values."""
     found = [record for each in all_of for record in by.receive(each, now)]
     assert all(record.key == frame.key_of(record.value) for record in found)
     return [record.value for record in found]
 
 
 def pair(of: Settings | None = None, limits: Limits = DEFAULT, start: int = 1000) -> tuple[Session, Receiver]:
-    """Of which the receiver has the keys."""
+    """Make a session and a receiver that has its keys."""
     sending, receiving = session(of, start=start), receiver(limits)
     assert receive(receiving, keys(sending), 0.0) == []
     return sending, receiving
@@ -77,13 +77,13 @@ def type_of(datagram: bytes) -> Type:
 
 
 def shard_of(datagram: bytes) -> tuple[int, int, int, int]:
-    """Block, shard, k, m."""
+    """Return block, shard, k, m."""
     _, shard, k, m, block = FIELDS.unpack(datagram[: HEADER.size][NONCE])
     return block, shard, k, m
 
 
 def rises(by: Receiver, datagram: bytes, now: float = 1.0) -> set[str]:
-    """Which counters one datagram makes rise."""
+    """Return the names of the counters that one datagram makes rise."""
     before = dataclasses.asdict(by.counters)
     by.receive(datagram, now)
     after = dataclasses.asdict(by.counters)

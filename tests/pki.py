@@ -21,7 +21,7 @@ class Authority:
         self.certificate = self._write("authority.pem", self._sign(self._name, self._key, authority=True))
 
     def issue(self, name: str, days: int = 1) -> Path:
-        """A file with a new key and its certificate, valid until so many days from now."""
+        """Return a file with a new key and its certificate, valid until so many days from now."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         private = key.private_bytes(
@@ -30,7 +30,7 @@ class Authority:
         return self._write(f"{name}.pem", private + self._sign(subject, key, days))
 
     def client_config(self, name: str, trust: "Authority | None" = None) -> Path:
-        """Kafka client properties for a new principal, that trust this authority or another one."""
+        """Write Kafka client properties for a new principal, that trust this authority or another one."""
         return self._write(
             f"{name}.properties",
             "security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"

@@ -22,7 +22,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class Faults:
-    """Shares of all datagrams."""
+    """The faults of a relay, as shares of all datagrams."""
 
     lose: float = 0
     burst: float = 0  # with which one begins: it and up to `longest` after it are lost
@@ -60,13 +60,13 @@ class Relay:
         self._thread.start()
 
     def bad(self, faults: Faults, seed: int) -> None:
-        """From now on."""
+        """Bring faults upon the link from now on."""
         self._chance.seed(seed)
         self._burst = 0
         self.faults = faults
 
     def send(self, data: bytes) -> None:
-        """Past all faults."""
+        """Send past all faults."""
         self._out.sendto(data, self._target)
 
     def replay(self) -> None:

@@ -78,5 +78,5 @@ def position(end: End, store_id: str, manifest: Manifest) -> tuple[tuple[str, st
 
 
 def now() -> int:
-    """Milliseconds since 1970."""
+    """Return milliseconds since 1970."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""What is wrong with the objects of a snapshot, and how that is told."""
+"""Faults of a snapshot's objects, and the sentences that report them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ class Fault(NamedTuple):
 
 
 def contradiction(segment: Segment, index: Index, batches: Index) -> str | None:
-    """Where the manifest, the index and the batches themselves do not say the same; None: nowhere."""
+    """Return where the manifest, the index and the batches themselves disagree; None: nowhere."""
     if len(index) != len(batches):
         return f"batches: {len(batches)} in it, {len(index)} in its index"
     for field in fields(Index):
@@ -42,7 +42,7 @@ def contradiction(segment: Segment, index: Index, batches: Index) -> str | None:
 
 
 def _facts(batches: Index) -> dict[str, int | None]:
-    """What the manifest also tells of a segment."""
+    """Return what the manifest repeats of a segment: offsets, records, unpacked bytes, newest time."""
     return {
         "first_offset": int(batches.base_offset[0]) if len(batches) else None,
         "last_offset": int(batches.last_offset[-1]) if len(batches) else None,
@@ -53,12 +53,12 @@ def _facts(batches: Index) -> dict[str, int | None]:
 
 
 def exit_code(faults: Sequence[Fault]) -> ExitCode:
-    """Gaps are no damage: the backup told them when it found them."""
+    """Return the exit code. Gaps aren't damage: the backup reported them when it found them."""
     return ExitCode.FAILED if faults else ExitCode.DONE
 
 
 def text(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> str:
-    """The page."""
+    """Return the page."""
     return "\n".join(_lines(snapshot, faults, seconds))
 
 
@@ -97,7 +97,7 @@ def _lines(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> Itera
 
 
 def _sums(segments: Sequence[Segment]) -> tuple[int, int, int]:
-    """Records, bytes unpacked and stored."""
+    """Return records, bytes unpacked and stored."""
     return (
         sum(each.records for each in segments),
         sum(each.unpacked_bytes for each in segments),
@@ -106,7 +106,7 @@ def _sums(segments: Sequence[Segment]) -> tuple[int, int, int]:
 
 
 def report(snapshot: Snapshot, faults: Sequence[Fault]) -> dict[str, Any]:
-    """DESIGN's report, with what is damaged; `to` is exclusive."""
+    """Return DESIGN's report, with what is damaged; `to` is exclusive."""
     return {
         "snapshot": snapshot.manifest.number,
         "partitions": [

@@ -1,4 +1,4 @@
-"""What a run of a backup is asked for."""
+"""The request for a backup run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,4 +21,4 @@ class Order:
     bytes_per_second: int | None = None  # of the whole run, as Kafka has them
     options: Mapping[str, object] = field(default_factory=dict)  # as they were given, for the manifest
     other_cluster: bool = False  # what is backed up may be another cluster than before
-    past_damage: bool = False  # goes on after the newest snapshot that is whole
+    past_damage: bool = False  # continues after the newest snapshot that is whole

@@ -1,4 +1,4 @@
-"""What a run is to read: what the last snapshot has against what the cluster has; and what it then adds."""
+"""The plan of a run: what to read, by the last snapshot and the cluster; and what the snapshot gains."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one reading."""
+    """The result of one reading."""
 
     reading: Reading
     reached: int  # every offset before it is in a segment or a gap
@@ -59,7 +59,7 @@ class Result:
 
     @property
     def nothing(self) -> bool:
-        """Whether it could not even begin."""
+        """Return whether the reading failed before its first record."""
         return bool(self.left_out) and self.reached == self.reading.start
 
 
@@ -77,7 +77,7 @@ class BackupPlan:
 def plan(
     parent: Manifest | None, sources: Iterable[Source], *, now: int, generation_milliseconds: int
 ) -> BackupPlan:
-    """`now` and the age at which a compacted topic gets a new generation are milliseconds."""
+    """Plan a run. `now` and the age at which a compacted topic gets a new generation are milliseconds."""
     topics = {topic.name: topic for topic in parent.topics} if parent else {}
     starts = dict(parent.starts) if parent else {}
     positions = dict(parent.positions) if parent else {}
@@ -117,7 +117,7 @@ def plan(
 
 
 def shares(readings: Sequence[Reading], at_most: int) -> list[tuple[Reading, ...]]:
-    """The readings, for a task each of about `at_most` offsets.
+    """Return the readings, for a task each of about `at_most` offsets.
 
     A large partition goes to several tasks, many small ones to one.
     """
@@ -140,7 +140,7 @@ def shares(readings: Sequence[Reading], at_most: int) -> list[tuple[Reading, ...
 
 @dataclass(frozen=True)
 class Added:
-    """What a snapshot has by the readings of its run."""
+    """The part of a snapshot that its run's readings added."""
 
     topics: tuple[Topic, ...]
     starts: Positions
@@ -150,8 +150,11 @@ class Added:
 
 
 def settle(todo: BackupPlan, results: Sequence[Result]) -> Added:
-    """Only what is complete counts: of a partition all up to the first reading that broke off; and a
-    generation that did so anywhere not at all, as long as there is one before it."""
+    """Return what the snapshot gains by these results; only what is complete counts.
+
+    Of a partition all up to the first reading that broke off; and a generation that did so anywhere not at
+    all, as long as there is one before it.
+    """
     topics, positions = dict(todo.topics), {key: list(at) for key, at in todo.positions.items()}
     for result in results:  # each partition's in the order of offsets
         topic, instance, partition = result.reading.place
@@ -188,7 +191,7 @@ def active_instance(topic: Topic) -> Instance:
 
 
 def _topic(former: Topic | None, source: Source, now: int, generation_milliseconds: int) -> Topic:
-    """With a new instance where it is another topic by the same name, or a generation is due."""
+    """Return a topic's next state, with a new instance if it was recreated or a generation is due."""
     instances: tuple[Instance, ...] = ()
     if former:
         active = active_instance(former)

@@ -30,7 +30,7 @@ TASKS_PER_CORE = 3  # so that cores end at about the same time
 
 @dataclass(frozen=True)
 class BackupShare:
-    """What one task reads, reading by reading."""
+    """The readings of one task, one after another."""
 
     end: End
     store: str

@@ -1,4 +1,4 @@
-"""What a run tells: a page for people, and a report for programs."""
+"""The report of a run: a page for people, and JSON for programs."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ def exit_code(manifest: Manifest, left_out: LeftOut) -> ExitCode:
 
 
 def text(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: float) -> str:
-    """The page; of an increment, or of a first snapshot."""
+    """Return the page; of an increment, or of a first snapshot."""
     return "\n".join(_lines(manifest, stored_bytes, left_out, seconds))
 
 
@@ -59,7 +59,7 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
 
 
 def report(manifest: Manifest, left_out: LeftOut) -> dict[str, Any]:
-    """DESIGN's report: `to` is exclusive; offsets of groups are what was backed up."""
+    """Return DESIGN's report: `to` is exclusive; offsets of groups are what was backed up."""
     return {
         "snapshot": manifest.number,
         "partitions": [

@@ -31,7 +31,7 @@ class BackupOutcome:
 
 
 def back_up(order: Order, workers: Workers) -> BackupOutcome:
-    """One run; Failed if nothing was committed, Refused if it would be another cluster's."""
+    """Back up once; Failed if nothing was committed, Refused if the store is another cluster's."""
     began = time.monotonic()
     catalog = Catalog.open_or_make(open_store(order.store))
     parent = catalog.parent(past_damage=order.past_damage)

@@ -1,4 +1,4 @@
-"""Which topics and groups are backed up."""
+"""The selection of topics and groups to back up."""
 
 import re
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ Pattern = re.Pattern[str]
 
 
 def compiled(pattern: str | None, of: str) -> Pattern | None:
-    """Refused where it does not compile; `of` is the option that it was given by."""
+    """Compile a pattern; Refused if it doesn't compile. `of` is the option that it was given by."""
     try:
         return None if pattern is None else re.compile(pattern)
     except re.error as error:
@@ -25,14 +25,14 @@ def compiled(pattern: str | None, of: str) -> Pattern | None:
 
 @dataclass(frozen=True)
 class Topics:
-    """By name, exactly; or by patterns, see names.matches."""
+    """The topics to back up: by name, exactly; or by patterns, see names.matches."""
 
     names: tuple[str, ...] = ()
     pattern: Pattern | None = None
     exclude: Pattern | None = None
 
     def choose(self, there: Iterable[str]) -> list[str]:
-        """Refused where a name is not there, or Kafka's own, or nothing is chosen."""
+        """Choose topics; Refused if a name doesn't exist or is Kafka's own, or if nothing is chosen."""
         if own := sorted(OWN_TOPICS.intersection(self.names) - {GROUPS_TOPIC}):
             raise Refused(
                 f"--topics: {some(own)} is Kafka's own, and means nothing in another cluster: leave it out."
@@ -57,17 +57,17 @@ class Topics:
 
 @dataclass(frozen=True)
 class Groups:
-    """All but our own, or those whose whole name matches."""
+    """The groups to back up: all but our own, or those whose whole name matches."""
 
     pattern: Pattern | None = None
     exclude: tuple[str, ...] = ()
 
     def absent(self, there: Iterable[str]) -> list[str]:
-        """Of those that are to be left out."""
+        """Return the excluded groups that don't exist."""
         return sorted(set(self.exclude) - set(there))
 
     def choose(self, there: Iterable[str]) -> list[str]:
-        """Refused if groups were asked for and none is there."""
+        """Choose groups; Refused if groups were asked for and none exists."""
         chosen = [
             name
             for name in sorted(there)

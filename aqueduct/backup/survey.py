@@ -1,4 +1,4 @@
-"""What a cluster has to back up, but for its records: topics and their ends, groups, ACLs, quotas."""
+"""The contents of a cluster besides its records: topics and their ends, groups, ACLs, quotas."""
 
 import sys
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ CLIENT = "aqueduct-backup"
 
 @dataclass(frozen=True)
 class Found:
-    """What the cluster has."""
+    """The contents of a cluster."""
 
     cluster: str  # its id
     sources: tuple[Source, ...]
@@ -70,7 +70,7 @@ def look(order: Order) -> Found:
                 compacted="compact" in policies[name].split(","),
                 settings=settings[name],
                 starts=tuple(starts[partition] for partition in mine),
-                # What was deleted after the end was read is no record of this run.
+                # What was deleted after the end was read isn't a record of this run.
                 ends=tuple(max(stable[partition], starts[partition]) for partition in mine),
             )
         )

@@ -45,7 +45,7 @@ class Verification:
 def verify(
     store: str, number: int | None, workers: Workers, *, bytes_per_second: int | None = None
 ) -> Verification:
-    """Everything that the snapshot of that number, or the newest, has: every instance of every topic."""
+    """Check every instance of every topic of the snapshot of that number, or the newest."""
     began = time.monotonic()
     snapshot = Catalog.open(open_store(store)).snapshot(number)
     every = [segment for of_place in snapshot.segments.values() for segment in of_place]
@@ -61,10 +61,10 @@ def verify_segments(
     whole: bool,
     bytes_per_second: int | None = None,
 ) -> list[Fault]:
-    """What is wrong with these segments' objects, in their order; Failed if the store can't be read.
+    """Return the faults of these segments' objects, in their order; Failed if the store can't be read.
 
-    Missing objects, sizes and SHA-256; and if `whole`, also every batch's CRC, and what manifest and index
-    tell against what the batches are.
+    Missing objects, sizes and SHA-256; and if `whole`, also every batch's CRC, and whether manifest and
+    index agree with the batches.
     """
     there = [segment for segment in every if segment.records]  # others have no object
     stored = sum(_size(segment) for segment in there)
@@ -80,7 +80,7 @@ def verify_segments(
 
 @dataclass(frozen=True)
 class VerifyShare:
-    """What one task checks."""
+    """The segments that one task checks."""
 
     store: str  # URL
     segments: tuple[Segment, ...]
@@ -134,7 +134,7 @@ def _fault(objects: Objects, segment: Segment, path: str, error: Failed) -> Faul
 
 
 def _described(segment: Segment, stored: memoryview) -> Index:
-    """What the batches themselves are, CRCs checked."""
+    """Build the index from the batches themselves, and check their CRCs."""
     batches = segments.batches(segment, stored)
     return Index.joined(Index.of(some) for some in iter(lambda: list(islice(batches, BATCHES)), []))
 

@@ -36,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser(verbs: Iterable[str] = VERBS) -> argparse.ArgumentParser:
-    """The parser that lists every verb and knows the arguments of those in `verbs` (they are imported)."""
+    """Build the parser that lists every verb and has the arguments of those in `verbs`, which it imports."""
     parser = _Parser(prog="aqueduct", description=aqueduct.__doc__)
     parser.add_argument("--version", action="version", version=f"aqueduct {version('aqueduct')}")
     commands = parser.add_subparsers(title="verbs", metavar="VERB", required=True)

@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
             except Failed as error:
                 if args.every is None:
                     raise
-                print(f"aqueduct: {error}", file=sys.stderr, flush=True)  # the next run goes on from there
+                print(f"aqueduct: {error}", file=sys.stderr, flush=True)  # the next run resumes from there
             else:
                 code = report.exit_code(outcome.manifest, outcome.left_out)
                 page = report.text(outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds)

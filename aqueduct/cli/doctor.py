@@ -98,7 +98,7 @@ def _connect_findings(args: argparse.Namespace) -> "tuple[list[Finding], list[tu
 
 
 def _rest(urls: list[str], config: str | None) -> "tuple[list[Connector], list[Finding]]":
-    """The connectors that run, and what is wrong with them; or why REST tells nothing."""
+    """Return the connectors that run, and what is wrong with them; or why REST tells nothing."""
     from aqueduct.connect.connectors import first_line
     from aqueduct.connect.findings import Finding
     from aqueduct.connect.rest import Connect

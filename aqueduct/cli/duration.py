@@ -9,7 +9,7 @@ LONGEST_HOURS = 10 * 365 * 24
 
 
 def parse(text: str) -> int:
-    """Seconds; for argparse's `type`."""
+    """Return seconds; for argparse's `type`."""
     found = re.fullmatch(r"([0-9]{1,9})([smh])", text)
     seconds = int(found[1]) * SECONDS[found[2]] if found else math.inf
     if seconds > LONGEST_HOURS * 3600:
@@ -18,7 +18,7 @@ def parse(text: str) -> int:
 
 
 def period(text: str) -> int:
-    """Seconds, one at least; for argparse's `type`."""
+    """Return seconds, one at least; for argparse's `type`."""
     seconds = parse(text)
     if not seconds:
         raise argparse.ArgumentTypeError(f"{text!r} isn't a time between runs; write 1s or more")

@@ -12,12 +12,12 @@ def spark_packages() -> AbstractContextManager[None]:
 
 
 def diode_packages() -> AbstractContextManager[None]:
-    """The same, of what only the ends of a link have."""
+    """Guard a verb's imports of packages that only the ends of a link have."""
     return _packages("diode")
 
 
 def connect_packages() -> AbstractContextManager[None]:
-    """The same, of what hosts of Kafka Connect have."""
+    """Guard a verb's imports of packages that hosts of Kafka Connect have."""
     return _packages("connect")
 
 

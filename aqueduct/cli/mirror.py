@@ -88,7 +88,7 @@ def _look(
 
 
 def _table(progress: Iterable[Progress]) -> str:
-    """The partitions that are behind, a line each, and a line for all."""
+    """Return the partitions that are behind, a line each, and a line for all."""
     every = sorted(progress, key=lambda p: p.partition)
     behind = [p for p in every if p.behind]
     names = [shortened(p.partition.topic) for p in behind]

@@ -6,7 +6,7 @@ from aqueduct import moments
 
 
 def parse(text: str) -> int:
-    """Milliseconds since 1970; for argparse's `type`."""
+    """Return milliseconds since 1970; for argparse's `type`."""
     try:
         return moments.parse(text)
     except ValueError as error:

@@ -58,7 +58,7 @@ def _file(text: str) -> Path:
 
 @contextmanager
 def _unfinished(path: Path) -> Iterator[Path]:
-    """A file beside it, which is gone afterwards."""
+    """Yield a file beside the report's, which is gone afterwards."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         yield unfinished

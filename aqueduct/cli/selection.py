@@ -9,7 +9,7 @@ PORTS = range(1, 1 << 16)
 
 
 def names(text: str) -> tuple[str, ...]:
-    """`a,b`; for argparse's `type`."""
+    """Parse `a,b`; for argparse's `type`."""
     found = tuple(filter(None, text.split(",")))
     if not found:
         raise argparse.ArgumentTypeError("there is no name in it; write A,B")
@@ -17,7 +17,7 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def servers(text: str) -> str:
-    """`host:port,...`, also `[IPv6]:port`; for argparse's `type`."""
+    """Check `host:port,...`, also `[IPv6]:port`; for argparse's `type`."""
     for each in text.split(","):
         found = re.fullmatch(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,9})", each)
         if not found:
@@ -28,7 +28,7 @@ def servers(text: str) -> str:
 
 
 def whole(least: int = 1, most: int = MOST) -> Callable[[str], int]:
-    """A whole number between these; for argparse's `type`."""
+    """Return a whole number between these; for argparse's `type`."""
 
     def parse(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,19}", text) or not least <= int(text) <= most:

@@ -50,7 +50,7 @@ Found = Iterable["Summary | Broken"]
 
 
 def _print_json(found: Found) -> list[int]:
-    """Returns the numbers of those that can't be used, of which there is no more to tell."""
+    """Print JSON; return the numbers of the snapshots that can't be used."""
     whole, broken = [], []
     for each in found:
         if isinstance(each, Failed):
@@ -78,7 +78,7 @@ def _json(summary: "Summary") -> dict[str, Any]:
 
 
 def _print_page(found: Found) -> list[int]:
-    """Line by line as it is read; returns the numbers of those that can't be used."""
+    """Print a page, line by line as it is read; return the numbers of snapshots that can't be used."""
     row = "{:>10}  {:<24}  {:>7}  {:>15}  {:>19}  {:>19}  {:>5}"
     print(row.format("id", "created", "topics", "records", "bytes", "stored bytes", "gaps"))
     newest, broken = None, []
@@ -108,6 +108,6 @@ def _print_page(found: Found) -> list[int]:
 
 
 def _time(milliseconds: int) -> str:
-    """RFC 3339."""
+    """Format a time as in RFC 3339."""
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

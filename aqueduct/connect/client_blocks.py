@@ -1,4 +1,4 @@
-"""Which blocks of a worker make clients that the brokers won't take: KAFKA-4090 and its kin."""
+"""The blocks of a worker's settings whose clients the brokers would refuse: KAFKA-4090 and its kin."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

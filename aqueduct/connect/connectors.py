@@ -85,7 +85,7 @@ class Validation:
 
 
 def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
-    """The inventory's `connect_connectors`; Refused with every mistake in it."""
+    """Return the inventory's `connect_connectors`; Refused with every mistake in it."""
     found: dict[str, Declared] = {}
     problems = []
     for entry in entries:
@@ -113,7 +113,7 @@ def text(value: Any) -> str:
 
 
 def class_error(declared: Declared, plugins: Sequence[str]) -> str:
-    """A sentence if `connector.class` is no plugin's: its class, or the end of that (Connect's alias)."""
+    """Return a sentence if no plugin has `connector.class` as its class, or as the end of that (an alias)."""
     wanted = (declared.config or {})["connector.class"]
     names = {name for plugin in plugins for name in _names(plugin)}
     if wanted in names:
@@ -132,7 +132,7 @@ def _names(plugin: str) -> tuple[str, ...]:
 
 
 def errors(declared: Declared, validation: Validation) -> list[str]:
-    """Sentences on what can't be right in a configuration. No secret is in them."""
+    """Return sentences on what can't be right in a configuration. No secret is in them."""
     config = declared.config or {}
     found = [
         f"Connector {declared.name}: {key}: {_without_secrets(error, key, config).rstrip('.')}."
@@ -148,7 +148,10 @@ def errors(declared: Declared, validation: Validation) -> list[str]:
 
 
 def unknown(declared: Declared, validation: Validation) -> list[str]:
-    """Sentences on keys that neither the plugin nor Connect lists: Connect ignores them without a word."""
+    """Return sentences on keys that neither the plugin nor Connect lists.
+
+    Connect ignores them without a word.
+    """
     found = []
     for key in sorted((declared.config or {}).keys() - validation.known):
         if not key.startswith(FREE):
@@ -170,7 +173,10 @@ def _is_literal(value: str) -> bool:
 
 
 def plain_secrets(config: Mapping[str, str], passwords: frozenset[str] = frozenset()) -> list[str]:
-    """Keys of what stands there as REST would show it. `passwords`: those that a plugin calls so."""
+    """Return the keys of secrets that REST would show in plain text.
+
+    `passwords`: the keys that a plugin declares as such.
+    """
     return [
         key
         for key, value in config.items()
@@ -200,7 +206,7 @@ def _masked_urls(value: str) -> str:
 
 
 def secrets(entries: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Values that no log may have."""
+    """Return values that no log may have."""
     every = [
         (str(key), text(value))
         for entry in entries
@@ -286,7 +292,7 @@ MISSING_AT_CLUSTER = (
 
 
 def failures(connector: Connector) -> str:
-    """Sentences with the whole trace of each part that failed; of parts that failed alike, of one."""
+    """Return sentences with the whole trace of each part that failed; of parts that failed alike, of one."""
     traces: dict[str, list[Status]] = {}
     for each in connector.failed:
         traces.setdefault(each.trace.strip(), []).append(each)
@@ -298,7 +304,10 @@ def failures(connector: Connector) -> str:
 
 
 def _told(trace: str) -> str:
-    """The trace; behind a sentence, where a topic or a right is missing, which are the cluster's."""
+    """Return the trace.
+
+    If a topic or a right is missing, which are the cluster's, a sentence precedes it.
+    """
     if any(name in trace for name in MISSING_AT_CLUSTER):
         return f"a topic or a right is missing; run playbooks/kafka.yml, which has both. Java says: {trace}"
     return trace
@@ -315,7 +324,7 @@ def _part(status: Status) -> str:
 def diff(
     steps: Plan, actual: Mapping[str, Connector], passwords: Mapping[str, frozenset[str]]
 ) -> list[dict[str, Any]]:
-    """Ansible's, one entry per connector that changes."""
+    """Return Ansible's diff, one entry per connector that changes."""
     found = []
     configs: dict[str, Declared] = {each.name: each for each in (*steps.create, *steps.update)}
     moves = {each.name: each for each in steps.move}

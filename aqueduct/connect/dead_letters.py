@@ -55,7 +55,7 @@ def origin(headers: Sequence[Header]) -> Origin | None:
 
 
 def sent_back(headers: Sequence[Header]) -> list[Header]:
-    """The record's own headers, and how often it was sent back.
+    """Return the record's own headers, and how often it was sent back.
 
     Of Connect's only the last of each name goes: a sink that reads dead letters leaves its own after those
     of the first one, which are part of its record.

@@ -25,7 +25,10 @@ def read(path: Path) -> str:
 def look(
     worker: Worker, connectors: Sequence[Connector], *, probe: bool = True
 ) -> tuple[Facts, list[tuple[str, str]]]:
-    """The facts, and what could not be looked at, with why. `probe`: ask brokers whether they speak TLS."""
+    """Return the facts, and what could not be looked at, with why.
+
+    `probe`: ask brokers whether they speak TLS.
+    """
     stores = {store: tls.contents(store) for store in preflight.stores(worker, connectors)}
     blocks = preflight.blocks(worker, connectors) if probe else []
     listeners: dict[str, Listener | None] = {

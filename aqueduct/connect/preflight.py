@@ -18,12 +18,12 @@ INTERNAL = ("config", "offset", "status")
 
 
 def blocks(worker: Worker, connectors: Iterable[Connector]) -> list[Block]:
-    """The worker's, and those that connectors override."""
+    """Return the client blocks of the worker, and those that connectors override."""
     return [*worker.blocks(), *(each for connector in connectors for each in worker.overridden(connector))]
 
 
 def stores(worker: Worker, connectors: Iterable[Connector]) -> set[Store]:
-    """All that are to be looked at."""
+    """Return all key stores and trust stores that are to be looked at."""
     speaking = (block for block in blocks(worker, connectors) if block.tls)
     found = {store for block in speaking for store in (block.key_store, block.trust_store)}
     rest = worker.rest_tls()
@@ -32,7 +32,7 @@ def stores(worker: Worker, connectors: Iterable[Connector]) -> set[Store]:
 
 
 def findings(worker: Worker, connectors: Sequence[Connector], facts: Facts) -> list[Finding]:
-    """Every one, the worker's before its connectors'. The same sentence comes once."""
+    """Return every finding, the worker's before its connectors'. The same sentence comes once."""
     own = worker.blocks()
     known = Known(facts, own)
     found = [*_group_findings(worker), *client_findings(own, known), *inherited(own, known)]

@@ -43,7 +43,7 @@ class Order:
 
 @dataclass
 class Outcome:
-    """Numbers of letters."""
+    """The outcome of a replay, in numbers of letters."""
 
     sent: Counter[TopicPartition] = field(default_factory=Counter)  # by where they went, or would go
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)  # of these: connector, error class
@@ -62,7 +62,10 @@ class _Letter:
 
 
 def replay(order: Order) -> Outcome:
-    """Fenced if another replay of this topic begins; Failed otherwise. The same call goes on."""
+    """Replay dead letters; the same call, repeated, continues.
+
+    Fenced if another replay of this topic begins; Failed otherwise.
+    """
     outcome = Outcome()
     with connect(order.end, _transactional_id(order)) as client:
         if not client.topics([order.topic]):
@@ -91,7 +94,7 @@ def _transactional_id(order: Order) -> str:
 
 
 class _Replay:
-    """From a producer's begin to the next trouble, or to the end."""
+    """One attempt at a replay, from a producer's begin to the next error, or to the end."""
 
     def __init__(self, client: Client, order: Order, outcome: Outcome, uncertain: list[_Letter]) -> None:
         """`uncertain`: letters of the last transaction, if nobody knows whether it was committed."""
@@ -110,7 +113,7 @@ class _Replay:
         outcome = self._outcome
         self._count(each for each in self._uncertain if self._ledger.has(each.partition, each.offset))
         self._uncertain.clear()
-        # These are found anew in every round; what was sent in an earlier one is in the ledger by now.
+        # These are found again in every round; what was sent in an earlier one is in the ledger by now.
         outcome.before, outcome.others = -sum(outcome.sent.values()), 0
         outcome.left_out.clear()
         for letters in in_lists(self._chosen(), TRANSACTION_LETTERS * LETTER_BYTES, _weight):
@@ -140,7 +143,7 @@ class _Replay:
                         yield letter
 
     def _letter(self, partition: int, record: Record) -> _Letter | None:
-        """None if it is not to be sent."""
+        """Return the letter of a record; None if it isn't to be sent."""
         if self._ledger.has(partition, record.offset):
             self._outcome.before += 1
             return None
@@ -159,7 +162,7 @@ class _Replay:
         return _Letter(partition, record.offset, place, _as_sent(record, found), origin)
 
     def _place(self, origin: Origin) -> TopicPartition | str:
-        """Where a letter goes, or why it can't."""
+        """Return where a letter goes, or why it can't be sent."""
         name = self._order.to or origin.topic
         if name not in self._targets:
             self._targets[name] = self._client.topics([name]).get(name)
@@ -195,7 +198,7 @@ def _as_sent(record: Record, found: Sequence[Header]) -> Record:
 
 
 def _write(producer: TransactionalProducer, place: TopicPartition, rows: Iterable[Record]) -> None:
-    """In batches that a broker takes."""
+    """Send records in batches that a broker accepts."""
     for some in in_lists(rows, BATCH_BYTES, lambda each: len(each.body)):
         numbered = (Record(each.timestamp, number, each.body) for number, each in enumerate(some))
         batch = build(Records.listed(numbered), codec="zstd")
@@ -215,7 +218,7 @@ def _make_ledger(client: Client, order: Order) -> None:
 
 
 def _read_ledger(client: Client, order: Order, dead: Topic) -> Ledger:
-    """Of all that was committed before. Failed if an open transaction hides it for too long."""
+    """Read the ledger of all earlier commits. Failed if an open transaction hides it for too long."""
     if dead.id is None:
         raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
     place = TopicPartition(order.ledger, 0)

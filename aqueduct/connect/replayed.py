@@ -29,7 +29,7 @@ class Ledger:
 
     @classmethod
     def parse(cls, topic: str, topic_id: str, entries: Mapping[str, str]) -> "Ledger":
-        """`entries`: the newest value of each key. Failed at what is none of ours."""
+        """Parse a ledger. `entries`: the newest value of each key. Failed at what isn't ours."""
         blocks = {}
         for key, value in entries.items():
             try:

@@ -32,7 +32,7 @@ class Connect:
         self._deadline = 0.0
 
     def within(self, seconds: float) -> None:
-        """All questions together are repeated at most for so long, where the trouble passes."""
+        """Limit the seconds for which questions, all together, are repeated at trouble that passes."""
         self._deadline = time.monotonic() + seconds
 
     @property
@@ -42,11 +42,11 @@ class Connect:
     # Questions
 
     def plugins(self) -> list[str]:
-        """Classes of all connectors that can be made."""
+        """Return the classes of all connectors that can be made."""
         return [str(each["class"]) for each in self._ask("GET", "/connector-plugins")]
 
     def connectors(self) -> dict[str, Connector]:
-        """Every connector there is, by name."""
+        """Return every connector there is, by name."""
         found = self._ask("GET", "/connectors?expand=info&expand=status")
         return {name: _connector(name, entry) for name, entry in found.items()}
 
@@ -59,7 +59,7 @@ class Connect:
     # Changes
 
     def create(self, name: str, config: Mapping[str, str], state: str) -> None:
-        """`state`: RUNNING, PAUSED or STOPPED (KIP-980)."""
+        """Create a connector. `state`: RUNNING, PAUSED or STOPPED (KIP-980)."""
         body = {"name": name, "config": config, "initial_state": state}
         try:
             self._ask("POST", "/connectors", body)
@@ -73,17 +73,17 @@ class Connect:
         self._ask("DELETE", _path(name), gone_is_fine=True)
 
     def move(self, name: str, action: str) -> None:
-        """`action`: pause, resume or stop."""
+        """Change a connector's state. `action`: pause, resume or stop."""
         self._ask("PUT", f"{_path(name)}/{action}")
 
     def restart_failed(self, name: str) -> None:
-        """The connector if it failed, and those of its tasks that did (KIP-745)."""
+        """Restart the connector if it failed, and those of its tasks that did (KIP-745)."""
         self._ask("POST", f"{_path(name)}/restart?includeTasks=true&onlyFailed=true")
 
     # HTTP
 
     def _ask(self, method: str, path: str, body: Any = None, *, gone_is_fine: bool = False) -> Any:
-        """The answer of the first worker that gives one; asked again while the trouble is one that passes."""
+        """Return the first answer that a worker gives; ask again while the trouble is one that passes."""
         while True:
             troubles, closed = [], []
             for url in self._urls:
@@ -147,11 +147,11 @@ class Connect:
 
 
 class _Exists(Failed):
-    """There is such a connector."""
+    """A connector that exists already."""
 
 
 class _Closed(Failed):
-    """TLS keeps us and a worker apart: waiting won't help, another worker may."""
+    """A worker that TLS keeps us from: waiting won't help, another worker may."""
 
 
 _PASSING = re.compile("timed out|forward|rebalanc|leader")  # of a 500's message

@@ -1,4 +1,4 @@
-"""Who may use a worker's REST."""
+"""The access to a worker's REST listener."""
 
 from collections.abc import Iterator
 

@@ -96,12 +96,12 @@ class Worker:
     properties: Properties
 
     def blocks(self) -> list[Block]:
-        """The worker's own block, then those of its connectors' clients."""
+        """Return the worker's own block, then those of its connectors' clients."""
         own = self._unprefixed()
         return [Block(self.file, "worker", "", own, own), *map(self._block, CLIENTS)]
 
     def overridden(self, connector: Connector) -> list[Block]:
-        """The blocks of the clients that the connector has settings of its own for."""
+        """Return the blocks of the clients that the connector has settings of its own for."""
         found = []
         for client, settings in connector.overrides.items():
             base = self._block(client).settings
@@ -149,7 +149,10 @@ def _store(role: str, settings: Properties, pem: str, pem_password: str | None) 
 
 
 def parse_worker(text: str, file: str, read: Callable[[str], str | None]) -> Worker:
-    """`read` gives the text of a file that a FileConfigProvider would read, None where it can't."""
+    """Parse a worker's properties.
+
+    `read` gives the text of a file that a FileConfigProvider would read, None where it can't.
+    """
     properties = parse_properties(text)
     if not properties.keys() & {BOOTSTRAP, "group.id"}:
         raise Refused(
@@ -176,7 +179,7 @@ def resolved(properties: Properties, read: Callable[[str], str | None]) -> Prope
 
 
 def parse_connector(text: str, file: str) -> Connector:
-    """A connector's properties, or JSON: its configuration, or that under "config" beside its "name"."""
+    """Parse a connector's properties, or JSON: its configuration, or that under "config" beside "name"."""
     if not file.endswith(".json"):
         config = parse_properties(text)
         return Connector(file, config.get("name", file), config)

@@ -1,1 +1,1 @@
-"""What only the controller does: it fetches and checks artifacts, and signs certificates."""
+"""The controller's own work: it fetches and checks artifacts, and signs certificates."""

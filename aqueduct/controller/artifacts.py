@@ -223,7 +223,7 @@ def own_wheel(*, repository: str, cache: str) -> Artifact:
 
 @contextmanager
 def _exclusive(target: Path) -> Iterator[None]:
-    """Let one process at a time make an artifact; the others wait and find it."""
+    """Lock an artifact, so that one process at a time makes it; the others wait and find it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{target}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -342,7 +342,7 @@ def _build_versitygw(version: str, machine: str, toolchain: str, scratch: Path) 
 
 
 def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) -> Artifact:
-    """The archive is what is kept and checked; the binary is taken out of it at every use."""
+    """Take the binary out of the archive, at every use; the archive is kept and checked."""
     target = cache / f"versitygw-{version}-archive-{sha256[:12]}"
     archive = Path(f"{target}.tgz")
     with _exclusive(target):
@@ -423,7 +423,7 @@ def _pack(target: Path, files: dict[str, Path]) -> None:
 
 
 def _platforms() -> list[str]:
-    """Wheels that run on Debian 12 (glibc 2.36) and newer, of this controller's architecture."""
+    """Return the platforms of wheels for Debian 12 (glibc 2.36) and newer, of this architecture."""
     machine = os.uname().machine
     return [
         word

@@ -115,7 +115,7 @@ def issue(public_key: str, wanted: Wanted, authority: Authority, now: datetime) 
 
 
 def have_client(folder: Path, wanted: Wanted, authority: Authority, ca: Path, now: datetime) -> bool:
-    """Have a person's key, certificate and client properties in a folder; whether any was made."""
+    """Make what is missing of a person's key, certificate and client properties; return whether any was."""
     key, _ = _have_key(folder / f"{wanted.principal}.key")
     pem = folder / f"{wanted.principal}.pem"
     private = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
@@ -221,7 +221,7 @@ def _subject(principal: str) -> x509.Name:
 
 
 def _name(name: str) -> x509.GeneralName:
-    """A host that the inventory names by its address is asked for by its address."""
+    """Return a certificate's name: an address if the inventory names the host by one, else a DNS name."""
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:

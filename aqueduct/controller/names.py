@@ -1,4 +1,4 @@
-"""What software is called, on the controller and on hosts. Each name changes with the content.
+"""Names of software, on the controller and on hosts. Each name changes with the content.
 
 Nothing is fetched to know them: a host is asked by these names what it lacks.
 """
@@ -61,7 +61,7 @@ def read_lock(lock: Path) -> dict[str, str]:
 
 
 def _maven_file_name(coordinates: str) -> str:
-    """As Maven's repositories name it."""
+    """Return the file name that Maven's repositories use."""
     match coordinates.split(":"):
         case [_, artifact, version, *rest] if len(rest) <= 2:
             kind, classifier = (*rest, *("jar", "")[len(rest) :])

@@ -43,7 +43,10 @@ DEDUP_PREFIX = "aqueduct-dedup-"  # of its groups and transactional ids
 
 
 def managed_principals() -> str:
-    """A regular expression: whose rights go when nothing in the inventory needs them any more."""
+    """Return a regular expression of principals.
+
+    Their rights go when nothing in the inventory needs them any more.
+    """
     return f"^({'|'.join(principal(service, '') for service in SERVICES)})"
 
 
@@ -134,7 +137,7 @@ def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[Ac
 
 
 def source_acls(flow: Flow) -> list[Acl]:
-    """Reading and describing, nothing else: the mirror's own topics are all at the target."""
+    """Return a flow's rights at its source: to read and describe. The mirror's own topics are elsewhere."""
     mirror, topics = principal("mirror_maker", flow.target), resources(flow.topics)
     return [
         *_allow(mirror, "topic", topics, "describe describe_configs read"),
@@ -166,7 +169,7 @@ def _allow(principal: str, resource: str, names: Iterable[Resource], operations:
 
 
 def written(flow: Flow) -> list[Resource]:
-    """The topics that a flow writes at its target."""
+    """Return the topics that a flow writes at its target."""
     topics = resources(flow.topics)
     if not flow.prefix:
         return topics
@@ -176,7 +179,7 @@ def written(flow: Flow) -> list[Resource]:
 
 
 def mirror_topics(flow: Flow) -> list[Resource]:
-    """MirrorMaker's own topics; all are at the target (offset-syncs.topic.location)."""
+    """Return MirrorMaker's own topics; all are at the target (offset-syncs.topic.location)."""
     names = (
         f"mm2-configs.{flow.name}.internal",
         f"mm2-offsets.{flow.name}.internal",
@@ -189,7 +192,7 @@ def mirror_topics(flow: Flow) -> list[Resource]:
 
 
 def resources(patterns: Iterable[str]) -> list[Resource]:
-    """The narrowest resources that cover every name which one of the patterns matches."""
+    """Return the narrowest resources that cover every name which one of the patterns matches."""
     found = {resource(pattern) for pattern in patterns}
     return [EVERY] if EVERY in found else sorted(found)
 
@@ -199,7 +202,7 @@ _LITERALS = re.compile(r"(?:(?:[a-zA-Z0-9_-]|\\[^a-zA-Z0-9])(?![*+?{]))*")
 
 
 def resource(pattern: str) -> Resource:
-    """Covers every name that a pattern matches. A pattern that is a legal name stands for that name alone."""
+    """Return a resource that covers every name that a pattern matches; a legal name stands for itself."""
     if LEGAL_NAME.fullmatch(pattern):
         return Resource(pattern, "literal")
     literals = "" if "|" in pattern else _LITERALS.match(pattern)[0]  # type: ignore[index]  # always matches

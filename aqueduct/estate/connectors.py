@@ -79,7 +79,7 @@ class DeclaredConnector:
 
 
 def read_connectors(groups: Groups, hostvars: HostVars, site: str) -> tuple[DeclaredConnector, ...]:
-    """They are the same on all connect hosts of a site."""
+    """Read a site's connectors, which are the same on all its connect hosts."""
     for host in members(groups, site, "connect")[:1]:
         return tuple(DeclaredConnector.of(each) for each in hostvars[host].get("connect_connectors") or ())
     return ()
@@ -91,7 +91,7 @@ def worker_group(site: str) -> str:
 
 
 def internal_topics(site: str) -> dict[str, str]:
-    """Connect's own topics, by the worker's property that names each."""
+    """Return Connect's own topics, by the worker's property that names each."""
     kinds = {"config": "configs", "offset": "offsets", "status": "status"}
     return {f"{kind}.storage.topic": f"{worker_group(site)}-{name}" for kind, name in kinds.items()}
 
@@ -99,7 +99,7 @@ def internal_topics(site: str) -> dict[str, str]:
 def topics(
     site: str, connectors: Iterable[DeclaredConnector], *, letters_mebibytes: int, declared: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Connect's own topics and those of dead letters, as entries of `kafka_topics`.
+    """Return Connect's own topics and those of dead letters, as entries of `kafka_topics`.
 
     `letters_mebibytes`: how many a topic of dead letters keeps. `declared`: names of topics that the site
     declares itself.
@@ -124,5 +124,5 @@ _REFERENCE = re.compile(r"\$\{(\w+):(?:([^}:]*):)?([^}]*)\}")
 
 
 def references(value: str, file: str) -> list[str]:
-    """The keys of a properties file that a setting refers to, as FileConfigProvider reads it."""
+    """Return the keys of a properties file that a setting refers to, as FileConfigProvider reads it."""
     return [key for provider, path, key in _REFERENCE.findall(value) if (provider, path) == ("file", file)]

@@ -54,7 +54,7 @@ class Language:
         return self if other is NOTHING else self & _make("not", (other,))
 
     def __add__(self, other: "Language") -> "Language":
-        """Names of the one, followed by names of the other."""
+        """Return names of the one, followed by names of the other."""
         if NOTHING in (self, other):
             return NOTHING
         if self is EMPTY_NAME or other is EMPTY_NAME:
@@ -112,7 +112,7 @@ ANY_CHARACTER = _make("characters", (), _ALL)
 
 
 def repeat(language: Language) -> Language:
-    """Names made of any number of names of `language`, none included."""
+    """Return names made of any number of names of `language`, none included."""
     if language in (NOTHING, EMPTY_NAME):
         return EMPTY_NAME
     return language if language.kind == "repeat" else _make("repeat", (language,))
@@ -171,7 +171,7 @@ MOST_STATES = 10_000  # of a set that `shortest` looks at; patterns that people 
 
 
 def shortest(language: Language) -> str | None:
-    """A shortest name of the set, not empty; None where it has none, or none is found among MOST_STATES."""
+    """Return a shortest name of the set, not empty; None if none is found among MOST_STATES."""
     seen = {language}
     frontier = [("", language)]
     while frontier and len(seen) < MOST_STATES:

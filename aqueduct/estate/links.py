@@ -76,7 +76,7 @@ class Link:
 
     @classmethod
     def of(cls, groups: Groups, target: str, declared: Mapping[str, Any]) -> "Link":
-        """A link as an item of `diode_downstream_links` declares it."""
+        """Make a link from an item of `diode_downstream_links`."""
         source = declared["source"]
         downstream = declared.get("downstream") or _first(groups, target, "diode_downstream")
         return cls(
@@ -111,7 +111,7 @@ def _first(groups: Groups, site: str, service: str) -> str:
 
 
 def read_links(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...]:
-    """The links that arrive at a site; they are the same on all of its diode_downstream hosts."""
+    """Return the links that arrive at a site; they are the same on all of its diode_downstream hosts."""
     for host in members(groups, site, "diode_downstream")[:1]:
         declared = hostvars[host].get("diode_downstream_links") or ()
         return tuple(Link.of(groups, site, each) for each in declared)
@@ -124,7 +124,7 @@ def kept_raw(links: Iterable[Link]) -> list[Link]:
 
 
 def read_links_from(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...]:
-    """The links that leave a site."""
+    """Return the links that leave a site."""
     links = (link for target in site_names(groups) for link in read_links(groups, hostvars, target))
     return tuple(link for link in links if link.source == site)
 
@@ -139,7 +139,7 @@ class Reader:
 
 
 def read_readers(groups: Groups, hostvars: HostVars, site: str) -> tuple[Reader, ...]:
-    """Mirrors and the sending ends of links."""
+    """Return a site's readers: mirrors and the sending ends of links."""
     mirrors = read_mirrors(groups, hostvars, site)
     links = read_links_from(groups, hostvars, site)
     return (
@@ -175,12 +175,12 @@ def ledgers(links: tuple[Link, ...]) -> tuple[Ledger, ...]:
 
 
 def topics(links: tuple[Link, ...], *, partitions: int, retention_hours: int) -> list[dict[str, Any]]:
-    """The raw and the gap topics at the links' target, as entries of `kafka_topics`.
+    """Return the raw and the gap topics at the links' target, as entries of `kafka_topics`.
 
     All have as many partitions: one of a gap topic tells of what is in the same one of the raw topics.
     """
     raw = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * 3_600_000)}
-    # Each transaction writes entries anew: small segments are compacted soon, and read fast at every start.
+    # Each transaction rewrites entries: small segments are compacted soon, and read fast at every start.
     gaps = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
     found = [
         (link.raw_topic, raw | {"max.message.bytes": str(link.largest_record_bytes + FRAME_BYTES)})

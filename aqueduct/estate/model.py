@@ -70,7 +70,7 @@ class Flow:
 
     @classmethod
     def of(cls, target: str, declared: Mapping[str, Any]) -> "Flow":
-        """A flow as an item of `mirror_maker_flows` declares it."""
+        """Make a flow from an item of `mirror_maker_flows`."""
         return cls(
             source=declared["source"],
             target=target,
@@ -110,7 +110,7 @@ class Site:
 
 
 def site_name(group_names: Iterable[str]) -> str:
-    """The site of a host that is in these groups; Refused where it is not exactly one."""
+    """Return the site of a host that is in these groups; Refused where it is not exactly one."""
     sites = [name.removeprefix(SITE_PREFIX) for name in group_names if name.startswith(SITE_PREFIX)]
     if len(sites) != 1:
         found = " and ".join(sorted(sites)) or "no site"
@@ -123,14 +123,14 @@ def site_names(groups: Groups) -> list[str]:
 
 
 def principal(service: str, site: str) -> str:
-    """The CN of a service's certificate, and so its principal: a service (of a site), never a host."""
+    """Return a service's principal, its certificate's CN: of a service (of a site), never of a host."""
     if service in ("kafka", "object_store"):
         return service.replace("_", "-")
     return f"{service.removesuffix('_maker').replace('_', '-')}-{site}"
 
 
 def members(groups: Groups, site: str, service: str) -> list[str]:
-    """Hosts of a site that run a service, in the inventory's order; Refused where there is no such site."""
+    """Return a site's hosts that run a service, in the inventory's order; Refused without such a site."""
     if SITE_PREFIX + site not in groups:
         raise Refused(f"there is no site {site}: the inventory has no group {SITE_PREFIX}{site}.")
     serving = set(groups.get(service, ()))
@@ -164,7 +164,7 @@ def read_node(host: str, variables: Mapping[str, Any], defaults: Mapping[str, An
 
 
 def read_flows(groups: Groups, hostvars: HostVars, site: str) -> tuple[Flow, ...]:
-    """The flows that arrive at a site; they are the same on all of its mirror_maker hosts."""
+    """Return the flows that arrive at a site; they are the same on all of its mirror_maker hosts."""
     for host in members(groups, site, "mirror_maker")[:1]:
         return tuple(Flow.of(site, declared) for declared in hostvars[host].get("mirror_maker_flows") or ())
     return ()
@@ -175,7 +175,7 @@ def read_all_flows(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
 
 
 def read_mirrors(groups: Groups, hostvars: HostVars, source: str) -> tuple[MirrorUnit, ...]:
-    """The mirrors that read a site."""
+    """Return the mirrors that read a site."""
     return tuple(
         MirrorUnit(host, flow.name, flow.target)
         for flow in read_all_flows(groups, hostvars)

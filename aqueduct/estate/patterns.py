@@ -42,12 +42,12 @@ class PatternError(ValueError):
 
 
 class _Beyond(Exception):
-    """Java takes it, or may; which names it matches is not told here."""
+    """A pattern that Java takes, or may; which names it matches isn't told here."""
 
 
 @cache
 def language(pattern: str) -> Language | None:
-    """The names that `pattern` matches; None where it can't be told. Raises PatternError.
+    """Return the names that `pattern` matches; None where it can't be told. Raises PatternError.
 
     A pattern that is a legal name stands for that name alone: its dots mean dots, as its writer meant and as
     the mirror's ACL has it (see `aqueduct.estate.acls`).
@@ -61,7 +61,7 @@ def language(pattern: str) -> Language | None:
 
 
 class _Parser:
-    """Recursive descent over the part of Java's syntax that is regular."""
+    """A recursive-descent parser of the part of Java's syntax that is regular."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -168,7 +168,7 @@ class _Parser:
         return characters(self.escaped())
 
     def escaped(self) -> str:
-        """The characters that an escape stands for; a single one where it stands for itself."""
+        """Return the characters that an escape stands for; a single one where it stands for itself."""
         character = self.text[self.at]
         self.at += 1
         if character.lower() in _CLASSES:
@@ -231,7 +231,7 @@ class _Parser:
 
 
 def _times(language: Language, least: int, most: int | None) -> Language:
-    """`language` that many times; `most` None: without end."""
+    """Repeat `language` that many times; `most` None: without end."""
     if most is None or most > LONGEST_NAME or language.kind == "repeat":
         counted = EMPTY_NAME if most == 0 else repeat(language)
     else:
@@ -244,7 +244,7 @@ def _times(language: Language, least: int, most: int | None) -> Language:
 
 
 def names(include: Sequence[str], exclude: Sequence[str] = ()) -> Language:
-    """The names that a flow with these patterns carries, without those of which that can't be told."""
+    """Return the names that a flow with these patterns carries, without those of which that can't be told."""
     # Plain names become one tree; one by one, ten thousand of them would not.
     chosen = words(pattern for pattern in include if LEGAL_NAME.fullmatch(pattern))
     for pattern in include:

@@ -50,7 +50,7 @@ class AclChanges:
 
 
 def parse(entries: Sequence[Mapping[str, Any]]) -> frozenset[Acl]:
-    """The inventory's `kafka_acls`, an Acl for each operation; Refused with every mistake in it."""
+    """Return the inventory's `kafka_acls`, an Acl for each operation; Refused with every mistake in it."""
     acls = set()
     problems = []
     for entry in entries:
@@ -80,7 +80,10 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> frozenset[Acl]:
 
 
 def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str) -> AclChanges:
-    """What to grant and to revoke. `managed_principals` is a regex, searched in names without `User:`."""
+    """Return the ACLs to grant and to revoke.
+
+    `managed_principals` is a regex, searched in names without `User:`.
+    """
     wanted = frozenset(declared)
     found = frozenset(actual)
     try:
@@ -101,7 +104,7 @@ def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str
 
 
 def diff(plan: AclChanges) -> dict[str, str]:
-    """`{"before": text, "after": text}` for Ansible's diff mode: a line for each ACL that goes or comes."""
+    """Return `{"before": text, "after": text}` for Ansible's diff mode: a line for each changed ACL."""
     return {
         "before": "".join(f"{acl}\n" for acl in plan.remove),
         "after": "".join(f"{acl}\n" for acl in plan.add),

@@ -46,7 +46,7 @@ def answering(bootstrap_servers: str) -> Iterator[None]:
 
 
 class _TellingFailure(logging.Handler):
-    """Why connecting failed: kafka-python logs that, and raises only a timeout."""
+    """The reason why connecting failed: kafka-python logs that, and raises only a timeout."""
 
     error: Exception | None = None
 

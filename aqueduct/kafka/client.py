@@ -37,7 +37,7 @@ STOP_SECONDS = 2  # of waiting in all, from then on
 STALL_SECONDS = 60  # without progress: a broker may be restarted, or a leader elected meanwhile
 BACKOFF_SECONDS = 0.02, 1.0  # the first and the longest pause before a request is sent again
 NAMES_PER_REQUEST = 1_000
-RESPONSE_BYTES = 1 << 30  # more is no response of Kafka's
+RESPONSE_BYTES = 1 << 30  # no response of Kafka's is larger
 
 T = TypeVar("T")
 
@@ -52,14 +52,14 @@ class Topic:
 
 
 class Stopped(Failed):
-    """It was told to stop, and the cluster did not answer what was still to be asked."""
+    """The end of a client that was told to stop before the cluster answered."""
 
 
 @contextmanager
 def connect(
     end: End, client_id: str, stopping: Event | None = None, *, timeout_seconds: float | None = None
 ) -> "Iterator[Client]":
-    """A Client of the cluster; Failed if no broker answers within `timeout_seconds` (CONNECT_SECONDS).
+    """Yield a Client of the cluster; Failed if no broker answers in `timeout_seconds` (CONNECT_SECONDS).
 
     An error that the cluster answers ends the block as Failed, too. Once `stopping` is set the client waits
     for STOP_SECONDS in all; what takes longer is Stopped.
@@ -89,7 +89,7 @@ def connect(
 
 
 class Client:
-    """Of one thread. A KafkaError is made a sentence by `connect`."""
+    """The Kafka client of one thread. `connect` turns a KafkaError into a sentence."""
 
     def __init__(self, client: KafkaNetClient, end: End, stopping: Event | None = None) -> None:
         self.end = end
@@ -101,7 +101,7 @@ class Client:
     # Requests
 
     def send(self, request: Any, node_id: int | None = None) -> Any:
-        """The response to one request of kafka-python's protocol layer, from any broker or a certain one."""
+        """Return the response to a request of kafka-python's protocol layer, from any broker or `node_id`."""
         return self.wait(self.submit(request, node_id))
 
     def submit(self, request: Any, node_id: int | None = None) -> Future:
@@ -121,7 +121,7 @@ class Client:
         return response
 
     def wait(self, response: Future) -> Any:
-        """What `submit` promised."""
+        """Wait for the answer to what `submit` sent, and return it."""
         while not response.is_done:
             self._poll(POLL_SECONDS, response)
         if response.exception:
@@ -129,7 +129,7 @@ class Client:
         return response.value
 
     def wait_any(self, responses: Iterable[Future], seconds: float) -> None:
-        """Until one of them is there, or the time is over."""
+        """Wait until one of the responses is there, or the time is over."""
         first = Future()
         for response in responses:
             response.add_both(lambda _: first.is_done or first.success(None))
@@ -137,7 +137,7 @@ class Client:
             self._wait(seconds, first)
 
     def sleep(self, seconds: float) -> None:
-        """With responses read meanwhile."""
+        """Wait, and read responses meanwhile."""
         self._wait(seconds, Future())
 
     def _wait(self, seconds: float, response: Future) -> None:
@@ -157,7 +157,7 @@ class Client:
     # Topics
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
-        """Those of the named topics that exist, asked for anew; None: all that the client may describe."""
+        """Return the named topics that exist, asked for now; None: all that the client may describe."""
         patience = Patience(self, "tells nothing of its topics")
         lists = [None] if names is None else in_lists(names, NAMES_PER_REQUEST)
         found: dict[str, Topic] = {}
@@ -168,7 +168,7 @@ class Client:
     # What follows asks once: a KafkaError of it is for the caller's own Patience.
 
     def brokers(self) -> list[int]:
-        """The ids of those that serve clients now."""
+        """Return the ids of those that serve clients now."""
         self.ask_topics([])
         return sorted(broker.node_id for broker in self._client.cluster.brokers())
 
@@ -178,14 +178,14 @@ class Client:
             self.ask_topics(some)
 
     def topic(self, name: str) -> Topic:
-        """As it was known last, or as it is now; UnknownTopicOrPartitionError if there is none."""
+        """Return a topic as it was known last, or as it is now; UnknownTopicOrPartitionError without one."""
         self.learn([name])
         if name not in self._topics:
             raise UnknownTopicOrPartitionError(f"topic {name}")
         return self._topics[name]
 
     def leader(self, topic: str, partition: int) -> int:
-        """The id of the broker to ask for a partition; see `forget`."""
+        """Return the id of the broker to ask for a partition; see `forget`."""
         partitions = self.topic(topic).partitions
         if partition >= len(partitions):
             self.forget(topic)
@@ -197,18 +197,18 @@ class Client:
         return leader
 
     def forget(self, topic: str) -> None:
-        """What is known of a topic was wrong: ask again when it is needed."""
+        """Drop what is known of a topic, which was wrong: it is asked for again when needed."""
         self._topics.pop(topic, None)
 
     def controller(self) -> int:
-        """The id of the broker to ask for changes: in KRaft any one, which forwards them (KIP-590)."""
+        """Return the id of the broker to ask for changes: in KRaft any one, which forwards them (KIP-590)."""
         found: int = self.send(MetadataRequest(topics=[], min_version=4)).controller_id
         if found < 0:
             raise NodeNotReadyError("the cluster has no controller")
         return found
 
     def ask_topics(self, names: list[str] | None) -> dict[str, Topic]:
-        """Those of the named topics that exist; None: all that the client may describe."""
+        """Ask for the named topics, and return those that exist; None: all that the client may describe."""
         asked = None
         if names is not None:
             asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
@@ -227,7 +227,7 @@ class Client:
         return found
 
     def coordinators(self, kind: CoordinatorType, keys: Iterable[str]) -> dict[str, int]:
-        """The id of the broker to ask for each group or transactional id."""
+        """Return the id of the broker to ask for each group or transactional id."""
         found = {}
         for some in in_lists(keys, NAMES_PER_REQUEST):
             request = FindCoordinatorRequest(key_type=kind.value, coordinator_keys=some, min_version=4)
@@ -239,12 +239,12 @@ class Client:
 
 
 def passing(error: KafkaError) -> bool:
-    """Whether the same request may well succeed later."""
+    """Return whether the same request may well succeed later."""
     return isinstance(error, RetriableError | UnknownBrokerIdError)
 
 
 class Patience:
-    """Bears with a cluster's troubles that pass, until there was no progress for STALL_SECONDS."""
+    """The patience with a cluster's passing troubles, until there was no progress for STALL_SECONDS."""
 
     def __init__(self, client: Client, fault: str) -> None:
         """`fault` is what is wrong with the cluster if nothing changes: "gave nothing of orders-3"."""
@@ -258,7 +258,7 @@ class Patience:
         self._backoff, self._longest = BACKOFF_SECONDS
 
     def pause(self, error: KafkaError) -> None:
-        """Before the next attempt; raises the error if it won't pass, and Failed if it took too long to."""
+        """Wait before the next attempt; raise the error if it won't pass, Failed if it took too long to."""
         if not passing(error):
             raise error
         if not (self._error and isinstance(error, NodeNotReadyError)):  # which says only that it fails again
@@ -270,7 +270,7 @@ class Patience:
         self._backoff = min(self._longest, 2 * self._backoff)
 
     def until_done(self, attempt: Callable[[], T]) -> T:
-        """What the attempt returns that succeeds."""
+        """Repeat the attempt until it succeeds, and return its result."""
         while True:
             try:
                 return attempt()

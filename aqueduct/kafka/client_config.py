@@ -53,7 +53,7 @@ class Login:
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """How a client reaches a cluster. Paths are this host's and, on a Spark cluster, every worker's."""
+    """The client's way to a cluster. Paths are this host's and, on a Spark cluster, every worker's."""
 
     tls: bool = False
     ca: str | None = None  # PEM file of trusted certificates; None: the system's
@@ -70,7 +70,7 @@ class ClientConfig:
         return f"SASL_{encryption}" if self.login else encryption
 
     def librdkafka(self) -> dict[str, str]:
-        """Settings for confluent-kafka."""
+        """Return settings for confluent-kafka."""
         login = self.login
         settings = {
             "security.protocol": self.protocol.lower(),
@@ -86,7 +86,7 @@ class ClientConfig:
         return {name: value for name, value in settings.items() if value is not None}
 
     def kafka_python(self) -> dict[str, Any]:
-        """Keyword arguments for kafka-python's clients."""
+        """Return keyword arguments for kafka-python's clients."""
         login = (
             {
                 "sasl_mechanism": self.login.mechanism,
@@ -119,14 +119,14 @@ class End:
 
 
 def load(path: Path | str | None) -> ClientConfig:
-    """What a file of client properties says; Refused where it, or a file that it names, is no use."""
+    """Read a file of client properties; Refused if it, or a file that it names, can't be used."""
     if path is None:
         return ClientConfig()
     return checked(parse(_read(path), str(path)), str(path))
 
 
 def checked(config: ClientConfig, path: str) -> ClientConfig:
-    """The same, if the files that `path` names in it are PEM; else Refused."""
+    """Return the configuration; Refused unless the files that `path` names in it are PEM."""
     for what, pem in (("CA", config.ca), ("certificate", config.certificate), ("key", config.key)):
         if pem is not None and "-----BEGIN " not in _read(pem, f" ({what} of {path})"):
             raise Refused(f"{pem} ({what} of {path}) is not PEM: convert it with openssl or keytool.")
@@ -134,7 +134,7 @@ def checked(config: ClientConfig, path: str) -> ClientConfig:
 
 
 def parse(text: str, where: str) -> ClientConfig:
-    """What the text of client properties says; `where` names the text in a refusal."""
+    """Parse the text of client properties; `where` names the text in a refusal."""
     properties = parse_properties(text)
     for name in properties:
         if name not in KNOWN:
@@ -166,7 +166,7 @@ def parse(text: str, where: str) -> ClientConfig:
 
 
 def _login(properties: Mapping[str, str], where: str) -> Login:
-    """Never shows what the properties say: there is a password in them."""
+    """Parse a login, and never show what the properties say: there is a password in them."""
     mechanism = properties.get("sasl.mechanism", "")
     if mechanism not in MECHANISMS:
         raise Refused(f"{where}: sasl.mechanism={mechanism} is none of {', '.join(MECHANISMS)}.")
@@ -189,12 +189,12 @@ def _login(properties: Mapping[str, str], where: str) -> Login:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's properties; of a key that is there twice the last one wins."""
+    """Parse Java's properties; of a key that is there twice the last one wins."""
     return dict(entries(text))
 
 
 def entries(text: str) -> Iterator[tuple[str, str]]:
-    """Of Java's properties: comments; `=`, `:` or blanks; continued lines; escapes."""
+    """Yield the entries of Java's properties: comments; `=`, `:` or blanks; continued lines; escapes."""
     for line in _logical_lines(text):
         key, value = _ENTRY.fullmatch(line).groups()  # type: ignore[union-attr]
         yield _unescape(key), _unescape(value)
@@ -207,7 +207,7 @@ def _logical_lines(text: str) -> Iterator[str]:
         if not joined and line[:1] in ("", "#", "!"):
             continue
         joined += line
-        if (len(joined) - len(joined.rstrip("\\"))) % 2:  # an unescaped backslash: goes on in the next line
+        if (len(joined) - len(joined.rstrip("\\"))) % 2:  # an unescaped backslash: continues in the next line
             joined = joined[:-1]
         else:
             yield joined

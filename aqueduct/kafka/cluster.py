@@ -29,7 +29,7 @@ class Quorum:
     """The controllers' Raft quorum (KIP-595). In KRaft its leader is the active controller.
 
     `voters` and `observers` tell how many milliseconds ago each had all of the leader's log; None: not since
-    this leader was elected. Observers are brokers, and controllers that are no voters yet (KIP-853).
+    this leader was elected. Observers are brokers, and controllers that aren't voters yet (KIP-853).
     """
 
     leader: int | None
@@ -37,7 +37,7 @@ class Quorum:
     observers: Mapping[int, int | None]
 
     def caught_up(self) -> set[int]:
-        """The voters that could lead at once."""
+        """Return the voters that could lead at once."""
         return {node for node, behind in self.voters.items() if _is_caught_up(behind)}
 
 
@@ -54,7 +54,7 @@ class Cluster:
 
 
 def registration_problems(cluster: Cluster, node_id: int) -> list[str]:
-    """Why the controller does not count on broker `node_id`; empty where it does."""
+    """Return why the controller doesn't count on broker `node_id`; empty if it does."""
     if node_id in cluster.brokers:
         return []
     if node_id in cluster.fenced:
@@ -66,7 +66,7 @@ def registration_problems(cluster: Cluster, node_id: int) -> list[str]:
 
 
 def controller_problems(cluster: Cluster, node_id: int) -> list[str]:
-    """Why controller `node_id` takes no part in the quorum; empty where it leads or follows."""
+    """Return why controller `node_id` takes no part in the quorum; empty if it leads or follows."""
     quorum = cluster.quorum
     if _is_caught_up(quorum.voters.get(node_id, quorum.observers.get(node_id))):
         return []
@@ -75,7 +75,7 @@ def controller_problems(cluster: Cluster, node_id: int) -> list[str]:
 
 
 def replication_problems(cluster: Cluster, node_id: int | None = None) -> list[str]:
-    """The partitions that lack replicas in sync, a sentence; with `node_id`, those that lack its."""
+    """Return which partitions lack in-sync replicas, in a sentence; with `node_id`, which lack its."""
     if node_id is None:
         return _about(cluster.under_replicated(), "under-replicated")
     lagging = [p for p in cluster.partitions if node_id in p.replicas and node_id not in p.in_sync]

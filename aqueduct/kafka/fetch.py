@@ -29,7 +29,7 @@ TOPIC_IDS_SINCE = 13  # version of Fetch (KIP-516)
 
 @dataclass(frozen=True)
 class Piece:
-    """What came next of a range."""
+    """The next piece of a range."""
 
     batches: tuple[Batch, ...]  # committed data inside the range
     next_offset: int  # everything of the range before it was in a piece, or is lost, or never was a record
@@ -39,7 +39,7 @@ class Piece:
 
 
 class Recreated(Failed):
-    """Another topic has the name now."""
+    """The end of a read whose topic's name now belongs to another topic."""
 
 
 def read(
@@ -50,7 +50,7 @@ def read(
     topic_id: UUID | None = None,
     whole_batches: bool = False,
 ) -> Iterator[Piece]:
-    """The committed batches of a range in order, cut where they reach beyond it, if not `whole_batches`.
+    """Yield a range's committed batches in order, cut where they reach beyond it, if not `whole_batches`.
 
     While a piece is used the next one, of `max_bytes` or one batch, is on its way, and the first one from
     this call on. `topic_id` is that of the
@@ -119,7 +119,7 @@ class _Source:
         return self._client.submit(request, leader)
 
     def _identify(self) -> UUID | None:
-        """The topic's id, which must stay the same; None from a broker older than topic ids (KIP-516)."""
+        """Return the topic's id, which must stay the same; None if the broker has no topic ids (KIP-516)."""
         found = self._client.topic(self._wanted.topic).id
         if found and self._topic_id and found != self._topic_id:
             raise Recreated(
@@ -130,7 +130,7 @@ class _Source:
         return found
 
     def piece(self, answer: Any, position: int) -> Piece:
-        """What an answer to `ask` brought; a KafkaError if that is nothing yet."""
+        """Return what an answer to `ask` brought; a KafkaError if that is nothing yet."""
         if answer.error_code:
             raise for_code(answer.error_code)(str(self))
         if not answer.responses:
@@ -155,7 +155,7 @@ class _Source:
         )
 
     def _walk(self, records: bytes) -> list[Batch]:
-        """The whole batches, up to the one that reaches the range's end."""
+        """Return the whole batches, up to the one that reaches the range's end."""
         found = []
         try:
             for batch in walk(records):
@@ -175,7 +175,7 @@ class _Source:
                 yield kept
 
     def _deleted(self, position: int) -> Piece:
-        """The position is out of range."""
+        """Return the deleted offsets from a position that is out of range."""
         start = log_starts(self._client, [self._place])[self._place]
         if start <= position:  # a leader that has less than another had: it may get it yet
             raise OffsetNotAvailableError(f"the log ends before offset {position}")
@@ -183,7 +183,7 @@ class _Source:
         return Piece((), reached, (position, reached))
 
     def _nothing(self, position: int, stable: int) -> Piece:
-        """The broker has no batch from the position on: removed by compaction, or not there yet."""
+        """Return the end of a range of which compaction removed the rest; an error if it isn't there yet."""
         local = local_starts(self._client, [self._place])[self._place]
         if stable < self._wanted.stop or position < local:  # the broker waits for what is tiered, in vain
             raise OffsetNotAvailableError(f"nothing came from offset {position} on; {stable} is stable")

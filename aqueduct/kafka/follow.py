@@ -35,7 +35,7 @@ from aqueduct.names import TopicPartition
 MAX_BYTES = 16 << 20  # of one answer
 PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all the same
 
-# What a broker says that has forgotten a fetch session, or of a topic in it that was made anew.
+# What a broker says that has forgotten a fetch session, or of a topic in it that was recreated.
 _SESSION_IS_OVER = FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError
 _EPOCHS = (1 << 31) - 1  # after which a session's epoch starts again at 1
 
@@ -44,10 +44,10 @@ Positions = dict[tuple[UUID, int], int]  # the next offset to read, by topic id 
 
 @dataclass(frozen=True)
 class News:
-    """What came of one partition."""
+    """The news of one partition."""
 
     place: TopicPartition
-    topic_id: UUID  # another one than before: the topic was made anew, and this is from its beginning
+    topic_id: UUID  # another one than before: the topic was recreated, and this is from its beginning
     batches: tuple[Batch, ...]  # committed data from the position on
     start: int  # the position that it was read from
     next_offset: int  # all before it was told; without batches in between, there was nothing to read
@@ -56,7 +56,7 @@ class News:
 
 
 class Follower:
-    """Of one thread, which calls `poll` again and again."""
+    """The follower of partitions for one thread, which calls `poll` again and again."""
 
     def __init__(self, client: Client, positions: Mapping[TopicPartition, int]) -> None:
         """`positions`: the next offset to read of each partition."""
@@ -73,16 +73,16 @@ class Follower:
         return self._positions
 
     def follow(self, places: Mapping[TopicPartition, int]) -> None:
-        """These partitions too, from these offsets on; those that it follows already go on."""
+        """Follow these partitions too, from these offsets on; those that it follows already continue."""
         self._positions = {**places, **self._positions}
 
     def leave(self, topic: str) -> None:
-        """A topic that is no more wanted, or no more."""
+        """Stop following a topic that is no longer wanted, or no longer exists."""
         self._positions = {place: start for place, start in self._positions.items() if place[0] != topic}
         self._ids.pop(topic, None)
 
     def poll(self, seconds: float) -> list[News]:
-        """What came, at most so much later. Failed if the cluster gave nothing for STALL_SECONDS."""
+        """Return what came within `seconds`. Failed if the cluster gave nothing for STALL_SECONDS."""
         news: list[News] = []
         try:
             self._ask()
@@ -113,7 +113,7 @@ class Follower:
             self._coming[leader] = self._client.submit(session.request(positions), leader)
 
     def _position(self, topic: str, partition: int) -> int:
-        """A topic that was made anew is followed from its beginning."""
+        """Return the position of a partition; a recreated topic is followed from its beginning."""
         found = self._client.topic(topic).id
         if found is None:
             raise Failed(f"The {self._client.end} is older than topic ids (Kafka 2.8): update its brokers.")
@@ -123,8 +123,8 @@ class Follower:
         return self._positions[TopicPartition(topic, partition)]
 
     def _read(self, broker: int, response: Future, news: list[News]) -> None:
-        """Raises what is wrong with one partition when all the others' news are there."""
-        session = self._sessions.pop(broker)  # it goes on if nothing is wrong with all of the answer
+        """Read a response; raise what is wrong with one partition when all the others' news are there."""
+        session = self._sessions.pop(broker)  # it continues if nothing is wrong with all of the answer
         try:
             answer = self._client.wait(response)
             if answer.error_code:
@@ -162,7 +162,7 @@ class Follower:
         return News(place, topic_id, batches, start, stop, answer.log_start_offset, answer.last_stable_offset)
 
     def _deleted(self, place: TopicPartition, topic_id: UUID, start: int) -> News:
-        """The position is out of range."""
+        """Return the deleted offsets from a position that is out of range."""
         log_start = log_starts(self._client, [place])[place]
         if log_start <= start:  # a leader that has less than another had: it may get it yet
             raise OffsetNotAvailableError(f"{place} ends before offset {start}")
@@ -183,14 +183,14 @@ class Follower:
 
 
 class _Session:
-    """What one broker knows of what is wanted."""
+    """The fetch session at one broker: what it knows of the wanted partitions."""
 
     def __init__(self) -> None:
         self._id = self._epoch = 0  # it is to be opened
         self.positions: Positions = {}
 
     def request(self, positions: Positions) -> FetchRequest:
-        """Tells the broker what is not as it was."""
+        """Tell the broker which partitions are new, moved or forgotten."""
         changed = {
             partition: position
             for partition, position in positions.items()
@@ -221,7 +221,7 @@ class _Session:
         )
 
     def goes_on(self, session_id: int) -> bool:
-        """As the answer has it; 0: the broker keeps no session, and must be told all again."""
+        """Take over the answer's session; False for 0: the broker keeps none, and must be told all again."""
         self._id = session_id
         self._epoch = self._epoch % _EPOCHS + 1
         return bool(session_id)

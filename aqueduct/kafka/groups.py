@@ -55,16 +55,16 @@ class Group:
 
     @property
     def live(self) -> bool:
-        """Whether it has members."""
+        """Return whether the group has members."""
         return self.state not in ("Empty", "Dead")
 
 
 class LiveGroup(Failed):
-    """Its offsets are its members', as long as there are any."""
+    """The refusal to change a group with members: its offsets are theirs."""
 
 
 def list_groups(client: Client) -> dict[str, Group]:
-    """Every group that the client may describe."""
+    """Return every group that the client may describe."""
     patience = Patience(client, "does not tell its groups")
     return patience.until_done(lambda: _list_groups(client))
 
@@ -83,7 +83,7 @@ def _list_groups(client: Client) -> dict[str, Group]:
 
 
 def committed(client: Client, groups: Iterable[str]) -> dict[str, Offsets]:
-    """All that the groups have committed; nothing for a group that is not there.
+    """Return all that the groups have committed; nothing for a group that is not there.
 
     What was committed in a transaction appears a moment after the transaction's commit returned.
     """
@@ -91,7 +91,7 @@ def committed(client: Client, groups: Iterable[str]) -> dict[str, Offsets]:
 
 
 def progress(client: Client, group: str, places: Iterable[TopicPartition]) -> Offsets:
-    """What a group has committed for these partitions, once every transaction's outcome is known (KIP-447).
+    """Return a group's offsets for these partitions, once every transaction's outcome is known (KIP-447).
 
     That takes the partitions' names: asked for all, a broker is silent on one whose first commit is pending.
     """
@@ -163,7 +163,7 @@ def commit(client: Client, group: str, offsets: Offsets) -> None:
 
 
 def _weight(group: str, place: TopicPartition, committed: tuple[int, str]) -> int:
-    """At least the bytes of the record that says so."""
+    """Return at least the bytes of the record of a committed offset."""
     return 100 + len(group.encode()) + len(place[0]) + len(committed[1].encode())
 
 
@@ -212,7 +212,7 @@ def delete(client: Client, names: Iterable[str]) -> None:
 
 
 def offset_topics(kind: Any, partition: Any, offsets: Offsets) -> list[Any]:
-    """The `topics` of a request that commits offsets, of its own kinds of topic and partition."""
+    """Return the `topics` of a request that commits offsets, of its own kinds of topic and partition."""
     topics: dict[str, list[Any]] = {}
     for (topic, number), (offset, metadata) in offsets.items():
         entry = partition(partition_index=number, committed_offset=offset, committed_metadata=metadata)

@@ -19,24 +19,30 @@ _LOCAL_SINCE = 8
 
 
 def log_starts(client: Client, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The first offset that each partition still has."""
+    """Return the first offset that each partition still has."""
     return _offsets(client, places, OffsetSpec.EARLIEST)
 
 
 def ends(
     client: Client, places: Iterable[TopicPartition], isolation: Isolation = "read_committed"
 ) -> dict[TopicPartition, int]:
-    """The offset after each partition's last: read-committed, that is the last stable offset (KIP-98)."""
+    """Return the offset after each partition's last.
+
+    Read-committed, that is the last stable offset (KIP-98).
+    """
     return _offsets(client, places, OffsetSpec.LATEST, isolation)
 
 
 def since(client: Client, places: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
-    """The first offset whose record has this time or a later one, in milliseconds; -1 where there is none."""
+    """Return the first offset whose record has this time, in milliseconds, or a later one; -1 if none has."""
     return _offsets(client, places, time)
 
 
 def local_starts(client: Client, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The first offset that each partition's leader has on its disks; earlier ones are tiered (KIP-405)."""
+    """Return the first offset that each partition's leader has on its disks.
+
+    Earlier ones are tiered (KIP-405).
+    """
     try:
         return _offsets(client, places, OffsetSpec.EARLIEST_LOCAL, min_version=_LOCAL_SINCE)
     except IncompatibleBrokerVersion:  # a broker without tiers

@@ -67,7 +67,7 @@ _UNCERTAIN = (
 
 
 class Fenced(Failed):
-    """Another producer has the transactional id now."""
+    """The end of a producer whose transactional id another one has now."""
 
 
 class Retry(Exception):
@@ -111,10 +111,10 @@ class _Sent:
 
 
 class TransactionalProducer:
-    """Of one transactional id: who makes one fences those that were made before.
+    """The producer of one transactional id: a new one fences those before it.
 
     `begin`, then any number of `send` and `commit_offsets`, then `commit` or `abort`; again and again. Any of
-    them may raise Retry: nothing since `begin` counts then; go on with `begin`, and from what
+    them may raise Retry: nothing since `begin` counts then; continue with `begin`, and from what
     `groups.progress` says was committed. Fenced and Failed are final.
     """
 
@@ -147,7 +147,7 @@ class TransactionalProducer:
 
     @property
     def producer_id(self) -> int:
-        """What its batches have in their headers; -1 before `begin`."""
+        """Return the producer id in its batches' headers; -1 before `begin`."""
         return self._producer_id
 
     def begin(self) -> None:
@@ -246,7 +246,7 @@ class TransactionalProducer:
     # Troubles
 
     def _ask(self, attempt: Callable[[], None]) -> None:
-        """Something that may be asked for twice."""
+        """Repeat an attempt that may be made twice until it succeeds."""
         patience = Patience(self._client, f"takes no part in the transaction of {self._id}")
 
         def attempted() -> None:
@@ -262,7 +262,7 @@ class TransactionalProducer:
             self._give_up(error)
 
     def _give_up(self, error: KafkaError) -> NoReturn:
-        """Retry if that can help, else the error."""
+        """Raise Retry if that can help, else the error."""
         self._valid = False
         if isinstance(error, _FENCED):
             self.begin()  # the coordinator knows whether it is so: it may have aborted what took too long
@@ -354,7 +354,7 @@ class TransactionalProducer:
             raise for_code(code)(", ".join(filter(None, (f"transaction of {self._id}", what))))
 
     def _coordinator(self, group: str | None = None) -> int:
-        """The broker of the transaction or of a group, asked for once, and again after any trouble."""
+        """Return the broker of the transaction or of a group, asked for once, and again after any trouble."""
         kind = CoordinatorType.GROUP if group else CoordinatorType.TRANSACTION
         asked = kind, group or self._id
         if asked not in self._coordinators:

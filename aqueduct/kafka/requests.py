@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 def in_lists(items: Iterable[T], limit: int, weight: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
-    """The items in order, in lists that weigh `limit` together at most; a heavier item goes alone."""
+    """Yield the items in order, in lists that weigh `limit` together at most; a heavier item goes alone."""
     some: list[T] = []
     weighs = 0
     for item in items:

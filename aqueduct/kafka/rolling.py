@@ -1,4 +1,4 @@
-"""May this node be stopped now, and which comes next? Pure: the caller asks the cluster.
+"""Rules of a rolling restart: which node may be stopped now, and which comes next. Pure: the caller asks.
 
 The rule for partitions is that of Strimzi's roller (its class KafkaAvailability). For each partition with a
 replica on the broker that is to stop:
@@ -41,7 +41,7 @@ def unavailable_by_design(cluster: Cluster, min_in_sync: Mapping[str, int], node
 
 
 def obstacles(cluster: Cluster, min_in_sync: Mapping[str, int], node_id: int) -> list[str]:
-    """Why `node_id` may not be stopped now, though perhaps later. What is by design is no obstacle."""
+    """Return why `node_id` may not be stopped now, though perhaps later; not what is by design."""
     reasons = []
     if blocked := [
         p
@@ -64,7 +64,7 @@ def obstacles(cluster: Cluster, min_in_sync: Mapping[str, int], node_id: int) ->
 
 
 def restart_order(cluster: Cluster) -> list[int]:
-    """All brokers and controllers in the order to restart them, the active controller last.
+    """Return all brokers and controllers in the order to restart them, the active controller last.
 
     So the quorum's leadership moves once, to a node that has been restarted already.
     """
@@ -73,7 +73,7 @@ def restart_order(cluster: Cluster) -> list[int]:
 
 
 def hosted_partitions(cluster: Cluster, node_id: int) -> list[Partition]:
-    """The partitions that have a replica on this broker."""
+    """Return the partitions that have a replica on this broker."""
     return [p for p in cluster.partitions if node_id in p.replicas]
 
 

@@ -51,21 +51,21 @@ class Table:
 
 
 def newest(client: Client, places: Collection[TopicPartition]) -> dict[bytes, Row]:
-    """The rows of these partitions together, by key."""
+    """Return the rows of these partitions together, by key."""
     table = Table(client)
     table.refresh(places)
     return table.rows
 
 
 def texts(rows: dict[bytes, Row]) -> dict[str, str]:
-    """Keys and values as text."""
+    """Return keys and values as text."""
     return {key.decode(errors="replace"): row.value.decode(errors="replace") for key, row in rows.items()}
 
 
 def keys_and_values(
     client: Client, wanted: Iterable[Range], max_bytes: int = 1 << 20
 ) -> Iterator[tuple[Range, list[KeyValue]]]:
-    """Committed records of ranges, range after range, each in as many lists as answers came."""
+    """Yield committed records of ranges, range after range, each in as many lists as answers came."""
     coming: deque[tuple[Range, Iterator[Piece]]] = deque()
     for each in wanted:
         coming.append((each, read(client, each, max_bytes=max_bytes, whole_batches=True)))

@@ -50,7 +50,7 @@ class TopicChanges:
 
 
 def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
-    """The inventory's `kafka_topics`; Refused with every mistake in it."""
+    """Return the inventory's `kafka_topics`; Refused with every mistake in it."""
     topics: dict[str, Declared] = {}
     problems = []
     for entry in entries:
@@ -76,7 +76,7 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
 
 
 def plan(declared: Iterable[Declared], actual: Mapping[str, Actual]) -> TopicChanges:
-    """What is to be done; Refused where a topic would have to shrink. `actual` is by topic name."""
+    """Return the changes to make; Refused if a topic would have to shrink. `actual` is by topic name."""
     create = []
     grow = {}
     alter = {}
@@ -109,7 +109,7 @@ def plan(declared: Iterable[Declared], actual: Mapping[str, Actual]) -> TopicCha
 
 
 def diff(plan: TopicChanges, actual: Mapping[str, Actual]) -> dict[str, dict[str, Any]]:
-    """`{"before": {topic: what changes}, "after": ...}` for Ansible's diff mode."""
+    """Return `{"before": {topic: what changes}, "after": ...}` for Ansible's diff mode."""
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
     for topic in plan.create:
@@ -128,14 +128,17 @@ def diff(plan: TopicChanges, actual: Mapping[str, Actual]) -> dict[str, dict[str
 
 
 def _text(value: object) -> str | None:
-    """YAML's value as Kafka's text: true, 5 and 0.5 are written so."""
+    """Convert YAML's value to Kafka's text: true, 5 and 0.5 are written so."""
     if value is None:
         return None
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _same(declared: str | None, found: str | None) -> bool:
-    """Equal once Kafka has parsed them: it answers with its own spelling of a number, a boolean or a list."""
+    """Return whether both are equal once Kafka has parsed them.
+
+    It answers with its own spelling of a number, a boolean or a list.
+    """
     if declared is None or found is None:
         return declared is found
     return _parsed(declared) == _parsed(found)

@@ -2,7 +2,7 @@
 
 kafka-python reads a socket 4 KiB at a time and copies what it has read six times: 2.7 CPU seconds per GB that
 is fetched. Here a response is read whole, into the buffer that it is decoded from: 0.5 CPU seconds. What
-kafka-python has still to send over TLS it copies anew for each record of TLS, 16 KiB; here it does not.
+kafka-python has still to send over TLS it copies again for each record of TLS, 16 KiB; here it does not.
 """
 
 import ssl
@@ -21,7 +21,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class Manager(KafkaConnectionManager):  # type: ignore[misc]
-    """Makes connections that read and write the fast way."""
+    """The maker of connections that read and write the fast way."""
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> "_Transport":
         options, proxy = self.config["socket_options"], self.config["proxy_url"]
@@ -51,7 +51,7 @@ class _Transport(KafkaTCPTransport):  # type: ignore[misc]
     _length = b""  # of the next response: as much as has come of its four bytes
 
     def write(self, data: bytes) -> None:
-        super().write(memoryview(data))  # of which a rest is no copy
+        super().write(memoryview(data))  # slices of it aren't copies
 
     async def _read_from_sock(self) -> None:
         parser = self._protocol.parser
@@ -67,7 +67,7 @@ class _Transport(KafkaTCPTransport):  # type: ignore[misc]
                 self.abort(KafkaConnectionError(str(error)))
 
     def _next_response(self) -> _Response | None:
-        """None if its beginning has not come yet; for the rest of it this waits, as it is on its way."""
+        """Return the next response; None if its beginning hasn't come. For its rest this waits."""
         try:
             received = self._sock.recv(_LENGTH.size - len(self._length))
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):

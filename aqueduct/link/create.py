@@ -20,7 +20,7 @@ class Outcome:
 
 
 def create(settings: Create) -> Outcome:
-    """Refused where the gap topic would forget what is missing."""
+    """Create a link's topics; Refused if the gap topic would forget what is missing."""
     end = settings.end("target")
     with connect(end, f"{settings.id}-create") as client:
         numbers = gap_topic.numbers(client, settings.topic)

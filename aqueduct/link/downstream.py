@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Figures:
-    """Of one process, for its metrics."""
+    """The figures of one process, for its metrics."""
 
     receiver: Receiver
     socket: Socket
@@ -61,12 +61,15 @@ class Figures:
 
     @property
     def waiting_bytes(self) -> int:
-        """That wait for Kafka."""
+        """Return the received bytes that wait for Kafka."""
         return self.received_bytes - self.settled_bytes
 
 
 def run(settings: Downstream, stopping: Event, publish: Callable[[Figures], None]) -> None:
-    """Until `stopping`; then what was received is written, and what must not be taken twice is kept."""
+    """Receive until `stopping`.
+
+    Then what was received is written, and what must not be taken twice is kept.
+    """
     receiver_keys = [files.load(ReceiverKey, path) for path in settings.private_key_files]
     sender_keys = [files.load(SenderPublicKey, path) for path in settings.sender_public_key_file]
     if not settings.state_dir.is_dir():
@@ -177,7 +180,7 @@ class _Loop:
                 self._queue.put(record)
 
     def _save(self, saved: tuple[Event, bytes] | None) -> tuple[Event, bytes] | None:
-        """The state of a while ago, once all that it says had arrived is in Kafka; and the next one."""
+        """Save the earlier state, once all that it says had arrived is in Kafka; return the next one."""
         if saved is not None:
             if not saved[0].is_set():
                 return saved
@@ -210,7 +213,7 @@ class _Loop:
         self._send(self._raw_topic, record.value, record.key, partition, len(record.value))
 
     def _produce_records(self, record: Record) -> None:
-        """mode=record: into the plain topics, as another producer would."""
+        """Produce into the plain topics, as another producer would (mode=record)."""
         found = frame.unpack(record.value)
         rows = list(_records(found)) if isinstance(found, Frame) else []
         for row in rows:
@@ -228,7 +231,7 @@ class _Loop:
         timestamp: int = 0,
         headers: list[tuple[str, str | bytes | None]] | None = None,
     ) -> None:
-        """`size` is what is settled by it. A timestamp of 0 is librdkafka's word for now."""
+        """Send a record; `size`: the bytes that this settles. A timestamp of 0 means now for librdkafka."""
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             self._figures.settled_bytes += size
@@ -283,14 +286,14 @@ class _Loop:
 
 
 def _records(found: Frame) -> Iterator[Any]:
-    """By kafka-python's decoder."""
+    """Decode a frame's records with kafka-python."""
     batches = MemoryRecords(found.batches)
     while (batch := batches.next_batch()) is not None:
         yield from batch
 
 
 def _needed(settings: Downstream) -> int:
-    """The max.message.bytes of a raw topic that takes whatever may cross."""
+    """Return the max.message.bytes of a raw topic that takes whatever may cross."""
     largest: int = settings.largest_record
     return max(largest, FRAME_BYTES) + FRAME_OVERHEAD
 
@@ -300,8 +303,10 @@ def _raise_limit(topic: str, limit: int) -> str:
 
 
 def _limit(client: Client, settings: Downstream) -> int | None:
-    """The raw topic's max.message.bytes; None: there is no raw topic, or this is not told. Refused where not
-    even usual frames fit, as no resend could ever fill their gaps."""
+    """Return the raw topic's max.message.bytes; None: there is no raw topic, or this isn't told.
+
+    Refused if not even usual frames fit, as no resend could ever fill their gaps.
+    """
     topic = settings.raw_topic
     if topic is None:
         return None
@@ -347,7 +352,7 @@ def _producer(settings: Downstream, limit: int | None) -> dict[str, str | int | 
 
 
 def _partitions(client: Client, topic: str | None) -> int:
-    """Of the raw topic, if there is to be one. Refused if it is not there."""
+    """Return the raw topic's number of partitions, 0 without one. Refused if the topic doesn't exist."""
     if topic is None:
         return 0
     found = client.topics([topic])

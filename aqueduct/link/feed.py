@@ -1,4 +1,4 @@
-"""What of the source's topics crosses: frames of what is new, and announcements of what there is."""
+"""The source's feed for a link: frames of what is new, and announcements of what exists."""
 
 import logging
 import time
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Standing:
-    """What a partition's log holds."""
+    """The state of a partition's log."""
 
     topic_id: UUID
     first: int
@@ -36,7 +36,7 @@ class _Standing:
 
 @dataclass(frozen=True)
 class _Due:
-    """When a partition is to be announced, and how long after that again."""
+    """The time at which a partition is next announced, and the wait after that; seconds."""
 
     at: float
     wait: float
@@ -79,7 +79,7 @@ class Feed:
     # Reading
 
     def poll(self, seconds: float) -> Iterator[tuple[Frame, int]]:
-        """What is new, as frames with their numbers of records."""
+        """Yield frames of what is new, each with its number of records."""
         if time.monotonic() >= self._refresh_at:
             self._refresh()
             self._refresh_at = time.monotonic() + REFRESH_SECONDS
@@ -132,7 +132,7 @@ class Feed:
     # Announcing
 
     def announcements(self, now: float) -> list[Announcement]:
-        """What is due to be told of the logs."""
+        """Return the announcements of logs that are due."""
         if now < self._announce_at:
             return []
         self._announce_at = now + ANNOUNCE_SECONDS
@@ -156,13 +156,13 @@ class Feed:
     # Where it is
 
     def lag(self) -> int:
-        """Offsets that are stable at the source and were not read."""
+        """Return offsets that are stable at the source and were not read."""
         positions = self._follower.positions
         standing = list(self._standing.items())  # metrics are asked for in another thread
         return sum(max(0, each.end - positions.get(place, each.end)) for place, each in standing)
 
     def reached(self) -> groups.Offsets:
-        """The next offsets, with what must be known to go on from them."""
+        """Return the next offsets, with what must be known to resume from them."""
         return {
             place: (offset, Position(*self._began[place], self._session).dumps())
             for place, offset in self._follower.positions.items()
@@ -173,7 +173,7 @@ class Feed:
         groups.commit(self._client, self._group, reached)
 
     def _refresh(self) -> None:
-        """New topics and partitions are followed, those that are gone are not."""
+        """Follow new topics and partitions, and leave those that are gone."""
         found = {name: topic for name, topic in self._client.topics().items() if self._wanted(name)}
         for name in {topic for topic, _ in self._follower.positions} - found.keys():
             log.warning("topic %s is gone", name)
@@ -209,7 +209,10 @@ class Feed:
             )  # fmt: skip
 
     def _starts(self, places: list[TopicPartition], ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-        """Where the group stopped in this very topic, else at the time asked for, else at the start."""
+        """Return the offsets to start at.
+
+        Where the group stopped in this very topic, else at the time asked for, else at the start.
+        """
         committed = groups.committed(self._client, [self._group])[self._group]
         log_starts = offsets.log_starts(self._client, places)
         starts: dict[TopicPartition, int] = {}
@@ -243,6 +246,6 @@ def _recreated(place: TopicPartition, topic_id: UUID | str) -> None:
 
 
 def last_session(client: Client, group: str) -> int:
-    """When the newest session of the group began, as far as it committed; 0: there was none."""
+    """Return when the group's newest session began, as far as it committed; 0: there was none."""
     committed = groups.committed(client, [group])[group].values()
     return max((known.session for _, metadata in committed if (known := position.loads(metadata))), default=0)

@@ -37,12 +37,12 @@ class _Collector(Collector):
 
 
 def counter(name: str, help_: str, *rows: Rows) -> Metric:
-    """A counter, whose samples' name ends in `_total`; one row for each set of labels."""
+    """Return a counter, whose samples' name ends in `_total`; one row for each set of labels."""
     return _metric(CounterMetricFamily, name, help_, rows)
 
 
 def gauge(name: str, help_: str, *rows: Rows) -> Metric:
-    """A gauge; one row for each set of labels."""
+    """Return a gauge; one row for each set of labels."""
     return _metric(GaugeMetricFamily, name, help_, rows)
 
 

@@ -12,7 +12,7 @@ Key = TypeVar("Key", ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey)
 
 
 def load(kind: type[Key], path: Path) -> Key:
-    """Refused if the file is another one's, or a private key that others can read."""
+    """Load a key; Refused if the file is another one's, or a private key that others can read."""
     try:
         text, mode = path.read_text(errors="replace"), stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
@@ -24,7 +24,7 @@ def load(kind: type[Key], path: Path) -> Key:
 
 
 def write(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Whole, or not at all, also if the machine stops in the middle."""
+    """Write a file completely, or not at all, also if the machine stops in the middle."""
     beside = path.with_name(path.name + ".new")
     try:
         beside.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """Ordered rules on a record's value, by which it may not cross. The filter fails closed.
 
-A value that is denied is withheld: the offset stays inside the frame, so it is no gap.
+A value that is denied is withheld: the offset stays inside the frame, so it isn't a gap.
 """
 
 from dataclasses import replace
@@ -31,12 +31,12 @@ class Filter:
 
     @classmethod
     def of(cls, settings: Sending) -> "Filter":
-        """Refused at a rule that is none."""
+        """Make the filter of these settings; Refused at a rule that isn't one."""
         rules = _parse(settings.input_filter_rules or "")
         return cls(rules, settings.input_filter_default_action == ALLOW, settings.input_filter_timeout / 1000)
 
     def apply(self, frame: Frame) -> Frame:
-        """The same range, with what may cross."""
+        """Return the same range, with what may cross."""
         if not self._rules and self._default:
             return frame
         kept = (self._batch(batch) for batch in walk(frame.batches, check_crc=False))
@@ -64,7 +64,7 @@ class Filter:
 
 
 def _parse(text: str) -> list[tuple[bool, "regex.Pattern[bytes]"]]:
-    """`allow:REGEX,deny:REGEX`, or the lines of a file of that name."""
+    """Parse `allow:REGEX,deny:REGEX`, or the lines of a file of that name."""
     if not text.startswith((f"{ALLOW}:", f"{DENY}:")) and text:
         try:
             lines = [line.strip() for line in Path(text).read_text().splitlines()]
@@ -80,7 +80,7 @@ def _parse(text: str) -> list[tuple[bool, "regex.Pattern[bytes]"]]:
 
 
 def _split(text: str) -> list[str]:
-    """At commas outside brackets, where another rule begins."""
+    """Split rules at the commas outside brackets where another rule begins."""
     rules, depth, start, escaped = [], 0, 0, False
     for at, character in enumerate(text):
         if escaped:

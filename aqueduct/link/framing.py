@@ -1,4 +1,4 @@
-"""Which of a partition's batches cross together, as one frame."""
+"""The batches of a partition that cross together, as one frame."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class TooLarge:
 
 
 def spans(batches: Iterable[Batch], start: int, stop: int, largest: int) -> Iterator[Span | TooLarge]:
-    """All from `start` to `stop`, exclusive, in order.
+    """Yield all from `start` to `stop`, exclusive, in order.
 
     A span has at most FRAME_BYTES, or one batch of at most `largest` bytes; one of more is split. Only a
     record that is over it by itself, with a batch's header, is too large.

@@ -9,7 +9,7 @@ from aqueduct.link.wire.keys import Algorithm, ReceiverKey, SenderKey
 
 
 def make(kind: Literal["receiver", "sender"], folder: Path, name: str, *, x25519: bool) -> tuple[Path, Path]:
-    """The files of the private and the public key. Refused where one is there already."""
+    """Make the files of the private and the public key. Refused if one exists already."""
     if "/" in name or not name or name.startswith("."):
         raise Refused(f"{name!r} isn't a name for key files: write one without / and a leading dot.")
     if not folder.is_dir():

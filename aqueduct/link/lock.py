@@ -10,8 +10,10 @@ from aqueduct.errors import Refused
 
 @contextmanager
 def held(path: Path, otherwise: str) -> Iterator[None]:
-    """The kernel gives it free when the process ends, however it does. Refused, saying `otherwise`, if
-    another one has it."""
+    """Hold a lock, which the kernel frees when the process ends, however it does.
+
+    Refused, saying `otherwise`, if another one has it.
+    """
     try:
         file = path.open("a")
     except OSError as error:

@@ -77,7 +77,7 @@ def downstream(of: Downstream) -> Iterator[Metric]:
 
 
 def _last(of: Downstream) -> Iterable[Sight]:
-    """The newest session of each sender and kind."""
+    """Return the newest session of each sender and kind."""
     return {(sight.sender, sight.kind): sight for sight in of.receiver.sessions()}.values()
 
 

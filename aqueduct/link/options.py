@@ -1,4 +1,4 @@
-"""What can be told to the diode's verbs, and where it may be told.
+"""Options of the diode's verbs, and where each may be given.
 
 A file (YAML or .properties), then the environment (AQUEDUCT_DIODE_TARGET_IP), then the command line: the
 later one wins; in one of them nothing may be given twice. Options are named as in air-gap's documentation
@@ -44,7 +44,7 @@ Read = Callable[[str], Any]
 
 
 class Unfit(ValueError):
-    """Says what was expected."""
+    """A value that doesn't fit; its text says what was expected."""
 
 
 def _text(value: str) -> str:
@@ -67,7 +67,7 @@ def _number(low: float, high: float, kind: type[int] | type[float] = int) -> Rea
 
 
 def _limit(value: str) -> float | None:
-    """-1 is no limit."""
+    """Parse a limit; -1 means none."""
     found: float = _number(-1, 1e15, float)(value)
     if found == -1:
         return None
@@ -139,7 +139,7 @@ class Option:
 
 @dataclass(frozen=True, kw_only=True)
 class Common:
-    """Of every verb: the cluster, the log."""
+    """The options of every verb: the cluster, the log."""
 
     bootstrap_servers: Annotated[str, Option("Kafka brokers: HOST:PORT,...")]
     id: Annotated[str, Option("names this process in logs, at the brokers and in metrics")] = "aqueduct-diode"
@@ -155,7 +155,7 @@ class Common:
     log_file_name: Annotated[Path | None, Option("default: the console", Path)] = None
 
     def end(self, role: str) -> End:
-        """Refused where a file is no use."""
+        """Return the cluster at this end; Refused if a file can't be used."""
         if self.key_file and not self.cert_file:
             raise Refused("keyFile is of no use without certFile.")
         config = ClientConfig(
@@ -170,7 +170,7 @@ class Common:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint(Common):
-    """Of a process at one end of a link."""
+    """The options of a process at one end of a link."""
 
     nic: Annotated[str | None, Option("network card; default: the one that the routes choose")] = None
     target_port: Annotated[int, Option("UDP port of the downstream", _number(1, 65535))] = 9777
@@ -191,7 +191,7 @@ class Endpoint(Common):
 
 @dataclass(frozen=True, kw_only=True)
 class Sending(Endpoint):
-    """Of who sends over a link."""
+    """The options of verbs that send over a link."""
 
     target_ip: Annotated[str | None, Option("of the downstream: a name, IPv4 or IPv6")] = None
     targets: Annotated[
@@ -254,7 +254,7 @@ def _refuse_internal(topic: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Upstream(Sending):
-    """`aqueduct diode upstream`"""
+    """The options of `aqueduct diode upstream`."""
 
     topic: Annotated[str | None, Option("the topic that crosses")] = None
     topics: Annotated[
@@ -277,7 +277,7 @@ class Upstream(Sending):
 
 @dataclass(frozen=True, kw_only=True)
 class Resend(Sending):
-    """`aqueduct diode resend`"""
+    """The options of `aqueduct diode resend`."""
 
     topic: Annotated[
         str | None, Option("with partition, what is sent; of a bundle, nothing of other topics is sent")
@@ -335,19 +335,22 @@ class Resend(Sending):
             )
 
     def crosses(self, topic: str) -> bool:
-        """Another link may have carried it, with another filter; and a bundle may list anything."""
+        """Return whether the topic crosses this link.
+
+        Another link may have carried it, with another filter; and a bundle may list anything.
+        """
         of_topics = self.topics is None or matches(self.topics, topic)
         return of_topics and self.topic in (None, topic) and topic not in OWN_TOPICS
 
     def covers(self, partition: int) -> bool:
-        """A partition, by its number downstream."""
+        """Return whether a partition is asked for, by its number downstream."""
         start, many = self.partition_start_value, self.partition_stop_value
         return start <= partition and (not many or partition < start + many)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Downstream(Endpoint):
-    """`aqueduct diode downstream`"""
+    """The options of `aqueduct diode downstream`."""
 
     target_ip: Annotated[str, Option("address to listen at")] = "0.0.0.0"  # noqa: S104
     raw_topic: Annotated[str | None, Option("where what arrived is kept for dedup")] = None
@@ -376,7 +379,7 @@ class Downstream(Endpoint):
 
 @dataclass(frozen=True, kw_only=True)
 class Create(Common):
-    """`aqueduct diode create`"""
+    """The options of `aqueduct diode create`."""
 
     topic: Annotated[str, Option("the gap topic")]
     limit: Annotated[
@@ -409,7 +412,7 @@ class Known:
 
 
 def known(kind: type[Common]) -> tuple[Known, ...]:
-    """A verb's options."""
+    """Return a verb's options."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(_known(each, hints[each.name].__metadata__[0]) for each in fields(kind))
 
@@ -421,7 +424,7 @@ def _known(of: Field[Any], option: Option) -> Known:
 
 
 def kebab(camel: str) -> str:
-    """`sendingThreads` as `sending-threads`."""
+    """Write `sendingThreads` as `sending-threads`."""
     return re.sub(r"[A-Z]", lambda found: f"-{found[0].lower()}", camel)
 
 
@@ -450,7 +453,7 @@ def build(
     command_line: Mapping[str, str],
     warn: Callable[[str], None],
 ) -> Settings:
-    """From all three places.
+    """Build the settings from all three places.
 
     Refused, with the place and what was expected, at what is unknown, unfit or given twice in one place.
     """
@@ -531,7 +534,10 @@ def _file(path: Path) -> Iterable[tuple[str, str]]:
 
 
 def _written(node: Any, path: Path) -> str:
-    """A node of YAML as text: what was written, so that 2026-01-31 is no date yet; a list has commas."""
+    """Return a node of YAML as text.
+
+    As it was written, so that 2026-01-31 isn't a date yet; a list has commas.
+    """
     kind = node.tag.rpartition(":")[2]
     if node.id == "sequence":
         return ",".join(_written(each, path) for each in node.value)

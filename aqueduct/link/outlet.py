@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 
 
 class Outlet:
-    """Times called `now` are time.monotonic()'s. First `begin` it."""
+    """The sending side of one link. Times called `now` are time.monotonic()'s. First `begin` it."""
 
     session: Session
 
     def __init__(self, settings: Sending, target: Target, kind: Kind) -> None:
-        """Refused where a key, an address, a size or this host's clock is no use; nothing is sent yet."""
+        """Prepare to send. Refused if a key, an address, a size or this host's clock can't be used."""
         check_clock()
         self.target = target
         self._receiver = files.load(ReceiverPublicKey, settings.public_key_file)
@@ -47,7 +47,7 @@ class Outlet:
         self._socket = udp.Sender(address, settings.nic)
 
     def begin(self, start: int) -> None:
-        """A session that is told to begin then. Refused where a datagram can't hold its key."""
+        """Begin a session with this start. Refused if a datagram can't hold its key."""
         self.session = Session(
             self._settings, self._sender, self._receiver, now=time.monotonic(), start=start
         )
@@ -62,7 +62,7 @@ class Outlet:
         return self.session.next_due
 
     def open(self) -> None:
-        """Until the receiver has the key, as far as can be known."""
+        """Send what is due until the receiver has the key, as far as can be known."""
         while (now := time.monotonic()) < self.session.opens:
             self.tick(now)
             time.sleep(max(0.0, min(self.session.next_due, self.session.opens) - time.monotonic()))
@@ -110,7 +110,10 @@ def _payload(settings: Sending, address: udp.Address) -> int:
 
 
 def check_clock() -> None:
-    """Refused where a session that began now would be a replay for ever, or make all later ones replays."""
+    """Check this host's clock.
+
+    Refused if a session that began now would be a replay for ever, or make all later ones replays.
+    """
     if not CLOCK_FROM <= _wall() < CLOCK_TO:
         year = 1970 + _wall() // (365.2425 * 86_400_000)
         raise Refused(
@@ -120,7 +123,7 @@ def check_clock() -> None:
 
 
 def begin_after(last: int) -> int:
-    """When a session is told to begin: now, but later than the last one of its kind, which began then.
+    """Return a session's start: now, but later than the start of the last one of its kind.
 
     Both in milliseconds since 1970. One that began earlier would be taken for a replay of an old recording.
     """

@@ -38,7 +38,7 @@ class Outcome:
 
 
 def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]) -> Outcome:
-    """All of it; `progress` is told the offsets that were sent and all that there are."""
+    """Resend all of it; `progress` is told the offsets that were sent and all that there are."""
     outlets = [Outlet(settings, target, Kind.RESEND) for target in settings.all_targets()]
     rules = Filter.of(settings)
     with kafka.connect(settings.end("source"), f"{settings.id}-resend") as client:
@@ -83,7 +83,7 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
 
 
 def _start(client: Client, settings: Resend, wanted: list[Range]) -> int:
-    """When the session is told to begin, which is kept for the next one before anything is sent."""
+    """Return the session's start, which is kept for the next one before anything is sent."""
     group = f"{settings.group}-resend"
     start = begin_after(last_session(client, group))
     for each in wanted[:1]:
@@ -99,7 +99,7 @@ class _Throttle:
         self._next_at = 0.0
 
     def spent(self, records: int) -> None:
-        """Waits, with keys and keepalives sent meanwhile."""
+        """Wait, and send keys and keepalives meanwhile."""
         now = time.monotonic()
         if self._per_second:
             self._next_at = max(self._next_at, now) + records / self._per_second
@@ -126,7 +126,7 @@ class Asked:
 
 
 def asked_for(settings: Resend) -> tuple[list[Asked], list[Missing]]:
-    """What is asked for; and what the bundle lists, but another link or cluster has to send."""
+    """Return what is asked for; and what the bundle lists, but another link or cluster has to send."""
     if settings.partition is not None:
         partition = settings.partition - settings.partition_start_value
         first, last = settings.offset_from or 0, settings.offset_to
@@ -149,7 +149,10 @@ def asked_for(settings: Resend) -> tuple[list[Asked], list[Missing]]:
 
 
 def fitting(asked: Iterable[Asked], topics: Mapping[str, Topic]) -> tuple[list[Asked], tuple[str, ...]]:
-    """What is of these topics; and sentences on the rest, whose offsets would be those of other records."""
+    """Return what belongs to these topics, and sentences on the rest.
+
+    The rest's offsets would be those of other records.
+    """
     fits: list[Asked] = []
     misfits: dict[TopicPartition, str] = {}
     for each in asked:
@@ -178,7 +181,7 @@ def _bundle(path: Path | None) -> Bundle:
 def _there(
     client: Client, settings: Resend, asked: list[Asked]
 ) -> tuple[list[Range], list[Range], list[Range]]:
-    """What of it the source still has, what is gone, and what is beyond its last stable offset."""
+    """Return what the source still has, what is gone, and what is beyond its last stable offset."""
     topics = {each.topic for each in asked}
     places = sorted({TopicPartition(each.topic, each.partition) for each in asked})
     policies = setting(client, topics, "cleanup.policy") if topics else {}
@@ -203,7 +206,7 @@ def _there(
 def divided(
     asked: Asked, start: int, end: int, since: int | None = None, until: int = -1
 ) -> tuple[Range, Range, Range]:
-    """What of it a log from `start` to `end` has, lost and never had; each may be empty.
+    """Return what a log from `start` to `end` has of it, lost and never had; each may be empty.
 
     `since` and `until`: the offsets of a window of time; -1: there is no record so late, None: any time.
     """
@@ -223,7 +226,7 @@ def divided(
 
 
 def _frames(client: Client, settings: Resend, wanted: Range) -> Iterator[tuple[Frame, int] | Range]:
-    """Frames with their numbers of records; and what can't be sent."""
+    """Yield frames with their numbers of records; and ranges that can't be sent."""
     topic_id = client.topic(wanted.topic).id
     if topic_id is None:
         raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")

@@ -8,14 +8,16 @@ MOST = 100  # things that are told apart
 
 
 class Seldom:
-    """Lets each thing be told of when it is new, and then once a minute at most. Bounded: beyond MOST things
-    all others are one."""
+    """The limit of repeated logs: each thing is told of when it is new, and then once a minute at most.
+
+    Bounded: beyond MOST things all others are one.
+    """
 
     def __init__(self) -> None:
         self._told: dict[Hashable, tuple[float, int]] = {}
 
     def due(self, what: Hashable, more: int, now: float) -> int:
-        """It happened so many times more: how many are to be told of now, with those that waited. 0: none."""
+        """Count `more` occurrences; return how many to tell of now, with those that waited. 0: none."""
         if what not in self._told and len(self._told) >= MOST:
             what = None
         told_at, waiting = self._told.get(what, (-math.inf, 0))

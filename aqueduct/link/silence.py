@@ -1,4 +1,4 @@
-"""What a ledger can't know: a sender that is not heard of, and what arrived and was not read by dedup.
+"""Silence that a ledger can't see: a sender that isn't heard of, and arrivals that dedup didn't read.
 
 Only what was announced can be missing. So where nothing comes at all, nothing is missing, and all may be.
 """
@@ -17,7 +17,7 @@ COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to b
 
 
 def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterator[str]:
-    """Sentences on raw topics that got nothing for longer; one that is not there went with its link."""
+    """Yield sentences on raw topics that got nothing for longer; one that is not there went with its link."""
     now = int(time.time() * 1000)
     for topic, places in _places(client, raw_topics).items():
         since = offsets.since(client, places, now - int(seconds * 1000))
@@ -33,7 +33,7 @@ def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterato
 
 
 def unread(client: Client, raw_topics: Iterable[str], group: str, seconds: float) -> Iterator[str]:
-    """Sentences on raw topics of which dedup has not read what came longer ago."""
+    """Yield sentences on raw topics of which dedup has not read what came longer ago."""
     now = int(time.time() * 1000)
     for topic, places in _places(client, raw_topics).items():
         since = offsets.since(client, places, now - int(seconds * 1000))
@@ -51,7 +51,7 @@ def unread(client: Client, raw_topics: Iterable[str], group: str, seconds: float
 
 
 def raw_topics_of(client: Client, group: str) -> list[str]:
-    """Those that dedup has read as this group."""
+    """Return the raw topics that dedup has read as this group."""
     deadline = time.monotonic() + COMMITTED_SECONDS
     while not (found := groups.committed(client, [group])[group]) and time.monotonic() < deadline:
         client.sleep(0.2)
@@ -67,7 +67,7 @@ def _places(client: Client, topics: Iterable[str]) -> dict[str, list[TopicPartit
 
 
 def _newest(client: Client, places: list[TopicPartition]) -> Iterator[int]:
-    """The time of each partition's last record, in milliseconds since 1970."""
+    """Yield the time of each partition's last record, in milliseconds since 1970."""
     starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
     for place, end in ends.items():
         if starts[place] < end:

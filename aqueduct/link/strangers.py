@@ -41,7 +41,7 @@ class Strangers:
         self._seen = Counters()
 
     def sentences(self, counters: Counters, now: float) -> Iterator[str]:
-        """To be logged. `now` is seconds of a clock that only rises."""
+        """Yield sentences to log. `now` is seconds of a monotonic clock."""
         for kind, meaning in MEANING.items():
             before, count = getattr(self._seen, kind), getattr(counters, kind)
             setattr(self._seen, kind, count)

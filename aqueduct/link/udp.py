@@ -44,7 +44,7 @@ class Address:
 
 
 def resolve(host: str, port: int) -> Address:
-    """A name, or an address of either family. Refused if it is none that can be found."""
+    """Resolve a name, or an address of either family. Refused if it can't be found."""
     try:
         [(family, _, _, _, where), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except OSError as error:
@@ -53,7 +53,7 @@ def resolve(host: str, port: int) -> Address:
 
 
 def mtu(address: Address, nic: str | None) -> int:
-    """That of the network card, or of the one that leads to the address; nothing is sent."""
+    """Return the MTU of the network card, or of the one that leads to the address; nothing is sent."""
     with socket.socket(address.family, socket.SOCK_DGRAM) as probe:
         try:
             if nic:
@@ -88,7 +88,7 @@ def check_card(mac: str, nic: str | None) -> None:
 
 
 class Sender:
-    """To one address."""
+    """The socket that sends to one address."""
 
     def __init__(self, address: Address, nic: str | None = None, buffer_bytes: int = 4 << 20) -> None:
         self._address = address
@@ -103,7 +103,7 @@ class Sender:
         self.refused = 0  # datagrams that the kernel would not take, for want of a route or by a firewall
 
     def send(self, pieces: Sequence[bytes], size: int) -> None:
-        """Datagrams of `size` bytes, the last one maybe shorter, in pieces one after the other.
+        """Send datagrams of `size` bytes, the last one maybe shorter, in pieces one after the other.
 
         Waits where the socket's buffer is full. What is refused is counted.
         """
@@ -139,7 +139,7 @@ class Sender:
 
 
 class Receiver:
-    """At one address; of one thread."""
+    """The socket that receives at one address, for one thread."""
 
     def __init__(self, address: Address, nic: str | None = None, buffer_bytes: int = 32 << 20) -> None:
         """Refused if the address is not this host's, or taken."""
@@ -162,7 +162,7 @@ class Receiver:
         self._view = memoryview(self._buffer)
 
     def receive(self, seconds: float) -> tuple[memoryview, int]:
-        """The next datagrams one after the other, and the size of each; the last one may be smaller.
+        """Return the next datagrams one after the other, and the size of each; the last one may be smaller.
 
         Valid until the next call; a size of 0: nothing came in time.
         """
@@ -193,7 +193,10 @@ def _bind_to_nic(endpoint: socket.socket, nic: str | None) -> None:
 
 
 def _set_buffer(endpoint: socket.socket, force: int, ask: int, size: int) -> None:
-    """Beyond the system's limit if the process may (CAP_NET_ADMIN), else as much of it as it gives."""
+    """Set a socket's buffer to `size` bytes.
+
+    Beyond the system's limit if the process may (CAP_NET_ADMIN), else as much of it as it gives.
+    """
     try:
         endpoint.setsockopt(socket.SOL_SOCKET, force, size)
     except PermissionError:

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Figures:
-    """Of one process, for its metrics."""
+    """The figures of one process, for its metrics."""
 
     feed: Feed
     outlets: list[Outlet]
@@ -41,7 +41,10 @@ class Figures:
 
 
 def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None]) -> None:
-    """Until `stopping`; then all that was read is sent, the session ended, and the position committed."""
+    """Send until `stopping`.
+
+    Then all that was read is sent, the session ended, and the position committed.
+    """
     outlets = [Outlet(settings, target, Kind.LIVE) for target in settings.all_targets()]
     rules = Filter.of(settings)
     # What is asked for beside the records must not wait behind a Fetch that waits for records.
@@ -71,7 +74,10 @@ def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None])
 
 @contextmanager
 def _bearing_a_stop() -> Iterator[None]:
-    """One while no broker answers is no failure: the position that is committed is an earlier one."""
+    """Bear a stop while no broker answers, which isn't a failure.
+
+    The position that is committed is then an earlier one.
+    """
     try:
         yield
     except kafka.Stopped as error:
@@ -79,7 +85,7 @@ def _bearing_a_stop() -> Iterator[None]:
 
 
 def wanted(settings: Upstream) -> Callable[[str], bool]:
-    """Which topics cross, by their names."""
+    """Return the function that tells by its name whether a topic crosses."""
     if settings.topics:
         pattern = settings.topics
         return lambda name: matches(pattern, name)
@@ -141,7 +147,7 @@ class _Loop:
             self._send(frame.pack(told), again=True)
 
     def _tick(self) -> None:
-        """What time asks for."""
+        """Do what is due: announcements, repeats, commits."""
         now = time.monotonic()
         self._announce(now)
         while self._repeats and self._repeats[0][0] <= now:
@@ -156,7 +162,7 @@ class _Loop:
             self._commit()
 
     def _commit(self) -> None:
-        """What was read a hold-back ago, so was sent."""
+        """Commit what was read before the last hold-back, so was sent."""
         if self._reached:
             self._feed.commit(self._reached)
             self._figures.position_committed = time.time()

@@ -37,7 +37,7 @@ class MirrorReader:
         self._tables = {f"mm2-{name}.{source}.internal": Table(target_cluster) for name in topics}
 
     def state(self) -> tuple[Group, list[Status], Tasks, dict[TopicPartition, int]]:
-        """Who works, what runs, what is to run, and the next offset to mirror by partition."""
+        """Read the group, the statuses, the planned tasks, and the next offset to mirror by partition."""
         with answering(self._target.end.bootstrap_servers):
             self._read_tables()
             statuses, configs, positions = (
@@ -56,7 +56,7 @@ class MirrorReader:
     def progress(
         self, partitions: Collection[TopicPartition], positions: Mapping[TopicPartition, int]
     ) -> list[Progress]:
-        """How far these source partitions are mirrored; those that the source does not show are left out."""
+        """Read how far these source partitions are mirrored, without those that the source doesn't show."""
         with answering(self._source.end.bootstrap_servers):
             logs = self._logs(partitions)
             known = {p: Progress(p, positions.get(p, log.start), log, False) for p, log in logs.items()}
@@ -99,7 +99,7 @@ class MirrorReader:
     def _without_records(
         self, tails: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, Log]
     ) -> set[TopicPartition]:
-        """Those of the partitions that hold no committed record from the given offset to the log's end."""
+        """Return the partitions without a committed record from the given offset to the log's end."""
         deadline = time.monotonic() + TAIL_SECONDS
         wanted = [Range(*p, max(start, logs[p].start), logs[p].end) for p, start in tails.items()]
         looked_at: set[TopicPartition] = set()

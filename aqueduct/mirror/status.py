@@ -1,4 +1,4 @@
-"""How a MirrorMaker 2 flow is doing, judged from what it leaves in the target cluster.
+"""Status of a MirrorMaker 2 flow, judged from what it leaves in the target cluster.
 
 A dedicated MirrorMaker 2 that mirrors from SOURCE (KIP-382) keeps its state as Connect does, in three
 compacted topics of the target: `mm2-status.SOURCE.internal` (what each connector and task last said about
@@ -24,7 +24,7 @@ SOURCE_CONNECTOR = "MirrorSourceConnector"
 
 @dataclass(frozen=True)
 class Status:
-    """What a connector (`task` None) or a task last said about itself."""
+    """The last status that a connector (`task` None) or a task gave of itself."""
 
     connector: str
     task: int | None
@@ -38,7 +38,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Tasks:
-    """What the workers agreed to run."""
+    """The tasks that the workers agreed to run."""
 
     counts: Mapping[str, int]  # by connector
     partitions: frozenset[TopicPartition]  # of the source, that the tasks mirror
@@ -62,7 +62,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a source partition is mirrored. Offsets; `gone`: deleted there before they were mirrored."""
+    """The progress of a source partition. Offsets; `gone`: deleted there before they were mirrored."""
 
     partition: TopicPartition
     next: int
@@ -88,7 +88,7 @@ class Progress:
 
 
 def parse_statuses(records: Mapping[bytes, bytes]) -> list[Status]:
-    """From the last value of each key of the status topic (Connect's KafkaStatusBackingStore)."""
+    """Parse the last value of each key of the status topic (Connect's KafkaStatusBackingStore)."""
     statuses = []
     for key, value in records.items():
         kind, _, rest = key.decode().removeprefix("status-").partition("-")
@@ -109,7 +109,7 @@ def parse_statuses(records: Mapping[bytes, bytes]) -> list[Status]:
 
 
 def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
-    """From the last value of each key of the configuration topic (KafkaConfigBackingStore)."""
+    """Parse the last value of each key of the configuration topic (KafkaConfigBackingStore)."""
     commit, task = "commit-", f"task-{SOURCE_CONNECTOR}-"
     texts = {key.decode(): value for key, value in records.items()}
     counts = {
@@ -127,13 +127,16 @@ def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
 
 
 def parse_positions(records: Mapping[bytes, bytes]) -> dict[TopicPartition, int]:
-    """The next offset to mirror, from the last value of each key of the offsets topic."""
+    """Return the next offset to mirror, from the last value of each key of the offsets topic."""
     parsed = (parse_position(key, value) for key, value in records.items())
     return dict(filter(None, parsed))
 
 
 def parse_position(key: bytes, value: bytes) -> tuple[TopicPartition, int] | None:
-    """The source partition of one such record, and its next offset to mirror; None: another connector's."""
+    """Parse a record of the offsets topic: the source partition, and its next offset to mirror.
+
+    None: it is another connector's.
+    """
     connector, source = json.loads(key)
     if connector != SOURCE_CONNECTOR:
         return None
@@ -141,14 +144,14 @@ def parse_position(key: bytes, value: bytes) -> tuple[TopicPartition, int] | Non
 
 
 def parse_worker(metadata: bytes) -> str:
-    """host:port of a worker from its member metadata: version (int16), URL (int16 length), ... (KIP-415)."""
+    """Parse a worker's host:port from its member metadata: version (int16), URL (int16 length) (KIP-415)."""
     (length,) = struct.unpack_from(">h", metadata, 2)
     url = metadata[4 : 4 + length].decode()
     return url.partition("://")[2].partition("/")[0]
 
 
 def task_findings(source: str, group: Group, statuses: Iterable[Status], tasks: Tasks) -> list[str]:
-    """What does not run, a sentence each."""
+    """Return what doesn't run, a sentence each."""
     unit = f"mirror_maker@{source}"
     if not tasks.counts:
         return [f"The target holds no state of a mirror from {source}; start {unit} and see its journal."]
@@ -182,7 +185,7 @@ def task_findings(source: str, group: Group, statuses: Iterable[Status], tasks: 
 def log_findings(
     source: str, partitions: Iterable[TopicPartition], progress: Iterable[Progress]
 ) -> list[str]:
-    """What is wrong with the source's logs of the mirrored `partitions`, a sentence each."""
+    """Return what is wrong with the source's logs of the mirrored `partitions`, a sentence each."""
     known = {p.partition: p for p in progress}
     findings = []
     if hidden := sorted(set(partitions) - known.keys()):
@@ -199,7 +202,7 @@ def log_findings(
 
 
 def loss_findings(source: str, progress: Iterable[Progress]) -> list[str]:
-    """What the source's retention took before it was mirrored, a sentence."""
+    """Return what the source's retention deleted before it was mirrored, one sentence."""
     gone = [p for p in sorted(progress, key=_by_partition) if p.gone]
     named = (f"{p.partition} ({count(p.gone, 'offset')} from {p.next})" for p in gone)
     if not gone:
@@ -210,7 +213,7 @@ def loss_findings(source: str, progress: Iterable[Progress]) -> list[str]:
 
 
 def lag_findings(progress: Iterable[Progress]) -> list[str]:
-    """What is not mirrored yet, a sentence."""
+    """Return what isn't mirrored yet, one sentence."""
     behind = [p for p in sorted(progress, key=_by_partition) if p.behind]
     named = (f"{p.partition} ({count(p.behind, 'record')})" for p in behind)
     return [f"Not caught up: {some(named)}."] if behind else []

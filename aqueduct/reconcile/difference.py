@@ -1,4 +1,4 @@
-"""Where two ends of a flow differ, once their digests have said that they do.
+"""Differences between two ends of a flow, once their digests have told that there are any.
 
 A stream is an iterator of blocks of records in the order of one partition; it is read once and never held.
 Streams are numbered as a flow's ends are: 0 is the target's, the others are the sources'.
@@ -56,7 +56,10 @@ def unmatched(streams: Sequence[Stream]) -> list[Unmatched]:
 
 
 def _in_step(streams: Sequence[Stream]) -> Iterator[tuple[int, Records]]:
-    """Blocks of all streams: the next one is always of the end (target or sources) that has given less."""
+    """Yield blocks of all streams.
+
+    The next one is always of the end (target or sources) that has given less.
+    """
     given = [0] * len(streams)
     open_streams = set(range(len(streams)))
     while open_streams:
@@ -87,10 +90,11 @@ def _without_equal(ours: Records, theirs: Records) -> Records:
 
 
 def out_of_order(streams: Sequence[Stream]) -> tuple[int, int] | None:
-    """The first record, as (stream, offset), that is in the target before one that it follows in its source.
+    """Return the first record, as (stream, offset), that is out of order.
 
-    None where each source's records are in the target in their order, whatever stands between them; both ends
-    must have the same records. Record by record, because any of equal ones may be the source's next.
+    It is in the target before one that it follows in its source. None if each source's records are in the
+    target in their order, whatever stands between them; both ends must have the same records. Record by
+    record, because any of equal ones may be the source's next.
     """
     target, *sources = map(_each, streams)
     awaited = [next(source, None) for source in sources]

@@ -138,13 +138,16 @@ _BLOCK = 1 << 14
 
 @cache
 def _powers() -> Fingerprints:
-    """BASE^(n-1), ..., BASE, 1 modulo PRIME, for n = _BLOCK."""
+    """Return BASE^(n-1), ..., BASE, 1 modulo PRIME, for n = _BLOCK."""
     powers = accumulate(repeat(BASE, _BLOCK - 1), lambda power, base: power * base % PRIME, initial=1)
     return np.fromiter(powers, np.uint64, _BLOCK)[::-1]
 
 
 def _dot(a: Fingerprints, b: Fingerprints) -> int:
-    """The exact sum of the products of 64-bit numbers: in limbs of 21 bits no sum over _BLOCK overflows."""
+    """Return the exact sum of the products of 64-bit numbers.
+
+    In limbs of 21 bits no sum over _BLOCK overflows.
+    """
     limbs = product(enumerate(_limbs(a)), enumerate(_limbs(b)))
     return sum(int(x @ y) << 21 * (i + j) for (i, x), (j, y) in limbs)
 

@@ -56,7 +56,7 @@ class Topics:
         return cls({} if names is None else parse_renames(names, prefix), compiled, prefix)
 
     def choose(self, sources: Iterable[Iterable[str]]) -> dict[str, str]:
-        """Names at the source and at the target; Refused where no source has such a topic."""
+        """Return names at the source and at the target; Refused where no source has such a topic."""
         there = {name for names in sources for name in names}
         absent = sorted(self.names.keys() - there)
         if absent:
@@ -81,7 +81,7 @@ def topic_partitions(
 
 
 def lanes(names: Mapping[str, str], found: Sequence[Mapping[TopicPartition, Range]]) -> Iterator[Lane]:
-    """Every partition that any end has; `found` is what each end answered for its partitions."""
+    """Yield every partition that any end has; `found` is what each end answered for its partitions."""
     for source, target in names.items():
         for partition in count():
             ranges = tuple(

@@ -47,7 +47,7 @@ def partitions(end: End) -> dict[str, int]:
 
 
 def ranges(end: End, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
-    """The offsets of each partition now: from its log start to its last stable offset."""
+    """Return the offsets of each partition now: from its log start to its last stable offset."""
     admin = _client(AdminClient, end, _settings(end, deque()))
     wanted = list(asked)
     starts = _offsets(admin, end, wanted, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -56,7 +56,7 @@ def ranges(end: End, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Ra
 
 
 def read(end: End, wanted: Sequence[Range]) -> Iterator[tuple[Range, list[Message]]]:
-    """The records of ranges of different partitions: each range's in order, the ranges interleaved.
+    """Yield the records of ranges of different partitions: each range's in order, the ranges interleaved.
 
     A range is over at the first record beyond it, or at the log's end: its last offsets may be transaction
     markers or aborted records, which never come. Offsets that retention has deleted are passed over.
@@ -105,7 +105,7 @@ _READ = {
 
 
 def _client(kind: Callable[[dict[str, Any]], Client], end: End, settings: dict[str, Any]) -> Client:
-    """A client of librdkafka, which reads certificates and keys when it is made."""
+    """Return a client of librdkafka, which reads certificates and keys when it is made."""
     try:
         return kind(settings)
     except KafkaException as error:
@@ -127,7 +127,7 @@ def _settings(end: End, errors: Errors) -> dict[str, Any]:
 def _offsets(
     admin: AdminClient, end: End, wanted: Sequence[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartition, int]:
-    """Asks again for what has no leader at the moment."""
+    """Return offsets; ask again for partitions without a leader at the moment."""
     offsets: dict[TopicPartition, int] = {}
     deadline = time.monotonic() + OFFSETS_SECONDS
     while unknown := [tp for tp in wanted if tp not in offsets]:
@@ -156,7 +156,7 @@ def _within(messages: list[Message], stop: int) -> list[Message]:
 
 
 def _checked(messages: list[Message], end: End) -> list[Message]:
-    """Records, and the news that a partition is at its end; Failed at any other error."""
+    """Return records, and the news that a partition is at its end; Failed at any other error."""
     errors = [error for message in filter(Message.error, messages) if (error := message.error())]
     for error in errors:
         if error.code() not in (KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED):
@@ -167,7 +167,7 @@ def _checked(messages: list[Message], end: End) -> list[Message]:
 
 
 def _reason(errors: Iterable[KafkaError], exception: KafkaException | None = None) -> str:
-    """librdkafka's words for what went wrong last, without its names of threads and states."""
+    """Return librdkafka's words for what went wrong last, without its names of threads and states."""
     told = [error.str() for error in errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
     text = told[-1] if told else exception.args[0].str() if exception else "no error was seen"
     return re.sub(r"^\S+/(bootstrap|\d+): | \(after .*|\.$", "", text) + "."

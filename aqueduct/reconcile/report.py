@@ -76,8 +76,11 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def report(flow: Flow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """The report's findings. `from` and `to`, exclusive, are the offsets that were read; `ranges`, inclusive,
-    those of records that the other end lacks, of which there may be more than are named."""
+    """Return the report.
+
+    `from` and `to`, exclusive, are the offsets that were read; `ranges`, inclusive, those of records that the
+    other end lacks, of which there may be more than are named.
+    """
     return {
         "target": flow.target.bootstrap_servers,
         "sources": [source.bootstrap_servers for source in flow.sources],

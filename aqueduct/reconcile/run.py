@@ -24,7 +24,10 @@ TASK_OFFSETS = 1_000_000  # a task of the first reading: some seconds of work
 
 
 def reconcile(flow: Flow, topics: Topics, master: str | None = None) -> list[Verdict]:
-    """A verdict on every lane. Without a master, Spark runs on this host, if there is enough to read."""
+    """Return a verdict on every lane.
+
+    Without a master, Spark runs on this host, if there is enough to read.
+    """
     every = plan(flow, topics)
     offsets = sum(len(each) for lane in every for each in lane.ranges if each)
     _say(f"Reading {count(offsets, 'offset')} of {count(len(every), 'partition')} at both ends.")

@@ -1,4 +1,4 @@
-"""Whether the two ends of a lane are equal, from what was read of them."""
+"""The verdict on a lane: whether its two ends are equal, from what was read of them."""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -61,7 +61,7 @@ class Verdict:
         return not self.absent and not self.equal
 
     def unmatched(self, end: int) -> Unmatched:
-        """The records of an end that the other end lacks, as far as they were looked for."""
+        """Return the records of an end that the other end lacks, as far as they were looked for."""
         read, records = self.lane.ranges[end], self.readings[end].records
         if self.absent and read is not None and records:
             return Unmatched(records, ((read.start, read.stop - 1),))

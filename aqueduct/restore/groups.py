@@ -28,7 +28,7 @@ MOVED_ON = "it has offsets there already, and keeps them; delete those and run t
 def restore(
     job: Job, states: dict[str, TopicState], written: Mapping[TopicPartition, Written], workers: Workers
 ) -> tuple[tuple[Move, ...], LeftOut]:
-    """Every group's offsets, as those of the same records; a group with members gets them later."""
+    """Set every group's offsets to those of the same records; a group with members gets them later."""
     if job.order.groups is None:
         return (), ()
     wanted, left_out = _positions(job, states)
@@ -48,7 +48,7 @@ def restore(
 
 
 def _groups_are_set(client: Client, job: Job, states: dict[str, TopicState]) -> None:
-    """Or wait; a later run leaves them alone."""
+    """Remember that the groups are set, or are to wait; a later run leaves them alone."""
     chosen = job.order.groups and job.order.groups.pattern
     pattern = chosen.pattern if chosen else EVERY_GROUP
     changed = {
@@ -62,9 +62,9 @@ def _groups_are_set(client: Client, job: Job, states: dict[str, TopicState]) -> 
 
 
 def _positions(job: Job, states: dict[str, TopicState]) -> tuple[Mapping[str, groups.Offsets], LeftOut]:
-    """What the snapshot's groups have committed of what is restored, by their topics' names at the target.
+    """Return the snapshot's committed offsets of what is restored, by group and the target's topic names.
 
-    Without what is set already.
+    Without those that are set already.
     """
     renamed, lanes = job.plan.renamed, {lane.target for lane in job.plan.lanes}
     older = {
@@ -115,7 +115,10 @@ class Done:
 def set_groups(
     client: Client, restore_id: str, moves: Mapping[str, Sequence[Move]], settled: Set[str]
 ) -> Done:
-    """`settled`: topics where groups may have been before, or gone on since: they keep what they have."""
+    """Set the groups' offsets.
+
+    `settled`: topics where groups may have been before, or continued since: they keep what they have.
+    """
     late = [name for name, mine in moves.items() if any(move.topic in settled for move in mine)]
     there = groups.committed(client, late)
     done: list[Move] = []
@@ -143,7 +146,7 @@ def set_groups(
 
 
 def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Done:
-    """Those of the chosen groups that had members when the others got their offsets."""
+    """Set offsets of the chosen groups that had members when the others got theirs."""
     prefix = progress.waiting_group(restore_id, "")
     there = (name for name in groups.list_groups(client) if name.startswith(prefix))
     waiting = [name for name in there if name.removeprefix(prefix) in chosen]

@@ -42,7 +42,7 @@ class Job:
 
     @cached_property
     def lanes(self) -> tuple[Lane, ...]:
-        """What is still to be written, or may be."""
+        """Return the lanes that are still to be written, or may be."""
         return tuple(lane for lane in self.plan.lanes if lane.topic not in self.ended)
 
     @property
@@ -54,5 +54,5 @@ class Job:
 
 
 def connected(order: Order) -> AbstractContextManager[Client]:
-    """A client of the target."""
+    """Return a client of the target."""
     return connect(order.end, CLIENT)

@@ -1,4 +1,4 @@
-"""One-way links that read the restored topics: they go on at the same records."""
+"""One-way links that read the restored topics: they continue at the same records."""
 
 from collections.abc import Iterable, Mapping
 
@@ -23,9 +23,9 @@ AGAIN = "would cross as new, and it must stay stopped; if that is meant, start i
 def move(
     job: Job, written: Mapping[TopicPartition, Written], workers: Workers
 ) -> tuple[tuple[str, ...], LeftOut]:
-    """Let one-way links that read the restored topics go on at the same records, once.
+    """Make one-way links that read the restored topics continue at the same records, once.
 
-    Those of which that can't be told, whose services must not be started; and what was left out.
+    Return the links of which that can't be told, whose services must not be started; and what was left out.
     """
     stopped, left_out = [], []
     for name in job.order.links:
@@ -39,7 +39,7 @@ def move(
 
 
 def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers) -> list[str]:
-    """What is to be said of one whose positions were moved, each; Failed if none was."""
+    """Move one link's positions; return sentences to report. Failed if none was moved."""
     lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
     saved = _link_positions(
         (TopicPartition(each.topic, each.partition), each.offset, each.metadata)

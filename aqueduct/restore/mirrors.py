@@ -1,4 +1,4 @@
-"""Mirrors that read the restored cluster: they go on at the same records.
+"""Mirrors that read the restored cluster: they continue at the same records.
 
 MirrorMaker 2 keeps its positions as Connect does a source connector's, in a topic at its target: a key names
 a source partition, its last value the offset that was mirrored last; null: none, begin at the log's start.
@@ -34,7 +34,7 @@ from aqueduct.work.workers import Workers
 
 @dataclass(frozen=True)
 class Position:
-    """Where a mirror goes on in one partition of its source."""
+    """The place where a mirror continues in one partition of its source."""
 
     key: bytes  # in the topic of positions
     partition: int  # of that topic
@@ -50,7 +50,7 @@ class Positions:
     restore_id: str
 
     def read(self) -> dict[TopicPartition, Position]:
-        """By partition of the source; nothing if the mirror never ran."""
+        """Read the positions, by partition of the source; nothing if the mirror never ran."""
         topic = self.client.topics([self.mirror.topic]).get(self.mirror.topic)
         places = [TopicPartition(topic.name, each.number) for each in topic.partitions] if topic else []
         found: dict[TopicPartition, Position] = {}
@@ -66,7 +66,7 @@ class Positions:
         return TopicPartition(self.mirror.topic, 0)
 
     def moved(self) -> str | None:
-        """What an earlier run of this restore said of it when it had moved them; None: none has."""
+        """Return what an earlier run of this restore reported when it moved them; None: none has."""
         try:
             found = groups.progress(self.client, group(self.restore_id), [self._mark])
         except UnknownTopicOrPartitionError:
@@ -90,7 +90,7 @@ class Positions:
 
 
 def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) -> Iterator[tuple[str, str]]:
-    """Let mirrors that read the restored topics go on at the same records, once; Failed where it can't be."""
+    """Make mirrors that read the restored topics continue at the same records, once; Failed if one can't."""
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as at:
             said = at.moved()
@@ -104,7 +104,7 @@ def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) 
 def _moved(
     job: Job, at: Positions, written: Mapping[TopicPartition, Written], workers: Workers
 ) -> tuple[dict[Position, int], str]:
-    """A mirror's positions with their new offsets, and where it was ahead of the snapshot."""
+    """Return a mirror's positions with their new offsets, and where it was ahead of the snapshot."""
     lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
     mine = {partition: each for partition, each in at.read().items() if partition in lanes}
     offsets_ = {partition: {each.next} for partition, each in mine.items()}
@@ -130,7 +130,7 @@ def _opened(mirror: FollowingMirror, restore_id: str) -> Iterator[Positions]:
 
 
 def _batches(positions: Mapping[Position, int]) -> Iterator[tuple[int, Ready]]:
-    """For each partition of the topic one batch."""
+    """Yield one batch for each partition of the topic."""
     now = time.time_ns() // 1_000_000
     for partition in sorted({each.partition for each in positions}):
         mine = [each for each in positions if each.partition == partition]

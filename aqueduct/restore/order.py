@@ -1,4 +1,4 @@
-"""What a run of a restore is asked for."""
+"""The request for a restore run."""
 
 from dataclasses import dataclass, field
 
@@ -26,7 +26,7 @@ class Order:
     end: End
     store: str  # URL
     request: Request
-    snapshot: int | None = None  # None: the newest, or that of the restore that goes on
+    snapshot: int | None = None  # None: the newest, or that of the restore that resumes
     restore_id: str | None = None
     groups: Groups | None = field(default_factory=Groups)  # None: none
     settings: bool = True

@@ -1,4 +1,4 @@
-"""What a restore has done."""
+"""The outcome of a restore."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Rights:
-    """What --acls has done: how many were set now, and how many ACLs were there."""
+    """The outcome of --acls: how many were set now, and how many ACLs existed."""
 
     acls: int = 0
     known: int = 0
@@ -38,7 +38,7 @@ class Rights:
 
 @dataclass(frozen=True)
 class Written:
-    """Of one partition of the target."""
+    """The outcome for one partition of the target."""
 
     progress: Progress  # of this restore in all
     records: int  # by this run
@@ -63,7 +63,7 @@ class RestoreOutcome:
 
     @property
     def planned(self) -> bool:
-        """Whether it tells what would be written, not what was."""
+        """Return whether this tells what would be written, not what was."""
         return self.dry_run and not self.before
 
     @property

@@ -1,4 +1,4 @@
-"""Which stored records go to which partition, and how the work is shared out."""
+"""The plan of a restore: which stored records go to which partition, and how the work is shared out."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Lane:
 
     @property
     def records(self) -> int:
-        """At most so many; a window may leave fewer."""
+        """Return the most records there can be; a window may leave fewer."""
         return sum(segment.records for segment in self.segments)
 
     @property
@@ -64,7 +64,10 @@ class RestorePlan:
 
     @property
     def at_most(self) -> bool:
-        """Whether there may be fewer records than the lanes have: how many, the batches will tell."""
+        """Return whether there may be fewer records than the lanes have.
+
+        Only the batches tell how many.
+        """
         return self.window.timed and any(lane.segments for lane in self.lanes)
 
     @property
@@ -74,7 +77,7 @@ class RestorePlan:
 
 
 def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
-    """Refused where a topic or an instance is not there."""
+    """Plan a restore; Refused if a topic or an instance doesn't exist."""
     topics = request.choose(snapshot.topics)
     lanes: list[Lane] = []
     gaps: list[Gap] = []
@@ -102,6 +105,9 @@ def _outside(segment: Segment, window: Window) -> bool:
 
 
 def shares(lanes: Iterable[Lane]) -> Iterator[tuple[Lane, ...]]:
-    """The same for the same plan: a share has a producer of its own, whose id goes by the share's number."""
+    """Yield shares of lanes, the same for the same plan.
+
+    A share has a producer of its own, whose id goes by the share's number.
+    """
     size = attrgetter("unpacked_bytes")
     return work.shares(lanes, size, at_most=SHARE_BYTES, items_at_most=SHARE_LANES)

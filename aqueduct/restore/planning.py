@@ -56,7 +56,7 @@ def look(order: Order) -> Job:
 
 
 def _written(client: Client, job: Job) -> dict[TopicPartition, Written]:
-    """What the target still knows of the topics that have ended."""
+    """Return what the target still knows of the topics that have ended."""
     ids = {name: job.there[name].id for name in job.ended}
     partitions = [lane.target for lane in job.plan.lanes if lane.topic in ids]
     found = records.positions(client, job.id, partitions, ids) if partitions else {}
@@ -64,7 +64,7 @@ def _written(client: Client, job: Job) -> dict[TopicPartition, Written]:
 
 
 def _same(order: Order, request: str, found: Iterable[TopicState]) -> int | None:
-    """The snapshot of the restore that has this id; Refused if it was another request's."""
+    """Return the snapshot of the restore that has this id; Refused if it was another request's."""
     for state in found:
         if state.request != request or order.snapshot not in (None, state.snapshot):
             raise Refused(
@@ -76,7 +76,7 @@ def _same(order: Order, request: str, found: Iterable[TopicState]) -> int | None
 
 
 def _unfinished(plans: Mapping[str, list[TopicState]], request: str, release: bool) -> int | None:
-    """The snapshot of the newest restore of the same request that has not ended, or that holds something."""
+    """Return the newest snapshot of a restore of this request that has not ended, or holds something."""
     states = [state for of_plan in plans.values() for state in of_plan if state.request == request]
     return max(
         (state.snapshot for state in states if not state.done or (release and state.held)), default=None
@@ -84,7 +84,7 @@ def _unfinished(plans: Mapping[str, list[TopicState]], request: str, release: bo
 
 
 def check(job: Job) -> None:
-    """Refused where the target has what is in the way."""
+    """Check the target; Refused if something there is in the way."""
     topics.check_partitions(job.plan, job.there)
     # What a topic has that this restore has begun was found before, or is its own.
     there = {name: topic for name, topic in job.there.items() if name not in job.known}
@@ -97,7 +97,7 @@ def check(job: Job) -> None:
 
 
 def check_objects(job: Job, workers: Workers) -> None:
-    """Failed where an object that will be used is not what was written."""
+    """Check the objects that will be used; Failed if one isn't what was written."""
     segments = [segment for lane in job.lanes for segment in lane.segments]
     faults = verify_segments(job.order.store, segments, workers, whole=False)
     if faults:
@@ -108,7 +108,7 @@ def check_objects(job: Job, workers: Workers) -> None:
 
 
 def check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> None:
-    """What `check` looked at, once more: much may have happened while the objects were read.
+    """Repeat the checks of `check`: much may have happened while the objects were read.
 
     By now others can see this restore; of two that begin at once, one sees the other at least. What it had
     begun and not written to, it then gives up.

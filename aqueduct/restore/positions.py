@@ -1,4 +1,4 @@
-"""Where a consumer group goes on: for offsets of the store those of the same records at the target.
+"""Positions of consumer groups: for offsets of the store those of the same records at the target.
 
 Which record an offset means, the indexes of the segments tell. Where that record is at the target, the
 headers of the target's batches tell, read from whichever end of the restored range is nearer. Nothing of it
@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(frozen=True)
 class QuestionShare:
-    """What one task answers."""
+    """The questions that one task answers."""
 
     end: End
     store: str
@@ -64,7 +64,7 @@ class QuestionShare:
 
 @dataclass(frozen=True)
 class Answer:
-    """`unsure` is why there is no new offset; `note`, why it is not that of the very next record."""
+    """The new offset. `unsure`: why there is none; `note`: why it isn't that of the very next record."""
 
     new: int | None
     note: str = ""
@@ -80,7 +80,7 @@ def translate(
     written: Mapping[TopicPartition, Written],
     workers: Workers,
 ) -> Answers:
-    """By partition at the target: for offsets of the store those of the same records."""
+    """Translate offsets of the store to those of the same records, by partition at the target."""
     answers: Answers = {}
     questions = []
     for lane in job.plan.lanes:
@@ -101,7 +101,7 @@ def translate(
 
 
 def _untold(job: Job, lane: Lane, written: Mapping[TopicPartition, Written]) -> str:
-    """Why records can't be found again in what was restored of a lane, by counting; empty: they can."""
+    """Return why a lane's restored records can't be found again by counting; empty: they can."""
     if lane.target not in written:
         return FORGOTTEN
     ended = lane.topic in job.ended
@@ -128,13 +128,13 @@ def answer(share: QuestionShare) -> Answers:
 
 
 class _Unsure(Exception):
-    """Why the new offsets can't be told."""
+    """The reason why the new offsets can't be told."""
 
 
 def _settled(
     client: Client, partitions: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
-    """The ends of the logs, once the markers of all transactions are written; and where one stays open."""
+    """Return the logs' ends, once the markers of all transactions are written; and where one is open."""
     deadline = time.monotonic() + STALL_SECONDS
     while True:
         stable = offsets.ends(client, partitions)
@@ -164,12 +164,12 @@ def _answers(
 
 
 def _skipped(lane: Lane, old: int, kept: int) -> bool:
-    """Whether there are records from `old` on, before `kept`, in a segment that the window left out."""
+    """Return whether a segment that the window left out may have records in [`old`, `kept`)."""
     return any((s.last_offset or 0) >= old and (s.first_offset or 0) < kept for s in lane.skipped)
 
 
 def _past_markers(client: Client, lane: Lane, after: int, end: int) -> int:
-    """The log's end if there are no records from `after` on, so that a group there has no lag."""
+    """Return the log's end if there are no records from `after` on, so that a group there has no lag."""
     if end - after <= 1:  # a marker at most, as our own are always followed by one
         return end
     pieces = fetch.read(client, Range(*lane.target, after, end))
@@ -187,7 +187,7 @@ class _Source:
         self._described = lru_cache(SEGMENTS)(self._describe)
 
     def rank(self, offset: int) -> int:
-        """How many records there are before it."""
+        """Return the number of records before an offset."""
         before = 0
         for segment in self._segments:
             if segment.start >= offset:
@@ -201,7 +201,7 @@ class _Source:
         return before
 
     def offset(self, rank: int) -> int:
-        """Of the record that has so many before it."""
+        """Return the offset of the record that has `rank` records before it."""
         for segment in self._segments:
             described = None if self._whole and segment.records <= rank else self._described(segment)
             records = described.index.records if described else segment.records
@@ -214,7 +214,7 @@ class _Source:
         raise IndexError(f"there is no record {rank}")
 
     def lost(self, old: int, kept: int) -> bool:
-        """Whether there are records from `old` on, before `kept`, that the window cut off."""
+        """Return whether the window cut off records in [`old`, `kept`)."""
         if self._whole or old >= kept:
             return False
         return self._every.rank(kept) > self._every.rank(old)
@@ -253,7 +253,7 @@ def _kept(objects: Objects, segment: Segment, window: Window) -> Iterator[Batch]
 
 
 class _Target:
-    """What was restored of a lane."""
+    """The restored records of a lane, at the target."""
 
     def __init__(self, client: Client, lane: Lane, done: Progress, end: int) -> None:
         self._client = client
@@ -262,7 +262,7 @@ class _Target:
         self._end = end
 
     def offsets(self, ranks: Iterable[int]) -> dict[int, int]:
-        """Of the records that have so many of this restore before them."""
+        """Return the offsets of the records that have so many of this restore before them, by that number."""
         every = sorted(ranks)
         total = self._done.records
         low = [rank for rank in every if 2 * rank < total]

@@ -1,9 +1,9 @@
-"""How far a restore has come, as Kafka keeps it: offsets of two groups, with JSON as their metadata.
+"""Progress of a restore, as Kafka keeps it: offsets of two groups, with JSON as their metadata.
 
 `aqueduct-restore-<id>` has of each partition of the target the next offset of the store to be restored,
 committed in the transactions that write the records. `aqueduct-restore-<id>.plan` has of each topic, at its
-partition 0, what a run that goes on must know. Kafka forgets both when a topic is deleted, so that it can be
-restored again, and offsets.retention.minutes (7 days) after the last commit.
+partition 0, what a run that continues must know. Kafka forgets both when a topic is deleted, so that it can
+be restored again, and offsets.retention.minutes (7 days) after the last commit.
 """
 
 import re
@@ -31,18 +31,18 @@ def plan_group(restore_id: str) -> str:
 
 
 def waiting_group(restore_id: str, name: str) -> str:
-    """Has the new offsets of a group that had members, until it has none."""
+    """Return the group that holds the new offsets of a group with members, until it has none."""
     return f"{GROUP}{restore_id}.group.{name}"
 
 
 def id_of_plan_group(name: str) -> str | None:
-    """None: it is none."""
+    """Return the restore's id in the name of its plan group; None for other groups."""
     return name[len(GROUP) : -len(PLAN)] if name.startswith(GROUP) and name.endswith(PLAN) else None
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What of one partition is restored."""
+    """The progress of one partition's restore."""
 
     topic_id: str  # the target's: another topic by that name has none of it
     start: int  # where the target's log ended before
@@ -54,7 +54,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class TopicState:
-    """What must not be forgotten while a topic is being restored."""
+    """The state to remember while a topic is being restored."""
 
     topic_id: str
     snapshot: int
@@ -73,13 +73,13 @@ class TopicState:
 
 
 def matched(patterns: Iterable[str], groups: Iterable[str]) -> frozenset[str]:
-    """Those of the groups that one of the patterns matches."""
+    """Return the groups that one of the patterns matches."""
     compiled = [re.compile(pattern) for pattern in patterns]
     return frozenset(name for name in groups if any(each.fullmatch(name) for each in compiled))
 
 
 def dumps(state: object, what: str) -> str:
-    """Refused where Kafka would not keep that much."""
+    """Return a state as a commit's metadata; Refused if Kafka would not keep that much."""
     text = strict_json.dumps(state).decode()
     if len(text.encode()) > METADATA_BYTES:
         raise Refused(
@@ -90,7 +90,7 @@ def dumps(state: object, what: str) -> str:
 
 
 def loads(kind: type[State], metadata: str) -> State | None:
-    """None: it is none, or one of another version."""
+    """Parse a committed offset's metadata; None if it isn't of this kind and version."""
     try:
         return strict_json.loads(kind, metadata.encode())
     except strict_json.Unreadable:

@@ -43,7 +43,7 @@ Position = tuple[int, Progress]  # the next offset of the store
 
 @dataclass(frozen=True)
 class RestoreShare:
-    """What one task restores, lane by lane."""
+    """The lanes that one task restores, one after another."""
 
     end: End
     store: str
@@ -102,7 +102,7 @@ def _since(before: Progress, now: Progress) -> Written:
 def positions(
     client: Client, restore_id: str, partitions: Iterable[TopicPartition], topics: Mapping[str, UUID | None]
 ) -> dict[TopicPartition, Position]:
-    """How far the restore has come in these partitions, as long as they are of these very topics.
+    """Return how far the restore has come in these partitions, as long as their topics have these ids.
 
     Waits for open transactions: a producer's `begin` ends those of a run that was killed.
     """
@@ -110,7 +110,7 @@ def positions(
 
 
 def begun(client: Client, restore_id: str, topics: Mapping[str, UUID | None]) -> set[str]:
-    """Those of these very topics of which a transaction has been committed, whatever is open now."""
+    """Return which of these topics, compared by id, have a committed transaction, whatever is open now."""
     name = progress.group(restore_id)
     return {topic for topic, _ in _positions(groups.committed(client, [name])[name], topics)}
 
@@ -127,7 +127,7 @@ def _positions(
 
 
 class _Task:
-    """From one begin of the producer to the next trouble, or to the end."""
+    """One attempt of a task, from a begin of its producer to the next error, or to the end."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class _Task:
             raise type(error)(f"{lane}: {error}") from error
 
     def _batches(self, lane: Lane, stored: Iterable[tuple[Segment, memoryview]]) -> Iterator[Batch]:
-        """Those to be written, cut where a part of them is not."""
+        """Yield the batches to be written, cut where a part of them isn't."""
         self._oldest = sys.maxsize
         window = replace(self._share.window, start=self.positions[lane.target][0])
         for segment, data in stored:
@@ -240,7 +240,7 @@ class _Task:
 def _read_ahead(
     objects: Objects, wanted: Iterable[tuple[Lane, Segment]]
 ) -> Iterator[tuple[Lane, Segment, memoryview]]:
-    """Each with its object, in order; the next ones are being read meanwhile."""
+    """Yield each segment with its object, in order; the next ones are being read meanwhile."""
     coming: deque[tuple[Lane, Segment, Future[memoryview]]] = deque()
     ahead = 0
     with ThreadPoolExecutor(READERS) as pool:

@@ -1,4 +1,4 @@
-"""What a run tells: a page for people, and a report for programs."""
+"""The report of a run: a page for people, and JSON for programs."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ LINES = 20  # about one kind of thing
 
 
 def summary(wanted: RestorePlan) -> str:
-    """How much a plan is."""
+    """Return the size of a plan, in words."""
     size = sum(lane.unpacked_bytes for lane in wanted.lanes) / 1e6
     at_most = "at most " if wanted.at_most else ""
     number = sum(lane.records for lane in wanted.lanes)
@@ -98,7 +98,7 @@ def _first(lines: list[str]) -> Iterator[str]:
 
 
 def _records(outcome: RestoreOutcome) -> int:
-    """In all; in a dry run, at most."""
+    """Return the records of this restore in all; in a dry run, the most there can be."""
     if outcome.planned:
         return sum(lane.records for lane in outcome.plan.lanes)
     return sum(each.progress.records for each in outcome.written.values())
@@ -123,7 +123,7 @@ def _last_line(outcome: RestoreOutcome) -> str:
 
 
 def report(outcome: RestoreOutcome) -> dict[str, Any]:
-    """DESIGN's report: `from` and `to` (exclusive) are offsets in the backup, topics those of the target."""
+    """Return DESIGN's report: `from` and `to` (exclusive) are offsets in the backup, topics the target's."""
     return {
         "snapshot": outcome.plan.snapshot,
         "restore_id": outcome.restore_id,
@@ -169,7 +169,10 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
 
 
 def _amounts(outcome: RestoreOutcome, lane: Lane) -> dict[str, int | None]:
-    """Of this restore in all, and of this run; of a dry run, what it would write. None: forgotten."""
+    """Return the records and bytes of this restore in all, and of this run.
+
+    A dry run: what it would write. None: forgotten.
+    """
     if done := outcome.written.get(lane.target):
         in_all = {"records": done.progress.records, "bytes": done.progress.bytes}
         return {**in_all, "records_now": done.records, "bytes_now": done.bytes}

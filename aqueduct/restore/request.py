@@ -1,4 +1,4 @@
-"""What a restore is asked for, and the name that it has by that."""
+"""The request for a restore, and the name that follows from it."""
 
 import hashlib
 import re
@@ -24,20 +24,23 @@ _BROKERS_OWN = {
 
 @dataclass(frozen=True)
 class Request:
-    """Which records of a snapshot are restored, and under which names."""
+    """The records of a snapshot to restore, and the names to restore them under."""
 
     names: tuple[tuple[str, str], ...] = ()  # in the snapshot, at the target; none: all, as they are
     instance: str = ACTIVE  # or passivate, or g<number>
     window: Window = field(default_factory=Window)  # of times
 
     def digest(self, store_id: str, cluster_id: str) -> str:
-        """The same for the same records of the same store in the same cluster, but for the snapshot."""
+        """Return a digest of the request.
+
+        It is the same for the same records of the same store in the same cluster, but for the snapshot.
+        """
         asked = [store_id, cluster_id, self.instance, str(self.window.from_time), str(self.window.to_time)]
         asked += (f"{old}:{new}" for old, new in sorted(self.names))
         return hashlib.sha256("\n".join(asked).encode()).hexdigest()[:16]
 
     def choose(self, topics: Mapping[str, Topic]) -> dict[str, tuple[Topic, Instance]]:
-        """Topic and instance to be restored, by the name at the target. Refused where one is not there."""
+        """Choose topic and instance to restore, by the name at the target. Refused if one doesn't exist."""
         pairs = self.names or tuple((name, name) for name in topics)
         if absent := sorted({old for old, _ in pairs} - topics.keys()):
             raise Refused(f"The snapshot has no topic {some(absent)}; see --topics.")
@@ -67,12 +70,12 @@ def _instances(topic: Topic) -> str:
 
 
 def restore_id(digest: str, snapshot: int) -> str:
-    """The default name of the restore of a snapshot."""
+    """Return the default name of the restore of a snapshot."""
     return f"{digest}-{snapshot}"
 
 
 def parse_id(text: str) -> str:
-    """Refused unless it can be a part of groups' names."""
+    """Check a restore's id; Refused unless it can be a part of groups' names."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", text):
         raise Refused(
             f"--restore-id {text!r} can't be the name of a restore: take up to 100 of "
@@ -82,7 +85,7 @@ def parse_id(text: str) -> str:
 
 
 def parse_instance(text: str) -> str:
-    """Refused unless it is activate, passivate or g<number>."""
+    """Check an instance; Refused unless it is activate, passivate or g<number>."""
     name = text.lower()
     if name in {state.value.lower() for state in State} or re.fullmatch(r"g[1-9]\d*", name, re.ASCII):
         return name

@@ -1,7 +1,7 @@
 """Writes a snapshot back: topics, records, consumer groups, settings; and ACLs and quotas, if asked for.
 
 Everything that can be refused is refused before anything is written. The tasks write records and their own
-progress in the same transactions; so the same order goes on where a run was killed, and writes nothing twice.
+progress in the same transactions; so the same order resumes where a run was killed, and writes nothing twice.
 """
 
 import sys
@@ -21,7 +21,7 @@ States = dict[str, TopicState]
 
 
 def main(order: Order, workers: Workers) -> RestoreOutcome:
-    """One run, to the end. Refused or Failed before anything is written, or Failed in the middle."""
+    """Restore, to the end. Refused or Failed before anything is written, or Failed in the middle."""
     clock = _Clock()
     with clock.phase("plan"):
         job = planning.look(order)

@@ -26,7 +26,7 @@ _WHILE_RESTORING = {
 
 
 def of_backup(settings: Mapping[str, str], replication_factor: int) -> dict[str, str]:
-    """What a topic gets of the settings that were backed up."""
+    """Return the settings that a topic gets of those that were backed up."""
     kept = {key: value for key, value in settings.items() if key not in _NOT_OF_THE_TOPIC}
     if MIN_IN_SYNC in kept:
         kept[MIN_IN_SYNC] = str(min(int(kept[MIN_IN_SYNC]), replication_factor))
@@ -41,7 +41,7 @@ def to_set_back(
     pending: Overrides,
     held: Mapping[str, str],
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """What a topic gets back, and the values that then hold of those that retention depends on.
+    """Return the settings that a topic gets back, and the values that retention will then depend on.
 
     `own`: what is set on the topic itself, `holding`: all that holds of it, `wanted`: what it gets beside.
     `pending` and `held`: the same two answers that an earlier run had, if what it found is not set back yet.
@@ -57,7 +57,7 @@ def to_set_back(
 
 
 def while_restoring(holding: Mapping[str, str], replication_factor: int) -> dict[str, str]:
-    """What is set meanwhile; `holding`: all that hold of the topic, as the broker knows them."""
+    """Return what is set during a restore; `holding`: all the topic's settings, as the broker knows them."""
     found = [key for key, value in _WHILE_RESTORING.items() if holding.get(key, value) != value]
     if int(holding[MIN_IN_SYNC]) > replication_factor:
         found.append(MIN_IN_SYNC)
@@ -65,7 +65,7 @@ def while_restoring(holding: Mapping[str, str], replication_factor: int) -> dict
 
 
 def meanwhile(back: Iterable[str], replication_factor: int) -> dict[str, str]:
-    """The values of those settings that are to be set back."""
+    """Return the values that these settings, which are to be set back, have meanwhile."""
     values = {**_WHILE_RESTORING, MIN_IN_SYNC: str(replication_factor)}
     return {key: values[key] for key in back}
 
@@ -73,7 +73,7 @@ def meanwhile(back: Iterable[str], replication_factor: int) -> dict[str, str]:
 def to_hold(
     back: Overrides, holds: Mapping[str, str], *, oldest: int | None, size: int, now: int
 ) -> set[str]:
-    """Of the settings to be set back those by which records would be deleted at once.
+    """Return those of the settings to be set back that would make the broker delete records at once.
 
     `holds`: the values that will then hold. `oldest`: the time of the oldest records, milliseconds; `size`:
     the bytes of the largest partition.

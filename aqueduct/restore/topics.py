@@ -30,7 +30,7 @@ Plans = Mapping[str, list[TopicState]]  # by restore
 
 
 def plans(client: Client) -> dict[str, list[TopicState]]:
-    """By restore, of all that the target knows, what each remembers of its topics."""
+    """Return each restore that the target knows, with the states of its topics."""
     ids = {name: progress.id_of_plan_group(name) for name in groups.list_groups(client)}
     found: dict[str, list[TopicState]] = {}
     for name, offsets_ in groups.committed(client, (name for name, of in ids.items() if of)).items():
@@ -40,7 +40,7 @@ def plans(client: Client) -> dict[str, list[TopicState]]:
 
 
 def states(client: Client, restore_id: str, there: Mapping[str, Topic]) -> dict[str, TopicState]:
-    """Of these very topics."""
+    """Return the states of these topics, by name; one that was recreated has none."""
     group = progress.plan_group(restore_id)
     found = {}
     for (name, _), (_, metadata) in groups.progress(
@@ -64,7 +64,7 @@ def remember(client: Client, restore_id: str, remembered: States) -> None:
 
 
 def check_partitions(plan: RestorePlan, there: Mapping[str, Topic]) -> None:
-    """Refused where a topic has others than the one that was backed up."""
+    """Check partitions; Refused if a topic has others than the one that was backed up."""
     wrong = [
         f"{name} ({len(there[name].partitions)}, in the backup {len(plan.partitions(name))})"
         for name in plan.topics
@@ -78,7 +78,10 @@ def check_partitions(plan: RestorePlan, there: Mapping[str, Topic]) -> None:
 
 
 def check_others(there: Mapping[str, Topic], others: Plans) -> None:
-    """Refused where another restore of these topics has not ended: it would write between our records."""
+    """Check other restores; Refused if one of these topics' restores has not ended.
+
+    It would write between our records.
+    """
     names = {str(topic.id): name for name, topic in there.items()}
     open_ = sorted(
         (names[state.topic_id], restore_id)
@@ -100,7 +103,7 @@ def check_empty(
     there: Mapping[str, Topic],
     others: Plans,
 ) -> None:
-    """Refused where there is a record that a consumer sees."""
+    """Check that partitions are empty; Refused if there is a record that a consumer sees."""
     found = list(_visible(client, list(partitions)))
     if found:
         ids = {str(topic.id) for topic in there.values()}
@@ -129,7 +132,7 @@ def _visible(client: Client, partitions: list[TopicPartition]) -> Iterator[str]:
 
 
 def check_creation(client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool) -> None:
-    """Refused if the controller would refuse a topic, for its name or its settings."""
+    """Check creations; Refused if the controller would refuse a topic, for its name or its settings."""
     declared, _ = _declared(client, plan, there, with_settings=with_settings)
     apply_topics(client, topics.TopicChanges(declared, {}, {}, ()), check_only=True)
 
@@ -155,7 +158,7 @@ def create(
 def _declared(
     client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool
 ) -> tuple[tuple[Declared, ...], tuple[str, ...]]:
-    """Those that are not there, and warnings."""
+    """Return declarations of the missing topics, and warnings."""
     missing = sorted(plan.topics.keys() - set(there))
     if not missing:
         return (), ()
@@ -276,6 +279,6 @@ def let_go(
 
 
 def limits(client: Client, there: Mapping[str, Topic]) -> dict[str, tuple[UUID | None, int]]:
-    """Id and max.message.bytes of each topic."""
+    """Return each topic's id and max.message.bytes."""
     found = setting(client, there, "max.message.bytes")
     return {name: (topic.id, int(found[name])) for name, topic in there.items()}

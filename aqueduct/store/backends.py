@@ -48,9 +48,9 @@ Result = TypeVar("Result")
 
 
 def open_store(url: str) -> Objects:
-    """The store at `s3://bucket/prefix`, `gs://...`, `az://...` or `file:///directory`; asks it nothing yet.
+    """Return the store at `s3://bucket/prefix`, `gs://...`, `az://...` or `file:///directory`.
 
-    Refused if the URL or the environment's settings are no use.
+    Asks it nothing yet. Refused if the URL or the environment's settings can't be used.
     """
     location = parse(url)
     return _Directory(location) if location.scheme == "file" else _Cloud(location, _connector(location))
@@ -134,7 +134,7 @@ class _Cloud:
             self._again(attempts, trouble)
 
     def _store(self, sent_bytes: int = 0) -> ObjectStore:
-        """A client whose patience is enough for an object of that size: in steps, one each."""
+        """Return a client whose patience is enough for an object of that size: in steps, one each."""
         return self._connect(ANSWER_SECONDS << (sent_bytes // SLOWEST_BYTES // ANSWER_SECONDS).bit_length())
 
     def _tried(self, action: Callable[[], Result], path: str, what: str) -> Result:
@@ -149,7 +149,7 @@ class _Cloud:
                 return result
 
     def _trouble(self, error: Exception, path: str, action: str) -> Trouble:
-        """Missing if that is all."""
+        """Return what is wrong; raise Missing if the object is missing, no more."""
         text = str(error)
         if isinstance(error, FileNotFoundError) and action == "read" and "NoSuchBucket" not in text:
             self._answered = True
@@ -157,7 +157,7 @@ class _Cloud:
         return explain(text, self._location, action)
 
     def _again(self, attempts: "_Attempts", trouble: Trouble) -> None:
-        """Waits for the next attempt, or raises what is wrong."""
+        """Wait for the next attempt, or raise what is wrong."""
         if not trouble.passing or not attempts.wait():
             kind = Refused if trouble.settings and not self._answered else Failed
             raise kind(f"The store {self.url} {trouble.what}.") from None
@@ -171,7 +171,7 @@ class _Attempts:
         self._pause = 0.2
 
     def wait(self) -> bool:
-        """False: it was long enough."""
+        """Wait for the next attempt; return False if the time is over."""
         if time.monotonic() > self._deadline:
             return False
         time.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  # no secret
@@ -331,7 +331,7 @@ class _Directory:
                     yield Entry(name, found[name].stat().st_size)
 
     def _sync(self, folder: Path) -> None:
-        """Makes names durable: of what is in the folder, and of the folders down to it."""
+        """Make names durable: of what is in the folder, and of the folders down to it."""
         _fsync(folder)
         while folder != self._root.parent and folder not in self._synced:
             _fsync(folder.parent)

@@ -76,7 +76,7 @@ class BucketAdmin:
         return not (exists and same)
 
     def _ask(self, method: str, path: str, query: str = "", body: bytes = b"") -> bytes | None:
-        """The answer's body; None where S3 says that there is no such thing."""
+        """Return the answer's body; None where S3 says that there is no such thing."""
         target = path + (f"?{query}" if query else "")
         headers = signed_headers(self._endpoint, datetime.now(UTC), method, path, query, body)
         request = urllib.request.Request(
@@ -119,7 +119,7 @@ def _answered(what: str, user: str, status: int, body: bytes) -> Failed:
 def signed_headers(
     endpoint: Endpoint, at: datetime, method: str, path: str, query: str = "", body: bytes = b""
 ) -> dict[str, str]:
-    """The headers that sign a request (AWS Signature Version 4).
+    """Return the headers that sign a request (AWS Signature Version 4).
 
     `path` and `query` must need no escaping; `query` holds one parameter, with or without a value.
     """

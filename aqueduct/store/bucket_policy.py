@@ -1,4 +1,4 @@
-"""Who may do what with a bucket, as S3's bucket policy says it."""
+"""The rights to a bucket, as S3's bucket policy states them."""
 
 from collections.abc import Collection
 from typing import Any
@@ -12,7 +12,7 @@ DELETE = ["s3:DeleteObject"]
 def bucket_policy(
     bucket: str, *, read: Collection[str] = (), write: Collection[str] = (), delete: Collection[str] = ()
 ) -> dict[str, Any] | None:
-    """The document that lets users read, write or delete; None where nobody may do anything.
+    """Return the document that lets users read, write or delete; None where nobody may do anything.
 
     Who may write or delete may read and list, too. Who may write can't delete, but S3 has no right that keeps
     them from overwriting: a writer has to create its objects conditionally (`If-None-Match: *`).

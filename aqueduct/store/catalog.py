@@ -50,7 +50,7 @@ class Catalog:
 
     @classmethod
     def open_or_make(cls, objects: Objects) -> "Catalog":
-        """The store, made if nothing is there. Failed if it is damaged.
+        """Open the store, made if nothing is there. Failed if it is damaged.
 
         Refused where a conditional write overwrites (a server without If-None-Match): two backups at once
         would then destroy each other's snapshots. Found by writing store.json again in another form.
@@ -94,11 +94,11 @@ class Catalog:
         return Parent(stored, newest + 1)
 
     def manifest(self, number: int) -> Manifest:
-        """Broken if it is not what was written."""
+        """Read a manifest; Broken if it isn't what was written."""
         return self._read(number).manifest
 
     def snapshot(self, number: int | None = None) -> Snapshot:
-        """The snapshot of that number, or the newest. Refused if there is none; Failed if it is damaged."""
+        """Return the snapshot of that number, or the newest. Refused without one, Failed if it is damaged."""
         numbers = self.numbers()
         if not numbers:
             raise Refused(f"There is no snapshot in {self._objects.url} yet.")
@@ -112,7 +112,7 @@ class Catalog:
             raise Failed(f"{error} Bring it back from a copy of {self._objects.url}{other}.") from None
 
     def commit(self, increment: Manifest) -> Manifest:
-        """Makes the next snapshot. Returns what was written: the increment, or a full manifest if one is due.
+        """Commit the next snapshot. Return what was written: the increment, or a full manifest if one is due.
 
         Exists if another run has committed that number meanwhile. Failed if a full one is due, and what it
         builds on is damaged.
@@ -143,7 +143,7 @@ class Catalog:
                 yield fold.summary()
 
     def _fold(self, newest: Manifest) -> Fold:
-        """Broken if it, or what it builds on, is not what was written."""
+        """Fold a manifest and what it builds on; Broken if one of them isn't what was written."""
         at, fold = newest.chain, Fold()
         for number, data in self._read_all(range(at.base, (at.parent or 0) + 1)):
             try:
@@ -194,7 +194,7 @@ class Catalog:
             return None
 
     def _stored(self, number: int, data: memoryview | None) -> Stored:
-        """Broken if it is none, or not the one of that number in this store."""
+        """Parse a stored manifest; Broken if it isn't one, or not the one of that number in this store."""
         if data is None:
             raise Broken(number, "is lost")
         where = f"{self._objects.url}/{names.snapshot(number)}"
@@ -211,7 +211,7 @@ class Catalog:
 
 
 def _sizes(objects: Objects) -> dict[int, int]:
-    """Bytes of every manifest by its snapshot's number, ascending."""
+    """Return bytes of every manifest by its snapshot's number, ascending."""
     found = ((names.snapshot_number(each.path), each.size) for each in objects.list(names.SNAPSHOTS))
     return dict(sorted((number, size) for number, size in found if number is not None))
 
@@ -234,7 +234,7 @@ def _store_json(identity: str) -> bytes:
 
 
 def _identity(objects: Objects) -> str | None:
-    """The store's id; None: nothing is there yet. Failed where store.json is lost or damaged."""
+    """Return the store's id; None: nothing is there yet. Failed if store.json is lost or damaged."""
     where = f"{objects.url}/{names.STORE}"
     try:
         content = strict_json.parse(objects.read(names.STORE))

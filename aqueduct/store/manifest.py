@@ -133,7 +133,7 @@ class Group:
 
 
 class OpenTransaction(NamedTuple):
-    """A partition whose log goes on beyond its last stable offset, where the backup ends."""
+    """A partition whose log continues beyond its last stable offset, where the backup ends."""
 
     topic: str
     partition: int
@@ -204,7 +204,7 @@ _POSITIONS = "starts", "positions"
 
 
 def pack(manifest: Manifest) -> bytes:
-    """The object."""
+    """Return the object of a manifest."""
     content = {"format": FORMAT, "columns": _COLUMNS}
     content |= {each.name: getattr(manifest, each.name) for each in fields(manifest)}
     content |= {name: _by_topic(getattr(manifest, name)) for name in _POSITIONS}
@@ -265,7 +265,7 @@ def _number(text: str) -> int:
 
 
 def check_format(content: Any, where: str) -> None:
-    """Takes the format's number out of parsed content; Refused if it is newer than this program."""
+    """Remove the format's number from parsed content; Refused if it is newer than this program."""
     found = content.pop("format", None) if type(content) is dict else None
     if type(found) is not int:
         raise strict_json.Unreadable("it has no format number")

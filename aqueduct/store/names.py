@@ -32,13 +32,13 @@ def snapshot_number(path: str) -> int | None:
 def segment(
     topic: str, partition: int, first_offset: int, run: str, *, generation: int | None, compressed: bool
 ) -> str:
-    """The object that holds batches from that offset on; `generation`: of a compacted topic."""
+    """Return the object that holds batches from that offset on; `generation`: of a compacted topic."""
     suffix = ".log.zst" if compressed else ".log"
     return _stem(topic, partition, first_offset, run, generation) + suffix
 
 
 def index(topic: str, partition: int, first_offset: int, run: str, *, generation: int | None) -> str:
-    """The object that describes a segment's batches."""
+    """Return the object that describes a segment's batches."""
     return _stem(topic, partition, first_offset, run, generation) + ".index"
 
 

@@ -7,11 +7,11 @@ from aqueduct.errors import Failed
 
 
 class Missing(Failed):
-    """There is no such object."""
+    """An object that doesn't exist."""
 
 
 class Exists(Failed):
-    """There is an object of that name already, with other content."""
+    """An object of that name that exists already, with other content."""
 
 
 class Entry(NamedTuple):
@@ -27,20 +27,23 @@ class Objects(Protocol):
         """The store's, without secrets."""
 
     def read(self, path: str) -> memoryview:
-        """The whole object; Missing if there is none."""
+        """Return the whole object; Missing if there is none."""
 
     def stream(self, path: str, chunk_bytes: int = ...) -> Iterator[memoryview]:
-        """The object in chunks of about that size; Missing if there is none."""
+        """Return the object in chunks of about that size; Missing if there is none."""
 
     def create(self, path: str, data: bytes | bytearray | memoryview) -> None:
-        """Writes an object that isn't there yet, whole or not at all; durable on return.
+        """Write an object that isn't there yet, whole or not at all; durable on return.
 
         Exists if there is one with other content. One with the same content counts as created: the answer to
         an earlier attempt may have been lost.
         """
 
     def head(self, path: str) -> int | None:
-        """The object's size in bytes, None if there is none."""
+        """Return the object's size in bytes, None if there is none."""
 
     def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
-        """The objects below a folder, sorted by path; only those whose path is greater than `after`."""
+        """Return the objects below a folder, sorted by path.
+
+        Only those whose path is greater than `after`.
+        """

@@ -31,7 +31,7 @@ class Limits:
 
 
 class Writer:
-    """Makes segments of one place. `add` what was read in order, then `finish`."""
+    """The maker of segments of one place. `add` what was read in order, then `finish`."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Writer:
         self._compressor: zstandard.ZstdCompressor | None = None
 
     def add(self, batches: Sequence[Batch], next_offset: int) -> list[Segment]:
-        """Batches, and the offset up to which they are all that there is; the segments that are full."""
+        """Add batches, which are all up to `next_offset`; return the segments that are full."""
         made: list[Segment] = []
         begun = 0
         for at, batch in enumerate(batches, 1):
@@ -89,7 +89,7 @@ class Writer:
             self._pack(self._compressor)
 
     def skip(self, stop: int) -> Segment | None:
-        """Offsets up to `stop` are gone: what was before them ends, and the next segment begins there."""
+        """Pass over deleted offsets up to `stop`: return the segment that ends; the next one begins there."""
         segment = self.finish()
         self._next = self._start = stop
         return segment
@@ -144,7 +144,7 @@ class Writer:
 
 
 def read(objects: Objects, segment: Segment) -> memoryview:
-    """The segment's object as it is stored; Failed if it is not what was written."""
+    """Read the segment's object as it is stored; Failed if it isn't what was written."""
     return _checked(objects, segment.path, segment.stored_bytes, segment.sha256)
 
 
@@ -155,7 +155,7 @@ def read_index(objects: Objects, segment: Segment) -> Index:
 
 
 def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> Iterator[Batch]:
-    """The batches of a stored object in order, of which so much is unpacked at a time as is needed."""
+    """Yield the batches of a stored object in order, of which so much is unpacked at a time as is needed."""
     if not segment.compressed:
         yield from walk(stored, check_crc=check_crc)
         return

@@ -36,7 +36,7 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that is live at one number; every partition covered, from its start to its position."""
+    """The live content at one number; every partition covered, from its start to its position."""
 
     manifest: Manifest  # of that number: groups, ACLs, quotas, times
     topics: Mapping[str, Topic]
@@ -44,12 +44,15 @@ class Snapshot:
     gaps: Mapping[StoredPartition, Sequence[Gap]]
 
     def places(self, topic: str, instance: int) -> Iterator[StoredPartition]:
-        """The partitions of an instance, empty ones too."""
+        """Yield the partitions of an instance, empty ones too."""
         for partition in range(len(self.manifest.positions[topic, instance])):
             yield StoredPartition(topic, instance, partition)
 
     def full(self) -> Manifest:
-        """The same as a full manifest; ranges without records are joined to the segments before them."""
+        """Return the snapshot as a full manifest.
+
+        Ranges without records are joined to the segments before them.
+        """
         return replace(
             self.manifest,
             chain=replace(self.manifest.chain, base=self.manifest.number, base_bytes=0, increments_bytes=0),
@@ -108,7 +111,7 @@ def full_due(increment: Manifest) -> bool:
 
 
 class Fold:
-    """Adds manifests up, in the order of their numbers, beginning with a full one."""
+    """The fold that adds up manifests, in the order of their numbers, beginning with a full one."""
 
     def __init__(self) -> None:
         self._newest: Manifest | None = None
@@ -198,8 +201,10 @@ _START = attrgetter("start")
 
 
 def _check(manifest: Manifest, parent: Manifest | None) -> None:
-    """Broken unless every partition begins at its start, or goes on where the parent left it, and has
-    everything from there to its position; `parent`: None if the manifest is full."""
+    """Check a manifest; Broken if a partition isn't covered from its start to its position.
+
+    It begins at its start, or continues where the parent left it. `parent`: None if the manifest is full.
+    """
     lineages = {(topic.name, each.number) for topic in manifest.topics for each in topic.instances}
     for what, of in (("start", manifest.starts), ("position", manifest.positions)):
         for topic, instance in sorted(lineages ^ of.keys()):
@@ -250,7 +255,7 @@ def _fault(pieces: Sequence[Segment | Gap], start: int, stop: int) -> str:
 
 
 def _joined(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Ranges without records joined to what is before them."""
+    """Join ranges without records to the segments before them."""
     last: Segment | None = None
     for segment in segments:
         if last and not segment.records and last.stop == segment.start:

@@ -50,7 +50,7 @@ _HANDSHAKE = re.compile(r"InvalidContentType|InvalidMessage|received corrupt mes
 
 
 def explain(text: str, location: Location, action: str) -> Trouble:
-    """`text`: what object_store tells of an error, with its debug form; `action`: one of RIGHTS."""
+    """Explain `text`, what object_store tells of an error, with its debug form; `action`: one of RIGHTS."""
     code = _found(r"<Code>(\w+)</Code>", text) or _found(r'"reason":\s*"(\w+)"', text)
     status = int(_found(r"status(?: code)?: (\d{3})", text) or 0)
     if code in _CODES:

@@ -10,7 +10,7 @@ CLOUDS = {"s3": "bucket", "gs": "bucket", "az": "container"}
 
 @dataclass(frozen=True)
 class Location:
-    """`s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `file:///directory`."""
+    """A store's URL: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `file:///dir`."""
 
     scheme: str
     bucket: str  # or container; empty for file

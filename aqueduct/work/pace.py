@@ -4,7 +4,7 @@ import time
 
 
 class Pace:
-    """Waits after each amount until so much a second is not exceeded; without a limit, never."""
+    """The pace of a task: it waits after each amount, to keep a limit per second; without one, never."""
 
     def __init__(self, bytes_per_second: float | None) -> None:
         self._rate = bytes_per_second

@@ -16,16 +16,16 @@ PROGRESS_SECONDS = 10.0
 
 class Runner(Protocol):
     def __call__(self, function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
-        """The results, in order; Failed if a call ended with it."""
+        """Return the results, in order; Failed if a call ended with it."""
 
 
 def here(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
-    """A Runner in this process."""
+    """Run the function in this process, as a Runner."""
     return [function(each) for each in descriptions]
 
 
 def threads(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
-    """A Runner in this process: one thread waits for a cluster or a store while another one packs."""
+    """Run in this process, as a Runner: one thread waits for a cluster or a store while another one packs."""
     pool = ThreadPoolExecutor(THREADS)
     try:
         results = [pool.submit(function, each) for each in descriptions]

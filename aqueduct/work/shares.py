@@ -1,4 +1,4 @@
-"""How items are divided into shares, one for each task."""
+"""The division of items into shares, one for each task."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar

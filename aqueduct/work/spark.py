@@ -28,7 +28,7 @@ SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
 
 @contextmanager
 def application(name: str, master: str) -> Iterator[Runner]:
-    """A Runner with a task for each description. `master` is Spark's, such as local[*]."""
+    """Yield a Runner with a task for each description. `master` is Spark's, such as local[*]."""
     context = _start(name, master)
 
     def run(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
@@ -49,7 +49,10 @@ def application(name: str, master: str) -> Iterator[Runner]:
 
 
 def _attempt(function: Callable[[D], R], description: D) -> R | Failed:
-    """An error with a sentence is a result: raised, it would come back as the text of a traceback."""
+    """Return the result, or an error with a sentence.
+
+    Raised, it would come back as the text of a traceback.
+    """
     try:
         return function(description)
     except Failed as error:
@@ -57,7 +60,7 @@ def _attempt(function: Callable[[D], R], description: D) -> R | Failed:
 
 
 def _wait(context: SparkContext, job: Callable[[], R], tasks: int) -> R:
-    """Runs the job in another thread: this one tells progress, and is no place where Ctrl-C can hurt py4j."""
+    """Run the job in another thread: this one tells progress, and Ctrl-C can't hurt py4j here."""
     with ThreadPoolExecutor(1) as working:
         result = working.submit(job)
         try:
@@ -80,7 +83,10 @@ def _wait(context: SparkContext, job: Callable[[], R], tasks: int) -> R:
 
 
 def _start(name: str, master: str) -> SparkContext:
-    """The JVM's stderr, its log and its workers', goes nowhere but into our sentence if it does not start."""
+    """Start Spark.
+
+    The JVM's stderr, its log and its workers', goes nowhere but into our sentence if it does not start.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
@@ -109,7 +115,7 @@ def _start(name: str, master: str) -> SparkContext:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C is put off: a JVM that loses its parent while it starts would stay for ever (Spark 4.0.0)."""
+    """Put off Ctrl-C: a JVM that loses its parent while it starts would stay for ever (Spark 4.0.0)."""
     interrupted = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     try:
@@ -122,7 +128,7 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def _stderr(log: IO[str]) -> Iterator[None]:
-    """Processes that are started meanwhile write their stderr to the file."""
+    """Make processes that are started meanwhile write their stderr to the file."""
     ours = os.dup(2)
     os.dup2(log.fileno(), 2)
     try:

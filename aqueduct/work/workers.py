@@ -1,4 +1,4 @@
-"""Whatever runs a plain function over small descriptions: this process for little work, Spark for much."""
+"""Workers run a plain function over small descriptions: this process for little work, Spark for much."""
 
 import os
 import re
@@ -11,10 +11,13 @@ SPARK_OFFSETS = 2_000_000  # less is read in this process before Spark would hav
 
 
 class Workers:
-    """Runs little work in this process and much on Spark, which is started once and when it is needed."""
+    """The workers: this process for little work, Spark for much; Spark starts once, when it is needed."""
 
     def __init__(self, name: str, master: str | None) -> None:
-        """Without a master, Spark's workers are this host's cores, and little work does without them."""
+        """Keep Spark's name and master.
+
+        Without a master, Spark's workers are this host's cores, and little work does without them.
+        """
         self._name = name
         self._master = master
         self._spark: Runner | None = None
@@ -27,7 +30,7 @@ class Workers:
         self._stack.close()
 
     def runner(self, offsets: int) -> Runner:
-        """For so many offsets to be read."""
+        """Return the runner for so many offsets to be read."""
         if not self.many(offsets):
             return here
         if self._spark is None:
@@ -37,11 +40,14 @@ class Workers:
         return self._spark
 
     def parallel(self, offsets: int) -> Runner:
-        """The same, for tasks that spend their time outside of Python: this process does two at once."""
+        """Return the runner of tasks that spend their time outside of Python.
+
+        This process does two at once.
+        """
         return self.runner(offsets) if self.many(offsets) else threads
 
     def many(self, offsets: int) -> int:
-        """How many tasks run at once; 0: none, but this process does the work."""
+        """Return how many tasks run at once; 0: none, but this process does the work."""
         if self._master is None and offsets <= SPARK_OFFSETS:
             return 0
         local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", self._master or "local[*]")

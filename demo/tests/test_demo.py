@@ -1,4 +1,4 @@
-"""What script/demo promises: from a machine without its lab, every flow has every record at both ends."""
+"""The promise of script/demo: from a machine without its lab, every flow has every record at both ends."""
 
 import re
 import subprocess
@@ -23,7 +23,10 @@ Rows = dict[str, list[str]]
 
 @pytest.fixture(scope="module")
 def rows() -> Iterator[Rows]:
-    """The demo's table, by flow. What the demo says is shown as it comes (pytest --capture=no)."""
+    """Run the demo, and yield its table, by flow.
+
+    What the demo says is shown as it comes (pytest --capture=no).
+    """
     subprocess.run(["script/lab-down"], check=True)
     said = ""
     try:

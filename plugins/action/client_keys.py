@@ -1,4 +1,4 @@
-"""Has the estate's own authority, and keys and certificates of people's clients, on the controller."""
+"""Makes the estate's own authority, and keys and certificates of people's clients, on the controller."""
 
 from pathlib import Path
 from typing import Any

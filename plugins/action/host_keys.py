@@ -1,4 +1,4 @@
-"""Has a key and a certificate for each of a host's principals; the module of this name is the host's part.
+"""Brings a key and a certificate for each of a host's principals; its module does the host's part.
 
 Asks the host what it has, signs on the controller what is missing, due or not as the inventory says, and
 brings all that is new at once.

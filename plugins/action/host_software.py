@@ -1,4 +1,4 @@
-"""Has all software of a host's services there; the module of this name is the host's part.
+"""Brings all software of a host's services; the module of this name does the host's part.
 
 Asks the host what it lacks, fetches that to the controller, checked against the locks, brings it, and asks
 again. Nothing is fetched for a host that has all.
@@ -85,7 +85,7 @@ class ActionModule(ActionBase):
         raise AnsibleActionFail(f"{self._host} still lacks {', '.join(found['lacks'] + found['packages'])}.")
 
     def _file(self, file: dict[str, Any]) -> tuple[str, dict[str, str]]:
-        """A jar is copied, an archive unpacked."""
+        """Describe a file that the host needs: a jar is copied, an archive unpacked."""
         of_file = {key: file[key] for key in ("maven", "url", "sha256")}
         name, sha256 = names.file_and_digest(**of_file, lock=self._files_lock)
         path = f"{file['folder']}/{names.host_folder(name, sha256)}"
@@ -190,7 +190,7 @@ class ActionModule(ActionBase):
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """Say what goes on, where it takes longer than a moment, and for how long it has."""
+        """Say what is being done, where it takes longer than a moment, and for how long it has."""
         over, started = threading.Event(), time.monotonic()
 
         def tell() -> None:

@@ -1,4 +1,4 @@
-"""Has the pairs of keys of one-way links, on the controller."""
+"""Makes the pairs of keys of one-way links, on the controller."""
 
 from pathlib import Path
 from typing import Any

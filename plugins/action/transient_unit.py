@@ -96,6 +96,6 @@ class ActionModule(ActionBase):
 
 
 def _reason(lines: Sequence[str]) -> str | list[str]:
-    """The sentence that the command ends with, or else the last that it said."""
+    """Return the sentence that the command ends with, or else the last that it said."""
     sentences = [line.removeprefix("aqueduct: ") for line in lines if line.startswith("aqueduct: ")]
     return sentences[-1] if sentences else list(lines[-LAST_LINES:]) or "it failed without a word."

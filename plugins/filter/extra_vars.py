@@ -30,7 +30,7 @@ def unknown_extra_vars(known: Collection[str]) -> list[str]:
 
 
 def unclear_extra_vars(known: Mapping[str, str]) -> list[str]:
-    """Flags that are neither true nor false: Ansible would take `ture` for false."""
+    """Return flags that are neither true nor false: Ansible would take `ture` for false."""
     return sorted(
         f"{name}={value}"
         for name, value in load_extra_vars(DataLoader()).items()
@@ -39,7 +39,7 @@ def unclear_extra_vars(known: Mapping[str, str]) -> list[str]:
 
 
 def extra_vars_options(known: Mapping[str, str]) -> list[str]:
-    """The options of a command that were given, in the order of the declaration."""
+    """Return the options of a command that were given, in the order of the declaration."""
     given = load_extra_vars(DataLoader())
     options = []
     for name, kind in known.items():

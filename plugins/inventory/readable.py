@@ -53,7 +53,7 @@ def _faults_of_variables(loader: DataLoader, folder: Path) -> Iterator[str]:
 
 
 def _faults(loader: DataLoader, path: str, mapping: str) -> Iterator[str]:
-    """What is wrong with one file. The loader keeps what it has read, so nothing is parsed twice."""
+    """Yield the faults of one file. The loader keeps what it has read, so nothing is parsed twice."""
     try:
         Path(path).read_text(encoding="utf-8")
         content = loader.load_from_file(path, unsafe=True, trusted_as_template=True)

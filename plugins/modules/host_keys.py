@@ -67,7 +67,7 @@ class Folder:
 
     @property
     def pending(self) -> Path:
-        """A key that has no certificate yet. A run that was cut short goes on with it."""
+        """A key that has no certificate yet. The run after one that was cut short continues with it."""
         return self.path / f".{self.entry['principal']}.key"
 
     def have(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class Folder:
             self._write(path, content, mode)
 
     def _write(self, path: Path, content: bytes, mode: int) -> None:
-        """Under its name it is whole, and nobody else could read it for a moment."""
+        """Write a file so that it is complete under its name, and that nobody else can read it meanwhile."""
         partial = path.with_name(f".{path.name}.partial")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -186,7 +186,7 @@ class Folder:
 
 
 def _parts(pem: str) -> tuple[str, str]:
-    """Private key and certificates of a file, in whichever order it has them."""
+    """Return private key and certificates of a file, in whichever order it has them."""
     key, certificates = KEY.search(pem), CERTIFICATES.search(pem)
     return (f"{key[0]}\n" if key else "", f"{certificates[0]}\n" if certificates else "")
 
@@ -203,7 +203,7 @@ def _public(key: str) -> str:
 
 
 def _load_p12(path: Path, password: bytes) -> Any:
-    """What a file holds; None where it is missing, or of another password."""
+    """Read a PKCS #12 file; None if it is missing, or has another password."""
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     try:

@@ -71,7 +71,7 @@ OWN = "own"  # the name under which Aqueduct's own wheel is brought
 
 
 class Host:
-    """This host, as it is and as it is to be."""
+    """The host as it is and as it is to be."""
 
     def __init__(self, module: Any) -> None:
         self.module, self.check, self.brought = module, module.check_mode, module.params["brought"]
@@ -79,7 +79,7 @@ class Host:
         self.changed: list[str] = []
 
     def user(self, name: str, home: str) -> None:
-        """Have a user that nobody can log in as."""
+        """Make sure of a user that nobody can log in as."""
         try:
             pwd.getpwnam(name)
         except KeyError:
@@ -89,7 +89,7 @@ class Host:
             self._run(["useradd", *options, *group, name])
 
     def folder(self, path: str, owner: str, mode: str) -> None:
-        """Have a folder; one that is not there yet is made with its parents, which are root's."""
+        """Make sure of a folder; one that doesn't exist is made with its parents, which are root's."""
         folder = Path(path)
         if not folder.is_dir():
             self._change(path)
@@ -109,7 +109,7 @@ class Host:
             (folder / COMPLETE).touch()
 
     def file(self, name: str, path: str, mode: str, sha256: str) -> None:
-        """Have one file."""
+        """Make sure of one file."""
         target = Path(path)
         if not target.exists() or _sha256(target) != sha256:
             if brought := self._take(name):
@@ -123,7 +123,7 @@ class Host:
             self._access(target, "root", int(mode, 8))
 
     def environment(self, name: str, path: str, wheels: str, own: str, uv: str) -> None:
-        """Have a Python environment with exactly these packages, and Aqueduct among them."""
+        """Make sure of a Python environment with exactly these packages, and Aqueduct among them."""
         root, marker = Path(path), Path(path) / WHEELS
         wheels = f"{wheels} for Python {PYTHON}"
         new = not marker.exists() or marker.read_text() != wheels
@@ -152,7 +152,7 @@ class Host:
         self._run([*install, "--offline", "--no-config", "--no-index", "--no-deps", *what])
 
     def _take(self, name: str) -> str:
-        """Where something was brought to; empty where it is lacking."""
+        """Return where something was brought to; empty if it is lacking."""
         if name in self.brought:
             return str(self.brought[name])
         if name not in self.lacks:
@@ -202,7 +202,7 @@ def _has_group(name: str) -> bool:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """As root's files, whoever packed them."""
+    """Unpack an archive as root's files, whoever packed them."""
     if archive.suffix == ".zip":
         shutil.unpack_archive(archive, folder)
         return

@@ -65,7 +65,7 @@ JOURNAL_LINES = 10
 
 
 class Systemd:
-    """What is asked of systemd, and what it did."""
+    """The requests to systemd, and what they changed."""
 
     def __init__(self, module: Any) -> None:
         self.module, self.check = module, module.check_mode
@@ -158,7 +158,7 @@ class Systemd:
 
 
 def _instance(name: str, template: str) -> str:
-    """Of a unit's file, link or folder of additions; empty for the template itself."""
+    """Return the instance in the name of a unit's file, link or drop-in folder; empty for the template."""
     return name.removeprefix(template).removesuffix(".d").removesuffix(".service")
 
 
@@ -170,7 +170,7 @@ def _remove(path: Path) -> None:
 
 
 def _younger(files: list[str], runtime: Path) -> bool:
-    """Whether a file is younger than the process; also where that left no folder."""
+    """Return whether a file is younger than the process; True if that left no folder."""
     try:
         since = runtime.stat().st_mtime_ns
     except FileNotFoundError:

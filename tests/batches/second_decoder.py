@@ -49,7 +49,7 @@ def built(
     log_append_time: bool = False,
     producer: tuple[int, int, int] | None,
 ) -> bytes:
-    """One batch; with a producer's id, epoch and sequence it is transactional."""
+    """Build one batch; with a producer's id, epoch and sequence it is transactional."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=CODECS.index(codec),
@@ -73,7 +73,7 @@ def built(
 
 
 def decoded(data: bytes) -> Iterator[DefaultRecordBatch]:
-    """The batches, checked."""
+    """Yield the batches, checked."""
     position = 0
     while position < len(data):
         (length,) = struct.unpack_from(">i", data, position + 8)
@@ -96,7 +96,7 @@ codecs = st.sampled_from(CODECS)
 
 @st.composite
 def runs(draw: st.DrawFn, most: int = 12) -> list[Whole]:
-    """One record or more with rising offsets and any times."""
+    """Draw one record or more with rising offsets and any times."""
     steps = st.just(1) | st.integers(1, 300)
     offset = draw(st.integers(0, 2**40)) - 1
     found = []

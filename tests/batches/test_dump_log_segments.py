@@ -36,7 +36,10 @@ _RECORD = re.compile(
 
 @pytest.fixture(scope="module")
 def batches() -> list[Batch]:
-    """Of all codecs, in the order of their offsets; some verbatim from aiokafka, some built, some cut."""
+    """Build batches of all codecs, in the order of their offsets.
+
+    Some are verbatim from aiokafka, some built, some cut.
+    """
     found = []
     for number, start in enumerate(range(0, len(WHOLES), 20)):
         part, codec = WHOLES[start : start + 20], CODECS[number % len(CODECS)]
@@ -59,7 +62,10 @@ def batches() -> list[Batch]:
 
 @pytest.fixture(scope="module")
 def dumped(batches: list[Batch], tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
-    """What it says of two segments: the batches as they are, and what is ready to be written of them."""
+    """Run DumpLogSegments on two segments, and return what it prints.
+
+    One has the batches as they are, the other what is ready to be written of them.
+    """
     jars = os.environ.get("AQUEDUCT_KAFKA_JARS")
     assert jars, "set AQUEDUCT_KAFKA_JARS to a directory with Kafka's jars: this test runs DumpLogSegments"
     written = []

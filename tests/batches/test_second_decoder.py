@@ -1,4 +1,4 @@
-"""What aiokafka builds we read, and what we build aiokafka reads."""
+"""Batches built by aiokafka and read by us, and the reverse."""
 
 from itertools import chain
 

@@ -63,7 +63,7 @@ class Site:
         return Catalog.open(open_store(self.url)).snapshot(number)
 
     def stored(self, topic: str, partition: int = 0, instance: int = 1) -> list[Record]:
-        """What the objects hold of a partition, by a decoder that is not ours."""
+        """Read a partition's records from the objects, by a decoder that isn't ours."""
         found = []
         for segment in self.snapshot().segments.get((topic, instance, partition), ()):  # type: ignore[call-overload]
             if segment.records:

@@ -15,7 +15,7 @@ from aqueduct.store.catalog import Catalog
 
 
 def lags(servers: str, group: str) -> dict[tuple[str, int], tuple[int, int, int]]:
-    """Committed offset, log end and lag of each partition."""
+    """Return committed offset, log end and lag of each partition."""
     command = ["java", "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
     command += ["org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", servers]
     shown = subprocess.run(

@@ -44,7 +44,10 @@ def worker(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def module(worker: Worker) -> Iterator[Module]:
-    """Runs it as Ansible does, with one connector; what it returns. The connector is gone afterwards."""
+    """Yield the function that runs the module as Ansible does, with one connector, and returns its result.
+
+    The connector is gone afterwards.
+    """
     names = set()
 
     def run(
@@ -236,7 +239,7 @@ def test_the_doctor_finds_nothing_and_then_what_failed(
 def test_the_doctor_asks_the_broker(
     worker: Worker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With no block that speaks TLS left, only the listener tells."""
+    """Check that with no block left that speaks TLS, only the listener tells."""
     plain = tmp_path / "worker.properties"
     lines = worker.properties.read_text().splitlines()
     kept = [line for line in lines if not line.removeprefix("producer.").startswith(("security.", "ssl."))]

@@ -37,7 +37,7 @@ PARTITIONS = 2
 
 @pytest.fixture
 def topic(broker: Broker) -> str:
-    """A topic, and that of its dead letters."""
+    """Create a topic, and that of its dead letters."""
     name = clients.unique("flights")
     make(broker, name)
     make(broker, dead(name))
@@ -54,7 +54,7 @@ def make(broker: Broker, name: str) -> None:
 
 
 def settled(broker: Broker, name: str) -> list[int]:
-    """Where each partition ends, when no transaction is open any more."""
+    """Return where each partition ends, when no transaction is open any more."""
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
         places = [TopicPartition(name, number) for number in range(PARTITIONS)]
         patience = raw.Patience(client, "writes no markers")
@@ -64,7 +64,7 @@ def settled(broker: Broker, name: str) -> list[int]:
 
 
 def fill(broker: Broker, topic: str, letters: int, /, start: int = 0, **context: str) -> None:
-    """Dead letters, as Connect writes them, of both partitions; each with its number as its value."""
+    """Write dead letters to both partitions, as Connect does; each with its number as its value."""
     producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 20})
     for number in range(start, start + letters):
         of = {"topic": topic, "partition": str(number % PARTITIONS), "offset": str(number)}
@@ -78,7 +78,7 @@ def fill(broker: Broker, topic: str, letters: int, /, start: int = 0, **context:
 
 
 def seen(broker: Broker, topic: str) -> list[Message]:
-    """What a read-committed reader sees of all partitions, up to their ends."""
+    """Read all partitions read-committed, up to their ends."""
     settled(broker, topic)
     return clients.read(broker, topic, *range(PARTITIONS))
 
@@ -283,7 +283,7 @@ def test_these_rights_are_enough(
 def test_another_replay_that_is_not_over_hides_nothing(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was committed after the first record of an open transaction can't be read before its end."""
+    """Check that what is committed after the start of an open transaction can't be read before its end."""
     fill(broker, topic, 10)
     assert main(command(broker, topic, "--error-class", "Bad0")) == 0
     with raw.connect(End("cluster", broker.plaintext), "test") as client:

@@ -53,7 +53,7 @@ class Crossed:
             offsets.ends(client, [TopicPartition(topic.topic, 0) for topic in topics])
 
     def bring(self, *all_of: Frame | Announcement, partitions: int = PARTITIONS, ago: float = 0) -> None:
-        """Into the raw topic, as if that had been so many seconds ago."""
+        """Write frames and announcements into the raw topic, as if `ago` seconds ago."""
         producer = Producer({"bootstrap.servers": self.servers})
         at = int((time.time() - ago) * 1000)
         for each in all_of:
@@ -75,8 +75,10 @@ class Crossed:
         assert main([*argv, *names, *(options or ["--until-caught-up"])]) == code
 
     def knows(self, topics: dict[str, int]) -> None:
-        """The ledger has so many partitions of each topic that is not retired. What was just committed may
-        take a moment."""
+        """Wait until the ledger has so many partitions of each topic that isn't retired.
+
+        What was just committed may take a moment.
+        """
         deadline = time.monotonic() + SECONDS
         with kafka.connect(self.end, "test") as client:
             while (found := self._known(client)) != topics:
@@ -112,7 +114,7 @@ def test_a_topic_that_is_gone_is_retired(crossed: Crossed, capsys: pytest.Captur
     crossed.dedup("--retire", gone)
     assert f"{gone} is retired: 4 partitions. 0 offsets that were missing" in capsys.readouterr().out
     crossed.knows({stays: 4})
-    crossed.dedup()  # goes on with what stays
+    crossed.dedup()  # continues with what stays
     crossed.bring(*frames(stays), *frames(stays, 10, 19))
     crossed.dedup()
     assert "40 records in 8 frames" in (said := capsys.readouterr().out)
@@ -180,7 +182,7 @@ def test_what_no_bundle_can_bring_is_told(crossed: Crossed, capsys: pytest.Captu
     crossed.dedup()
     crossed.knows({topic: 1})
     assert create(0)[1] == ""
-    # Its source deletes 10 to 14; then the topic is made anew, while 15 to 29 are missing.
+    # Its source deletes 10 to 14; then the topic is recreated, while 15 to 29 are missing.
     crossed.bring(Announcement(topic, ID, 0, 15, 30, compacted=False))
     crossed.dedup()
     said = capsys.readouterr().out
@@ -251,7 +253,7 @@ def test_a_gap_topic_that_forgets_is_refused_and_a_link_s_own_topic_is_no_clean_
 def test_a_topic_whose_frames_wait_is_not_retired(
     crossed: Crossed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Dedup would begin its ledger anew with them."""
+    """Refuse them: dedup would begin its ledger again with them."""
     gone, stays = crossed.topics
     crossed.bring(*frames(gone), *frames(stays))
     crossed.dedup()

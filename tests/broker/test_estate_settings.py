@@ -20,7 +20,7 @@ UNTOLD |= {"leader.replication.throttled.replicas", "local.retention.bytes", "lo
 
 
 def values(setting: Setting) -> Iterator[str]:
-    """Some that are right, and some that are wrong, by the definition."""
+    """Yield some values that are right, and some that are wrong, by the definition."""
     yield from ("7d", "1", "0", "-1", "-3", "1.5", "true", "True", "yes", "", str(1 << 31), str(1 << 63))
     for limit in (setting.least, setting.most):
         yield from (str(limit), f"{limit}0", str(limit - 1), str(limit + 1)) if limit is not None else ()

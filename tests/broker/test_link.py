@@ -107,13 +107,13 @@ class Ends:
         return self._start("upstream", self.upstream_options | more)
 
     def following(self, **more: str) -> subprocess.Popen[bytes]:
-        """An upstream that has announced its keys, and sends from now on whatever is new."""
+        """Start an upstream that has announced its keys, and sends from now on whatever is new."""
         process = self.upstream(**more)
         wait_for(lambda: "following" in self.said("upstream") or bool(process.poll()), "following")
         return process
 
     def downstream(self, **more: str) -> subprocess.Popen[bytes]:
-        """Returns when it listens."""
+        """Start the receiving end; return when it listens."""
         log = self.folder / "downstream.log"
         before = log.read_text().count("listening") if log.exists() else 0
         process = self._start("downstream", self.downstream_options | more)
@@ -134,7 +134,7 @@ class Ends:
         return (self.folder / f"{verb}.log").read_text()
 
     def counted(self, name: str) -> int:
-        """What the receiving end that runs has counted, see aqueduct.link.wire.counters."""
+        """Return a counter of the running receiving end, see aqueduct.link.wire.counters."""
         with urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
             content = answer.read().decode()
         found = re.search(rf"^aqueduct_diode_downstream_{name}_total (\S+)$", content, re.MULTILINE)
@@ -142,7 +142,7 @@ class Ends:
         return int(float(found[1]))
 
     def kept(self) -> int:
-        """When what must not be taken twice was last written."""
+        """Return when what must not be taken twice was last written, in nanoseconds; 0: never."""
         file = self.state / "link-7.json"
         return file.stat().st_mtime_ns if file.exists() else 0
 
@@ -193,7 +193,7 @@ def create(broker: Broker, name: str, partitions: int, config: dict[str, str] | 
 
 
 def write(broker: Broker, topic: str, count: int, seed: int = 0, **settings: Any) -> None:
-    """Records of many shapes, in both partitions."""
+    """Write records of many shapes, into both partitions."""
     chance = random.Random(seed)  # noqa: S311
     producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 20, **settings})
     for number in range(count):
@@ -209,7 +209,7 @@ def write(broker: Broker, topic: str, count: int, seed: int = 0, **settings: Any
 
 
 def consumed(broker: Broker, topic: str, partition: int) -> list[Record]:
-    """All that is there, read-committed; what was just committed may take a moment to be seen."""
+    """Read all of a partition, read-committed; what was just committed may take a moment to be seen."""
     settings = {"bootstrap.servers": broker.plaintext, "group.id": uuid4().hex, "enable.auto.commit": False}
     place = TopicPartition(topic, partition, 0)
     asking = Consumer({**settings, "isolation.level": "read_uncommitted"})
@@ -252,13 +252,13 @@ def end_of(broker: Broker, topic: str) -> int:
 
 
 def frames(broker: Broker, raw: str) -> list[bytes]:
-    """The raw topic's keys, but for announcements."""
+    """Return the raw topic's keys, but for announcements."""
     keys = [key or b"" for partition in (0, 1) for key, *_ in consumed(broker, raw, partition)]
     return [key for key in keys if key.count(b"/") == 3]
 
 
 def sent_all(source: Broker, topic: str, ends: "Ends") -> Callable[[], bool]:
-    """The group of the upstream has no lag."""
+    """Return the check that the group of the upstream has no lag."""
 
     def done() -> bool:
         ends.check()
@@ -275,7 +275,10 @@ def sent_all(source: Broker, topic: str, ends: "Ends") -> Callable[[], bool]:
 
 
 def told_all(source: Broker, target: Broker, topic: str, raw: str) -> Callable[[], bool]:
-    """The raw topic holds an announcement of the end of both partitions, so what came before it as well."""
+    """Return the check that the raw topic holds an announcement of the end of both partitions.
+
+    What came before it is then there as well.
+    """
 
     def done() -> bool:
         keys = [
@@ -477,7 +480,7 @@ def test_what_the_source_never_had_is_no_gap(
     gaps: str,
     tmp_path: Path,
 ) -> None:
-    """Aborted transactions, their markers, and records that the filter withholds."""
+    """Cross aborted transactions, their markers, and records that the filter withholds."""
     producer = Producer({"bootstrap.servers": source.plaintext, "transactional.id": topic})
     producer.init_transactions()
     for number in range(10):
@@ -512,7 +515,7 @@ def test_only_a_record_that_is_too_large_by_itself_stays_behind(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """However large the batches are, in which smaller ones come."""
+    """Cross small records in large batches."""
     write(source, topic, 400, **{"compression.type": "zstd"})
     write(source, topic, 400, seed=1)
     producer = Producer({"bootstrap.servers": source.plaintext})

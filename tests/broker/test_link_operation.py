@@ -37,7 +37,7 @@ CLOCK = "import time\nright = time.time_ns\ntime.time_ns = lambda: right() + {} 
 
 
 def covered(broker: Broker, raw: str) -> int:  # noqa: F811
-    """Offsets that arrived."""
+    """Return the number of offsets that arrived."""
     keys = [key.decode().rsplit("/", 3) for key in frames(broker, raw)]
     spans = [(int(number), int(first), int(last)) for _, number, first, last in keys]
     return len({(number, each) for number, first, last in spans for each in range(first, last + 1)})
@@ -53,7 +53,7 @@ def test_a_senders_clock_may_be_wrong_and_set_right(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An hour ahead, so that what comes after it is set right looks old."""
+    """Set the sending end's clock an hour ahead, then right: what comes after that looks old."""
     down = ends.downstream()
     (tmp_path / "wrong").mkdir()
     (tmp_path / "wrong/sitecustomize.py").write_text(CLOCK.format(HOUR))
@@ -117,7 +117,10 @@ def test_all_keys_are_replaced_while_records_cross(
     dedup: Callable[..., None],  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    """As the guide has it: first the receiving side knows both, then the sending side changes."""
+    """Replace keys as the guide has it.
+
+    First the receiving side knows both, then the sending side changes.
+    """
     for kind, name in (("receiver", "down"), ("sender", "up")):
         for suffix in ("key", "pub"):
             (tmp_path / f"{name}.{suffix}").rename(tmp_path / f"{name}.old.{suffix}")

@@ -1,4 +1,4 @@
-"""What the receiving end refuses, warns of and logs, beside real brokers."""
+"""The receiving end's refusals, warnings and logs, beside real brokers."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ from aqueduct.errors import ExitCode
 
 
 def downstream(ends: Ends, **more: str) -> ExitCode:  # noqa: F811
-    """In this process: only what refuses to begin ends."""
+    """Run the receiving end in this process: only one that refuses to begin ends."""
     options = ends.downstream_options | more
     return ExitCode(main(["diode", "downstream", *(f"--{name}={value}" for name, value in options.items())]))
 

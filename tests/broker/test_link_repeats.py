@@ -1,4 +1,4 @@
-"""What a sending end repeats by itself, and where it and its companions log and keep a key's password."""
+"""Repeats by a sending end, and where it and its companions log and keep a key's password."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_what_was_lost_comes_when_everything_is_sent_again(
     gaps: str,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    """Without a bundle. And the sending end logs into a file, and nowhere else."""
+    """Check repeats without a bundle, and that the sending end logs into a file, and nowhere else."""
     log = tmp_path / "upstream.txt"
     down = ends.downstream()
     up = ends.upstream(repeatAfter="15", logFileName=str(log))

@@ -1,4 +1,4 @@
-"""A bundle of a topic that was deleted and made anew since, or of another link."""
+"""A bundle of a topic that was recreated since, or of another link."""
 
 import json
 import time
@@ -65,7 +65,7 @@ def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(
 
 
 def crossed(target: Broker, raw: str) -> set[tuple[int, int]]:  # noqa: F811
-    """Partitions, by their numbers downstream, and offsets that frames in the raw topic cover."""
+    """Return partitions, by their numbers downstream, and offsets that frames in the raw topic cover."""
 
     def covered() -> Iterator[tuple[int, int]]:
         for key in frames(target, raw):
@@ -97,7 +97,7 @@ def test_each_of_two_clusters_sends_its_own_of_a_bundle_and_no_more_than_is_aske
     expected: set[tuple[int, int]] = set()
 
     def resend(new: set[tuple[int, int]], **options: str) -> str:
-        """Says what it said, once these and no others have come as well."""
+        """Resend, and return the output, once these records and no others have come as well."""
         expected.update(new)
         argv = [f"--{name}={value}" for name, value in (ends.sending | options).items()]
         assert main(["diode", "resend", *argv]) == ExitCode.DONE
@@ -139,7 +139,7 @@ def test_no_more_is_sent_in_a_second_than_is_allowed(
     ends: Ends,  # noqa: F811
     relay: Relay,  # noqa: F811
 ) -> None:
-    """250 records: it may take longer on a busy machine, never less."""
+    """Resend 250 records: it may take longer on a busy machine, never less."""
     for seed in range(5):
         write(source, topic, 100, seed=seed)
     relay.recorded = []

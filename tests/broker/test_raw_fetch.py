@@ -46,7 +46,7 @@ def delete_records(broker: Broker, topic: str, before: int) -> None:
 
 
 def write(broker: Broker, topic: str, values: Iterable[object], key: str | None = None) -> None:
-    """A batch for each value."""
+    """Write a batch for each value."""
     producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 0})
     for value in values:
         producer.produce(topic, str(value), key, partition=0)
@@ -54,7 +54,7 @@ def write(broker: Broker, topic: str, values: Iterable[object], key: str | None 
 
 
 def write_batches(broker: Broker, topic: str, batches: int, records: int) -> None:
-    """Batches of so many records."""
+    """Write batches of so many records."""
     settings = {"linger.ms": 10_000, "batch.num.messages": records, "compression.type": "lz4"}
     producer = Producer({"bootstrap.servers": broker.plaintext, **settings})
     for number in range(batches):
@@ -64,13 +64,16 @@ def write_batches(broker: Broker, topic: str, batches: int, records: int) -> Non
 
 
 def whole(client: Client, topic: str) -> Range:
-    """From the log's start to its last stable offset, once no marker is missing."""
+    """Return the range from the log's start to its last stable offset, once no marker is missing."""
     place = TopicPartition(topic, 0)
     return Range(topic, 0, offsets.log_starts(client, [place])[place], offsets.ends(client, [place])[place])
 
 
 def settled(client: Client, topic: str) -> Range:
-    """As `whole`, when the markers of all transactions are written: they are, a moment after the commit."""
+    """Return `whole`'s range, when the markers of all transactions are written.
+
+    They are, a moment after the commit.
+    """
     place = TopicPartition(topic, 0)
     deadline = time.monotonic() + 30
     while offsets.ends(client, [place]) != offsets.ends(client, [place], "read_uncommitted"):
@@ -80,7 +83,7 @@ def settled(client: Client, topic: str) -> Range:
 
 
 def decoded(pieces: Iterable[Piece]) -> list[Record]:
-    """By another decoder than ours."""
+    """Decode pieces with another decoder than ours."""
     records = [
         each for piece in pieces for batch in piece.batches for each in clients.decoded(bytes(batch.data))
     ]
@@ -88,7 +91,7 @@ def decoded(pieces: Iterable[Piece]) -> list[Record]:
 
 
 def consumed(broker: Broker, wanted: Range) -> list[Record]:
-    """What another client reads, read-committed."""
+    """Read a range with another client, read-committed."""
     messages = clients.read(broker, wanted.topic, wanted.partition, start=wanted.start)
     found = [(message.offset() or 0, message.key(), message.value()) for message in messages]
     return [record for record in found if record[0] < wanted.stop]

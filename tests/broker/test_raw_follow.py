@@ -29,7 +29,7 @@ def topic(broker: Broker) -> str:
 
 
 def values(news: list[News]) -> dict[TopicPartition, list[str]]:
-    """As another decoder reads them."""
+    """Decode the news' values with another decoder than ours."""
     found: dict[TopicPartition, list[str]] = defaultdict(list)
     for each in news:
         for batch in each.batches:

@@ -74,13 +74,13 @@ def readies(client: Client, topic: str, start: int = 0) -> list[Ready]:
 
 
 def visible(broker: Broker, topic: str) -> list[Record]:
-    """What a read-committed reader sees of partition 0 before the log's end, or an open transaction."""
+    """Read partition 0, read-committed, up to the log's end or an open transaction."""
     messages = clients.read(broker, topic)
     return [(each.key(), each.value(), each.headers(), each.timestamp()) for each in messages]
 
 
 def position(broker: Broker, group: str, stable: bool = False) -> int:
-    """What a group committed for its only partition."""
+    """Return the offset that a group committed for its only partition."""
     admin = AdminClient({"bootstrap.servers": broker.plaintext})
     asked = [ConsumerGroupTopicPartitions(group)]
     [answer] = admin.list_consumer_group_offsets(asked, require_stable=stable).values()
@@ -89,7 +89,7 @@ def position(broker: Broker, group: str, stable: bool = False) -> int:
 
 
 def committed_end(client: Client, topic: str) -> int:
-    """The last stable offset when all markers are written."""
+    """Return the last stable offset when all markers are written."""
     place = TopicPartition(topic, 0)
     patience = raw.Patience(client, "writes no markers")
     while (end := offsets.ends(client, [place])) != offsets.ends(client, [place], "read_uncommitted"):
@@ -182,7 +182,7 @@ def test_a_later_producer_fences_an_earlier_one(
 def test_a_broker_killed_in_a_transaction_doubles_and_loses_nothing(
     brokers: list[Broker], size: int, kills: list[int]
 ) -> None:
-    """`kills`: before which batches of the source it is killed."""
+    """Kill the producer; `kills`: before which batches of the source."""
     broker = brokers[1]
     source, target = create(broker), create(broker)
     fill(broker, source, batches=30, records=20, size=size)

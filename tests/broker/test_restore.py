@@ -103,7 +103,7 @@ def settings(broker: Broker, topic: str) -> dict[str, str]:
 
 
 def produce(broker: Broker, topic: str, values: Iterable[Any], partition: int = 0, **config: Any) -> None:
-    """Values, or arguments of produce; five records in a batch."""
+    """Write values, or arguments of produce; five records in a batch."""
     batches = {"linger.ms": 100, "batch.num.messages": 5}
     clients.produce(broker, topic, map(stamped, values), partition, **batches | config)
 
@@ -139,7 +139,7 @@ def commit(broker: Broker, group: str, offsets: Mapping[tuple[str, int], int], m
 
 
 def committed(broker: Broker, group: str) -> dict[tuple[str, int], int]:
-    """As another client sees it."""
+    """Return a group's offsets, as another client sees them."""
     admin = AdminClient({"bootstrap.servers": broker.plaintext})
     [answer] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     return {(each.topic, each.partition): each.offset for each in answer.result().topic_partitions or ()}
@@ -198,7 +198,7 @@ def test_names_of_every_form(
 def test_a_group_goes_on_at_its_very_next_record_wherever_it_stood(
     source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
 ) -> None:
-    """With holes by markers and aborted transactions, in topics that have records already, renamed."""
+    """Check holes by markers and aborted transactions, in topics that have records already, renamed."""
     create(source, name)
     produce(source, name, range(12))
     transaction(source, name, range(12, 20), commit=True)
@@ -246,7 +246,7 @@ def test_a_compacted_topic_and_its_groups(
     backup(name, groups_pattern=f"{name}-.*")
     there = numbered(source, name)
     restore("--topics", name, "--groups-pattern", f"{name}-.*")
-    # Compaction may go on at both ends; but a group's next record is the next that the backup had.
+    # Compaction may continue at both ends; but a group's next record is the next that the backup had.
     here = {record[:2]: offset for offset, record in numbered(target, name)}
     for offset in range(last + 1):
         following = [record for known, record in there if known >= offset]
@@ -311,7 +311,7 @@ def test_times_are_kept_where_the_target_would_give_its_own(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As long as a broker does not know the topic's new setting, nothing is committed."""
+    """Check that nothing is committed until a broker knows the topic's new setting."""
     create(source, name)
     produce(source, name, range(10))
     backup(name)
@@ -497,7 +497,7 @@ def test_groups_that_were_left_out_come_later(
     report = restore(*topics, "--groups-pattern", f"{name}.a.*")
     assert [(each["group"], each["new"]) for each in report["groups"]] == [(f"{name}.a.one", 4)]
     assert report["finished_before"]
-    # What these have now is theirs: the first went on, the second began before it was asked for.
+    # What these have now is theirs: the first continued, the second began before it was asked for.
     commit(target, f"{name}.a.one", {(name, 0): 7})
     commit(target, f"{name}.b.two", {(name, 0): 9})
     report = restore(*topics, code=ExitCode.INCOMPLETE)
@@ -659,7 +659,7 @@ def test_a_restore_that_is_killed_goes_on_and_doubles_nothing(
             done.returncode != -9
         ):  # 2: the last one was killed at its very end, and this one would be the next
             break
-        # A newer snapshot does not change what goes on.
+        # A newer snapshot does not change what is resumed.
         produce(source, name, [{"key": "x", "value": "newer"}])
         backup(name)
     else:
@@ -682,7 +682,10 @@ class Ended:
 
 @contextmanager
 def stopped(point: Iterable[str], call: int, when: str, command: list[str]) -> Iterator[Ended]:
-    """A command that stands still before or after so many calls of a function; after the block, its end."""
+    """Run a command that stands still before or after so many calls of a function.
+
+    Yield its end, which is known after the block.
+    """
     arguments = [str(int(signal.SIGSTOP)), *point, str(call), when, *command]
     ended = Ended()
     with subprocess.Popen(
@@ -826,7 +829,7 @@ def test_of_two_that_found_nothing_in_their_way_one_gives_up(
     with ExitStack() as at_last, ExitStack() as at_first:
         second = at_first.enter_context(stopped(CHECK_OBJECTS, 1, "after", other))
         first = at_last.enter_context(stopped(REMEMBER, 1, "after", command))
-        at_first.close()  # the second goes on, and ends, while the first has only begun
+        at_first.close()  # the second continues, and ends, while the first has only begun
         assert second.code == ExitCode.REFUSED
         assert "Another restore is at it" in second.said
     assert first.code == ExitCode.DONE
@@ -1015,7 +1018,7 @@ def test_mirrors_go_on_at_the_same_records_and_stay_named_where_they_were_ahead(
     produce(target, positions, [{"key": keys[0], "value": '{"offset":77}'}])
     again = restore(*command, code=ExitCode.INCOMPLETE)
     assert again["left_out"] == report["left_out"]
-    assert read(target, positions)[-1][1] == b'{"offset":77}'  # it goes on by itself
+    assert read(target, positions)[-1][1] == b'{"offset":77}'  # it continues by itself
 
 
 def test_what_a_restore_remembers_may_be_deleted_when_it_has_ended(
@@ -1046,7 +1049,10 @@ def test_what_a_restore_remembers_may_be_deleted_when_it_has_ended(
 def test_a_topic_that_was_deleted_is_restored_anew_and_the_others_are_left_alone(
     source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, tmp_path: Path
 ) -> None:
-    """Even where the target has forgotten how far the others came, and their objects are damaged by now."""
+    """Delete a topic of a finished restore, and restore again.
+
+    The target has even forgotten how far the others came, and their objects are damaged by now.
+    """
     other = f"{name}.other"
     for topic in (name, other):
         create(source, topic)
@@ -1111,7 +1117,7 @@ def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
         assert [(told.partition, told.first, told.end) for told in feed.announcements(0)] == [(0, at, at + 1)]
         feed.commit(feed.reached())
 
-    # It goes on by itself.
+    # It continues by itself.
     assert restore("--topics", name, "--link", group)["left_out"] == []
     assert link_position(target, group, name) == (at + 1, Position(topic_id(target, name), at, 8))
 

@@ -20,7 +20,7 @@ from aqueduct.kafka.client_config import MECHANISMS
 
 @pytest.fixture(scope="module")
 def topic(brokers: list[Broker]) -> str:
-    """With records; and the user, who may now come by SCRAM."""
+    """Create a topic with records; and the user, who may now come by SCRAM."""
     broker, name = brokers[0], f"sasl.{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": broker.plaintext})
     admin.create_topics([NewTopic(name, 2, 1)])[name].result()

@@ -44,7 +44,7 @@ Series = dict[str, str]  # values, by series
 
 @dataclass(frozen=True)
 class Case:
-    """What an alert fires on: any of `fires`; and what it must keep silent on."""
+    """A case of an alert: it fires on any of `fires`, and on none of `silent`."""
 
     fires: list[Series]
     silent: list[Series]
@@ -63,7 +63,7 @@ def step(minutes_ago: int, before: float = 0, after: float = 1) -> str:
 
 
 def counted(figure: str, minutes: int) -> Case:
-    """A counter that rose within the last minutes, and one that did so earlier."""
+    """Return a counter that rose within the last minutes, and one that did so earlier."""
     return Case([{figure: step(minutes - 2)}], [{figure: step(minutes + 2)}, {figure: always(7)}])
 
 
@@ -195,7 +195,7 @@ def promtool() -> str:
 
 @pytest.fixture(scope="module")
 def fired(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """What fires in every case, by its series: promtool is started once."""
+    """Return the alerts that fire in every case, by its series: promtool is started once."""
     cases = [series for case in CASES.values() for series in case.fires + case.silent]
     found = firing(tmp_path_factory.mktemp("promtool"), cases)
     return {str(series): alerts for series, alerts in zip(cases, found, strict=True)}
@@ -212,7 +212,7 @@ def test_an_alert_is_silent_where_all_is_just_well(alert: str, fired: dict[str, 
 
 
 def test_promtool_takes_the_file() -> None:
-    """Its templates, too."""
+    """Check the file with promtool, its templates too."""
     done = subprocess.run([promtool(), "check", "rules", FILE], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(RULES)} rules found" in done.stdout
@@ -227,7 +227,7 @@ def test_each_alert_has_a_name_of_its_own() -> None:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """What real ends and dedup tell Prometheus: samples, with the labels that each has."""
+    """Collect the samples that real ends and dedup export, with the labels of each."""
     dedup = Figures()
     dedup.add(Done(), 0.0)
     with ExitStack() as stack:
@@ -247,7 +247,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 
 def sending(keys: Path) -> upstream.Figures:
-    """Of an end that has read and sent nothing yet."""
+    """Return the figures of a sending end that has read and sent nothing yet."""
     _, public = keygen.make("receiver", keys, "to", x25519=True)
     private, _ = keygen.make("sender", keys, "from", x25519=False)
     given = {
@@ -263,7 +263,7 @@ def sending(keys: Path) -> upstream.Figures:
 
 
 def receiving(stack: ExitStack) -> downstream.Figures:
-    """Of an end that has had the sender's key and a keepalive."""
+    """Return the figures of a receiving end that has the sender's key and a keepalive."""
     session, receiver = link_ends.pair()
     link_ends.receive(receiver, link_ends.datagrams(session.due(2.0, 5000)), time.monotonic())
     socket = stack.enter_context(closing(udp.Receiver(udp.resolve("127.0.0.1", 0))))

@@ -37,7 +37,7 @@ def test_a_generated_page_is_new(path: Path) -> None:
 
 
 def dead_links(page: Path, text: str) -> Iterator[str]:
-    """Links and code spans that name a file which is not there."""
+    """Yield links and code spans that name a file which doesn't exist."""
     prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\(([^)#\s]+)", prose):
         if "://" not in target and not (page.parent / target).exists():
@@ -91,7 +91,7 @@ def as_shown(shown: str, printed: str) -> bool:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the repository, without environments, keys and somebody's own inventory."""
+    """Return a copy of the repository, without environments, keys and somebody's own inventory."""
     ignored = shutil.ignore_patterns(".*", "__pycache__", "pki", "reports", "mine")
     return shutil.copytree(ROOT, tmp_path / "aqueduct", ignore=ignored)
 
@@ -147,7 +147,7 @@ STORE, LINK, PORT = "/tmp/backups", "/tmp/link", "9777"  # noqa: S108
 
 @pytest.fixture(scope="module")
 def servers(brokers: list[Broker]) -> str:
-    """The address of a broker that has what the examples need."""
+    """Return the address of a broker that has what the examples need."""
     fill(brokers[1].plaintext)
     return brokers[1].plaintext
 
@@ -182,7 +182,7 @@ def free_port() -> str:
 
 
 def fill(servers: str) -> None:
-    """1,000 flights, a group that has read some of them, and a link's topics."""
+    """Write 1,000 flights, a group that has read some of them, and a link's topics."""
     admin = AdminClient({"bootstrap.servers": servers})  # one that is collected drops its requests
     gaps = NewTopic("gaps", 1, 1, config={"cleanup.policy": "compact"})
     topics = [NewTopic("flights", 2, 1), NewTopic("flights-arrived", 2, 1), NewTopic("raw", 1, 1), gaps]

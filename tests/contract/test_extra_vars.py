@@ -1,4 +1,4 @@
-"""What playbooks are told by --extra-vars, before they touch a host."""
+"""Checks of --extra-vars, before a playbook touches a host."""
 
 import os
 import re
@@ -19,7 +19,7 @@ def header(playbook: str) -> str:
 
 
 def declared(playbook: str) -> dict[str, str]:
-    """The variables that a playbook has, each with its kind."""
+    """Return the variables that a playbook has, each with its kind."""
     plays = yaml.safe_load((ROOT / f"playbooks/{playbook}.yml").read_text())
     places = [play.get("vars", {}) for play in plays]
     places += [task.get("vars", {}) for play in plays for task in play["tasks"]]

@@ -92,7 +92,7 @@ OUTSIDE = {
 
 
 def name_of(path: Path) -> str:
-    """The module's dotted name below aqueduct/; of a package, the package's."""
+    """Return the module's dotted name below aqueduct/; of a package, the package's."""
     return ".".join(path.with_suffix("").parts[1:]).removesuffix("__init__").removesuffix(".")
 
 
@@ -109,7 +109,7 @@ SOURCES = sorted(
 
 
 def imported(source: str) -> Iterator[str]:
-    """Dotted names of whatever is imported anywhere in the source; of `from a import b`, a and a.b."""
+    """Yield dotted names of all imports in the source; of `from a import b`, a and a.b."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)

@@ -78,7 +78,10 @@ def playbook() -> Playbook:
 
 
 def test_the_playbook_refuses_and_prints_each_error_once(playbook: Playbook) -> None:
-    """Whatever --limit and --tags say: the limit here leaves out every host that has a fault."""
+    """Refuse whatever --limit and --tags say.
+
+    The limit here leaves out every host that has a fault.
+    """
     name = "flow_from_an_unknown_site.yml"
     done = playbook("-i", str(BROKEN / name), "--limit", "pro1-kafka-1", "--tags", "nothing")
     assert done.returncode == 2
@@ -111,7 +114,7 @@ UNREADABLE = [
 
 
 def written(folder: Path, file: str, text: str) -> Path:
-    """An inventory whose one file is as given; it is right otherwise."""
+    """Return an inventory whose one file is as given; it is right otherwise."""
     (folder / "hosts.yml").write_text("all: {hosts: {pro1-kafka-1: {kafka_node_id: 1}}}")
     (folder / file).parent.mkdir(parents=True, exist_ok=True)
     (folder / file).write_text(text, errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""What the repository holds of Kafka's settings is what Kafka itself says of them."""
+"""Kafka's settings in the repository agree with Kafka itself."""
 
 import os
 import subprocess

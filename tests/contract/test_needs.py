@@ -1,4 +1,4 @@
-"""What roles say that hosts need is read for every host of every inventory, and is what the estate wants."""
+"""Hosts' needs, as roles declare them: read for every host of every inventory, and what the estate wants."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What script/demo says where it can't go on: one sentence, a fitting exit code, and nothing done."""
+"""Refusals of script/demo: one sentence, a fitting exit code, and nothing done."""
 
 import os
 import shutil
@@ -19,14 +19,14 @@ NOBODY = 65534
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A temporary folder below no other one, which somebody else may be given."""
+    """Yield a temporary folder below no other one, which somebody else may be given."""
     with TemporaryDirectory() as name:
         yield Path(name)
 
 
 @pytest.fixture
 def tree(folder: Path) -> Path:
-    """A fresh copy of the project, as git has it: without an environment."""
+    """Return a fresh copy of the project, as git has it: without an environment."""
     tracked = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
@@ -39,7 +39,7 @@ def tree(folder: Path) -> Path:
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """Ours, without what names our own environment or index."""
+    """Return our environment, without what names our own virtual environment or index."""
     left_out = ("VIRTUAL_ENV", "PIP_", "UV_", "ANSIBLE_", "AQUEDUCT_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return kept | {"HOME": str(folder / "home"), "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0"} | more
@@ -90,7 +90,7 @@ def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
 
 
 def test_without_root_and_without_an_engine_the_remedy_is_said(tree: Path, folder: Path) -> None:
-    """Somebody who may not use the engine, if there is one, and may not start one."""
+    """Run as somebody who may not use the engine, if there is one, and may not start one."""
     lesser: dict[str, Any] = {}
     if os.geteuid() == 0:
         subprocess.run(["chown", "-R", str(NOBODY), folder], check=True)

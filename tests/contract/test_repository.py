@@ -47,7 +47,7 @@ def load(path: Path) -> Any:
 
 
 def mappings(value: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping in a document, however deep."""
+    """Yield every mapping in a document, however deep."""
     if isinstance(value, dict):
         yield value
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -55,7 +55,7 @@ def mappings(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def tasks(entries: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
-    """Every task of a list of plays or tasks; plays and blocks, too, which have no module."""
+    """Yield every task of a list of plays or tasks; plays and blocks, too, which have no module."""
     for entry in entries or ():
         yield entry
         for section in ("pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue", "always"):
@@ -123,8 +123,10 @@ SECRET = re.compile(r"(?<![a-z])(password|passphrase|passwd|secret|token)(?![a-z
 
 
 def secrets(document: Any) -> Iterator[str]:
-    """Names of variables or settings that are secrets and have a value, not a template that fetches one or a
-    reference to where one is."""
+    """Yield names of variables or settings that are secrets and have a value.
+
+    A template that fetches one or a reference to where one is isn't a value.
+    """
     for mapping in mappings(document):
         for name, value in mapping.items():
             if (
@@ -164,7 +166,7 @@ KEY_FILES = (".pem", ".key", ".p12", ".pfx", ".jks", ".crt", ".csr")
 
 
 def traces(path: Path, text: str) -> Iterator[str]:
-    """Keys, a person's folders, and addresses that are nobody else's business."""
+    """Yield keys, a person's folders, and addresses that are nobody else's business."""
     if path.suffix in KEY_FILES or "pki" in path.parts or PRIVATE_KEY.search(text):
         yield "a key or a certificate"
     yield from (found[0] for found in HOME.finditer(text))
@@ -194,12 +196,12 @@ def test_a_trace_is_found(path: str, text: str, expected: str) -> None:
 
 
 def test_nothing_is_in_git_that_git_is_to_ignore() -> None:
-    """Reports, keys and environments of somebody's machine, added in spite of .gitignore."""
+    """Refuse reports, keys and environments of somebody's machine, added in spite of .gitignore."""
     assert git_files("--cached", "--ignored", "--exclude-standard") == []
 
 
 def test_the_controller_runs_every_verb() -> None:
-    """README's commands, in the environment that the scripts make. Spark itself is for much work alone."""
+    """Run README's commands, in the environment that the scripts make. Spark is for much work alone."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     needed = {each for name, packages in extras.items() if name != "dev" for each in packages}
     assert needed - set(extras["dev"]) == {"pyspark==4.0.0"}

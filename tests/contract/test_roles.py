@@ -42,8 +42,11 @@ def undescribed(options: Json) -> Iterator[str]:
 
 
 def code_of(role: str) -> str:
-    """Its tasks, templates and internal variables, its defaults' values, the playbooks, and the filters with
-    what they read of the estate."""
+    """Return a role's code as one text.
+
+    Its tasks, templates and internal variables, its defaults' values, the playbooks, and the filters with
+    what they read of the estate.
+    """
     parts = ("tasks", "templates", "vars", "files", "handlers")
     files = [path for part in parts for path in (ROOT / "roles" / role / part).rglob("*") if path.is_file()]
     defaults = read(ROOT / "roles" / role / "defaults/main.yml")

@@ -181,7 +181,7 @@ NOTHING = "<testsuites><testsuite/></testsuites>"
 def run_copy(
     tmp_path: Path, *arguments: str, fails: str = "none", reports: dict[str, str] | None = None
 ) -> tuple[int, list[str], list[str]]:
-    """The real .ci/run and script/test, with scripts that only write down that they were called.
+    """Return the real .ci/run and script/test, with scripts that only write down that they were called.
 
     `fails`: the call that ends with exit code 1; `reports`: what pytest reports of a call, if not REPORT.
     Returns the exit code, the calls and the lines that were printed.

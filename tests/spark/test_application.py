@@ -1,4 +1,4 @@
-"""What becomes of a task's result and of its failure."""
+"""The fate of a task's result and of its failure."""
 
 import gc
 import os
@@ -68,7 +68,7 @@ def test_a_mistake_of_ours_keeps_its_traceback(run: Runner) -> None:
 
 
 def test_spark_that_does_not_start() -> None:
-    """In a process of its own, because Spark's JVM stays once it has started."""
+    """Start Spark in a process of its own, because its JVM stays once it has started."""
     program = (
         "from aqueduct.errors import Failed; from aqueduct.work.spark import application\n"
         "try: application('test', 'bogus').__enter__()\n"

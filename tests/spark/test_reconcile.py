@@ -55,13 +55,13 @@ MIDDLE = 50  # offset 25 of partition 0
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A name that no other test has."""
+    """Return a name that no other test has."""
     return "".join(each if each.isalnum() else "." for each in request.node.name)
 
 
 @pytest.fixture
 def reconcile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Reconcile:
-    """The verb, run in this process."""
+    """Return the verb, run in this process."""
 
     def run(*arguments: str) -> Run:
         report = tmp_path / "report.json"
@@ -195,7 +195,7 @@ def test_ranges_of_missing_records(brokers: list[Broker], topic: str, reconcile:
 def test_transactions_leave_no_trace(
     brokers: list[Broker], topic: str, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Markers, aborted records and the ranges that hold nothing else, also at the log's end."""
+    """Check markers, aborted records and the ranges that hold nothing else, also at the log's end."""
     monkeypatch.setattr(app, "TASK_OFFSETS", 7)
     monkeypatch.setattr(reader, "BATCH_RECORDS", 5)
     source, target = brokers
@@ -229,7 +229,7 @@ def test_open_transaction_is_not_read(brokers: list[Broker], topic: str, reconci
 
 
 def test_merged_sources(brokers: list[Broker], topic: str, reconcile: Reconcile) -> None:
-    """Both sources have records of the same keys; the target has them as they came."""
+    """Merge two sources with records of the same keys; the target has them as they came."""
     one, other = brokers
     of_one = [Record(b"1-%d" % n, b"k%d" % (n % 3), (("origin", b"EWR"),)) for n in range(50)]
     of_other = [Record(b"2-%d" % n, b"k%d" % (n % 3), (("origin", b"JFK"),)) for n in range(50)]
@@ -382,7 +382,7 @@ def test_unreachable_end(
 
 
 def test_in_spark(brokers: list[Broker], topic: str, tmp_path: Path) -> None:
-    """As a user runs it: nothing but our words on stderr."""
+    """Reconcile as a user does: nothing but our words on stderr."""
     source, target = brokers
     for broker, records in (source, RECORDS), (target, RECORDS[:90]):
         create(broker, topic)

@@ -10,7 +10,7 @@ from s3_gateway import Gateway
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A server over TLS, whose CA the system does not know."""
+    """Yield a server over TLS, whose CA the system does not know."""
     directory = tmp_path_factory.mktemp("gateway")
     with s3_gateway.running(directory, Authority(directory / "pki")) as running:
         yield running
@@ -18,7 +18,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No settings, files or machine roles of AWS, and no proxy, but those that a test sets."""
+    """Remove settings, files and machine roles of AWS, and proxies, but those that a test sets."""
     for name in os.environ:
         if name.startswith(("AWS_", "SSL_CERT_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
@@ -29,7 +29,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def s3(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gateway:
-    """The gateway, as the environment says."""
+    """Return the gateway, as the environment says."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
     monkeypatch.setenv("AWS_REGION", s3_gateway.REGION)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_gateway.ACCESS_KEY)

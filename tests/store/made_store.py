@@ -2,7 +2,7 @@
 
 flights: a plain topic; partition 0 has segments of every codec, partition 1 a gap and, at its end, offsets
 without records, partition 2 is empty, but was not always. planes: compacted, with holes, in two generations.
-airports: was made anew under its old name.
+airports: was recreated under its old name.
 """
 
 import sys
@@ -40,14 +40,14 @@ OLD, NEW = State.PASSIVATE, State.ACTIVATE
 
 
 def batch(offsets: Iterable[int], codec: str = "none") -> Batch:
-    """A record a second, five keys in turn; each seventh is a tombstone."""
+    """Build a batch with a record a second, five keys in turn; each seventh is a tombstone."""
     rows = [Record(BEGAN + 1000 * offset, offset, _body(offset)) for offset in offsets]
     (made,) = walk(build(Records.listed(rows), codec=codec))
     return made
 
 
 def _body(offset: int) -> bytes:
-    """Key, value, no headers; lengths are zigzag varints of one byte."""
+    """Encode key, value, no headers; lengths are zigzag varints of one byte."""
     key, value = b"N%d" % (offset % 5), b"flight %d" % offset
     value = b"\x01" if offset % 7 == 0 else bytes([2 * len(value)]) + value
     return bytes([2 * len(key)]) + key + value + b"\0"
@@ -70,7 +70,7 @@ def segment(
 
 
 def make(url: str, identity: str = ID) -> None:
-    """The store, in a directory that is empty."""
+    """Make the store, in a directory that is empty."""
     objects = open_store(url)
     objects.create(names.STORE, b'{"format":1,"id":"%s"}' % identity.encode())
     catalog = Catalog.open(objects)

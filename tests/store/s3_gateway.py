@@ -72,7 +72,7 @@ class Gateway:
 
 @contextmanager
 def running(directory: Path, authority: Authority | None, *options: str) -> Iterator[Gateway]:
-    """A server that keeps everything in the directory, with the bucket `store`."""
+    """Yield a server that keeps everything in the directory, with the bucket `store`."""
     directory.mkdir(parents=True, exist_ok=True)
     gateway = Gateway(directory, authority, options)
     gateway.start()

@@ -44,7 +44,7 @@ def _pour(source: socket.socket, sink: socket.socket) -> None:
 
 
 class Script(ThreadingHTTPServer):
-    """Answers requests one by one as it is told, then as a store of conditional writes in memory.
+    """A server that answers requests as it is told, then as a store of conditional writes in memory.
 
     An answer is a status and a body, or None: do what is asked, then close the connection without a word.
     """

@@ -1,4 +1,4 @@
-"""What every store does: a directory, and S3 over TLS."""
+"""The behaviour that every store shares: a directory, and S3 over TLS."""
 
 import hashlib
 import secrets

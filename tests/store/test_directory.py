@@ -12,7 +12,7 @@ from aqueduct.store.backends import open_store
 def test_what_is_created_is_synced_before_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file before it gets its name; then every folder, from its own up to the one that holds the store."""
+    """Sync a file before it gets its name; then every folder, from its own to that which holds the store."""
     events = []
     fsync, link = os.fsync, os.link
 

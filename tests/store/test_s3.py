@@ -21,7 +21,7 @@ UNREACHABLE = r"^The store s3://store can't be reached: {}\.$"
 
 
 def ask(url: str = "s3://store") -> int | None:
-    """What a store is asked first."""
+    """Ask a store for the size of store.json, as every command does first."""
     return open_store(url).head("store.json")
 
 
@@ -36,7 +36,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: Gateway) -> Iterator[Gateway]:
-    """A second server, without TLS."""
+    """Yield a second server, without TLS."""
     with s3_gateway.running(tmp_path / "plain", None) as gateway:
         monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
         yield gateway
@@ -222,7 +222,7 @@ def test_a_dead_server_is_waited_for_about_a_minute() -> None:
 
 
 def test_a_server_killed_and_back(s3: Gateway) -> None:
-    """While objects are written, listed and read: each is there once, whole."""
+    """Kill the server while objects are written, listed and read: each is there once, whole."""
     store = open_store("s3://store/killed")
     content = {f"a/{number:03d}": bytes([number]) * 300_000 for number in range(60)}
     killed, done = Event(), Event()

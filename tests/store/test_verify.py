@@ -35,12 +35,12 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For tests that leave it as they found it."""
+    """Copy the store for tests that leave it as they found it."""
     return shutil.copytree(FORMAT_1, tmp_path_factory.mktemp("shared") / "store")
 
 
 def damaged(store: Path | str, *, whole: bool = True, master: str | None = None) -> list[str]:
-    """Paths of what is."""
+    """Return the paths of damaged objects."""
     url = store if isinstance(store, str) else store.as_uri()
     snapshot = Catalog.open(open_store(url)).snapshot()
     every = [segment for of_place in snapshot.segments.values() for segment in of_place]
@@ -114,7 +114,7 @@ def test_s3(s3: Gateway) -> None:
 
 
 class TestWrittenWrongly:
-    """Objects that are as they were written, so that hashes say nothing."""
+    """Objects read back as they were written, so that hashes say nothing."""
 
     @staticmethod
     def faults(directory: Path, *batches: Batch, stop: int = 9, **claims: object) -> list[Fault]:

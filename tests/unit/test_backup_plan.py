@@ -1,4 +1,4 @@
-"""Which offsets a run reads, what it makes of recreated topics and due generations, and what then counts."""
+"""The offsets that a run reads, recreated topics, due generations, and what then counts."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def decide(parent: Manifest | None, *sources: Source, now: int = HOUR) -> Backup
 
 
 def after(todo: BackupPlan) -> Manifest:
-    """The manifest of a run that read everything of a plan."""
+    """Return the manifest of a run that read everything of a plan."""
     added = settle(todo, [read(each) for each in todo.readings])
     return manifest(added.topics, added.starts, added.positions)
 

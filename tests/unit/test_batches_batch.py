@@ -108,7 +108,7 @@ def test_no_bytes_break_it(data: bytes) -> None:
 
 
 def test_the_crc_of_any_length() -> None:
-    """Around the length from which it is computed without a copy, too."""
+    """Check also around the length from which it is computed without a copy."""
     for size in (1, 1000, *range(65_440, 65_540, 7), 200_000):
         (found,) = walk(batch(size=size))
         assert found.data[17:21] == google_crc32c.value(found.data[21:].tobytes()).to_bytes(4)

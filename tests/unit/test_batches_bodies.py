@@ -1,4 +1,4 @@
-"""Against kafka-python's own encoder and decoder of batches."""
+"""Batches' bodies, compared with kafka-python's own encoder and decoder."""
 
 import numpy as np
 import pytest

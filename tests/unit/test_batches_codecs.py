@@ -27,7 +27,7 @@ def test_large_data(codec: str) -> None:
 
 
 def _zstd_stream(data: bytes) -> bytes:
-    """As Java writes it: the frame does not tell the length of its content."""
+    """Compress as Java does: the frame doesn't tell the length of its content."""
     stream = zstandard.ZstdCompressor().compressobj()
     packed = stream.compress(data) + stream.flush()
     assert zstandard.get_frame_parameters(packed).content_size == zstandard.CONTENTSIZE_UNKNOWN
@@ -53,7 +53,7 @@ def test_other_writers(codec: str, packed: bytes) -> None:
 
 
 def test_lz4_blocks_are_independent() -> None:
-    """Java's reader demands it."""
+    """Compress into independent blocks, as Java's reader demands."""
     assert not lz4.frame.get_frame_info(compress("lz4", LARGE))["block_linked"]
 
 

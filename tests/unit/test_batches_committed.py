@@ -39,7 +39,7 @@ def offsets(batches: Sequence[Batch], aborted: Sequence[tuple[int, int]]) -> lis
 def test_whatever_is_fetched_from_wherever(
     events: list[tuple[str, int]], ends: tuple[str, ...], start: int
 ) -> None:
-    """Against a log whose transactions are known, with the list of aborted ones that a broker makes of it."""
+    """Read a log whose transactions are known, with the list of aborted ones that a broker makes of it."""
     events = events + [(kind, producer) for producer, kind in enumerate(ends, 1)]
     open_since: dict[int, int] = {}
     visible, aborted = [], []

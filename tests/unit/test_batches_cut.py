@@ -1,4 +1,4 @@
-"""Which records stay is compared with another decoder's answer in tests/batches."""
+"""Batches that are cut; tests/batches compares the records that stay with another decoder's answer."""
 
 from dataclasses import replace
 

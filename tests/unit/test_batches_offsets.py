@@ -10,7 +10,7 @@ from aqueduct.kafka.batches.records import Record, Records, build
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[list[int]]:
-    """The offsets of each batch's records; some batches have holes, and there are holes between batches."""
+    """Return the offsets of each batch's records; with holes in some batches, and between batches."""
     offset = draw(st.integers(0, 2**50))
     found = []
     for _ in range(draw(st.integers(0, 6))):
@@ -98,7 +98,7 @@ def test_any_numbers_are_stored() -> None:
 
 
 def test_it_is_small() -> None:
-    """A few bytes for a batch of usual sizes."""
+    """Check that a batch of usual sizes takes a few bytes."""
     random = np.random.default_rng(2)
     count = random.integers(1, 500, 10_000)
     last = count.cumsum() - 1

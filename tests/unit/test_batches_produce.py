@@ -1,4 +1,4 @@
-"""That records stay as they are is compared with another decoder's answer in tests/batches."""
+"""Batches made ready to produce; tests/batches compares their records with another decoder's answer."""
 
 import os
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ LARGE = 2 * MERGED_BYTES
 
 
 def batch(offset: int, count: int, size: int, **more: object) -> Batch:
-    """Of records of so many bytes that can't be compressed."""
+    """Build a batch of `count` records of `size` bytes that can't be compressed."""
     rows = [Record(1000 + number, offset + number, os.urandom(size)) for number in range(count)]
     (found,) = walk(build(Records.listed(rows), **more))  # type: ignore[arg-type]
     return found

@@ -34,7 +34,7 @@ def test_any_times_and_bodies(parts: list[tuple[int, bytes]]) -> None:
 
 
 def test_records_of_many_batches() -> None:
-    """Each counts from its own times and offsets, or has the broker's."""
+    """Check times and offsets: each batch counts from its own, or has the broker's."""
     more = [Record(70, 90, b"x"), Record(60, 91, b"y")]
     batches = [batch(), batch(more, codec="zstd", attributes=LOG_APPEND_TIME), batch(more, codec="lz4")]
     expected = [*ROWS, *(row._replace(timestamp=70) for row in more), *more]

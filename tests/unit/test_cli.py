@@ -16,7 +16,7 @@ Verb = Callable[[Callable[[Namespace], Any]], int]
 
 @pytest.fixture
 def verb(monkeypatch: pytest.MonkeyPatch) -> Verb:
-    """Calls `aqueduct test`, a verb with the given `run`."""
+    """Call `aqueduct test`, a verb with the given `run`."""
 
     def call(run: Callable[[Namespace], Any]) -> int:
         module = Namespace(__doc__="What test does.", add_arguments=lambda parser: None, run=run)
@@ -81,7 +81,7 @@ def test_help_of_every_verb(name: str, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_reader_that_goes_away() -> None:
-    """As in `aqueduct ... | head`: no traceback, also none when Python flushes stdout at its end."""
+    """Run `aqueduct ... | head`: no traceback, also none when Python flushes stdout at its end."""
     program = (
         "import sys; from aqueduct import cli; from types import SimpleNamespace as module\n"
         "def run(args):\n"

@@ -40,9 +40,10 @@ def sound(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture
 def doctor(sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Doctor:
-    """Its exit code and its findings, with `FILE` for the worker's file, after an edit of it.
+    """Return the function that runs the doctor, after an edit of the worker's file.
 
-    The stores of REST are not looked at where their passwords are UNKNOWN.
+    It returns the exit code and the findings, with `FILE` for the file. The stores of REST are not looked at
+    if their passwords are UNKNOWN.
     """
 
     def look(edit: Edit = lambda text: text, *options: str) -> tuple[int, list[str]]:

@@ -21,7 +21,7 @@ CAUGHT_UP = Progress(A0, 20, Log(15, 20), False)
 
 
 class Flow:
-    """Answers with one of the looks after another, for ever with the last one."""
+    """A flow that gives one look after another, for ever the last one."""
 
     source = "pro1"
 

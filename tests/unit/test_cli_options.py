@@ -29,7 +29,7 @@ SERVERS = [
 
 
 def refused(capsys: pytest.CaptureFixture[str], verb: str, option: str, value: str) -> str:
-    """The sentence."""
+    """Return the sentence."""
     assert cli.main([verb, *VERBS[verb], f"{option}={value}"]) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -45,7 +45,7 @@ def test_refusals(arguments: list[str], sentence: str, capsys: pytest.CaptureFix
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Flow, Topics, str | None]]:
-    """What the application was called with."""
+    """Return the list of the application's calls, each with its arguments."""
     calls = []
 
     def main(flow: Flow, topics: Topics, master: str | None) -> list[Verdict]:
@@ -79,7 +79,7 @@ def test_options(asked: list[tuple[Flow, Topics, str | None]]) -> None:
 
 
 def test_client_configs(asked: list[tuple[Flow, Topics, str | None]], tmp_path: Path) -> None:
-    """One for both ends, unless an end has its own; one for all sources, or one for each in their order."""
+    """Give one for both ends, unless an end has its own; one for all sources, or one for each, in order."""
     files = {}
     for name in "abc":
         (tmp_path / f"{name}.pem").write_text("-----BEGIN CERTIFICATE-----\n")

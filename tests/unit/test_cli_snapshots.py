@@ -18,7 +18,7 @@ def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
         ["2", "2014-01-01T02:00:00.000Z", "3", "54", "1,494"],
         ["3", "2014-01-02T00:00:00.000Z", "3", "53", "1,494"],
     ]
-    assert airports == "airports: g1 PASSIVATE, g2 ACTIVATE"  # made anew
+    assert airports == "airports: g1 PASSIVATE, g2 ACTIVATE"  # recreated
     assert planes == "planes: g1 PASSIVATE, g2 ACTIVATE"  # generations
 
 

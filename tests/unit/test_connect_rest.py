@@ -1,4 +1,4 @@
-"""How REST is asked; these servers answer what they are told, tests/broker/test_connect.py has a real one."""
+"""Requests to REST; these servers answer what they are told, tests/broker/test_connect.py has a real one."""
 
 import json
 import socket
@@ -30,7 +30,7 @@ WRONG = 500, {"error_code": 500, "message": "java.lang.NullPointerException."}
 
 class Server:
     def __init__(self, *answers: Answer, seconds: float = 0) -> None:
-        """Answers in this order, and then always the last one; after so long."""
+        """Serve these answers in order, and then always the last one; each after `seconds`."""
         self.asked: list[tuple[str, str, Any]] = []
         self.seconds = seconds
         self._answers = list(answers)

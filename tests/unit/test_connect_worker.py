@@ -1,4 +1,4 @@
-"""What the clients of a worker are made with, as org.apache.kafka.connect.runtime.Worker makes them."""
+"""Client settings of a worker, as org.apache.kafka.connect.runtime.Worker makes them."""
 
 import json
 
@@ -88,7 +88,7 @@ LETTERS = "ab=: \t\f\\#!\n\rtn\xa0\u2028\x0b\x85"
 
 
 def as_java(text: str) -> dict[str, str]:
-    """java.util.Properties.load, character by character as its LineReader and loadConvert go."""
+    """Parse like java.util.Properties.load, character by character as its LineReader and loadConvert do."""
     found: dict[str, str] = {}
     lines, line, escaped, fresh = [], "", False, True
     at = 0
@@ -102,7 +102,7 @@ def as_java(text: str) -> dict[str, str]:
                 at += 1
             continue
         if char in "\r\n":
-            if escaped:  # goes on, without the blanks that the next line starts with
+            if escaped:  # continues, without the blanks that the next line starts with
                 line, escaped, fresh = line[:-1], False, True
                 if char == "\r" and text[at : at + 1] == "\n":
                     at += 1

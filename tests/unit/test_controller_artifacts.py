@@ -21,7 +21,7 @@ def sha256(path: Path) -> str:
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """Like the vendor's, with a folder around the binary."""
+    """Make an archive like the vendor's, with a folder around the binary."""
     folder = tmp_path / "versitygw_v1.8.0_Linux"
     folder.mkdir()
     (folder / "versitygw").write_bytes(BINARY)

@@ -1,4 +1,4 @@
-"""What the demo's table says of a flow."""
+"""Rows of the demo's table."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ LINK = {**MIRROR, "target": "enclave", "sent": 9, "repaired": 2, "missing": 3, "
 def report(
     missing: int = 0, extra: int = 0, *, timestamps: bool = True, exit_code: int = 0
 ) -> dict[str, Any]:
-    """Of `aqueduct reconcile`: two partitions, the second of which has what is wrong."""
+    """Build a report of `aqueduct reconcile`: two partitions, the faults in the second."""
     partitions = [
         {
             "source_records": 4,

@@ -1,4 +1,4 @@
-"""What a mirror may do: at its source only read and describe, at its target what MirrorMaker 2 needs."""
+"""A mirror's rights: at its source only read and describe, at its target what MirrorMaker 2 needs."""
 
 from dataclasses import asdict, replace
 
@@ -178,7 +178,10 @@ def test_every_topic_makes_narrower_entries_superfluous() -> None:
 
 
 def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None:
-    """Of every function that derives rights: also what a site's last link leaves behind goes."""
+    """Check every function that derives rights.
+
+    What a site's last link leaves behind is revoked too.
+    """
     link = Link("pro1", "enclave", 1, ("flights",))
     derived = [
         *flow_acls("pro1", [FLIGHTS]),

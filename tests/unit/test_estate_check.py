@@ -1,4 +1,4 @@
-"""What the table of broken inventories can not show: what no release has yet, sizes, order."""
+"""Checks beyond the table of broken inventories: what no release has yet, sizes, order."""
 
 import signal
 from collections.abc import Mapping

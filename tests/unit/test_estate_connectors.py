@@ -1,4 +1,4 @@
-"""What a connector of the inventory needs: its configuration with dead letters, topics, and the rights."""
+"""The needs of an inventory's connector: its configuration with dead letters, topics, and the rights."""
 
 import pytest
 from hypothesis import given

@@ -31,7 +31,7 @@ candidates = st.text("ab1.-", min_size=1, max_size=6)
 
 
 def matches(pattern: str, name: str) -> bool:
-    """What MirrorMaker does with the ACL that the pattern gets: a legal name stands for itself alone."""
+    """Match as MirrorMaker does with the pattern's ACL: a legal name stands for itself alone."""
     return name == pattern if LEGAL_NAME.fullmatch(pattern) else re.fullmatch(pattern, name) is not None
 
 

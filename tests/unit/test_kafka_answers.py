@@ -1,4 +1,4 @@
-"""What is told of a cluster that can't be reached."""
+"""Messages about a cluster that can't be reached."""
 
 import logging
 

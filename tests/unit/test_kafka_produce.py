@@ -11,7 +11,7 @@ from aqueduct.kafka.produce import Retry, until_committed
 
 
 class Cluster:
-    """Its clock is what passes while a client sleeps."""
+    """A cluster whose clock is the time that a client sleeps."""
 
     end = "target h:1"
 

@@ -1,4 +1,4 @@
-"""Who is told to stop does not wait for a broker that answers nothing."""
+"""Processes that are told to stop don't wait for a broker that answers nothing."""
 
 import logging
 import socket
@@ -19,7 +19,7 @@ from aqueduct.link.options import Downstream, Upstream
 
 @pytest.fixture
 def silent() -> Iterator[End]:
-    """What takes connections, and answers nothing."""
+    """Yield the end of a server that accepts connections and answers nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield End("source", f"127.0.0.1:{listening.getsockname()[1]}")
 
@@ -61,7 +61,7 @@ def test_an_end_of_a_link_that_is_told_to_stop_ends_well(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It has done nothing that is to be done again: no failure."""
+    """Stop an end that has done nothing that must be done again: no failure."""
     monkeypatch.setattr(client, "STOP_SECONDS", 0.3)
     monkeypatch.setattr(logging.getLogger("aqueduct"), "propagate", True)
     for kind, name in (("receiver", "down"), ("sender", "up")):

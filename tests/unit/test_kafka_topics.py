@@ -33,7 +33,7 @@ actual_topics = st.dictionaries(
 
 
 def done(plan: TopicChanges, actual: dict[str, Actual]) -> dict[str, Actual]:
-    """The topics after a controller has done what is planned."""
+    """Return the topics after a controller has done what is planned."""
     after = dict(actual)
     for topic in plan.create:
         own = {key: value for key, value in topic.config.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What can't be right is said before anybody is asked for anything: no broker is there in these tests."""
+"""Impossible options are refused before any connection: no broker runs in these tests."""
 
 from pathlib import Path
 
@@ -89,7 +89,7 @@ def test_a_clock_that_can_be_right() -> None:
 
 
 def test_a_file_that_is_named_twice(keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither is read, so neither wins."""
+    """Refuse both: neither is read, so neither wins."""
     assert main(["diode", "upstream", "a.yml", "--config", "b.yml"]) == ExitCode.REFUSED
     assert "FILE a.yml and --config b.yml are the same option" in capsys.readouterr().err
 

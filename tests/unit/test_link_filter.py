@@ -1,4 +1,4 @@
-"""What is withheld leaves no byte in the frame, and the frame covers its offset all the same."""
+"""Withheld records leave no byte in the frame, and the frame covers their offsets all the same."""
 
 from pathlib import Path
 from uuid import UUID

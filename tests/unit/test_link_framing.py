@@ -26,7 +26,7 @@ def all_records(batches: list[Batch] | tuple[Batch, ...]) -> list[Record]:
 
 
 def test_a_batch_of_many_small_records_crosses() -> None:
-    """That it is larger than the largest record is no matter."""
+    """Frame a batch that is larger than the largest record: it crosses all the same."""
     one = batch(list(range(10, 30)))
     assert len(one) > LARGE
     [found] = spans([one], 10, 30, LARGE)
@@ -60,7 +60,7 @@ def test_only_a_record_that_is_too_large_by_itself_does_not_cross() -> None:
 
 
 def test_a_split_batch_keeps_what_a_reader_sees() -> None:
-    """Times that the broker gave, the producer and the codec."""
+    """Check the times that the broker gave, the producer and the codec."""
     append_time = 0x08
     for codec in ("gzip", "lz4", "zstd", "snappy"):
         one = batch(list(range(50)), codec=codec, attributes=append_time)
@@ -79,7 +79,7 @@ def test_a_split_batch_keeps_what_a_reader_sees() -> None:
 def test_spans_cover_all_and_hold_all_that_fits(
     shapes: list[tuple[int, int, int]], hole: int, largest: int
 ) -> None:
-    """Batches with holes between them, and in them."""
+    """Frame batches with holes between them, and in them."""
     batches, at = [], 5
     for count, before, size in shapes:
         at += before

@@ -1,4 +1,4 @@
-"""What arrives, in any order and any number of times, against plain dictionaries of records."""
+"""Arrivals in any order and any number of times, against plain dictionaries of records."""
 
 import random
 from itertools import pairwise
@@ -25,20 +25,20 @@ def batch(first: int, last: int) -> bytes:
 
 
 def frame(first: int, last: int, topic_id: UUID = ID) -> Frame:
-    """Two batches, if there are two offsets."""
+    """Build a frame: two batches, if there are two offsets."""
     middle = (first + last) // 2
     batches = batch(first, middle) + (batch(middle + 1, last) if middle < last else b"")
     return Frame("t", topic_id, 0, first, last, batches)
 
 
 def written(news: list[New]) -> list[int]:
-    """Offsets, each from its record's own key."""
+    """Return the offsets, each from its record's own key."""
     keys = [key_and_value(each.body)[0] for new in news for one in new.batches for each in records(one)]
     return [int(key or b"") for key in keys]
 
 
 def told(of: Bucket) -> tuple[int, list[tuple[int, int]], list[tuple[int, int]]]:
-    """next, gaps and lost, as a reader of the gap topic has them."""
+    """Return next, gaps and lost, as a reader of the gap topic has them."""
     ledger = partitions({key: value for key, value in of.changes(1).items() if value})
     current = ledger[PLACE].current
     assert current

@@ -23,7 +23,7 @@ announcements = st.tuples(st.integers(0, 80), st.integers(0, 30), st.booleans())
 
 
 class Model:
-    """first, next, and for every offset between them `here`, `gap` or `lost`."""
+    """The model: first, next, and for every offset between them `here`, `gap` or `lost`."""
 
     def __init__(self, first: int) -> None:
         self.words: dict[int, str] = {}

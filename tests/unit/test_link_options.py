@@ -269,7 +269,7 @@ def test_what_others_have_to_send_of_a_bundle_is_known(
 def test_what_a_log_lacks_is_told_apart(
     asked: tuple[int, int], window: dict[str, int], expected: list[tuple[int, int] | None]
 ) -> None:
-    """A log from offset 100 to 500, exclusive."""
+    """Ask a log from offset 100 to 500, exclusive."""
     parts = divided(Asked("t", 0, *asked), 100, 500, **window)
     assert [(each.start, each.stop) if each.start < each.stop else None for each in parts] == expected
 

@@ -1,4 +1,4 @@
-"""What of a bundle is sent."""
+"""The part of a bundle that is sent."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What is logged of what is dropped: soon, seldom, and in no words but ours."""
+"""Logs of dropped datagrams: soon, seldom, and in no words but ours."""
 
 from dataclasses import fields
 

@@ -18,7 +18,7 @@ from aqueduct.link.wire.datagram import MOST_IN_SEND, payload_of
 
 @pytest.fixture(params=["127.0.0.1", "::1"])
 def receiver(request: pytest.FixtureRequest) -> Iterator[Receiver]:
-    """Fails on a machine without IPv6: there nothing is proven of links over it."""
+    """Yield a receiver, or fail on a machine without IPv6: there nothing is proven of links over it."""
     receiver = Receiver(resolve(request.param, 0))
     yield receiver
     receiver.close()

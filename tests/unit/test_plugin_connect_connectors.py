@@ -1,4 +1,4 @@
-"""What the module leaves in the host's log; tests/broker/test_connect.py has what it does."""
+"""The module's traces in the host's log; tests/broker/test_connect.py has what it does."""
 
 import json
 import subprocess

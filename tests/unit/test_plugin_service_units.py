@@ -1,4 +1,4 @@
-"""When the module service_units restarts a unit: where a file of its is younger than its process."""
+"""Restarts by the module service_units: of units with a file younger than their process."""
 
 import importlib.util
 import os

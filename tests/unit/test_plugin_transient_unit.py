@@ -12,7 +12,7 @@ PLUGIN = Path(__file__).resolve().parents[2] / "plugins/action/transient_unit.py
 
 
 class Host:
-    """Answers as systemd does: `says` is what the command prints between two looks, `end` how it ends."""
+    """A host whose systemd prints `says` between two looks, and whose command ends as `end` tells."""
 
     def __init__(self, says: list[list[str]], end: tuple[str, str, int], before: str = "inactive") -> None:
         self.says, self.end, self.before = iter(says), end, before

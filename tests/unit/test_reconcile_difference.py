@@ -13,12 +13,12 @@ sequences = st.lists(st.integers(0, 8), max_size=30)
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that records wait from one step to the next."""
+    """Set a small STEP, so that records wait from one step to the next."""
     monkeypatch.setattr(difference, "STEP", 4)
 
 
 def stream(fingerprints: list[int], size: int = 3) -> Stream:
-    """In blocks, with offsets that start at 100."""
+    """Yield fingerprints in blocks, with offsets that start at 100."""
     for start in range(0, len(fingerprints), size):
         block = fingerprints[start : start + size]
         yield np.array(block, np.uint64), np.arange(100 + start, 100 + start + len(block))
@@ -36,7 +36,7 @@ def test_what_is_left_when_equal_records_are_struck_out(
 
 @given(sequences, st.data())
 def test_offsets_of_what_is_left(target: list[int], data: st.DataObject) -> None:
-    """Of distinct records exactly those that were taken away."""
+    """Check that of distinct records exactly those that were taken away are left."""
     source = list(range(50))
     kept = data.draw(st.lists(st.sampled_from(source), unique=True).map(sorted))
     extra, missing = unmatched([stream([*kept, 99], 5), stream(source)])
@@ -87,7 +87,7 @@ def interleaved(draw: st.DrawFn, sources: list[list[int]]) -> list[int]:
 
 @given(st.lists(sequences, min_size=1, max_size=3), st.data())
 def test_any_interleaving_is_in_order(sources: list[list[int]], data: st.DataObject) -> None:
-    """Also where the same record is in several sources."""
+    """Check also the same record in several sources."""
     merged = interleaved(data.draw, sources)
     assert out_of_order([stream(merged), *map(stream, sources)]) is None
 

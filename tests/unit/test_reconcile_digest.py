@@ -30,7 +30,7 @@ def test_the_digest_is_the_polynomial(fingerprints: list[int]) -> None:
 
 @given(st.integers(0, 70_000), st.integers(0, 2**32 - 1))
 def test_large_blocks(length: int, seed: int) -> None:
-    """Beyond the length at which blocks are summed up by themselves, with numbers of all bits."""
+    """Check blocks long enough to be summed up by themselves, with numbers of all bits."""
     fingerprints = np.random.default_rng(seed).integers(2**64 - 2**20, 2**64, length, np.uint64)
     middle = length // 3
     whole = Digest.of(fingerprints)

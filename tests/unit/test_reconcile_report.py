@@ -19,7 +19,7 @@ TWO_SOURCES = Flow(TARGET, (End("source", "pro1:9092"), End("source", "pro2:9092
 
 
 def reading(records: int, ordered: int = 0, unordered: int = 0, append_times: int = 0) -> Reading:
-    """Untimed digests are equal wherever the count is."""
+    """Make a reading; untimed digests are equal wherever the count is."""
     return Reading(Digest(records, ordered, unordered), Digest(records), append_times)
 
 

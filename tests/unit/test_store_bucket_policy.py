@@ -1,10 +1,10 @@
-"""Who is named gets what is declared, and nobody else anything."""
+"""Bucket policies: users get what is declared for them, and nobody else anything."""
 
 from aqueduct.store.bucket_policy import bucket_policy
 
 
 def rights(**users: list[str]) -> dict[str, set[str]]:
-    """What each user may do, with a bucket and its objects."""
+    """Return what each user may do with a bucket and its objects."""
     found: dict[str, set[str]] = {}
     for statement in (bucket_policy("b", **users) or {"Statement": []})["Statement"]:
         assert statement["Effect"] == "Allow"

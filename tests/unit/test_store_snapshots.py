@@ -72,7 +72,7 @@ class Source:
     lost: dict[StoredPartition, set[int]] = field(default_factory=dict)
 
     def make(self, name: str, partitions: int = 2, keep: int = 2) -> Topic:
-        """A topic, or its next instance; so many instances stay live."""
+        """Make a topic, or its next instance; so many instances stay live."""
         former = self.topics[name].instances if name in self.topics else ()
         number = former[-1].number + 1 if former else 1
         passive = tuple(each._replace(state=State.PASSIVATE) for each in former)
@@ -186,7 +186,7 @@ def run(source: Source, catalog: Catalog, steps: list[tuple[str, int, str, int]]
 
 
 def covered(snapshot: Snapshot) -> dict[StoredPartition, tuple[int, int]]:
-    """By place: how many records it has, and how many offsets were lost."""
+    """Return by place the number of its records, and of its lost offsets."""
     places = snapshot.segments.keys() | snapshot.gaps.keys()
     return {
         place: (
@@ -343,7 +343,7 @@ def test_an_instance_that_left_takes_its_segments_with_it() -> None:
 
 
 def test_what_reading_and_writing_cost_over_many_runs() -> None:
-    """The arithmetic of full_due, with idle runs, busy runs, and a store that grows."""
+    """Check the arithmetic of full_due, with idle runs, busy runs, and a store that grows."""
     store = Memory()
     source, catalog = Source(), Catalog.open_or_make(store)
     for number in range(300):
@@ -443,7 +443,7 @@ FULL = (1, 4)
 
 @pytest.fixture(scope="module")
 def made() -> tuple[Source, Memory]:
-    """A store of six snapshots; 2 and 3 build on 1, 5 and 6 on 4."""
+    """Return a store of six snapshots; 2 and 3 build on 1, 5 and 6 on 4."""
     source, store = Source(), Memory()
     catalog = Catalog.open_or_make(store)
     with pytest.MonkeyPatch.context() as due:
@@ -455,7 +455,7 @@ def made() -> tuple[Source, Memory]:
 
 @pytest.fixture
 def broken(made: tuple[Source, Memory]) -> tuple[Source, Memory, Catalog]:
-    """The same, to be broken."""
+    """Copy the store, so that a test can break it."""
     source, store = deepcopy(made)
     return source, store, Catalog.open(store)
 
@@ -638,7 +638,7 @@ def test_the_first_is_full_and_stands_alone() -> None:
 
 
 class TestStoreJson:
-    """It is one small object, and everything hangs on it."""
+    """The store's JSON: one small object on which everything depends."""
 
     @pytest.fixture
     def store(self, made: tuple[Source, Memory]) -> Memory:

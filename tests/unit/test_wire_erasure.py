@@ -26,7 +26,7 @@ def test_any_k_shards_give_the_data(size: tuple[int, int], rows: int, chance: ra
 
 
 def product(a: int, b: int) -> int:
-    """In GF(2^8) as docs/link-format.md defines it, bit by bit."""
+    """Multiply in GF(2^8) as docs/link-format.md defines it, bit by bit."""
     result = 0
     while b:
         result ^= a if b & 1 else 0

@@ -146,7 +146,7 @@ def opened(private: bytes, sealed: bytes, info: bytes) -> bytes:
 
 
 def dhkem(private: bytes, enc: bytes) -> bytes:
-    """DHKEM(X25519, HKDF-SHA256)."""
+    """Decapsulate with DHKEM(X25519, HKDF-SHA256)."""
     key = X25519PrivateKey.from_private_bytes(private)
     kem = b"KEM" + struct.pack(">H", 0x20)
     shared = key.exchange(X25519PublicKey.from_public_bytes(enc))
@@ -155,7 +155,7 @@ def dhkem(private: bytes, enc: bytes) -> bytes:
 
 
 def x_wing(private: bytes, enc: bytes) -> bytes:
-    """draft-connolly-cfrg-xwing-kem, from the two keys that its seed would give."""
+    """Decapsulate as in draft-connolly-cfrg-xwing-kem, from the two keys that its seed would give."""
     key = X25519PrivateKey.from_private_bytes(private[64:])
     shared = MLKEM768PrivateKey.from_seed_bytes(private[:64]).decapsulate(enc[:1088])
     shared += key.exchange(X25519PublicKey.from_public_bytes(enc[1088:])) + enc[1088:]

@@ -69,7 +69,7 @@ def test_no_key_file(text: str) -> None:
     ["", "x25519", "x25519 AAAA", "x25519 !", "rsa AAAA", "ed25519 " + "A" * 43 + "=", f"x25519 {'A' * 43}="],
 )
 def test_a_damaged_key_file(rest: str) -> None:
-    """The last is a point that Diffie and Hellman can't do with."""
+    """Refuse bad points; the last is one that Diffie and Hellman can't do with."""
     with pytest.raises(Refused, match="f is damaged: "):
         ReceiverPublicKey.parse(f"{ReceiverPublicKey.TAG} {rest}", "f")
 

@@ -1,4 +1,4 @@
-"""What stands with a sending end's position."""
+"""Metadata of a sending end's committed position."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a receiver makes of strangers, replays, restarts, several sessions, rotation, and too much of all."""
+"""A receiver's handling of strangers, replays, restarts, several sessions, rotation, and floods."""
 
 import dataclasses
 import random
@@ -39,12 +39,12 @@ from aqueduct.link.wire.state import loads
 
 
 def sent(of: Session, *values: bytes) -> list[bytes]:
-    """Each in a block of its own."""
+    """Send each value in a block of its own."""
     return datagrams(send for each in values for send in [*of.add(each, 0.0), *of.flush()])
 
 
 def data_of(all_of: list[bytes]) -> list[bytes]:
-    """Without the parity."""
+    """Return the datagrams without the parity."""
     return [each for each in all_of if shard_of(each)[1] < shard_of(each)[2]]
 
 
@@ -148,7 +148,7 @@ def test_a_fuzzer_neither_stops_it_nor_gets_anything_through(seed: int) -> None:
 
 
 def authentic(of: Session, kind: int, shard: int, k: int, m: int, counter: int, content: bytes) -> bytes:
-    """What a sender with a mistake might send."""
+    """Build what a sender with a mistake might send."""
     header = of._head() + FIELDS.pack(kind, shard, k, m, counter)
     return header + of._current.cipher.encrypt(header[NONCE], content, header)
 
@@ -295,7 +295,7 @@ def test_a_sender_in_a_crash_loop_takes_no_memory() -> None:
 
 
 def test_live_and_resend_leave_each_other_alone() -> None:
-    """Whatever the resending machine's clock says."""
+    """Check this with any clock of the resending machine."""
     for start in (1, 1000, 10**15):
         live, receiving = pair()
         resend = session(settings(kind=Kind.RESEND), start=start)

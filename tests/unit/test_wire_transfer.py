@@ -1,4 +1,4 @@
-"""Any values in, the same values out: through loss up to the parity, any order, any duplication."""
+"""Transfers: the values that go in come out, through loss up to the parity, any order, any duplication."""
 
 import dataclasses
 import random

@@ -5,7 +5,7 @@ from aqueduct.work.pace import Pace
 
 
 class Clock:
-    """Stands in for the module time; only sleeping and `pass_` make it go."""
+    """A clock in place of the module time; only sleeping and `pass_` make it go."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""Which work Spark does, and what of a limit each task may use; Spark itself: tests/spark."""
+"""The work that Spark does, and each task's part of a limit; Spark itself: tests/spark."""
 
 import os
 import time

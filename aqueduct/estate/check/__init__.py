@@ -32,7 +32,7 @@ class Repository:
 
 
 def check(inventory: Inventory, repository: Repository) -> list[Finding]:
-    """All findings, in the order of files and lines."""
+    """Return all findings, in the order of files and lines."""
     return sorted(set(_check(inventory, repository)), key=lambda finding: finding.place)
 
 

@@ -36,7 +36,10 @@ def check_backup(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
 
 
 def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
-    """Two clusters in one store would take turns to be the one whose topics were made anew."""
+    """Check that no two clusters share a store.
+
+    They would take turns to be the one whose topics were recreated.
+    """
     first_at: dict[str, str] = {}
     for site in inventory.sites:
         for host in inventory.members(site, "backup"):

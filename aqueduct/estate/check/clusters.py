@@ -1,4 +1,4 @@
-"""What a site declares of its cluster: topics, replicas, ACLs; and everywhere, the version of Kafka."""
+"""Checks of a site's cluster: topics, replicas, ACLs; and everywhere, the version of Kafka."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -25,7 +25,7 @@ def check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
 
 
 def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[Item, Path, str]]:
-    """`brokers`: how many the site has; 0 where that can't be told."""
+    """Check a site's topics. `brokers`: the number that the site has; 0 if that can't be told."""
     seen: set[str] = set()
     taken: dict[str, str] = {}  # Names of metrics have _ for dots: what differs in that only, brokers refuse.
     for item in topics:
@@ -52,7 +52,7 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
 
 
 def _replicas(site: str, sound: Sound, host: str, brokers: int) -> Iterator[tuple[str, str]]:
-    """The site's defaults against its brokers."""
+    """Check a site's defaults of replicas against its brokers."""
     replicas = int(sound.value(host, "kafka_default_replication_factor") or min(3, brokers))
     if replicas > brokers:
         yield "kafka_default_replication_factor", f"a topic of site {site} {_too_many(replicas, brokers)}"
@@ -81,7 +81,10 @@ def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, str]]:
 
 
 def check_versions(inventory: Inventory, supported: Sequence[str]) -> Iterator[Finding]:
-    """Only versions whose digests the repository has. With an archive, the inventory gives the digest."""
+    """Check that the repository has the digests of these versions.
+
+    With an archive, the inventory gives the digest.
+    """
     for host, name, value in distinct(inventory):
         is_version = name in VERSIONS and isinstance(value, str | float)
         from_archive = inventory.hosts[host].get("artifact_kafka_source") == "archive"

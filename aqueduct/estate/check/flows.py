@@ -42,7 +42,7 @@ class DeclaredFlow:
         return self.written(self.reads)
 
     def written(self, read: Language) -> Language:
-        """The names that topics get at the target."""
+        """Return the names that topics get at the target."""
         return words([self.flow.prefix]) + read
 
     def finding(self, sentence: str, path: Path = (), is_warning: bool = False) -> Finding:
@@ -110,7 +110,7 @@ def check_unclear(mirror: DeclaredFlow) -> Iterator[Finding]:
 
 
 def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
-    """Flows without hosts, and hosts without flows."""
+    """Check for flows without hosts, and hosts without flows."""
     hosts = inventory.members(site, "mirror_maker")
     declaring = [host for host in inventory.members(site) if inventory.hosts[host].get(VARIABLE)]
     if hosts and not declaring:
@@ -126,7 +126,7 @@ def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
 
 
 def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Finding]:
-    """Names that are taken at the target: by its own topics, by MirrorMaker's heartbeats."""
+    """Check names that are taken at the target: by its own topics, by MirrorMaker's heartbeats."""
     flow = mirror.flow
     for topic in own_topics if flow.prefix else ():
         if topic in mirror.writes:
@@ -145,7 +145,10 @@ def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Fin
 
 
 def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
-    """Two flows of a site that write one topic: meant where both keep names, but then no group can follow."""
+    """Check pairs of a site's flows that write one topic.
+
+    That is meant if both keep names, but then no group can follow.
+    """
     for one, other in combinations(arriving, 2):
         source, target = one.flow.source, one.flow.target
         if one.flow.name == other.flow.name:
@@ -184,7 +187,7 @@ MOST_WAYS = 2_000  # looked at from one flow; nobody follows an estate that has 
 
 
 def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
-    """Ways through the estate on which records come back to a flow that has carried them."""
+    """Check for ways through the estate on which records come back to a flow that has carried them."""
     leaving: dict[str, list[DeclaredFlow]] = {}
     for mirror in mirrors:
         leaving.setdefault(mirror.flow.source, []).append(mirror)
@@ -206,7 +209,10 @@ def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
 def _way_back(
     start: DeclaredFlow, leaving: Mapping[str, Sequence[DeclaredFlow]]
 ) -> tuple[tuple[DeclaredFlow, ...], str]:
-    """A shortest way on which a topic that `start` carries comes back to it, and its name then; or empty."""
+    """Return a shortest way on which a topic that `start` carries comes back to it, and its name then.
+
+    Empty if there is none.
+    """
     ways: list[tuple[tuple[DeclaredFlow, ...], Language]] = [((start,), start.writes)]
     seen = {(start.flow.target, start.writes)}
     for way, arriving in ways:  # grows meanwhile: breadth first

@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Inventory:
-    """`hosts`: each host's variables that are ours, rendered where they hold templates."""
+    """The inventory; `hosts`: each host's variables that are ours, rendered if they hold templates."""
 
     groups: Groups
     hosts: Mapping[str, Mapping[str, Any]]
@@ -63,13 +63,13 @@ class Inventory:
         return found
 
     def members(self, site: str, service: str | None = None) -> list[str]:
-        """Hosts of a site, or those of them that run a service."""
+        """Return hosts of a site, or those of them that run a service."""
         hosts = self.groups.get(SITE_PREFIX + site, ())
         serving = set(hosts if service is None else self.groups.get(service, ()))
         return [host for host in hosts if host in serving]
 
     def where(self, host: str, variable: str, path: Path = ()) -> str:
-        """File and line of a part of a variable; of what is around it, where that can't be told."""
+        """Return file and line of a part of a variable; of what is around it, if that can't be told."""
         value: Any = self.hosts[host]
         found = None
         for step in (variable, *path):
@@ -105,12 +105,12 @@ def place(path: str, line: int | None = None) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
-    """The remedy for a word that is not known."""
+    """Return the remedy for a word that is not known."""
     close = get_close_matches(word, known, n=1, cutoff=0.8)
     return f"did you mean {close[0]}?" if close else otherwise
 
 
 def some(names: Sequence[str]) -> str:
-    """`a, b and c`; of many, the first three and a count."""
+    """Name `a, b and c`; of many, the first three and a count."""
     shown = [*names[:3], f"{len(names) - 3} more"] if len(names) > 4 else list(names)
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

@@ -38,7 +38,7 @@ class Declared:
 
 
 def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
-    """Those that arrive at a site."""
+    """Check the links that arrive at a site."""
     found = [
         Declared(inventory, item, Link.of(inventory.groups, site, item.value))
         for item in sound.items(site, VARIABLE)
@@ -62,7 +62,7 @@ def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Findi
 
 
 def _hosts(inventory: Inventory, site: str, found: list[Declared]) -> Iterator[Finding]:
-    """Links without hosts, and hosts without links."""
+    """Check for links without hosts, and hosts without links."""
     receiving, dedup = inventory.members(site, "diode_downstream"), inventory.members(site, "dedup")
     raw = [each for each in found if each.link.mode != RECORD]
     for service, hosts, links in (("diode_downstream", receiving, found), ("dedup", dedup, raw)):
@@ -162,7 +162,7 @@ def _is_address(text: str) -> bool:
 
 
 def _check_pair(one: Declared, other: Declared) -> Iterator[Finding]:
-    """Two links that arrive at one site."""
+    """Check two links that arrive at one site."""
     first, second = one.link, other.link
     if first.name == second.name:
         sentence = (
@@ -195,7 +195,7 @@ def _check_pair(one: Declared, other: Declared) -> Iterator[Finding]:
 
 
 def _written(link: Link) -> Language:
-    """The names of clean topics, as far as can be told."""
+    """Return the names of clean topics, as far as can be told."""
     if link.clean_topics:
         return words(map(str, link.clean_topics.values()))
     try:
@@ -206,7 +206,7 @@ def _written(link: Link) -> Language:
 
 
 def _check_topics(each: Declared, sound: Sound) -> Iterator[Finding]:
-    """Topics that the source does not have, where it declares any.
+    """Check for topics that the source does not have, if it declares any.
 
     A name that nothing there makes is an error: nothing would cross, and nobody would be told. A pattern is
     also meant for topics of tomorrow, so it gets a warning.
@@ -227,7 +227,7 @@ def _check_topics(each: Declared, sound: Sound) -> Iterator[Finding]:
 
 
 def _meets(topic: str, brought: Language) -> bool:
-    """Whether a name or pattern has a topic among these, or that can't be told."""
+    """Return whether a name or pattern has a topic among these; True if that can't be told."""
     try:
         asked = language(topic)
     except PatternError:  # Python takes it, Java would not
@@ -236,7 +236,7 @@ def _meets(topic: str, brought: Language) -> bool:
 
 
 def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
-    """The topics that flows, links and connectors may write at a site, beside those that it declares."""
+    """Return the topics that flows, links and connectors may write at a site, beside its declared ones."""
     found = words([])
     for mirror in declared_flows(inventory, sound, site):
         with suppress(PatternError):
@@ -254,7 +254,7 @@ def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
 
 
 def _check_partitions(each: Declared, sound: Sound) -> Iterator[Finding]:
-    """Topics that both sites declare: each partition that crosses must have its place."""
+    """Check topics that both sites declare: each partition that crosses must have its place."""
     link = each.link
     here = _partitions(sound, link.target)
     given = str(link.upstream_settings.get("partitionStartValue", 0))

@@ -107,7 +107,7 @@ def _settings(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:
 def check_topics(
     inventory: Inventory, sound: Sound, site: str, definitions: Mapping[str, Definitions]
 ) -> Iterator[Finding]:
-    """The settings of a site's topics. A null takes an override back."""
+    """Check the settings of a site's topics. A null removes an override."""
     for item in sound.items(site, "kafka_topics"):
         known = definitions.get(str(sound.set_or_default(item.host, "kafka_version")))
         if known is None:
@@ -124,7 +124,7 @@ def check_topics(
 def check_brokers(
     inventory: Inventory, sound: Sound, definitions: Mapping[str, Definitions]
 ) -> Iterator[Finding]:
-    """The settings of brokers and controllers."""
+    """Check the settings of brokers and controllers."""
     for host, variable, _ in distinct(inventory):
         known = definitions.get(str(sound.set_or_default(host, "kafka_version")))
         if variable != "kafka_settings" or known is None:
@@ -139,7 +139,7 @@ def check_brokers(
 
 
 def _fault(known: Definitions, name: str, value: Any, has_readers: bool) -> tuple[str, bool] | None:
-    """What is wrong with a broker's setting, and whether that is a warning alone."""
+    """Return what is wrong with a broker's setting, and whether that is only a warning."""
     own = _own_name(known, name)
     if own in known.broker:
         sentence = known.broker[own].fault(own, value)
@@ -155,7 +155,7 @@ def _fault(known: Definitions, name: str, value: Any, has_readers: bool) -> tupl
 
 
 def _own_name(known: Definitions, name: str) -> str:
-    """The name without a listener's prefix and, behind that, a SASL mechanism's."""
+    """Return the name without a listener's prefix and, behind that, a SASL mechanism's."""
     listener = LISTENER.match(name)
     if not listener:
         return name
@@ -165,7 +165,7 @@ def _own_name(known: Definitions, name: str) -> str:
 
 
 def _names_a_plugin(name: str, value: Any) -> bool:
-    """Whether a setting names a class that is not Kafka's own; it may read settings of any name."""
+    """Return whether a setting names a class that isn't Kafka's own; it may read settings of any name."""
     parts = name.split(".")
     is_class = "class" in parts or parts[-1] in ("reporters", "providers")
     classes = [part.strip() for part in str(value).split(",")] if is_class else []

@@ -29,7 +29,7 @@ def check_groups(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
 
 
 def check_group_files(inventory: Inventory) -> Iterator[Finding]:
-    """Files of variables that Ansible passes over without a word, because no group has their name."""
+    """Check for files of variables that Ansible passes over, because no group has their name."""
     for group, file in inventory.group_files.items():
         if group not in inventory.groups:
             remedy = did_you_mean(group, inventory.groups, "rename it after a group, or delete it.")
@@ -67,7 +67,7 @@ def check_site_wide(inventory: Inventory, site: str) -> Iterator[Finding]:
 
 
 def check_nodes(inventory: Inventory, site: str, nodes: Sequence[Node]) -> Iterator[Finding]:
-    """A site's nodes against each other. `nodes`: those whose variables are right."""
+    """Check a site's nodes against each other. `nodes`: those whose variables are right."""
     first_with: dict[int, str] = {}
     for node in nodes:
         first = first_with.setdefault(node.node_id, node.host)

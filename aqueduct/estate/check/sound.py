@@ -43,17 +43,17 @@ class Sound:
         self._defaults = defaults
 
     def value(self, host: str, variable: str) -> Any:
-        """A host's value; None where it is not set, not right or not known."""
+        """Return a host's value; None where it is not set, not right or not known."""
         value = self._inventory.hosts[host].get(variable)
         return value if variable in self._specs and is_sound(value, self._specs[variable]) else None
 
     def set_or_default(self, host: str, variable: str) -> Any:
-        """A host's value of a variable of the role kafka, or the role's default."""
+        """Return a host's value of a variable of the role kafka, or the role's default."""
         value = self.value(host, variable)
         return self._defaults.get(variable) if value is None else value
 
     def nodes(self, site: str) -> list[Node]:
-        """A site's Kafka nodes, without those whose own variables are wrong or unknown."""
+        """Return a site's Kafka nodes, without those whose own variables are wrong or unknown."""
         found = []
         for host in self._inventory.members(site, "kafka"):
             set_here = [name for name in _NODE if name in self._inventory.hosts[host]]
@@ -63,7 +63,7 @@ class Sound:
         return found
 
     def items(self, site: str, variable: str) -> Iterator[Item]:
-        """The right items of a site-wide list, as the first host that has it declares them."""
+        """Yield the right items of a site-wide list, as the first host that has it declares them."""
         hosts = self._inventory.members(site, SITE_WIDE[variable]) or self._inventory.members(site)
         host = next((host for host in hosts if variable in self._inventory.hosts[host]), None)
         if host is None or variable not in self._specs:

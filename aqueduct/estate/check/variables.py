@@ -89,7 +89,7 @@ def is_sound(value: Any, spec: Spec) -> bool:
 
 
 def faults(value: Any, spec: Spec, path: Path = (), name: str = "") -> Iterator[tuple[Path, str]]:
-    """The parts of a value that its spec does not allow, each with a sentence."""
+    """Yield the parts of a value that its spec does not allow, each with a sentence."""
     kind = spec.get("type", "str")
     if value is None:
         yield path, "it is empty; give it a value or delete the line."
@@ -126,7 +126,7 @@ def _faults_of_keys(
 
 
 def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str]]:
-    """Kafka's own settings, which are text. A topic's may be null: that takes an override back."""
+    """Check Kafka's own settings, which are text. A topic's may be null: that removes an override."""
     for key, item in value.items():
         if isinstance(item, Mapping | list):
             yield (*path, key), f"it must be Kafka's own text for it, not {shown(item)}."

@@ -21,7 +21,7 @@ _OPERATIONS += ["create_tokens", "describe_tokens", "two_phase_commit"]
 
 
 def list_acls(client: Client) -> frozenset[Acl]:
-    """Every ACL of the cluster."""
+    """Return every ACL of the cluster."""
     request = DescribeAclsRequest(
         resource_type_filter=_RESOURCES.index("any"),
         resource_name_filter=None,  # any; left out, it would be the empty name
@@ -84,7 +84,7 @@ def _await_acls(client: Client, plan: AclChanges) -> None:
 
 
 def _codes(acl: Acl) -> tuple[int, str, int, str, str, int, int]:
-    """The fields of AclCreation, and in the same order those of DeleteAclsFilter."""
+    """Return the fields of AclCreation, and in the same order those of DeleteAclsFilter."""
     return (
         _RESOURCES.index(acl.resource),
         acl.name,

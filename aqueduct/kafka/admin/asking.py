@@ -1,4 +1,4 @@
-"""How a question and a change are put to a cluster."""
+"""Questions and changes to a cluster, and how they are put."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -33,9 +33,9 @@ def answer(client: Client, request: Any, broker: int | None = None) -> Any:
 
 
 def change(client: Client, request: Any, said: Callable[[Any], Iterable[Said]]) -> list[str]:
-    """Let the controller make a change; return what it refused, each with the reason.
+    """Ask the controller for a change; return what it refused, each with the reason.
 
-    `said` takes the response apart. Asked again only where the change surely was not made: most can't be made
+    `said` takes the response apart. Asked again only if the change surely was not made: most can't be made
     twice.
     """
     patience = Patience(client, "has no controller that takes changes")

@@ -14,17 +14,20 @@ from aqueduct.kafka.cluster import Cluster, Quorum
 
 
 def cluster_id(client: Client) -> str:
-    """The id that the cluster was formatted with."""
+    """Return the id that the cluster was formatted with."""
     return str(answer(client, MetadataRequest(topics=[])).cluster_id)
 
 
 def describe_cluster(client: Client) -> Cluster:
-    """What one broker knows of the cluster, and the active controller of its quorum, now."""
+    """Return what one broker knows of the cluster, and the active controller of its quorum, now."""
     return Patience(client, "does not describe itself").until_done(lambda: _describe(client))
 
 
 def await_cluster(client: Client, problems: Callable[[Cluster], Sequence[str]], seconds: float) -> Cluster:
-    """The cluster once it has no more problems; Failed with what is left of them when the time is up."""
+    """Wait until the cluster has no more problems, and return it.
+
+    Failed with what is left of them when the time is up.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -40,7 +43,7 @@ def await_cluster(client: Client, problems: Callable[[Cluster], Sequence[str]], 
 
 
 def silence(client: Client, node_id: int) -> list[str]:
-    """Why this very broker does not answer at the address that it advertises; empty if it does."""
+    """Return why this broker doesn't answer at the address that it advertises; empty if it does."""
     try:
         client.send(MetadataRequest(topics=[]), node_id)
     except KafkaError as error:

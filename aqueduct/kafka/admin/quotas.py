@@ -13,7 +13,7 @@ from aqueduct.wording import count, some
 
 
 def list_quotas(client: Client) -> tuple[Quota, ...]:
-    """Every quota of users, clients and addresses."""
+    """Return every quota of users, clients and addresses."""
     response = answer(client, DescribeClientQuotasRequest(components=[], strict=False))
     return tuple(
         Quota(

@@ -14,17 +14,17 @@ from aqueduct.wording import some
 
 
 def own_settings(client: Client, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """What is set on each topic itself, by key; nothing for a topic that is not there."""
+    """Return what is set on each topic itself, by key; nothing for a topic that doesn't exist."""
     return settings_of(client, dict.fromkeys(names), "modified")
 
 
 def all_settings(client: Client, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """All that holds for each topic, by key; nothing for a topic that is not there."""
+    """Return all that holds for each topic, by key; nothing for a topic that is not there."""
     return settings_of(client, dict.fromkeys(names), "all")
 
 
 def setting(client: Client, names: Iterable[str], key: str) -> dict[str, str]:
-    """The value that holds for each topic: its own, else the cluster's. An error if one is not there."""
+    """Return the value that holds for each topic: its own, else the cluster's. An error if one is missing."""
     wanted = set(names)
     found = setting_if_there(client, wanted, key)
     if gone := sorted(wanted - found.keys()):
@@ -33,18 +33,18 @@ def setting(client: Client, names: Iterable[str], key: str) -> dict[str, str]:
 
 
 def setting_if_there(client: Client, names: Iterable[str], key: str) -> dict[str, str]:
-    """The value that holds for each of the topics that are there."""
+    """Return the value that holds for each of the topics that are there."""
     found = settings_of(client, {name: [key] for name in names}, "all")
     return {name: config[key] for name, config in found.items() if key in config}
 
 
 def min_in_sync(client: Client, names: Iterable[str]) -> dict[str, int]:
-    """`min.insync.replicas` that holds for each topic: its own, else the cluster's."""
+    """Return the `min.insync.replicas` that holds for each topic: its own, else the cluster's."""
     return {name: int(value) for name, value in setting(client, names, "min.insync.replicas").items()}
 
 
 def default_replication_factor(client: Client) -> int:
-    """Of topics for which none is asked for."""
+    """Return the replication factor of topics that are created without one."""
     key, broker = "default.replication.factor", min(client.brokers())
     [result] = _described(client, ConfigResourceType.BROKER, {str(broker): [key]}, broker)
     if result.error_code:
@@ -56,7 +56,7 @@ def default_replication_factor(client: Client) -> int:
 def settings_of(
     client: Client, keys: Mapping[str, list[str] | None], which: Literal["all", "modified"]
 ) -> dict[str, dict[str, str]]:
-    """Settings by topic and key (None: every key): all that hold, or those of the topics themselves.
+    """Return settings by topic and key (None: every key): all that hold, or those of the topics themselves.
 
     Nothing for a topic that is not there.
     """

@@ -22,7 +22,7 @@ _MILLISECONDS = REQUEST_SECONDS * 1000
 
 
 def find_topics(client: Client, declared: Iterable[Declared]) -> dict[str, Actual]:
-    """Those of the declared topics that exist, with the overrides whose keys are declared."""
+    """Return the declared topics that exist, with the overrides whose keys are declared."""
     keys = {topic.name: list(topic.config) for topic in declared}
     found = client.topics(keys)
     configs = settings_of(client, {name: keys[name] for name in found if keys[name]}, "modified")
@@ -38,7 +38,7 @@ def find_topics(client: Client, declared: Iterable[Declared]) -> dict[str, Actua
 
 
 def apply_topics(client: Client, plan: TopicChanges, *, check_only: bool = False) -> None:
-    """Let the controller check the whole plan, then do it; Refused, with nothing done, for a mistake."""
+    """Ask the controller to check the whole plan, then do it; Refused, with nothing done, for a mistake."""
     if refused := _alter(client, plan, validate_only=True):
         raise Refused(f"The controller refuses {some(refused)}. Nothing was changed.")
     if not check_only and (refused := _alter(client, plan, validate_only=False)):

@@ -33,7 +33,7 @@ _CRC = struct.Struct(">I")
 
 
 class Damaged(Failed):
-    """Bytes that are no batches of this format, or not those that were written."""
+    """Bytes that aren't batches of this format, or not those that were written."""
 
 
 class Batch(NamedTuple):
@@ -81,7 +81,7 @@ class Batch(NamedTuple):
 
 
 def walk(data: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
-    """The whole batches of what a Fetch returned or a segment holds, as views of `data`.
+    """Yield the whole batches of what a Fetch returned or a segment holds, as views of `data`.
 
     A last batch that is cut off does not come: where there should be none, compare the batches' lengths with
     that of `data`. Damaged at wrong bytes.
@@ -112,7 +112,7 @@ def seal(data: bytearray) -> None:
 
 
 def unpack(batch: Batch) -> bytes:
-    """What comes after the header, decompressed. Damaged if that is not possible."""
+    """Return a batch's content after the header, decompressed; Damaged if it can't be."""
     data = batch.data[HEADER.size :].tobytes()
     if not batch.attributes & CODEC:
         return data

@@ -11,7 +11,7 @@ def body(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ())
 
 
 def key_and_value(data: bytes) -> tuple[bytes | None, bytes | None]:
-    """IndexError or ValueError where the body is none."""
+    """Return a body's key and value; IndexError or ValueError if it isn't a body."""
     key, at = _read(data, 0)
     value, _ = _read(data, at)
     return key, value
@@ -57,7 +57,7 @@ def put_one(number: int) -> bytes:
 
 
 def get_one(data: bytes, at: int) -> tuple[int, int]:
-    """The number at a position, and the position after it; IndexError beyond the data."""
+    """Return the number at a position, and the position after it; IndexError beyond the data."""
     left = shift = 0
     while True:
         byte = data[at]

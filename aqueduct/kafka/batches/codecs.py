@@ -24,7 +24,7 @@ _SIZE = struct.Struct(">I")
 
 
 class _Zstandard(threading.local):
-    """Making these takes longer than what they do with a small batch; threads may not share them."""
+    """Compressors of one thread: making them takes longer than what they do with a small batch."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=1)
@@ -40,7 +40,7 @@ def compress(codec: str, data: bytes) -> bytes:
 
 
 def decompress(codec: str, data: bytes) -> bytes:
-    """ValueError where `data` is not whole or of another codec."""
+    """Decompress; ValueError if `data` isn't complete or of another codec."""
     try:
         return _DECOMPRESS[codec](data)
     except _ERRORS as error:
@@ -61,7 +61,7 @@ def _snap(data: bytes) -> bytes:
 
 
 def _lz4(data: bytes) -> bytes:
-    """Java's reader refuses blocks that refer to earlier ones."""
+    """Compress with LZ4; Java's reader refuses blocks that refer to earlier ones."""
     frame: bytes = lz4.frame.compress(data, block_linked=False, store_size=False)
     return frame
 

@@ -12,7 +12,7 @@ def committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
     """Leave out control batches and batches of aborted transactions.
 
     `aborted`: (producer id, first offset) of the transactions that the same Fetch said were aborted. As in
-    Java's consumer, such a transaction goes on until the producer's next ABORT marker: a COMMIT marker before
+    Java's consumer, such a transaction lasts until the producer's next ABORT marker: a COMMIT marker before
     that belongs to an earlier transaction.
     """
     waiting = sorted(((first, producer) for producer, first in aborted), reverse=True)
@@ -28,5 +28,8 @@ def committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
 
 
 def _is_abort(marker: Batch) -> bool:
-    """A marker's key is its version and its type, two bytes each, after a length of one byte."""
+    """Return whether a marker ends an aborted transaction.
+
+    Its key is its version and its type, two bytes each, after a length of one byte.
+    """
     return any(int.from_bytes(body[3:5]) == _ABORT for _, body in bodies(marker))

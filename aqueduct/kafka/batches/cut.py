@@ -28,7 +28,7 @@ class Window:
 
 
 def cut(batch: Batch, window: Window) -> Batch | None:
-    """The batch itself if all of it is inside, None if nothing is, else a new one of what is inside.
+    """Return the batch itself if all of it is inside, None if nothing is, else a new one of the inside.
 
     A new one keeps offsets, times, codec and attributes. Its offsets start and end with its records: it never
     reaches beyond the window, even where the batch did so with nothing but offsets of removed records.
@@ -55,7 +55,7 @@ def cut(batch: Batch, window: Window) -> Batch | None:
 
 
 def split(batch: Batch, max_bytes: int) -> Iterator[Batch]:
-    """The batch itself if it is not larger, else its records in halves, and halves of these.
+    """Yield the batch itself if it isn't larger, else its records in halves, and halves of these.
 
     Offsets, times, codec and attributes are kept. A batch of one record may be larger all the same.
     """

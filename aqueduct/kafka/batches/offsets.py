@@ -67,7 +67,7 @@ class Index:
         return cls(*np.ascontiguousarray(planes.transpose(0, 2, 1)).view("<i8")[..., 0].cumsum(axis=1))
 
     def to_bytes(self) -> bytes:
-        """A mark, then, compressed, the steps from each number of a column to the next.
+        """Return a mark, then, compressed, the steps from each number of a column to the next.
 
         Of a column's steps first all lowest bytes, then all second ones, and so on: most are equal then.
         """

@@ -7,7 +7,7 @@ from aqueduct.kafka.batches.bodies import get_one
 
 
 def bodies(batch: Batch) -> Iterator[tuple[int, bytes]]:
-    """Each record's offset, and its key, value and headers as they stand. Damaged at wrong bytes."""
+    """Yield each record's offset, and its key, value and headers as they stand. Damaged at wrong bytes."""
     data = unpack(batch)
     at = 0
     try:

@@ -1,4 +1,4 @@
-"""From batches as they were read to batches as a Produce request takes them.
+"""Batches as they were read, made ready for a Produce request.
 
 The broker wants one batch per partition and request, offsets from 0 without holes, the records' own
 times, and a producer's id, epoch and sequence (Kafka's LogValidator, ProduceRequest.validateRecords).
@@ -37,10 +37,11 @@ class Ready:
 
 
 def ready(batches: Iterable[Batch], *, max_bytes: int) -> Iterator[Ready]:
-    """The records of data batches in order: runs of small batches merged, batches over `max_bytes` split.
+    """Yield the records of data batches in order, as batches to produce.
 
-    Codecs and times are kept; times of LogAppendTime become the records' own. `max_bytes` is the target's
-    max.message.bytes. Failed at a record that is over it.
+    Runs of small batches are merged, batches over `max_bytes` split. Codecs and times are kept; times of
+    LogAppendTime become the records' own. `max_bytes` is the target's max.message.bytes. Failed at a record
+    that is over it.
     """
     for run, payloads in _runs(batches, min(MERGED_BYTES, max_bytes)):
         first, stop = run[0], run[-1].last_offset + 1
@@ -59,7 +60,7 @@ def stamp(data: bytearray, *, producer_id: int, epoch: int, sequence: int, trans
 
 
 def _runs(batches: Iterable[Batch], at_most: int) -> Iterator[tuple[list[Batch], list[bytes] | None]]:
-    """Neighbours that become one batch, with what is in them unpacked; or one batch that is not small."""
+    """Yield neighbours that become one batch, with their content unpacked; or one batch that isn't small."""
     run: list[Batch] = []
     payloads: list[bytes] = []
     stored = unpacked = 0

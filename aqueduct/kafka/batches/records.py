@@ -100,7 +100,7 @@ def build(
     base_time: int | None = None,
     producer: tuple[int, int, int] = NO_PRODUCER,
 ) -> bytearray:
-    """A whole batch of one record or more, from the first one's offset to the last one's.
+    """Return a whole batch of one record or more, from the first one's offset to the last one's.
 
     `attributes`: the bits beside the codec's. `base_time`: from which the records' times are counted, by
     default the first one's.

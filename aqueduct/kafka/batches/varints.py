@@ -11,7 +11,7 @@ _LIMITS = np.uint64(1) << np.arange(7, 64, 7, np.uint64)  # the least zigzags of
 
 
 def zigzag(numbers: Numbers) -> Zigzags:
-    """0, -1, 1, -2, ... become 0, 1, 2, 3, ..."""
+    """Map 0, -1, 1, -2, ... to 0, 1, 2, 3, ..."""
     zigzags: Zigzags = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     return zigzags
 
@@ -31,7 +31,7 @@ def put(out: Bytes, at: Numbers, zigzags: Zigzags) -> None:
 
 
 def get(data: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
-    """The number at each position, and the positions after them.
+    """Return the number at each position, and the positions after them.
 
     IndexError beyond the data; ValueError at a number of more than 64 bits.
     """

@@ -1,4 +1,4 @@
-"""What dedup tells Prometheus; it is brought up to date after each of its rounds."""
+"""Dedup's metrics for Prometheus, updated after each of its rounds."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ PREFIX = "aqueduct_dedup"
 
 @dataclass
 class Figures:
-    """Of one process."""
+    """The figures of one process."""
 
     total: Done = field(default_factory=Done)
     last: Done | None = None
@@ -24,7 +24,7 @@ class Figures:
         self.last, self.round_time = done, now
 
     def all(self) -> Iterator[Metric]:
-        """What the ledger holds is not known before the first round."""
+        """Yield every metric; those of the ledger are unknown before the first round."""
         total, last = self.total, self.last
         yield _counter("records", "records that were written", total.records)
         yield _counter("batch_bytes", "bytes of their batches", total.bytes)

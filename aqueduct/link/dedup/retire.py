@@ -1,4 +1,4 @@
-"""Takes what is missing of a topic that its source has no more out of the ledger."""
+"""Removes what is missing of a topic that its source no longer has from the ledger."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,11 +36,11 @@ class Retired:
 def retire(
     end: End, group: str, raw_topics: tuple[str, ...], ledger: str, topic: str, *, with_gaps: bool
 ) -> Retired:
-    """What the ledger lists of a source's topic. A dedup that runs is fenced, and must begin anew.
+    """Retire a source's topic from the ledger. A dedup that runs is fenced, and must start again.
 
-    What stays is a small entry for each id that the topic had: what had crossed is not taken for new if the
-    raw topics are read again. Refused where there is nothing to retire, where its source still has the topic
-    or frames of it wait for dedup, and where offsets are missing, unless `with_gaps`.
+    A small entry stays for each id that the topic had: what had crossed is not taken for new if the raw
+    topics are read again. Refused if there is nothing to retire, if its source still has the topic or frames
+    of it wait for dedup, and if offsets are missing, unless `with_gaps`.
     """
     with kafka.connect(end, f"{group}-retire") as client:
         found = client.topics([*raw_topics, ledger])
@@ -95,20 +95,20 @@ def _outcome(gone: Iterable[Partition]) -> Retired:
 
 
 def _lately(client: Client, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where what arrived lately begins."""
+    """Return the offsets at which the latest arrivals begin."""
     since = offsets.since(client, places, int((time.time() - LIVES_SECONDS) * 1000))
     return {place: offset for place, offset in since.items() if offset >= 0}
 
 
 def _unread(client: Client, group: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where what dedup has not read begins."""
+    """Return the offsets at which what dedup hasn't read begins."""
     starts = offsets.log_starts(client, places)
     committed = groups.progress(client, group, places)
     return {place: max(starts[place], committed.get(place, (0, ""))[0]) for place in places}
 
 
 def _keys(client: Client, starts: Mapping[TopicPartition, int]) -> Iterator[frame.Key]:
-    """Of the frames and announcements from there on."""
+    """Yield the keys of the frames and announcements from these offsets on."""
     ends = offsets.ends(client, starts)
     for place, start in starts.items():
         for piece in read(client, Range(*place, start, max(start, ends[place]))):

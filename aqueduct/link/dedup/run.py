@@ -1,4 +1,4 @@
-"""Makes clean topics of what crossed a link: each record once, and a ledger of what is missing.
+"""Dedup makes clean topics of what crossed a link: each record once, and a ledger of what is missing.
 
 The tasks share out the raw topics' partitions, each of which holds all of some source partitions; see
 aqueduct.link.dedup.task for what one of them does.
@@ -22,12 +22,12 @@ from aqueduct.wording import count
 from aqueduct.work.workers import Workers
 
 CLIENT = "aqueduct-dedup"
-ROUND_SECONDS = 60.0  # after which topics and partitions are looked at anew, if no other time is asked for
+ROUND_SECONDS = 60.0  # after which topics and partitions are looked at again, if no other time is asked for
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a run is asked for."""
+    """The request for a dedup run."""
 
     end: End
     raw_topics: tuple[str, ...]
@@ -43,7 +43,7 @@ class Order:
 
 
 def run(order: Order, master: str | None, tell: Callable[[Done, float], None]) -> Done:
-    """All that was there at the start; or, if it is to go on, until it is interrupted.
+    """Dedup all that was there at the start; or, if it is to continue, until it is interrupted.
 
     `tell` is told what each round did, and its seconds.
     """
@@ -74,9 +74,9 @@ def sentence(done: Done, seconds: float) -> str:
 
 
 def _plan(order: Order) -> tuple[Share, int, tuple[str, ...]]:
-    """All buckets in one share, how many raw offsets are there, and sentences on senders that are silent.
+    """Return all buckets in one share, the number of raw offsets, and sentences on silent senders.
 
-    Refused where a topic is no use.
+    Refused if a topic can't be used.
     """
     with connect(order.end, CLIENT) as client:
         named = [*order.raw_topics, order.gap_topic, *(order.topics or {}).values()]

@@ -1,4 +1,4 @@
-"""What one task of dedup does: raw topics in, clean topics and ledger out, transaction by transaction.
+"""One task of dedup: raw topics in, clean topics and ledger out, transaction by transaction.
 
 A transaction holds the clean topics' records, the ledger's entries and the raw topics' read position, so that
 a kill at any moment leaves all three as they were.
@@ -48,7 +48,7 @@ class Clean:
 
 @dataclass(frozen=True)
 class Share:
-    """What one task does."""
+    """The share of one task."""
 
     end: End
     group: str  # which the raw topics' position is committed as
@@ -64,13 +64,13 @@ class Share:
 
 @dataclass
 class Done:
-    """In one run of a task."""
+    """The counts of one run of a task."""
 
     records: int = 0
     bytes: int = 0
     frames: int = 0
     repeated: int = 0  # offsets that had arrived before
-    malformed: int = 0  # records of the raw topics that are no frames
+    malformed: int = 0  # records of the raw topics that aren't frames
     missing: int = 0  # offsets that the ledger lists at the end
     lost: int = 0  # of these others, those that can't be sent again
     lag: int = 0  # raw records that were not read at the end
@@ -92,7 +92,7 @@ class Done:
 
 
 def dedup(share: Share) -> Done:
-    """Until the time is over, or all is done. Fenced if another dedup took over a bucket."""
+    """Dedup until the time is over, or all is done. Fenced if another dedup took over a bucket."""
     done = Done()
     with kafka.connect(share.end, share.group) as client, kafka.connect(share.end, share.group) as following:
         deadline = None if share.seconds is None else time.monotonic() + share.seconds
@@ -111,7 +111,7 @@ def dedup(share: Share) -> Done:
 def check_there(
     end: End, found: Mapping[str, Topic], raw_topics: Iterable[str], gap_topic: str, named: Iterable[str] = ()
 ) -> None:
-    """Refused where a topic is missing, or the raw topics and the gap topic differ in partitions."""
+    """Check the topics; Refused if one is missing, or raw topics and gap topic differ in partitions."""
     raw_topics = list(raw_topics)
     for name in [*raw_topics, gap_topic, *named]:
         if name not in found:
@@ -126,7 +126,7 @@ def check_there(
 
 
 def producer_of(client: Client, group: str, bucket: int) -> TransactionalProducer:
-    """Who alone may write what is of a bucket; `begin` fences all others."""
+    """Make the only producer that may write for a bucket; `begin` fences all others."""
     return TransactionalProducer(client, f"{group}-{bucket}", TIMEOUT_SECONDS, keep_times=True)
 
 
@@ -157,7 +157,7 @@ class _Bucket:
             waiting[1:] = [told]
 
     def matured(self, before: int) -> Iterator[Announcement]:
-        """Those that came before this time, once."""
+        """Yield the announcements that came before this time, each once."""
         for place, waiting in list(self.announced.items()):
             while waiting and waiting[0].came <= before:
                 yield waiting.pop(0).announcement
@@ -166,7 +166,7 @@ class _Bucket:
 
 
 class _Run:
-    """From what is committed to the next trouble, or to the end."""
+    """One attempt of a task, from what is committed to the next error, or to the end."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _Run:
         return ledger
 
     def step(self, deadline: float | None) -> bool:
-        """One poll and its transactions; whether there may be more to do."""
+        """Poll once, and commit the transactions; return whether there may be more to do."""
         now = time.monotonic()
         wait = POLL_SECONDS if deadline is None else max(0.0, min(POLL_SECONDS, deadline - now))
         for news in self._follower.poll(wait):
@@ -220,14 +220,14 @@ class _Run:
         return not self._caught_up()
 
     def _caught_up(self) -> bool:
-        """Everything that was there when the run began is done with."""
+        """Return whether everything that was there when the run began is done."""
         positions = self._follower.positions
         return all(positions[place] >= end for place, end in self._ends.items()) and not any(
             bucket.announced for bucket in self._buckets.values()
         )
 
     def take_stock(self) -> None:
-        """Of what is left to do."""
+        """Count what is left to do."""
         positions = self._follower.positions
         ends = offsets.ends(self._client, positions)
         self._done.lag += sum(max(0, ends[place] - at) for place, at in positions.items())
@@ -255,7 +255,10 @@ class _Run:
                     bucket.frames.append(found)
 
     def _check_number(self, topic: str, partition: int, number: int, where: str) -> None:
-        """All of a source partition must be in one bucket, or what is in another is written twice."""
+        """Check that a frame's source partition is in its bucket.
+
+        If it were in two, records would be written twice.
+        """
         should = bucket_of(topic, partition, self._share.partitions)
         if should != number:
             raise Failed(
@@ -280,7 +283,7 @@ class _Run:
         return clean is not None
 
     def _write(self, number: int, bucket: _Bucket) -> Callable[[], None]:
-        """What came for one bucket, into one transaction, and what commits that."""
+        """Write what came for one bucket into one transaction, and return the function that commits it."""
         producer, done = self._producers[number], Done(frames=len(bucket.frames))
         repeated = bucket.ledger.repeated
         for new in bucket.ledger.arrive(bucket.frames):
@@ -314,7 +317,7 @@ class _Run:
         return commit
 
     def _reached(self, number: int, bucket: _Bucket) -> dict[TopicPartition, int]:
-        """A position that leaves out no announcement that still has its time to wait."""
+        """Return a position that leaves out no announcement that still has its time to wait."""
         reached = {place: at for place, at in self._follower.positions.items() if place[1] == number}
         for told in chain.from_iterable(bucket.announced.values()):
             reached[told.raw] = min(reached[told.raw], told.offset)
@@ -322,7 +325,7 @@ class _Run:
 
 
 def entries(changes: Mapping[str, str | None], now: int) -> Iterator[Ready]:
-    """The ledger's records as batches that a broker takes."""
+    """Yield the ledger's records as batches that a broker takes."""
     bodies = (body(key.encode(), None if value is None else value.encode()) for key, value in changes.items())
     for some in in_lists(bodies, LEDGER_BATCH_BYTES, len):
         rows = [Record(now, number, each) for number, each in enumerate(some)]

@@ -16,7 +16,7 @@ from aqueduct.spans import Span, size
 
 
 def bucket(topic: str, partition: int, buckets: int) -> int:
-    """The partition of every raw topic, and of the gap topic, in which all of a source partition is."""
+    """Return the partition of the raw topics and of the gap topic that holds all of a source partition."""
     return zlib.crc32(f"{topic}/{partition}".encode()) % buckets
 
 
@@ -50,7 +50,7 @@ class Bucket:
                     yield New(place, batches)
 
     def announce(self, told: Announcement) -> None:
-        """Once what was announced had its time to arrive."""
+        """Enter an announcement, once what it announced had its time to arrive."""
         place = TopicPartition(told.topic, told.partition)
         lineage = self._lineage(place, told.topic_id, told.first)
         before = deepcopy(lineage)
@@ -69,7 +69,7 @@ class Bucket:
         return told
 
     def missing(self) -> tuple[int, int]:
-        """Offsets that may yet be sent again, and those that can't."""
+        """Return offsets that may yet be sent again, and those that can't."""
         missing = lost = 0
         for partition in self._ledger.values():
             missing += size(partition.missing)

@@ -25,14 +25,14 @@ class Missing:
 
 @dataclass(frozen=True)
 class Bundle:
-    """`all`: exactly these offsets are to be sent. `first`: all from each partition's first gap on."""
+    """A bundle to resend. `all`: exactly these offsets. `first`: all from each partition's first gap on."""
 
     kind: Kind
     results: list[Missing]
 
 
 def bundle(ledger: Iterable[Partition], kind: Kind) -> Bundle:
-    """The gaps of the topics that there are; what a topic made anew left open can't be sent any more."""
+    """Bundle the gaps of current topics; what a recreated topic left open can't be sent any more."""
     found = [
         Missing(
             each.topic,

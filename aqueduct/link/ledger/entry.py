@@ -1,8 +1,8 @@
 """The gap topic's records: keys and JSON values of one source partition.
 
 Under `topic/partition` is the current lineage, under `topic/partition/ID` one of a topic id that came before
-it. A lineage of more than PER_RECORD spans goes on in records of the key and `/1`, `/2`, ..., written in the
-same transaction; a part that is no longer needed becomes a tombstone.
+it. A lineage of more than PER_RECORD spans continues in records of the key and `/1`, `/2`, ..., written in
+the same transaction; a part that is no longer needed becomes a tombstone.
 """
 
 import json
@@ -51,7 +51,7 @@ class Partition:
         return self.current is None and not any(old.gaps or old.lost for old in self.retired.values())
 
     def close(self) -> "Partition":
-        """The same without anything that is missing or lost: nothing that came, or was asked for, is new."""
+        """Return the entry with nothing missing or lost: nothing that came, or was asked for, is new."""
         known = [*([self.current] if self.current else []), *self.retired.values()]
         closed = {each.topic_id: Lineage(each.topic_id, each.first, each.next) for each in known}
         return Partition(self.topic, self.partition, None, closed)
@@ -110,9 +110,9 @@ def _part(spans: Iterator[tuple[str, Span]]) -> dict[str, Spans]:
 
 
 def partitions(found: Mapping[str, str]) -> dict[TopicPartition, Partition]:
-    """The ledger: the newest value of every key in the gap topic, tombstones left out.
+    """Return the ledger: the newest value of every key in the gap topic, tombstones left out.
 
-    Failed at what is no entry: then the topic is used for something else, or was damaged.
+    Failed at what isn't an entry: then the topic is used for something else, or was damaged.
     """
     ledger: dict[TopicPartition, Partition] = {}
     for key, value in found.items():

@@ -1,4 +1,4 @@
-"""Reading the ledger."""
+"""The ledger, read from the gap topic."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from aqueduct.names import TopicPartition
 
 
 def group(topic: str) -> str:
-    """The group that dedup commits its position in the raw topics as."""
+    """Return the group that dedup commits its position in the raw topics as."""
     return f"aqueduct-dedup-{topic}"
 
 
@@ -24,12 +24,12 @@ def numbers(client: Client, topic: str) -> range:
 
 
 def whole(client: Client, topic: str) -> dict[TopicPartition, Partition]:
-    """The ledger of every partition. Refused if there is no such topic."""
+    """Return the ledger of every partition. Refused if there is no such topic."""
     return part(client, topic, numbers(client, topic))
 
 
 def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[TopicPartition, Partition]:
-    """The ledger in some of the gap topic's partitions, read committed. Failed if it is none."""
+    """Read the ledger in some of the gap topic's partitions, read committed. Failed if it isn't one."""
     return partitions(texts(newest(client, [TopicPartition(topic, number) for number in numbers])))
 
 

@@ -7,8 +7,11 @@ from aqueduct.spans import Spans, add, spans_of, take
 
 @dataclass
 class Lineage:
-    """Every offset from `first` to below `next` either went to the clean topic (or was told to hold no
-    record), or is a gap (the source still has it, as far as is known), or is lost (the source deleted it)."""
+    """The offsets of one topic id in a partition, and their states.
+
+    Every offset from `first` to below `next` either went to the clean topic (or was told to hold no record),
+    or is a gap (the source still has it, as far as is known), or is lost (the source deleted it).
+    """
 
     topic_id: str
     first: int
@@ -17,7 +20,7 @@ class Lineage:
     lost: Spans = field(default_factory=list)
 
     def arrive(self, first: int, last: int) -> Spans:
-        """Offsets that a frame covers: what of them is new, so to be written now."""
+        """Note the offsets that a frame covers; return those that are new, so to be written now."""
         new = take(self.gaps, first, last) + take(self.lost, first, last)
         self._reach(first, first - 1)
         if first < self.first:
@@ -31,7 +34,7 @@ class Lineage:
         return spans_of(new)
 
     def announce(self, first: int, end: int, *, compacted: bool) -> None:
-        """The sender's log holds first to end, exclusive, and this had its time to arrive.
+        """Note that the sender's log holds first to end, exclusive, and that this had its time to arrive.
 
         `compacted`: nothing but compaction deletes there, so what is below `first` was not lost.
         """

@@ -1,7 +1,7 @@
 """Values in chunks, chunks in blocks; and back, from blocks in any order.
 
 A block is chunks one after the other, then zeros up to its last shard's end. A chunk is a header and a part
-of one value: small values share a block, a large one goes on in the next.
+of one value: small values share a block, a large one continues in the next.
 """
 
 import struct
@@ -18,7 +18,7 @@ Buffer = bytes | memoryview
 
 
 class Packer:
-    """Fills blocks of at most `capacity` bytes."""
+    """The packer of values into blocks of at most `capacity` bytes."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -31,7 +31,7 @@ class Packer:
         return not self._used
 
     def add(self, value: Buffer) -> list[bytes]:
-        """The blocks that it made full."""
+        """Add a value; return the blocks that it filled."""
         length = len(value)
         if not 0 < length <= LARGEST:
             raise ValueError(f"a value of {length} bytes can't cross")
@@ -51,7 +51,7 @@ class Packer:
         return full
 
     def close(self) -> bytes:
-        """The block as far as it is filled."""
+        """Return the last block, as far as it is filled."""
         block = b"".join(self._parts)
         self._parts, self._used = [], 0
         return block
@@ -66,7 +66,7 @@ class _Partial:
 
 
 class Assembler:
-    """Puts values together again; each comes out whole or never."""
+    """The assembler of values from blocks; each comes out complete or never."""
 
     def __init__(self, largest: int, limit: int, counters: Counters) -> None:
         """Take at most `largest` bytes of a value, and at most `limit` bytes of values that are not whole."""
@@ -77,7 +77,7 @@ class Assembler:
         self._held = 0
 
     def add(self, block: bytes, now: float) -> list[bytes]:
-        """The values that are whole now."""
+        """Add a block; return the values that are complete now."""
         whole: list[bytes] = []
         at = 0
         while len(block) - at >= CHUNK.size:
@@ -99,12 +99,12 @@ class Assembler:
         return whole
 
     def expire(self, before: float) -> None:
-        """Give up values that nothing was added to since then."""
+        """Drop values that received no chunk since `before`."""
         for number in [number for number, value in self._partial.items() if value.touched < before]:
             self._give_up(number)
 
     def close(self) -> None:
-        """Give up all."""
+        """Drop all incomplete values."""
         for number in list(self._partial):
             self._give_up(number)
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 @dataclass
 class Counters:
-    """Fields marked (*) count by what a datagram says of itself: strangers can make them rise, no others.
+    """The counters of a receiver.
 
+    Fields marked (*) count by what a datagram says of itself: strangers can make them rise, no others.
     Each datagram counts once among those from `shards` to `keys_over_rate`.
     """
 

@@ -62,12 +62,12 @@ def check_link(link: int) -> int:
 
 
 def payload_of(mtu: int, ip_version: int) -> int:
-    """The largest datagram payload that no router must cut."""
+    """Return the largest datagram payload that no router must cut."""
     return mtu - _IP_AND_UDP[ip_version]
 
 
 def shard_length(payload: int) -> int:
-    """The bytes of a block that a datagram of at most `payload` bytes carries. Refused: none fit."""
+    """Return the bytes of a block that a datagram of at most `payload` bytes carries. Refused: none fit."""
     length = (payload - OVERHEAD) // ALIGNMENT * ALIGNMENT
     if length < BEAT.size:
         raise Refused(
@@ -80,5 +80,5 @@ def shard_length(payload: int) -> int:
 
 
 def split(send: Send) -> list[bytes]:
-    """A send's datagrams."""
+    """Return a send's datagrams."""
     return [header + content for header, content in zip(send[::2], send[1::2], strict=True)]

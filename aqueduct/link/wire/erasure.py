@@ -25,7 +25,7 @@ _FRAGMENT_HEADER = 80  # liberasurecode's; of no use here
 
 
 def _tables() -> tuple[Matrix, list[int]]:
-    """The product of any two elements; the inverse of each but 0."""
+    """Return the product of any two elements; and the inverse of each but 0."""
     powers, power = [], 1
     for _ in range(255):
         powers.append(power)
@@ -68,14 +68,14 @@ class Code:
         return ECDriver(k=self.k, m=self.m, ec_type="isa_l_rs_cauchy")
 
     def parity(self, data: bytes) -> list[bytes]:
-        """The m parity shards of k shards' bytes, whose length must be a multiple of ALIGNMENT."""
+        """Return the m parity shards of k shards' bytes, whose length must be a multiple of ALIGNMENT."""
         if self.k == 1 or not self.m:
             return [data] * self.m
         fragments: list[bytes] = self._driver.encode(data)
         return [fragment[_FRAGMENT_HEADER:] for fragment in fragments[self.k :]]
 
     def data(self, shards: Mapping[int, bytes]) -> bytes:
-        """All data shards in a row, from at least k shards by number; those from k on are parity."""
+        """Return all data shards in a row, from at least k shards by number; those from k on are parity."""
         lost = [number for number in range(self.k) if number not in shards]
         if not lost:
             return b"".join([shards[number] for number in range(self.k)])
@@ -101,7 +101,7 @@ class Code:
 
 @lru_cache(maxsize=256)  # one for each k; the largest take 400 KB
 def code(k: int, m: int) -> Code:
-    """Making one takes longer than using it."""
+    """Return a code from a cache: making one takes longer than using it."""
     return Code(k, m)
 
 
@@ -110,7 +110,7 @@ def _bytes(data: bytes) -> Matrix:
 
 
 def _inverted(parity: list[int], lost: list[int]) -> Matrix:
-    """The inverse of what the lost data shards are multiplied with in those parity shards: Gauss and Jordan.
+    """Return the inverse of the lost data shards' factors in those parity shards, by Gauss and Jordan.
 
     Every square part of a Cauchy matrix has one.
     """

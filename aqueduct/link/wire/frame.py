@@ -81,7 +81,7 @@ def key(of: Frame | Announcement) -> bytes:
 
 
 def read_key(data: bytes) -> Key:
-    """Malformed: it is no raw record's key."""
+    """Parse a raw record's key; Malformed if it isn't one."""
     match = _KEY.fullmatch(data)
     if not match:
         raise Malformed(f"{data[:300]!r} isn't the key of a raw topic's record.")
@@ -92,8 +92,10 @@ def read_key(data: bytes) -> Key:
 
 
 def pack(of: Frame | Announcement, *, compress_above: int = 0) -> bytes:
-    """The raw record's value. Batches longer than `compress_above` bytes (0: none) are compressed if that
-    makes them smaller."""
+    """Pack the raw record's value.
+
+    Batches longer than `compress_above` bytes (0: none) are compressed if that makes them smaller.
+    """
     topic = of.topic.encode()
     if isinstance(of, Announcement):
         kind, flags, first, second = ANNOUNCEMENT, int(of.compacted), of.first, of.end
@@ -126,7 +128,7 @@ def unpack(value: Buffer, *, largest: int = LARGEST) -> Frame | Announcement:
 
 
 def key_of(value: Buffer) -> bytes:
-    """The key of a packed value, by its header alone; Malformed as in `unpack`, but for the batches."""
+    """Return a packed value's key, by its header alone; Malformed as in `unpack`, but for the batches."""
     kind, flags, topic, partition, _, first, second, *_ = _header(value)
     if kind == FRAME:
         return _frame_key(topic, partition, first, second)
@@ -142,7 +144,7 @@ def _announcement_key(topic: str, partition: int, first: int, end: int, compacte
 
 
 def _header(value: Buffer) -> tuple[int, int, str, int, bytes, int, int, int, int]:
-    """Checked: kind, flags, topic, partition, topic id, two offsets, batches' length, where they start."""
+    """Return, checked: kind, flags, topic, partition, topic id, two offsets, batches' length and start."""
     try:
         version, kind, flags, name, partition, topic_id, first, second, length = HEADER.unpack_from(value)
     except struct.error:
@@ -170,7 +172,10 @@ def _header(value: Buffer) -> tuple[int, int, str, int, bytes, int, int, int, in
 
 
 def _decompressed(body: memoryview, length: int) -> bytes:
-    """Takes no more memory than `length`, whatever the data say: for the result, and for looking back."""
+    """Decompress batches.
+
+    This takes no more memory than `length`, whatever the data say: for the result, and for looking back.
+    """
     try:
         if zstandard.frame_content_size(body) != length:
             raise Malformed("A frame's compressed batches are not as long as its header says.")

@@ -23,7 +23,7 @@ DATA_KEY = 32
 
 
 class Kind(IntEnum):
-    """Sessions of one kind replace each other."""
+    """The kind of a session: sessions of one kind replace each other."""
 
     LIVE = 0
     RESEND = 1
@@ -40,7 +40,7 @@ class Refusal(Enum):
 
 @dataclass(frozen=True)
 class KeyFrame:
-    """Times are the sender's clock in milliseconds since 1970."""
+    """The content of a key frame. Times are the sender's clock in milliseconds since 1970."""
 
     link: int
     session: bytes
@@ -64,7 +64,7 @@ def seal(
     kind: Kind,
     key: bytes,
 ) -> bytes:
-    """The datagram. HPKE draws lots: keep it, to send the same again."""
+    """Return the datagram of a key frame. HPKE draws lots: keep it, to send the same again."""
     head = HEADER.pack(MAGIC, VERSION, 0, link, session, number, Type.KEY, 0, 0, 0, 0)
     head += BODY.pack(start, created, kind, receiver.fingerprint, sender.public.fingerprint)
     frame = head + receiver.seal(key, head)
@@ -72,7 +72,7 @@ def seal(
 
 
 class KeyRing:
-    """Whose key frames are believed, and what opens them."""
+    """The keys that open key frames, and the senders whose key frames are believed."""
 
     def __init__(self, receivers: Iterable[ReceiverKey], senders: Iterable[SenderPublicKey]) -> None:
         self._receivers = {receiver.public.fingerprint: receiver for receiver in receivers}
@@ -86,7 +86,7 @@ class KeyRing:
         return None if sender in self._senders else Refusal.STRANGER
 
     def open(self, datagram: bytes) -> KeyFrame | Refusal:
-        """A datagram of this version and of type KEY; nothing in it is believed before its signature."""
+        """Open a datagram of this version and of type KEY; nothing in it is believed before its signature."""
         if refusal := self.glance(datagram):
             return refusal
         start, created, kind, receiver, sender = BODY.unpack_from(datagram, HEADER.size)

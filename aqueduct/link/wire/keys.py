@@ -86,7 +86,7 @@ class _Key:
         return key
 
     def check(self) -> None:
-        """ValueError: the bytes are no such key."""
+        """Check the bytes; ValueError if they aren't such a key."""
         raise NotImplementedError
 
 
@@ -105,7 +105,7 @@ class ReceiverPublicKey(_Public):
         self.seal(b"", b"")
 
     def seal(self, secret: bytes, info: bytes) -> bytes:
-        """HPKE's encapsulated key and ciphertext, for the holder of the private key and the same `info`."""
+        """Return HPKE's encapsulated key and ciphertext, for the private key's holder and the same `info`."""
         public: X25519PublicKey | hpke.MLKEM768X25519PublicKey
         x25519 = X25519PublicKey.from_public_bytes(self.data[-32:])
         public = x25519
@@ -157,7 +157,7 @@ class SenderPublicKey(_Public):
         Ed25519PublicKey.from_public_bytes(self.data)
 
     def verify(self, signature: bytes, data: bytes) -> None:
-        """cryptography's InvalidSignature: another key's, or of other data."""
+        """Verify a signature; cryptography's InvalidSignature if it is another key's, or of other data."""
         Ed25519PublicKey.from_public_bytes(self.data).verify(signature, data)
 
 

@@ -32,7 +32,7 @@ _NONCE = slice(20, 32)
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes are for each session; there are few: for each sender one live and one resend, rarely more."""
+    """Limits; bytes are for each session. A sender has one live and one resend session, rarely more."""
 
     window: int = 1024  # blocks that may be under way at once; those further behind are lost
     block_bytes: int = 256 << 20  # of blocks that are not whole
@@ -111,7 +111,7 @@ class _Tokens:
 
 
 class Receiver:
-    """The receiving end of one link. `now` is seconds of a clock that only rises."""
+    """The receiving end of one link. `now` is seconds of a monotonic clock."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Receiver:
                 session.window = Window(limits.window, each.floor, each.done)
 
     def receive(self, data: bytes | bytearray | memoryview, now: float, size: int = 0) -> list[Record]:
-        """The values that are whole by it.
+        """Return the values that are complete by this datagram.
 
         With a `size`, `data` are several datagrams of that size, of which the last may be smaller (UDP_GRO).
         Nothing of `data` is kept, so a buffer may be used again.
@@ -335,7 +335,7 @@ class Receiver:
         self._drop_passed(session)
 
     def _drop_passed(self, session: _Session) -> None:
-        """Blocks that are below the window now; they are counted."""
+        """Drop blocks that are below the window now, and count them."""
         if session.window:
             for counter in [counter for counter in session.blocks if counter < session.window.floor]:
                 block = session.blocks.pop(counter)

@@ -88,11 +88,11 @@ class _DataKey:
 
 
 class Session:
-    """One session of one link. Times called `now` are seconds of a clock that only rises, `wall` is
-    milliseconds since 1970.
+    """One session of one link.
 
-    `due` must be called at `next_due` or soon after, and all sends be sent in order. Until `opens` nothing
-    should be added: the receiver might not have the key yet.
+    Times called `now` are seconds of a monotonic clock, `wall` is milliseconds since 1970. `due` must be
+    called at `next_due` or soon after, and all sends be sent in order. Until `opens` nothing should be added:
+    the receiver might not have the key yet.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Session:
         return self._current.number
 
     def add(self, value: Buffer, now: float) -> list[Send]:
-        """A value of 1 byte to 4 GiB; it and those before it are sent when blocks are full or time is up."""
+        """Add a value of 1 byte to 4 GiB; return the sends due, if blocks are full or time is up."""
         if self._flush_at is None:
             self._flush_at = now + self._settings.linger
         self.sent.values += 1
@@ -148,7 +148,7 @@ class Session:
         return sends
 
     def flush(self) -> list[Send]:
-        """All that was added and not sent."""
+        """Return the sends of all that was added and not sent."""
         self._flush_at = None
         if not self._packer.empty:
             self._group.append(self._packer.close())
@@ -173,7 +173,10 @@ class Session:
         return sends
 
     def end(self, wall: int) -> list[Send]:
-        """The rest, and that nothing will follow; called again, it only says so again: one should arrive."""
+        """Return the sends of the rest and of the session's end.
+
+        Called again, it only says so again: one should arrive.
+        """
         return [*self.flush(), *self._beat(Type.END, wall)]
 
     def _new_key(self, number: int, created: int) -> _DataKey:
@@ -203,11 +206,11 @@ class Session:
         return _DataKey(number, [frame[: HEADER.size], frame[HEADER.size :]], AESGCM(key))
 
     def _head(self) -> bytes:
-        """A header's first 20 bytes; with the nonce it is whole."""
+        """Return a header's first 20 bytes; with the nonce it is whole."""
         return prefix(self._settings.link) + self._session + self._current.number.to_bytes(4)
 
     def _emit(self) -> list[Send]:
-        """Shards, parity and encryption of the blocks that go together."""
+        """Return the shards of the blocks that go together, with parity, encrypted."""
         shapes, shards = [], []
         length = self._length
         for block in self._group:

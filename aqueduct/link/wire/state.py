@@ -38,7 +38,7 @@ def line_of(sender: bytes, kind: Kind) -> str:
 
 
 def parted(line: str) -> tuple[str, Kind]:
-    """The sender's fingerprint in hexadecimal, and the kind. KeyError: it is no line."""
+    """Return the sender's fingerprint in hexadecimal, and the kind. KeyError if this isn't a line."""
     sender, _, kind = line.partition("/")
     return sender, Kind[kind.upper()]
 

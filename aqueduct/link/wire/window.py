@@ -1,4 +1,4 @@
-"""Which blocks of a session are done with, so that each passes once, whatever is sent again."""
+"""The blocks of a session that are done, so that each passes once, whatever is sent again."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -12,7 +12,7 @@ class Span(NamedTuple):
 
 
 class Window:
-    """All blocks below `floor` are done with: whole or lost. Above it, `size` numbers are looked after."""
+    """The window of blocks: those below `floor` are done, complete or lost; above it, `size` are tracked."""
 
     def __init__(self, size: int, floor: int, done: Iterable[Span] = ()) -> None:
         self._size = size
@@ -34,23 +34,23 @@ class Window:
         return self.top - self.floor - len(self._done)
 
     def expect(self, top: int) -> None:
-        """All below `top` exist."""
+        """Note that all numbers below `top` exist."""
         self.top = max(self.top, top)
 
     def reach(self, number: int) -> int:
-        """It was seen, authentic: so what is too far below it was lost. How many were."""
+        """Note a block seen, authentic; return how many blocks too far below it were lost."""
         self.expect(number + 1)
         return self.pass_by(number + 1 - self._size)
 
     def finish(self, number: int) -> None:
-        """It is whole, or was given up."""
+        """Note a block complete, or given up."""
         self._done.add(number)
         while self.floor in self._done:
             self._done.remove(self.floor)
             self.floor += 1
 
     def pass_by(self, floor: int) -> int:
-        """Let nothing below `floor` come any more; return how many never came."""
+        """Accept nothing below `floor` from now on; return how many blocks never came."""
         if floor <= self.floor:
             return 0
         passed = {number for number in self._done if number < floor}
@@ -64,7 +64,7 @@ class Window:
         return lost
 
     def done(self) -> Iterator[Span]:
-        """Above the floor."""
+        """Yield the blocks above the floor that are done, as spans."""
         first = last = -1
         for number in sorted(self._done):
             if number != last + 1:
