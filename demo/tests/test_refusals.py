@@ -1,0 +1,23 @@
+"""What script/demo refuses before it makes anything."""
+
+import socket
+import subprocess
+
+PORT = 19091  # inventories/lab gives it to pro1
+
+
+def test_a_taken_port_is_named_before_anything_is_made() -> None:
+    subprocess.run(["script/lab-down"], check=True)
+    with socket.create_server(("127.0.0.1", PORT)):
+        run = subprocess.run(["script/demo"], capture_output=True, text=True)
+    assert run.returncode == 1
+    sentence = f"Port {PORT} of this machine, which lab_published_port gives to pro1-kafka-1, is taken:"
+    assert sentence in " ".join(run.stderr.split())
+    assert not made("ps", "--all", "--quiet")
+    assert not made("network", "ls", "--quiet")
+
+
+def made(*listing: str) -> str:
+    """List what is there of the lab."""
+    filtered = ["docker", *listing, "--filter", "label=aqueduct.lab=aqueduct-lab"]
+    return subprocess.run(filtered, check=True, capture_output=True, text=True).stdout
