@@ -6,12 +6,12 @@ from uuid import UUID
 
 from kafka.errors import KafkaError
 
-from aqueduct.backup.order import Order
-from aqueduct.backup.plan import Reading, Result, shares
+from aqueduct.backup.order import BackupOrder
+from aqueduct.backup.plan import PlannedReading, ReadingResult, shares
 from aqueduct.backup.survey import CLIENT
 from aqueduct.errors import Failed
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import fetch
+from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
@@ -19,7 +19,7 @@ from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import Gap, Segment
 from aqueduct.store.objects import Objects
-from aqueduct.store.segments import Limits
+from aqueduct.store.segments import SegmentLimits
 from aqueduct.work.pace import Pace
 from aqueduct.work.runner import THREADS
 from aqueduct.work.workers import Workers
@@ -35,12 +35,14 @@ class BackupShare:
     end: End
     store: str
     run: str
-    readings: tuple[Reading, ...]
-    limits: Limits
+    readings: tuple[PlannedReading, ...]
+    limits: SegmentLimits
     bytes_per_second: float | None
 
 
-def read_all(order: Order, readings: Sequence[Reading], run: str, workers: Workers) -> list[Result]:
+def read_all(
+    order: BackupOrder, readings: Sequence[PlannedReading], run: str, workers: Workers
+) -> list[ReadingResult]:
     """Read in as many tasks as keep all workers busy to the end."""
     total = sum(map(len, readings))
     at_once = workers.many(total) or THREADS
@@ -54,15 +56,17 @@ def read_all(order: Order, readings: Sequence[Reading], run: str, workers: Worke
     return [result for results in workers.parallel(total)(write_share, tasks) for result in results]
 
 
-def write_share(share: BackupShare) -> list[Result]:
+def write_share(share: BackupShare) -> list[ReadingResult]:
     """Read the share's readings one after the other; what can't be read on is left out, with why."""
     objects = open_store(share.store)
     pace = Pace(share.bytes_per_second)
-    with kafka.connect(share.end, CLIENT) as client:
+    with connect(share.end, CLIENT) as client:
         return [_read(client, objects, share, reading, pace) for reading in share.readings]
 
 
-def _read(client: kafka.Client, objects: Objects, share: BackupShare, reading: Reading, pace: Pace) -> Result:
+def _read(
+    client: Client, objects: Objects, share: BackupShare, reading: PlannedReading, pace: Pace
+) -> ReadingResult:
     writer = segments.Writer(
         objects,
         reading.place,
@@ -93,4 +97,4 @@ def _read(client: kafka.Client, objects: Objects, share: BackupShare, reading: R
         reached = piece.next_offset
         pace.spent(sum(map(len, piece.batches)))
     made.append(writer.finish())
-    return Result(reading, reached, tuple(filter(None, made)), tuple(gaps), tuple(left_out))
+    return ReadingResult(reading, reached, tuple(filter(None, made)), tuple(gaps), tuple(left_out))

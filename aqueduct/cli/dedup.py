@@ -21,8 +21,8 @@ from aqueduct.names import parse_renames
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
-    from aqueduct.link.dedup.run import Order
-    from aqueduct.link.dedup.task import Done
+    from aqueduct.link.dedup.run import DedupOrder
+    from aqueduct.link.dedup.task import DedupCounts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     with spark_packages():
         from aqueduct.link import figures
         from aqueduct.link.dedup import run as dedup
-        from aqueduct.link.dedup.metrics import Figures
-    order = dedup.Order(
+        from aqueduct.link.dedup.metrics import DedupFigures
+    order = dedup.DedupOrder(
         end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
         raw_topics=args.raw_topics,
         gap_topic=args.gap_topic,
@@ -92,11 +92,11 @@ def run(args: argparse.Namespace) -> ExitCode:
     )
     if args.retire:
         return _retire(order, args.retire, with_gaps=args.with_gaps)
-    done_so_far = Figures()
+    done_so_far = DedupFigures()
     if args.metrics_port:
         figures.serve(args.metrics_port, done_so_far.all)
 
-    def tell(done: "Done", seconds: float) -> None:
+    def tell(done: "DedupCounts", seconds: float) -> None:
         done_so_far.add(done, time.time())
         print(dedup.sentence(done, seconds), flush=True)
 
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     return ExitCode.INCOMPLETE if done.malformed or done.silent else ExitCode.DONE
 
 
-def _retire(order: "Order", topic: str, *, with_gaps: bool) -> ExitCode:
+def _retire(order: "DedupOrder", topic: str, *, with_gaps: bool) -> ExitCode:
     from aqueduct.link.dedup.retire import retire
 
     done = retire(order.end, order.group, order.raw_topics, order.gap_topic, topic, with_gaps=with_gaps)

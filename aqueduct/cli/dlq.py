@@ -22,7 +22,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
-    from aqueduct.connect.replay import Outcome
+    from aqueduct.connect.replay import Replayed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def _replay(args: argparse.Namespace) -> ExitCode:
         raise Refused("--dlq, --to and --ledger must be different topics.")
     if None not in (args.from_time, args.to_time) and args.from_time > args.to_time:
         raise Refused("--from is later than --to-time.")
-    order = replay.Order(
+    order = replay.ReplayOrder(
         end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
         topic=args.dlq,
         ledger=ledger,
@@ -80,7 +80,7 @@ def _replay(args: argparse.Namespace) -> ExitCode:
     return code
 
 
-def _page(outcome: "Outcome", dry_run: bool) -> str:
+def _page(outcome: "Replayed", dry_run: bool) -> str:
     total = sum(outcome.sent.values())
     most_first = sorted(outcome.reasons.items(), key=lambda each: (-each[1], each[0]))
     lines = [f"{number:>9}  {connector}  {error}" for (connector, error), number in most_first]
@@ -98,7 +98,7 @@ def _page(outcome: "Outcome", dry_run: bool) -> str:
     return "\n".join(lines)
 
 
-def _report(outcome: "Outcome") -> dict[str, object]:
+def _report(outcome: "Replayed") -> dict[str, object]:
     return {
         "partitions": [
             {"topic": topic, "partition": partition, "records": number}

@@ -20,7 +20,7 @@ from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from aqueduct.mirror import reading, status
-from aqueduct.mirror.status import Progress
+from aqueduct.mirror.status import MirrorProgress
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, shortened
 
@@ -60,14 +60,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _look(
     flow: reading.MirrorReader, args: argparse.Namespace
-) -> tuple[list[str], list[Progress], Collection[Progress]]:
+) -> tuple[list[str], list[MirrorProgress], Collection[MirrorProgress]]:
     """Find what is not well, how far each partition is, and where records were lost.
 
     It looks again until all is well or the time is up. What was lost in one look is lost in the end, though
     the mirror has passed it.
     """
     deadline = time.monotonic() + args.wait
-    lost: dict[TopicPartition, Progress] = {}
+    lost: dict[TopicPartition, MirrorProgress] = {}
     while True:
         try:
             group, statuses, tasks, positions = flow.state()
@@ -87,7 +87,7 @@ def _look(
         time.sleep(POLL_SECONDS)
 
 
-def _table(progress: Iterable[Progress]) -> str:
+def _table(progress: Iterable[MirrorProgress]) -> str:
     """Return the partitions that are behind, a line each, and a line for all."""
     every = sorted(progress, key=lambda p: p.partition)
     behind = [p for p in every if p.behind]
@@ -102,7 +102,9 @@ def _table(progress: Iterable[Progress]) -> str:
     return "\n".join([*lines, f"{count(len(every), 'partition')}, {len(behind)} of them behind by {total}."])
 
 
-def _report(findings: list[str], progress: Iterable[Progress], lost: Iterable[Progress]) -> dict[str, Any]:
+def _report(
+    findings: list[str], progress: Iterable[MirrorProgress], lost: Iterable[MirrorProgress]
+) -> dict[str, Any]:
     return {
         "findings": findings,
         "partitions": [

@@ -76,11 +76,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.backup.selection import Groups, compiled
+        from aqueduct.backup.selection import GroupSelection, compiled
         from aqueduct.kafka.batches.cut import Window
         from aqueduct.restore import report
         from aqueduct.restore import run as restore
-        from aqueduct.restore.order import FollowingMirror, Order
+        from aqueduct.restore.order import FollowingMirror, RestoreOrder
         from aqueduct.restore.request import Request, parse_id, parse_instance
         from aqueduct.work.workers import Workers
 
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         raise Refused("--from-time is later than --to-time: nothing is between them.")
     if args.mirror_config and not args.mirror:
         raise Refused("--mirror-config needs --mirror.")
-    order = Order(
+    order = RestoreOrder(
         end=End("target", args.bootstrap_servers, client_config.load(args.client_config)),
         store=args.store,
         request=Request(
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         ),
         snapshot=args.snapshot,
         restore_id=parse_id(args.restore_id) if args.restore_id is not None else None,
-        groups=None if args.no_groups else Groups(compiled(args.groups_pattern, "--groups-pattern")),
+        groups=None if args.no_groups else GroupSelection(compiled(args.groups_pattern, "--groups-pattern")),
         settings=args.settings,
         acls=args.acls,
         append=args.append,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aqueduct.connect import connectors, inspection, preflight, worker
-from aqueduct.connect.connectors import Connector, Declared, Plan
+from aqueduct.connect.connectors import ConnectorChanges, RunningConnector, WantedConnector
 from aqueduct.connect.rest import POLL_SECONDS, Connect
 from aqueduct.errors import Failed, Refused
 
@@ -17,16 +17,16 @@ FAILED_PATIENCE = 3  # times as long as a state must hold to be believed, FAILED
 class Checked:
     """A plan that was checked, with what it was decided from."""
 
-    plan: Plan
-    actual: Mapping[str, Connector]
+    plan: ConnectorChanges
+    actual: Mapping[str, RunningConnector]
     warnings: tuple[str, ...]
     passwords: Mapping[str, frozenset[str]]  # keys whose values Connect hides, by connector
 
 
-def check_clients(worker_config: Path, declared: Sequence[Declared]) -> None:
+def check_clients(worker_config: Path, declared: Sequence[WantedConnector]) -> None:
     """Check a worker's clients, connectors' own settings included; Refused with all that is wrong."""
     kept = [
-        worker.Connector(f"connect_connectors, {each.name}", each.name, each.config)
+        worker.ConnectorConfig(f"connect_connectors, {each.name}", each.name, each.config)
         for each in declared
         if each.config is not None and each.state != "absent"
     ]
@@ -36,7 +36,7 @@ def check_clients(worker_config: Path, declared: Sequence[Declared]) -> None:
         raise Refused("\n".join(each.sentence for each in found))
 
 
-def check(connect: Connect, declared: Sequence[Declared]) -> Checked:
+def check(connect: Connect, declared: Sequence[WantedConnector]) -> Checked:
     """Check connectors, changing nothing; Refused with every mistake that the plugins find."""
     actual = connect.connectors()
     plan = connectors.plan(declared, actual)
@@ -56,7 +56,7 @@ def check(connect: Connect, declared: Sequence[Declared]) -> Checked:
     return Checked(plan, actual, tuple(warnings), passwords)
 
 
-def apply(connect: Connect, plan: Plan) -> None:
+def apply(connect: Connect, plan: ConnectorChanges) -> None:
     """Change only what is asked for: a connector that is not declared stays."""
     for each in plan.create:
         connect.create(each.name, each.config or {}, connectors.STATES[each.state])
@@ -70,7 +70,9 @@ def apply(connect: Connect, plan: Plan) -> None:
         connect.delete(name)
 
 
-def await_declared(connect: Connect, declared: Sequence[Declared], touched: set[str], settle: float) -> None:
+def await_declared(
+    connect: Connect, declared: Sequence[WantedConnector], touched: set[str], settle: float
+) -> None:
     """Return when every connector and its tasks are as declared; Failed, with traces, if they are not.
 
     What was `touched` must be so for `settle` seconds on end: a task that fails does so after its start, and
@@ -99,13 +101,13 @@ def await_declared(connect: Connect, declared: Sequence[Declared], touched: set[
         time.sleep(POLL_SECONDS)
 
 
-def _missing(declared: Declared, actual: Mapping[str, Connector]) -> str:
+def _missing(declared: WantedConnector, actual: Mapping[str, RunningConnector]) -> str:
     now = actual.get(declared.name)
     if declared.state == "absent":
         return "is still there" if now else ""
     return connectors.waiting_for(declared, now)
 
 
-def _failures(declared: Declared, actual: Mapping[str, Connector]) -> str:
+def _failures(declared: WantedConnector, actual: Mapping[str, RunningConnector]) -> str:
     now = actual.get(declared.name)
     return connectors.failures(now) if now and declared.state == "running" else ""

@@ -9,7 +9,7 @@ from kafka.errors import NodeNotReadyError
 
 from aqueduct.connect import dead_letters
 from aqueduct.connect.dead_letters import Choice, Origin
-from aqueduct.connect.replayed import Ledger
+from aqueduct.connect.replayed import ReplayLedger
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import offsets, table
 from aqueduct.kafka.admin.topics import apply_topics
@@ -21,7 +21,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import in_lists
-from aqueduct.kafka.topics import Declared, TopicChanges
+from aqueduct.kafka.topics import DeclaredTopic, TopicChanges
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
@@ -32,7 +32,7 @@ TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of on
 
 
 @dataclass(frozen=True)
-class Order:
+class ReplayOrder:
     end: End
     topic: str  # of dead letters
     ledger: str  # topic, made if it is not there
@@ -42,7 +42,7 @@ class Order:
 
 
 @dataclass
-class Outcome:
+class Replayed:
     """The outcome of a replay, in numbers of letters."""
 
     sent: Counter[TopicPartition] = field(default_factory=Counter)  # by where they went, or would go
@@ -61,12 +61,12 @@ class _Letter:
     origin: Origin
 
 
-def replay(order: Order) -> Outcome:
+def replay(order: ReplayOrder) -> Replayed:
     """Replay dead letters; the same call, repeated, continues.
 
     Fenced if another replay of this topic begins; Failed otherwise.
     """
-    outcome = Outcome()
+    outcome = Replayed()
     with connect(order.end, _transactional_id(order)) as client:
         if not client.topics([order.topic]):
             raise Refused(f"The {order.end} has no topic {order.topic}.")
@@ -78,7 +78,7 @@ def replay(order: Order) -> Outcome:
     return outcome
 
 
-def _until_done(client: Client, order: Order, outcome: Outcome) -> None:
+def _until_done(client: Client, order: ReplayOrder, outcome: Replayed) -> None:
     producer = TransactionalProducer(client, _transactional_id(order), TIMEOUT_SECONDS)
     uncertain: list[_Letter] = []
 
@@ -89,14 +89,16 @@ def _until_done(client: Client, order: Order, outcome: Outcome) -> None:
     until_committed(client, attempt, "; the same command goes on from here")
 
 
-def _transactional_id(order: Order) -> str:
+def _transactional_id(order: ReplayOrder) -> str:
     return f"aqueduct-dlq-{order.topic}"
 
 
 class _Replay:
     """One attempt at a replay, from a producer's begin to the next error, or to the end."""
 
-    def __init__(self, client: Client, order: Order, outcome: Outcome, uncertain: list[_Letter]) -> None:
+    def __init__(
+        self, client: Client, order: ReplayOrder, outcome: Replayed, uncertain: list[_Letter]
+    ) -> None:
         """`uncertain`: letters of the last transaction, if nobody knows whether it was committed."""
         self._client = client
         self._order = order
@@ -205,10 +207,10 @@ def _write(producer: TransactionalProducer, place: TopicPartition, rows: Iterabl
         producer.send(*place, Ready(batch, len(some), some[-1].offset + 1))
 
 
-def _make_ledger(client: Client, order: Order) -> None:
+def _make_ledger(client: Client, order: ReplayOrder) -> None:
     if client.topics([order.ledger]):
         return
-    topic = Declared(order.ledger, 1, config={"cleanup.policy": "compact"})
+    topic = DeclaredTopic(order.ledger, 1, config={"cleanup.policy": "compact"})
     try:
         apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
     except Failed:
@@ -217,15 +219,15 @@ def _make_ledger(client: Client, order: Order) -> None:
     offsets.ends(client, [TopicPartition(order.ledger, 0)])  # once it answers, it can be written to
 
 
-def _read_ledger(client: Client, order: Order, dead: Topic) -> Ledger:
+def _read_ledger(client: Client, order: ReplayOrder, dead: Topic) -> ReplayLedger:
     """Read the ledger of all earlier commits. Failed if an open transaction hides it for too long."""
     if dead.id is None:
         raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
     place = TopicPartition(order.ledger, 0)
     if not client.topics([order.ledger]):
-        return Ledger(dead.name, str(dead.id))
+        return ReplayLedger(dead.name, str(dead.id))
     patience = Patience(client, f"has an open transaction in {order.ledger}, that of another replay,")
     end = offsets.ends(client, [place], "read_uncommitted")[place]
     while offsets.ends(client, [place])[place] < end:
         patience.pause(NodeNotReadyError("what comes after it can't be read"))
-    return Ledger.parse(dead.name, str(dead.id), table.texts(table.newest(client, [place])))
+    return ReplayLedger.parse(dead.name, str(dead.id), table.texts(table.newest(client, [place])))

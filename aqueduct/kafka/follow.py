@@ -39,7 +39,7 @@ PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all 
 _SESSION_IS_OVER = FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError
 _EPOCHS = (1 << 31) - 1  # after which a session's epoch starts again at 1
 
-Positions = dict[tuple[UUID, int], int]  # the next offset to read, by topic id and partition
+FetchPositions = dict[tuple[UUID, int], int]  # the next offset to read, by topic id and partition
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Follower:
         self._client = client
         self._positions = dict(positions)
         self._ids: dict[str, UUID] = {}
-        self._sessions: dict[int, _Session] = {}  # by broker, as the next
+        self._sessions: dict[int, _FetchSession] = {}  # by broker, as the next
         self._coming: dict[int, Future] = {}
         self._patience = Patience(client, "gives nothing of the topics that are followed")
 
@@ -98,7 +98,7 @@ class Follower:
 
     def _ask(self) -> None:
         self._client.learn(topic for topic, _ in self._positions)
-        wanted: dict[int, Positions] = {}
+        wanted: dict[int, FetchPositions] = {}
         for place in self._positions:
             try:
                 leader = self._client.leader(*place)
@@ -109,7 +109,7 @@ class Follower:
                 if not passing(error):
                     raise
         for leader, positions in wanted.items():
-            session = self._sessions.setdefault(leader, _Session())
+            session = self._sessions.setdefault(leader, _FetchSession())
             self._coming[leader] = self._client.submit(session.request(positions), leader)
 
     def _position(self, topic: str, partition: int) -> int:
@@ -182,14 +182,14 @@ class Follower:
                 yield kept
 
 
-class _Session:
+class _FetchSession:
     """The fetch session at one broker: what it knows of the wanted partitions."""
 
     def __init__(self) -> None:
         self._id = self._epoch = 0  # it is to be opened
-        self.positions: Positions = {}
+        self.positions: FetchPositions = {}
 
-    def request(self, positions: Positions) -> FetchRequest:
+    def request(self, positions: FetchPositions) -> FetchRequest:
         """Tell the broker which partitions are new, moved or forgotten."""
         changed = {
             partition: position

@@ -35,7 +35,7 @@ from kafka.protocol.producer import (
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.produce import Ready, stamp
 from aqueduct.kafka.client import Client, Patience, passing
-from aqueduct.kafka.groups import Offsets, offset_topics
+from aqueduct.kafka.groups import CommittedOffsets, offset_topics
 from aqueduct.names import TopicPartition
 
 IN_FLIGHT = 5  # requests of one partition: the broker remembers so many of a producer's sequence numbers
@@ -200,7 +200,7 @@ class TransactionalProducer:
             self._give_up(error)
         self._in_flight.append(_Sent(place, len(ready.data), self._client.submit(request, leader)))
 
-    def commit_offsets(self, group: str, offsets: Offsets) -> None:
+    def commit_offsets(self, group: str, offsets: CommittedOffsets) -> None:
         """Commit offsets of a group without members when, and only when, the transaction is."""
         if group not in self._groups:
             self._ask(lambda: self._add_group(group))
@@ -320,7 +320,7 @@ class TransactionalProducer:
         )
         self._check(self._client.send(request, self._coordinator()).error_code, f"group {group}")
 
-    def _commit_offsets(self, group: str, offsets: Offsets) -> None:
+    def _commit_offsets(self, group: str, offsets: CommittedOffsets) -> None:
         kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         request = TxnOffsetCommitRequest(
             transactional_id=self._id,

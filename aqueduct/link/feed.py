@@ -10,10 +10,10 @@ from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin.settings import setting_if_there
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.follow import Follower, News
-from aqueduct.link.framing import Span, TooLarge, spans
+from aqueduct.link.framing import FrameSpan, TooLarge, frame_spans
 from aqueduct.link.wire import position
 from aqueduct.link.wire.frame import Announcement, Frame
-from aqueduct.link.wire.position import Position
+from aqueduct.link.wire.position import SenderPosition
 from aqueduct.names import TopicPartition
 from aqueduct.wording import some
 
@@ -107,13 +107,13 @@ class Feed:
         if standing.end and self._standing.get(place) != standing:
             self._standing[place] = standing
             self._due[place] = _Due(0, ANNOUNCE_SECONDS)
-        for span in spans(news.batches, first, news.next_offset, self._largest):
+        for span in frame_spans(news.batches, first, news.next_offset, self._largest):
             if isinstance(span, TooLarge):
                 self._refuse(place, span)
             else:
                 yield self._frame(news, span)
 
-    def _frame(self, news: News, span: Span) -> tuple[Frame, int]:
+    def _frame(self, news: News, span: FrameSpan) -> tuple[Frame, int]:
         topic, partition = news.place
         data, records = span.data, span.count
         self.records += records
@@ -161,15 +161,15 @@ class Feed:
         standing = list(self._standing.items())  # metrics are asked for in another thread
         return sum(max(0, each.end - positions.get(place, each.end)) for place, each in standing)
 
-    def reached(self) -> groups.Offsets:
+    def reached(self) -> groups.CommittedOffsets:
         """Return the next offsets, with what must be known to resume from them."""
         return {
-            place: (offset, Position(*self._began[place], self._session).dumps())
+            place: (offset, SenderPosition(*self._began[place], self._session).dumps())
             for place, offset in self._follower.positions.items()
             if place in self._began
         }
 
-    def commit(self, reached: groups.Offsets) -> None:
+    def commit(self, reached: groups.CommittedOffsets) -> None:
         groups.commit(self._client, self._group, reached)
 
     def _refresh(self) -> None:

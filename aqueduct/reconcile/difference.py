@@ -15,9 +15,9 @@ from aqueduct.reconcile.digest import Fingerprints
 NAMED_RANGES = 20  # a report names so many, and counts the rest
 STEP = 1 << 16  # records are struck out so many at a time, or more where more wait for their equal
 
-Offsets = NDArray[np.int64]
-Stream = Iterator[tuple[Fingerprints, Offsets]]
-Records = NDArray[np.void]
+OffsetColumn = NDArray[np.int64]
+Stream = Iterator[tuple[Fingerprints, OffsetColumn]]
+FingerprintRows = NDArray[np.void]
 
 RECORD = np.dtype([("fingerprint", np.uint64), ("offset", np.int64), ("stream", np.int64)])
 
@@ -30,7 +30,7 @@ class Unmatched:
     ranges: tuple[tuple[int, int], ...] = ()  # the first NAMED_RANGES of their offsets, [from, to], inclusive
 
     @classmethod
-    def of(cls, offsets: Offsets) -> "Unmatched":
+    def of(cls, offsets: OffsetColumn) -> "Unmatched":
         breaks = np.flatnonzero(np.diff(offsets) > 1) + 1
         runs = np.split(offsets, breaks[:NAMED_RANGES])[:NAMED_RANGES]
         return cls(len(offsets), tuple((int(run[0]), int(run[-1])) for run in runs if len(run)))
@@ -42,7 +42,7 @@ def unmatched(streams: Sequence[Stream]) -> list[Unmatched]:
     The ends are read in step, so only records that wait for their equal are held (24 bytes each): about as
     many as are missing, extra or out of place.
     """
-    waiting: list[list[Records]] = [[], []]  # the target's and the sources'
+    waiting: list[list[FingerprintRows]] = [[], []]  # the target's and the sources'
     held = fresh = 0
     for stream, records in _in_step(streams):
         waiting[stream > 0].append(records)
@@ -55,7 +55,7 @@ def unmatched(streams: Sequence[Stream]) -> list[Unmatched]:
     return [Unmatched.of(offsets) for offsets in (extra["offset"], *left)]
 
 
-def _in_step(streams: Sequence[Stream]) -> Iterator[tuple[int, Records]]:
+def _in_step(streams: Sequence[Stream]) -> Iterator[tuple[int, FingerprintRows]]:
     """Yield blocks of all streams.
 
     The next one is always of the end (target or sources) that has given less.
@@ -75,12 +75,12 @@ def _in_step(streams: Sequence[Stream]) -> Iterator[tuple[int, Records]]:
         yield stream, records
 
 
-def _strike_out(*ends: list[Records]) -> list[list[Records]]:
+def _strike_out(*ends: list[FingerprintRows]) -> list[list[FingerprintRows]]:
     ours, theirs = (np.concatenate([np.empty(0, RECORD), *blocks]) for blocks in ends)
     return [[_without_equal(ours, theirs)], [_without_equal(theirs, ours)]]
 
 
-def _without_equal(ours: Records, theirs: Records) -> Records:
+def _without_equal(ours: FingerprintRows, theirs: FingerprintRows) -> FingerprintRows:
     """Keep our last n - m of n equal records of ours and m of theirs."""
     order = np.argsort(ours["fingerprint"], kind="stable")
     mine, other = ours["fingerprint"][order], np.sort(theirs["fingerprint"])

@@ -9,7 +9,7 @@ from operator import attrgetter
 from aqueduct.kafka.batches.cut import Window
 from aqueduct.names import TopicPartition
 from aqueduct.restore.request import Request
-from aqueduct.store.manifest import Gap, Instance, Segment, StoredPartition, Topic
+from aqueduct.store.manifest import Gap, Instance, Segment, StoredPartition, StoredTopic
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.work import shares as work
 
@@ -19,7 +19,7 @@ SHARE_LANES = 500
 
 
 @dataclass(frozen=True)
-class Lane:
+class RestoreLane:
     """The records of one partition, from the store to the target."""
 
     place: StoredPartition  # in the store
@@ -49,16 +49,16 @@ class Lane:
 class RestorePlan:
     snapshot: int
     window: Window
-    topics: Mapping[str, tuple[Topic, Instance]]  # by the name at the target
-    lanes: tuple[Lane, ...]
+    topics: Mapping[str, tuple[StoredTopic, Instance]]  # by the name at the target
+    lanes: tuple[RestoreLane, ...]
     gaps: tuple[Gap, ...]
     skipped: tuple[str, ...]  # topics of the snapshot that have no such instance
 
-    def partitions(self, target: str) -> tuple[Lane, ...]:
+    def partitions(self, target: str) -> tuple[RestoreLane, ...]:
         return self._by_topic[target]
 
     @cached_property
-    def _by_topic(self) -> dict[str, tuple[Lane, ...]]:
+    def _by_topic(self) -> dict[str, tuple[RestoreLane, ...]]:
         lanes = groupby(self.lanes, attrgetter("topic"))
         return {target: tuple(of_topic) for target, of_topic in lanes}
 
@@ -79,7 +79,7 @@ class RestorePlan:
 def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
     """Plan a restore; Refused if a topic or an instance doesn't exist."""
     topics = request.choose(snapshot.topics)
-    lanes: list[Lane] = []
+    lanes: list[RestoreLane] = []
     gaps: list[Gap] = []
     for target, (topic, instance) in topics.items():
         positions = snapshot.manifest.positions[topic.name, instance.number]
@@ -89,7 +89,7 @@ def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
             for segment in snapshot.segments.get(place, ()):
                 if segment.records:
                     found[_outside(segment, request.window)].append(segment)
-            lanes.append(Lane(place, target, max(stop, 0), *map(tuple, found)))
+            lanes.append(RestoreLane(place, target, max(stop, 0), *map(tuple, found)))
             gaps += snapshot.gaps.get(place, ())
     asked = {old for old, _ in request.names} or snapshot.topics.keys()
     skipped = sorted(asked - {topic.name for topic, _ in topics.values()})
@@ -104,7 +104,7 @@ def _outside(segment: Segment, window: Window) -> bool:
     return before or (oldest is not None and oldest > window.to_time)
 
 
-def shares(lanes: Iterable[Lane]) -> Iterator[tuple[Lane, ...]]:
+def shares(lanes: Iterable[RestoreLane]) -> Iterator[tuple[RestoreLane, ...]]:
     """Yield shares of lanes, the same for the same plan.
 
     A share has a producer of its own, whose id goes by the share's number.

@@ -7,7 +7,7 @@ from typing import Any
 
 from aqueduct.errors import ExitCode
 from aqueduct.restore.outcome import RestoreOutcome
-from aqueduct.restore.plan import Lane, RestorePlan
+from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.wording import NAME_COLUMNS, count, shortened, some
 
 LINES = 20  # about one kind of thing
@@ -168,7 +168,7 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
     }
 
 
-def _amounts(outcome: RestoreOutcome, lane: Lane) -> dict[str, int | None]:
+def _amounts(outcome: RestoreOutcome, lane: RestoreLane) -> dict[str, int | None]:
     """Return the records and bytes of this restore in all, and of this run.
 
     A dry run: what it would write. None: forgotten.

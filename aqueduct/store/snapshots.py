@@ -7,9 +7,18 @@ from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from aqueduct.errors import Failed
-from aqueduct.store.manifest import NOT_READ, Chain, Gap, Manifest, Segment, State, StoredPartition, Topic
+from aqueduct.store.manifest import (
+    NOT_READ,
+    Chain,
+    Gap,
+    InstanceState,
+    Manifest,
+    Segment,
+    StoredPartition,
+    StoredTopic,
+)
 
-Lineage = tuple[str, int]  # topic, instance
+TopicInstance = tuple[str, int]  # topic, instance
 
 
 class Broken(Failed):
@@ -39,7 +48,7 @@ class Snapshot:
     """The live content at one number; every partition covered, from its start to its position."""
 
     manifest: Manifest  # of that number: groups, ACLs, quotas, times
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, StoredTopic]
     segments: Mapping[StoredPartition, Sequence[Segment]]  # of a place: in the order of offsets
     gaps: Mapping[StoredPartition, Sequence[Gap]]
 
@@ -73,7 +82,7 @@ class Summary:
     stored_bytes: int
     gaps: int
     # topic, instance, state; of compacted topics, and of others that have more than one
-    generations: tuple[tuple[str, int, State], ...]
+    generations: tuple[tuple[str, int, InstanceState], ...]
 
 
 def follow(parent: Stored | None, number: int) -> Chain:
@@ -116,9 +125,9 @@ class Fold:
     def __init__(self) -> None:
         self._newest: Manifest | None = None
         self._sha256 = ""  # of its object
-        self._segments: dict[Lineage, list[Segment]] = {}
-        self._gaps: dict[Lineage, list[Gap]] = {}
-        self._sums: dict[Lineage, tuple[int, int, int]] = {}  # records, bytes unpacked and stored
+        self._segments: dict[TopicInstance, list[Segment]] = {}
+        self._gaps: dict[TopicInstance, list[Gap]] = {}
+        self._sums: dict[TopicInstance, tuple[int, int, int]] = {}  # records, bytes unpacked and stored
 
     def add(self, manifest: Manifest, sha256: str = "") -> None:
         """Add the next manifest, with its object's digest, which the one after it names.
@@ -161,7 +170,7 @@ class Fold:
             (topic.name, each.number)
             for topic in manifest.topics
             for each in topic.instances
-            if each.state is State.ACTIVATE
+            if each.state is InstanceState.ACTIVATE
         ]
         sums = [self._sums[each] for each in active if each in self._sums]
         records, unpacked, stored = map(sum, zip((0, 0, 0), *sums, strict=True))
@@ -187,11 +196,13 @@ class Fold:
         return self._newest
 
 
-Piece = TypeVar("Piece", Segment, Gap)
+SegmentOrGap = TypeVar("SegmentOrGap", Segment, Gap)
 
 
-def _by_place(lineages: Mapping[Lineage, Sequence[Piece]]) -> dict[StoredPartition, tuple[Piece, ...]]:
-    found: dict[StoredPartition, list[Piece]] = {}
+def _by_place(
+    lineages: Mapping[TopicInstance, Sequence[SegmentOrGap]],
+) -> dict[StoredPartition, tuple[SegmentOrGap, ...]]:
+    found: dict[StoredPartition, list[SegmentOrGap]] = {}
     for piece in chain.from_iterable(lineages.values()):
         found.setdefault(piece.place, []).append(piece)
     return {place: tuple(sorted(pieces, key=_START)) for place, pieces in found.items()}

@@ -177,7 +177,7 @@ def _node(node: model.Node) -> Json:
     return {**asdict(node), "address": node.address, "controller_address": node.controller_address}
 
 
-def _acl(acl: acls.Acl) -> Json:
+def _acl(acl: acls.DeclaredAcl) -> Json:
     return {**asdict(acl), "operations": list(acl.operations)}
 
 

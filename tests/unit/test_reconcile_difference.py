@@ -65,7 +65,7 @@ def test_memory_follows_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     most = 0
     strike_out = difference._strike_out
 
-    def watched(*ends: list[difference.Records]) -> list[list[difference.Records]]:
+    def watched(*ends: list[difference.FingerprintRows]) -> list[list[difference.FingerprintRows]]:
         nonlocal most
         most = max(most, sum(len(block) for end in ends for block in end))
         return strike_out(*ends)

@@ -2,23 +2,23 @@ from dataclasses import replace
 from typing import Any
 
 from aqueduct.kafka.batches.cut import Window
-from aqueduct.restore.plan import SHARE_BYTES, SHARE_LANES, Lane, plan, shares
+from aqueduct.restore.plan import SHARE_BYTES, SHARE_LANES, RestoreLane, plan, shares
 from aqueduct.restore.request import Request
 from aqueduct.store.manifest import (
     NOT_READ,
     Chain,
     Gap,
     Instance,
+    InstanceState,
     Manifest,
     Segment,
-    State,
     StoredPartition,
-    Topic,
+    StoredTopic,
 )
 from aqueduct.store.snapshots import Snapshot
 
-TOPIC = Topic(
-    "t", "id", 3, 1, compacted=False, settings={}, instances=(Instance(1, "id", State.ACTIVATE, 0),)
+TOPIC = StoredTopic(
+    "t", "id", 3, 1, compacted=False, settings={}, instances=(Instance(1, "id", InstanceState.ACTIVATE, 0),)
 )
 MANIFEST = Manifest(
     *(Chain(7, None, None, 7, 0, 0), "s", "r", 0, 0, 0, "c", "v", {}),
@@ -69,7 +69,7 @@ def test_times_make_the_records_an_upper_bound() -> None:
 
 
 def test_shares_are_of_one_large_lane_or_many_small_ones() -> None:
-    lane = Lane(StoredPartition("t", 1, 0), "t", 30, (segment(0, 30),), ())
+    lane = RestoreLane(StoredPartition("t", 1, 0), "t", 30, (segment(0, 30),), ())
     large = replace(lane, segments=(segment(0, 30, unpacked_bytes=SHARE_BYTES + 1),))
     lanes = [lane, large, lane, lane, large, large, *[lane] * (SHARE_LANES + 1)]
     found = list(shares(lanes))

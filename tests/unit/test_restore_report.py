@@ -6,16 +6,16 @@ from aqueduct.errors import ExitCode
 from aqueduct.kafka.batches.cut import Window
 from aqueduct.restore import report
 from aqueduct.restore.outcome import Move, RestoreOutcome, Rights, Written
-from aqueduct.restore.plan import Lane, RestorePlan
-from aqueduct.restore.progress import Progress
-from aqueduct.store.manifest import Instance, Segment, State, StoredPartition, Topic
+from aqueduct.restore.plan import RestoreLane, RestorePlan
+from aqueduct.restore.progress import RestoreProgress
+from aqueduct.store.manifest import Instance, InstanceState, Segment, StoredPartition, StoredTopic
 
-INSTANCE = Instance(1, "id", State.ACTIVATE, 0)
-TOPIC = Topic("t", "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,))
+INSTANCE = Instance(1, "id", InstanceState.ACTIVATE, 0)
+TOPIC = StoredTopic("t", "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,))
 SEGMENT = Segment("t", 1, 0, 0, 70, 0, 69, 70, 4_000_000, 10, "", 1, "", None, 5, "r", True, False)
-LANE = Lane(StoredPartition("t", 1, 0), "new", 70, (SEGMENT,), ())
+LANE = RestoreLane(StoredPartition("t", 1, 0), "new", 70, (SEGMENT,), ())
 PLAN = RestorePlan(3, Window(), {"new": (TOPIC, INSTANCE)}, (LANE,), (), ())
-PROGRESS = Progress("id", 0, 70, 4_000_000, (1,))
+PROGRESS = RestoreProgress("id", 0, 70, 4_000_000, (1,))
 MOVE = Move("g", "new", 0, 7, 8, "", "why")
 
 

@@ -24,7 +24,7 @@ LARGEST_NUMBER = 65_535
 
 
 @dataclass(frozen=True, eq=False)
-class Declared:
+class DeclaredLink:
     """A link, and where it is declared."""
 
     inventory: Inventory
@@ -40,7 +40,7 @@ class Declared:
 def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
     """Check the links that arrive at a site."""
     found = [
-        Declared(inventory, item, Link.of(inventory.groups, site, item.value))
+        DeclaredLink(inventory, item, Link.of(inventory.groups, site, item.value))
         for item in sound.items(site, VARIABLE)
     ]
     yield from _hosts(inventory, site, found)
@@ -61,7 +61,7 @@ def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Findi
         yield from _check_partitions(each, sound)
 
 
-def _hosts(inventory: Inventory, site: str, found: list[Declared]) -> Iterator[Finding]:
+def _hosts(inventory: Inventory, site: str, found: list[DeclaredLink]) -> Iterator[Finding]:
     """Check for links without hosts, and hosts without links."""
     receiving, dedup = inventory.members(site, "diode_downstream"), inventory.members(site, "dedup")
     raw = [each for each in found if each.link.mode != RECORD]
@@ -84,7 +84,7 @@ def _hosts(inventory: Inventory, site: str, found: list[Declared]) -> Iterator[F
         yield found[0].finding(sentence)
 
 
-def _check_source(each: Declared) -> Iterator[Finding]:
+def _check_source(each: DeclaredLink) -> Iterator[Finding]:
     inventory, source = each.inventory, each.link.source
     if source not in inventory.sites:
         remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")
@@ -98,7 +98,7 @@ def _check_source(each: Declared) -> Iterator[Finding]:
         yield each.finding(sentence, ("source",))
 
 
-def _check_ends(each: Declared) -> Iterator[Finding]:
+def _check_ends(each: DeclaredLink) -> Iterator[Finding]:
     link = each.link
     ends = (("upstream", "diode_upstream", link.source), ("downstream", "diode_downstream", link.target))
     for key, service, site in ends:
@@ -110,7 +110,7 @@ def _check_ends(each: Declared) -> Iterator[Finding]:
             yield each.finding(f"{some(hosts)} could be its {key}; name one of them with the key {key}.")
 
 
-def _check_values(each: Declared) -> Iterator[Finding]:
+def _check_values(each: DeclaredLink) -> Iterator[Finding]:
     link = each.link
     if link.given_name and not LEGAL_SITE.fullmatch(link.given_name):
         sentence = "a link's name becomes part of names in Kafka; take letters, digits, - and _ only."
@@ -138,7 +138,7 @@ def _check_values(each: Declared) -> Iterator[Finding]:
             yield each.finding(sentence, ("clean_topics", name))
 
 
-def _check_neighbour(each: Declared, sound: Sound) -> Iterator[Finding]:
+def _check_neighbour(each: DeclaredLink, sound: Sound) -> Iterator[Finding]:
     link = each.link
     if not link.mac:
         return
@@ -161,7 +161,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _check_pair(one: Declared, other: Declared) -> Iterator[Finding]:
+def _check_pair(one: DeclaredLink, other: DeclaredLink) -> Iterator[Finding]:
     """Check two links that arrive at one site."""
     first, second = one.link, other.link
     if first.name == second.name:
@@ -205,7 +205,7 @@ def _written(link: Link) -> Language:
         return words([])
 
 
-def _check_topics(each: Declared, sound: Sound) -> Iterator[Finding]:
+def _check_topics(each: DeclaredLink, sound: Sound) -> Iterator[Finding]:
     """Check for topics that the source does not have, if it declares any.
 
     A name that nothing there makes is an error: nothing would cross, and nobody would be told. A pattern is
@@ -253,7 +253,7 @@ def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
     return found
 
 
-def _check_partitions(each: Declared, sound: Sound) -> Iterator[Finding]:
+def _check_partitions(each: DeclaredLink, sound: Sound) -> Iterator[Finding]:
     """Check topics that both sites declare: each partition that crosses must have its place."""
     link = each.link
     here = _partitions(sound, link.target)

@@ -6,17 +6,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from aqueduct.errors import Refused
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.batches.bodies import key_and_value
 from aqueduct.kafka.batches.records import records
-from aqueduct.kafka.client import Client
+from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
 from aqueduct.link.dedup import task as dedup
 from aqueduct.link.ledger import entry, gap_topic
 from aqueduct.link.ledger.arrivals import bucket
-from aqueduct.link.ledger.entry import Partition
+from aqueduct.link.ledger.entry import LedgerPartition
 from aqueduct.link.wire import frame
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
@@ -42,7 +41,7 @@ def retire(
     topics are read again. Refused if there is nothing to retire, if its source still has the topic or frames
     of it wait for dedup, and if offsets are missing, unless `with_gaps`.
     """
-    with kafka.connect(end, f"{group}-retire") as client:
+    with connect(end, f"{group}-retire") as client:
         found = client.topics([*raw_topics, ledger])
         dedup.check_there(end, found, raw_topics, ledger)
         partitions = len(found[ledger].partitions)
@@ -75,7 +74,7 @@ def retire(
             )
         for number, producer in producers.items():
             now = int(time.time() * 1000)
-            changes: entry.Records = {}
+            changes: entry.LedgerRecords = {}
             for place, each in gone.items():
                 if bucket(*place, partitions) == number:
                     changes |= entry.records(each.close(), now, before=entry.records(each, now))
@@ -85,7 +84,7 @@ def retire(
     return outcome
 
 
-def _outcome(gone: Iterable[Partition]) -> Retired:
+def _outcome(gone: Iterable[LedgerPartition]) -> Retired:
     listed = list(gone)
     lineages = [each.current for each in listed if each.current]
     lineages += [old for each in listed for old in each.retired.values()]
@@ -107,7 +106,7 @@ def _unread(client: Client, group: str, places: list[TopicPartition]) -> dict[To
     return {place: max(starts[place], committed.get(place, (0, ""))[0]) for place in places}
 
 
-def _keys(client: Client, starts: Mapping[TopicPartition, int]) -> Iterator[frame.Key]:
+def _keys(client: Client, starts: Mapping[TopicPartition, int]) -> Iterator[frame.FrameKey]:
     """Yield the keys of the frames and announcements from these offsets on."""
     ends = offsets.ends(client, starts)
     for place, start in starts.items():

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.batches.batch import Damaged
 from aqueduct.kafka.batches.bodies import body, key_and_value
 from aqueduct.kafka.batches.produce import Ready, ready
 from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.batches.records import records as records_of
-from aqueduct.kafka.client import Client, Topic
+from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.follow import Follower, News
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
@@ -26,7 +25,7 @@ from aqueduct.kafka.requests import in_lists
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import Bucket
 from aqueduct.link.ledger.arrivals import bucket as bucket_of
-from aqueduct.link.ledger.entry import Partition
+from aqueduct.link.ledger.entry import LedgerPartition
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.names import TopicPartition
@@ -47,7 +46,7 @@ class Clean:
 
 
 @dataclass(frozen=True)
-class Share:
+class DedupShare:
     """The share of one task."""
 
     end: End
@@ -63,7 +62,7 @@ class Share:
 
 
 @dataclass
-class Done:
+class DedupCounts:
     """The counts of one run of a task."""
 
     records: int = 0
@@ -78,7 +77,7 @@ class Done:
     left_out: Counter[str] = field(default_factory=Counter)  # frames, by source topics that are not wanted
     silent: tuple[str, ...] = ()  # sentences on senders that were not heard of when the run began
 
-    def add(self, other: "Done") -> None:
+    def add(self, other: "DedupCounts") -> None:
         self.records += other.records
         self.bytes += other.bytes
         self.frames += other.frames
@@ -91,10 +90,10 @@ class Done:
         self.left_out += other.left_out
 
 
-def dedup(share: Share) -> Done:
+def dedup(share: DedupShare) -> DedupCounts:
     """Dedup until the time is over, or all is done. Fenced if another dedup took over a bucket."""
-    done = Done()
-    with kafka.connect(share.end, share.group) as client, kafka.connect(share.end, share.group) as following:
+    done = DedupCounts()
+    with connect(share.end, share.group) as client, connect(share.end, share.group) as following:
         deadline = None if share.seconds is None else time.monotonic() + share.seconds
         producers = {number: producer_of(client, share.group, number) for number in share.buckets}
 
@@ -172,9 +171,9 @@ class _Run:
         self,
         client: Client,
         following: Client,
-        share: Share,
+        share: DedupShare,
         producers: Mapping[int, TransactionalProducer],
-        done: Done,
+        done: DedupCounts,
     ) -> None:
         self._client = client
         self._share = share
@@ -200,7 +199,7 @@ class _Run:
         }
         self._ends = offsets.ends(client, places)
 
-    def _ledger(self, number: int) -> dict[TopicPartition, Partition]:
+    def _ledger(self, number: int) -> dict[TopicPartition, LedgerPartition]:
         ledger = gap_topic.part(self._client, self._share.gap_topic, [number])
         for topic, partition in ledger:
             self._check_number(topic, partition, number, self._share.gap_topic)
@@ -284,7 +283,7 @@ class _Run:
 
     def _write(self, number: int, bucket: _Bucket) -> Callable[[], None]:
         """Write what came for one bucket into one transaction, and return the function that commits it."""
-        producer, done = self._producers[number], Done(frames=len(bucket.frames))
+        producer, done = self._producers[number], DedupCounts(frames=len(bucket.frames))
         repeated = bucket.ledger.repeated
         for new in bucket.ledger.arrive(bucket.frames):
             clean = self._share.clean[new.place[0]]

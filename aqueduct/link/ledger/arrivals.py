@@ -8,7 +8,7 @@ from uuid import UUID
 
 from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.cut import Window, cut
-from aqueduct.link.ledger.entry import Partition, Records, records
+from aqueduct.link.ledger.entry import LedgerPartition, LedgerRecords, records
 from aqueduct.link.ledger.lineage import Lineage
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.names import TopicPartition
@@ -31,7 +31,7 @@ class New:
 class Bucket:
     """The ledger of some source partitions, and how it changes."""
 
-    def __init__(self, ledger: Mapping[TopicPartition, Partition]) -> None:
+    def __init__(self, ledger: Mapping[TopicPartition, LedgerPartition]) -> None:
         self._ledger = dict(ledger)
         self._keys = {place: list(records(each, 0)) for place, each in ledger.items()}
         self._changed: set[TopicPartition] = set()
@@ -58,9 +58,9 @@ class Bucket:
         if lineage != before:
             self._changed.add(place)
 
-    def changes(self, updated: int) -> Records:
+    def changes(self, updated: int) -> LedgerRecords:
         """Return the gap topic's new records; `updated` in milliseconds since 1970."""
-        told: Records = {}
+        told: LedgerRecords = {}
         for place in self._changed:
             of_place = records(self._ledger[place], updated, self._keys.get(place, ()))
             self._keys[place] = [key for key, value in of_place.items() if value is not None]
@@ -77,7 +77,7 @@ class Bucket:
         return missing, lost
 
     def _lineage(self, place: TopicPartition, topic_id: UUID, first: int) -> Lineage:
-        partition = self._ledger.setdefault(place, Partition(*place))
+        partition = self._ledger.setdefault(place, LedgerPartition(*place))
         if not partition.knows(str(topic_id)):
             self._changed.add(place)
         return partition.lineage(str(topic_id), first)

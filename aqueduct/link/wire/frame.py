@@ -15,6 +15,7 @@ import zstandard
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches import codecs
+from aqueduct.kafka.batches.batch import Buffer
 from aqueduct.names import LEGAL_NAME
 
 # Version, kind, flags, length of the topic's name, partition, topic id, two offsets, the batches' length.
@@ -25,8 +26,6 @@ COMPRESSED = 1  # a frame's flag: what follows is one Zstandard frame
 COMPACTED = 1  # an announcement's flag
 
 LARGEST = 256 << 20  # bytes of a frame's batches, unless told otherwise
-
-Buffer = bytes | bytearray | memoryview
 
 _KEY = re.compile(rb"([a-zA-Z0-9._-]{1,249})/(\d{1,10})/(\d{1,19})/(\d{1,19})(?:/(delete|compact))?")
 
@@ -63,7 +62,7 @@ class Announcement:
 
 
 @dataclass(frozen=True)
-class Key:
+class FrameKey:
     """A raw record's key: offsets as in a Frame, or where `announced` as in an Announcement."""
 
     topic: str
@@ -80,13 +79,13 @@ def key(of: Frame | Announcement) -> bytes:
     return _announcement_key(of.topic, of.partition, of.first, of.end, of.compacted)
 
 
-def read_key(data: bytes) -> Key:
+def read_key(data: bytes) -> FrameKey:
     """Parse a raw record's key; Malformed if it isn't one."""
     match = _KEY.fullmatch(data)
     if not match:
         raise Malformed(f"{data[:300]!r} isn't the key of a raw topic's record.")
     topic, partition, first, last, policy = match.groups()
-    return Key(
+    return FrameKey(
         topic.decode(), int(partition), int(first), int(last), policy is not None, policy == b"compact"
     )
 
