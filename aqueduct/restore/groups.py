@@ -26,7 +26,7 @@ MOVED_ON = "it has offsets there already, and keeps them; delete those and run t
 
 
 def restore(
-    job: Job, states: Mapping[str, TopicState], written: Mapping[TopicPartition, Written], workers: Workers
+    job: Job, states: dict[str, TopicState], written: Mapping[TopicPartition, Written], workers: Workers
 ) -> tuple[tuple[Move, ...], LeftOut]:
     """Set every group's offsets to those of the same records; a group with members gets them later."""
     if job.order.groups is None:
@@ -47,7 +47,7 @@ def restore(
     return late.moves + now.moves, left_out + late.waiting + unsure + now.waiting + now.failed
 
 
-def _groups_are_set(client: Client, job: Job, states: Mapping[str, TopicState]) -> None:
+def _groups_are_set(client: Client, job: Job, states: dict[str, TopicState]) -> None:
     """Remember that the groups are set, or are to wait; a later run leaves them alone."""
     chosen = job.order.groups and job.order.groups.pattern
     pattern = chosen.pattern if chosen else EVERY_GROUP
@@ -62,7 +62,7 @@ def _groups_are_set(client: Client, job: Job, states: Mapping[str, TopicState]) 
 
 
 def _positions(
-    job: Job, states: Mapping[str, TopicState]
+    job: Job, states: dict[str, TopicState]
 ) -> tuple[Mapping[str, groups.CommittedOffsets], LeftOut]:
     """Return the snapshot's committed offsets of what is restored, by group and the target's topic names.
 

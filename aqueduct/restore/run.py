@@ -15,6 +15,7 @@ from aqueduct.restore import groups, links, mirrors, planning, records, report, 
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import RestoreOutcome, Rights, Written
+from aqueduct.restore.progress import TopicState
 from aqueduct.work.workers import Workers
 
 
@@ -33,7 +34,7 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
     if not (job.done or order.skip_verify):
         with clock.phase("verify"):
             planning.check_objects(job, workers)
-    states: topics.States = job.known
+    states = dict(job.known)
     warnings: tuple[str, ...] = ()
     if job.unsettled or not job.done:
         with clock.phase("topics"):
@@ -73,7 +74,7 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
     )
 
 
-def prepare(job: Job) -> tuple[topics.States, tuple[str, ...]]:
+def prepare(job: Job) -> tuple[dict[str, TopicState], tuple[str, ...]]:
     """Make the topics, and set what holds while they are restored; their states, and warnings."""
     asked = job.order.settings
     with connected(job.order) as client:
@@ -87,8 +88,8 @@ def prepare(job: Job) -> tuple[topics.States, tuple[str, ...]]:
 
 
 def settle(
-    job: Job, states: topics.States, written: Mapping[TopicPartition, Written]
-) -> tuple[topics.States, Rights | None, LeftOut]:
+    job: Job, states: dict[str, TopicState], written: Mapping[TopicPartition, Written]
+) -> tuple[dict[str, TopicState], Rights | None, LeftOut]:
     """Set the topics' settings back, and the rights, if asked for."""
     order = job.order
     with connected(order) as client:
