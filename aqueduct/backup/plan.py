@@ -38,7 +38,7 @@ class Source:
 class PlannedReading:
     """Offsets of one partition that are to be read into one instance."""
 
-    place: StoredPartition
+    stored_partition: StoredPartition
     start: int  # inclusive
     stop: int  # exclusive
     topic_id: str
@@ -100,7 +100,7 @@ def plan(
             added = [0] * (source.partitions - len(former))
             begun, reached = [*starts[key], *added], [*former, *added]
         for number, (start, end) in enumerate(zip(source.starts, source.ends, strict=True)):
-            place = StoredPartition(source.name, active.number, number)
+            partition = StoredPartition(source.name, active.number, number)
             if reached[number] == NOT_READ:
                 begun[number] = reached[number] = start
             position = reached[number]
@@ -109,10 +109,10 @@ def plan(
                 left_out.append((f"{source.name}-{number}", why))
                 continue
             if start > position:
-                gaps.append(Gap(*place, position, start))
+                gaps.append(Gap(*partition, position, start))
                 reached[number] = position = start
             if end > position:
-                readings.append(PlannedReading(place, position, end, source.topic_id, topic.compacted))
+                readings.append(PlannedReading(partition, position, end, source.topic_id, topic.compacted))
         starts[key], positions[key] = tuple(begun), tuple(reached)
     return BackupPlan(parent, topics, starts, positions, tuple(readings), tuple(gaps), tuple(left_out))
 
@@ -133,7 +133,9 @@ def shares(readings: Sequence[PlannedReading], at_most: int) -> list[tuple[Plann
                 room = at_most
             rest = whole.stop - start
             stop = whole.stop if rest <= room + at_most // 2 else start + room
-            found[-1].append(PlannedReading(whole.place, start, stop, whole.topic_id, whole.generation))
+            found[-1].append(
+                PlannedReading(whole.stored_partition, start, stop, whole.topic_id, whole.generation)
+            )
             room -= stop - start
             start = stop
     return [tuple(share) for share in found]
@@ -158,15 +160,15 @@ def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
     """
     topics, positions = dict(todo.topics), {key: list(at) for key, at in todo.positions.items()}
     for result in results:  # each partition's in the order of offsets
-        topic, instance, partition = result.reading.place
+        topic, instance, partition = result.reading.stored_partition
         if positions[topic, instance][partition] == result.reading.start:
             positions[topic, instance][partition] = result.reached
     before = {topic.name: topic for topic in todo.parent.topics} if todo.parent else {}
-    for place in (result.reading.place for result in results if result.left_out):
-        if todo.parent and place.topic in before and place[:2] not in todo.parent.positions:
-            former = topics[place.topic] = before[place.topic]
-            positions.pop(place[:2], None)
-            of_topic = {(place.topic, each.number) for each in former.instances}
+    for stored in (result.reading.stored_partition for result in results if result.left_out):
+        if todo.parent and stored.topic in before and stored[:2] not in todo.parent.positions:
+            former = topics[stored.topic] = before[stored.topic]
+            positions.pop(stored[:2], None)
+            of_topic = {(stored.topic, each.number) for each in former.instances}
             positions |= {key: list(todo.parent.positions[key]) for key in of_topic}
     kept = {key: tuple(at) for key, at in positions.items()}
     starts = {**(todo.parent.starts if todo.parent else {}), **todo.starts}

@@ -69,7 +69,7 @@ def _read(
 ) -> ReadingResult:
     writer = segments.Writer(
         objects,
-        reading.place,
+        reading.stored_partition,
         share.run,
         reading.start,
         generation=reading.generation,
@@ -79,7 +79,7 @@ def _read(
     gaps: list[Gap] = []
     left_out: list[tuple[str, str]] = []
     reached = reading.start
-    partition = TopicPartition(reading.place.topic, reading.place.partition)
+    partition = TopicPartition(reading.stored_partition.topic, reading.stored_partition.partition)
     wanted = Range(*partition, reading.start, reading.stop)
     pieces = fetch.read(client, wanted, topic_id=UUID(reading.topic_id))
     while True:
@@ -92,7 +92,7 @@ def _read(
             break
         if piece.lost:
             made.append(writer.skip(piece.lost[1]))
-            gaps.append(Gap(*reading.place, *piece.lost))
+            gaps.append(Gap(*reading.stored_partition, *piece.lost))
         made += writer.add(piece.batches, piece.next_offset)
         reached = piece.next_offset
         pace.spent(sum(map(len, piece.batches)))

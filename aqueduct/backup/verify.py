@@ -48,7 +48,7 @@ def verify(
     """Check every instance of every topic of the snapshot of that number, or the newest."""
     began = time.monotonic()
     snapshot = Catalog.open(open_store(store)).snapshot(number)
-    every = [segment for of_place in snapshot.segments.values() for segment in of_place]
+    every = [segment for of_partition in snapshot.segments.values() for segment in of_partition]
     found = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
     return Verification(snapshot, tuple(found), time.monotonic() - began)
 

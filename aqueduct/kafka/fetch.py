@@ -87,7 +87,7 @@ class _RangeSource:
     ) -> None:
         self._client = client
         self._wanted = wanted
-        self._place = wanted.topic_partition
+        self._topic_partition = wanted.topic_partition
         self._max_bytes = max_bytes
         self._topic_id = topic_id
         self._whole_batches = whole_batches
@@ -99,7 +99,7 @@ class _RangeSource:
         """Send a Fetch; any trouble is in the future."""
         try:
             topic_id = self._identify()
-            leader = self._client.leader(*self._place)
+            leader = self._client.leader(*self._topic_partition)
         except KafkaError as error:
             return Future().failure(error)
         fetch = FetchRequest.FetchTopic
@@ -176,7 +176,7 @@ class _RangeSource:
 
     def _deleted(self, position: int) -> Fetched:
         """Return the deleted offsets from a position that is out of range."""
-        start = log_starts(self._client, [self._place])[self._place]
+        start = log_starts(self._client, [self._topic_partition])[self._topic_partition]
         if start <= position:  # a leader that has less than another had: it may get it yet
             raise OffsetNotAvailableError(f"the log ends before offset {position}")
         reached = min(start, self._wanted.stop)
@@ -184,7 +184,7 @@ class _RangeSource:
 
     def _nothing(self, position: int, stable: int) -> Fetched:
         """Return the end of a range of which compaction removed the rest; an error if it isn't there yet."""
-        local = local_starts(self._client, [self._place])[self._place]
+        local = local_starts(self._client, [self._topic_partition])[self._topic_partition]
         if stable < self._wanted.stop or position < local:  # the broker waits for what is tiered, in vain
             raise OffsetNotAvailableError(f"nothing came from offset {position} on; {stable} is stable")
         return Fetched((), self._wanted.stop)

@@ -92,12 +92,12 @@ def committed(client: Client, groups: Iterable[str]) -> dict[str, CommittedOffse
     return _fetch(client, dict.fromkeys(groups), stable=False)
 
 
-def progress(client: Client, group: str, places: Iterable[TopicPartition]) -> CommittedOffsets:
+def progress(client: Client, group: str, partitions: Iterable[TopicPartition]) -> CommittedOffsets:
     """Return a group's offsets for these partitions, once every transaction's outcome is known (KIP-447).
 
     That takes the partitions' names: asked for all, a broker is silent on one whose first commit is pending.
     """
-    return _fetch(client, {group: list(places)}, stable=True)[group]
+    return _fetch(client, {group: list(partitions)}, stable=True)[group]
 
 
 def _fetch(
@@ -105,11 +105,11 @@ def _fetch(
 ) -> dict[str, CommittedOffsets]:
     kind = OffsetFetchRequest.OffsetFetchRequestGroup
 
-    def topics(places: list[TopicPartition] | None) -> list[Any] | None:
-        if places is None:  # all
+    def topics(partitions: list[TopicPartition] | None) -> list[Any] | None:
+        if partitions is None:  # all
             return None
         numbers: dict[str, list[int]] = {}
-        for topic, number in places:
+        for topic, number in partitions:
             numbers.setdefault(topic, []).append(number)
         topic_kind = kind.OffsetFetchRequestTopics
         return [topic_kind(name=topic, partition_indexes=each) for topic, each in numbers.items()]
@@ -164,9 +164,9 @@ def commit(client: Client, group: str, offsets: CommittedOffsets) -> None:
         patience.until_done(lambda some=some: _commit(client, group, dict(some)))  # type: ignore[misc]
 
 
-def _weight(group: str, place: TopicPartition, committed: tuple[int, str]) -> int:
+def _weight(group: str, partition: TopicPartition, committed: tuple[int, str]) -> int:
     """Return at least the bytes of the record of a committed offset."""
-    return 100 + len(group.encode()) + len(place[0]) + len(committed[1].encode())
+    return 100 + len(group.encode()) + len(partition.topic) + len(committed[1].encode())
 
 
 def _commit(client: Client, group: str, offsets: CommittedOffsets) -> None:

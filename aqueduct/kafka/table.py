@@ -35,11 +35,11 @@ class Table:
         self._client = client
         self._positions: dict[TopicPartition, int] = {}
 
-    def refresh(self, places: Collection[TopicPartition]) -> None:
+    def refresh(self, partitions: Collection[TopicPartition]) -> None:
         """Read these partitions from where it was to their ends."""
-        starts, ends = offsets.log_starts(self._client, places), offsets.ends(self._client, places)
+        starts, ends = offsets.log_starts(self._client, partitions), offsets.ends(self._client, partitions)
         wanted = [
-            Range(*place, max(starts[place], self._positions.get(place, 0)), ends[place]) for place in places
+            Range(*each, max(starts[each], self._positions.get(each, 0)), ends[each]) for each in partitions
         ]
         for each, found in keys_and_values(self._client, wanted):
             for key, value in found:
@@ -50,10 +50,10 @@ class Table:
         self._positions |= ends
 
 
-def newest(client: Client, places: Collection[TopicPartition]) -> dict[bytes, Row]:
+def newest(client: Client, partitions: Collection[TopicPartition]) -> dict[bytes, Row]:
     """Return the rows of these partitions together, by key."""
     table = Table(client)
-    table.refresh(places)
+    table.refresh(partitions)
     return table.rows
 
 

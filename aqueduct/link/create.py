@@ -34,7 +34,7 @@ def create(settings: Create) -> Created:
         ]
     found = bundle.bundle(ledger.values(), settings.limit)
     left_out = unheard
-    left_out += [sentence for place in sorted(ledger) for sentence in _lost(ledger[place])]
+    left_out += [sentence for partition in sorted(ledger) for sentence in _lost(ledger[partition])]
     if not ledger:
         left_out.append(
             f"The ledger in {settings.topic} has no entry: nothing has crossed yet, or dedup has not run, so "

@@ -265,8 +265,8 @@ class _Receiving:
         self._figures.refused += 1
         topic, partition = str(message.topic()), message.partition()
         key = frame.read_key(message.key() or b"") if self._raw_topic else None
-        place = (key.topic, key.partition) if key else (topic, partition)
-        times = self._seldom.due((place, error.code()), 1, time.monotonic())
+        topic_partition = (key.topic, key.partition) if key else (topic, partition)
+        times = self._seldom.due((topic_partition, error.code()), 1, time.monotonic())
         if not times:
             return
         if key is None:

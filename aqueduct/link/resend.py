@@ -156,12 +156,12 @@ def fitting(asked: Iterable[Asked], topics: Mapping[str, Topic]) -> tuple[list[A
     misfits: dict[TopicPartition, str] = {}
     for each in asked:
         topic = topics.get(each.topic)
-        place = TopicPartition(each.topic, each.partition)
+        partition = TopicPartition(each.topic, each.partition)
         if topic is None or not 0 <= each.partition < len(topic.partitions):
-            misfits[place] = f"{place} is not there."
+            misfits[partition] = f"{partition} is not there."
         elif each.topic_id not in (None, str(topic.id)):
-            misfits[place] = (
-                f"{place} is of a topic that was made anew: what is missing was of that with the id "
+            misfits[partition] = (
+                f"{partition} is of a topic that was made anew: what is missing was of that with the id "
                 f"{each.topic_id}, and the one there is now has {topic.id}."
             )
         else:
@@ -182,20 +182,20 @@ def _there(
 ) -> tuple[list[Range], list[Range], list[Range]]:
     """Return what the source still has, what is gone, and what is beyond its last stable offset."""
     topics = {each.topic for each in asked}
-    places = sorted({TopicPartition(each.topic, each.partition) for each in asked})
+    partitions = sorted({TopicPartition(each.topic, each.partition) for each in asked})
     policies = setting(client, topics, "cleanup.policy") if topics else {}
-    starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
+    starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
     # Records are in no order of time: a window of time is that between the first records of its edges.
-    since = offsets.since(client, places, settings.from_) if settings.from_ is not None else {}
-    until = offsets.since(client, places, settings.to + 1) if settings.to is not None else {}
+    since = offsets.since(client, partitions, settings.from_) if settings.from_ is not None else {}
+    until = offsets.since(client, partitions, settings.to + 1) if settings.to is not None else {}
     wanted: list[Range] = []
     gone: list[Range] = []
     beyond: list[Range] = []
     for each in asked:
-        place = TopicPartition(each.topic, each.partition)
+        partition = TopicPartition(each.topic, each.partition)
         # What compaction took has newer values: it is not lost.
-        start = 0 if policies[each.topic] == "compact" else starts[place]
-        parts = divided(each, start, ends[place], since.get(place), until.get(place, -1))
+        start = 0 if policies[each.topic] == "compact" else starts[partition]
+        parts = divided(each, start, ends[partition], since.get(partition), until.get(partition, -1))
         for part, of_all in zip(parts, (wanted, gone, beyond), strict=True):
             if part.start < part.stop:
                 of_all.append(part)

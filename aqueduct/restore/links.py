@@ -40,7 +40,7 @@ def move(
 
 def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers) -> list[str]:
     """Move one link's positions; return sentences to report. Failed if none was moved."""
-    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
+    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.stored_partition.topic}
     saved = _link_positions(
         (TopicPartition(each.topic, each.partition), each.offset, each.metadata)
         for of_group in job.snapshot.manifest.groups

@@ -51,12 +51,12 @@ class MirrorPositions:
     def read(self) -> dict[TopicPartition, MirrorPosition]:
         """Read the positions, by partition of the source; nothing if the mirror never ran."""
         topic = self.client.topics([self.mirror.topic]).get(self.mirror.topic)
-        places = [TopicPartition(topic.name, each.number) for each in topic.partitions] if topic else []
+        partitions = [TopicPartition(topic.name, each.number) for each in topic.partitions] if topic else []
         found: dict[TopicPartition, MirrorPosition] = {}
-        for key, row in newest(self.client, places).items():
+        for key, row in newest(self.client, partitions).items():
             if parsed := parse_position(key, row.value):
-                place, next_offset = parsed
-                found[place] = MirrorPosition(key, row.partition.partition, next_offset)
+                partition, next_offset = parsed
+                found[partition] = MirrorPosition(key, row.partition.partition, next_offset)
         return found
 
     @property
@@ -104,7 +104,7 @@ def _moved(
     job: Job, at: MirrorPositions, written: Mapping[TopicPartition, Written], workers: Workers
 ) -> tuple[dict[MirrorPosition, int], str]:
     """Return a mirror's positions with their new offsets, and where it was ahead of the snapshot."""
-    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
+    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.stored_partition.topic}
     mine = {partition: each for partition, each in at.read().items() if partition in lanes}
     offsets_ = {partition: {each.next} for partition, each in mine.items()}
     answers = translate(job, offsets_, written, workers)

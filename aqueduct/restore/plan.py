@@ -22,7 +22,7 @@ SHARE_LANES = 500
 class RestoreLane:
     """The records of one partition, from the store to the target."""
 
-    place: StoredPartition  # in the store
+    stored_partition: StoredPartition  # in the store
     topic: str  # at the target
     stop: int  # exclusive: the snapshot's offsets end here
     segments: tuple[Segment, ...]  # in order, those that may have records of the window
@@ -30,7 +30,7 @@ class RestoreLane:
 
     @property
     def target(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.place.partition)
+        return TopicPartition(self.topic, self.stored_partition.partition)
 
     @property
     def records(self) -> int:
@@ -42,7 +42,7 @@ class RestoreLane:
         return sum(segment.unpacked_bytes for segment in self.segments)
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.place.partition}"
+        return f"{self.topic}-{self.stored_partition.partition}"
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
     gaps: list[Gap] = []
     for target, (topic, instance) in topics.items():
         positions = snapshot.manifest.positions[topic.name, instance.number]
-        for place in snapshot.places(topic.name, instance.number):
-            stop = positions[place.partition]
+        for partition in snapshot.partitions(topic.name, instance.number):
+            stop = positions[partition.partition]
             found: tuple[list[Segment], list[Segment]] = [], []
-            for segment in snapshot.segments.get(place, ()):
+            for segment in snapshot.segments.get(partition, ()):
                 if segment.records:
                     found[_outside(segment, request.window)].append(segment)
-            lanes.append(RestoreLane(place, target, max(stop, 0), *map(tuple, found)))
-            gaps += snapshot.gaps.get(place, ())
+            lanes.append(RestoreLane(partition, target, max(stop, 0), *map(tuple, found)))
+            gaps += snapshot.gaps.get(partition, ())
     asked = {old for old, _ in request.names} or snapshot.topics.keys()
     skipped = sorted(asked - {topic.name for topic, _ in topics.values()})
     return RestorePlan(

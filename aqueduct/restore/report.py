@@ -134,9 +134,9 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
         "partitions": [
             {
                 "topic": lane.topic,
-                "partition": lane.place.partition,
-                "source": lane.place.topic,
-                "instance": lane.place.instance,
+                "partition": lane.stored_partition.partition,
+                "source": lane.stored_partition.topic,
+                "instance": lane.stored_partition.instance,
                 "from": lane.segments[0].start if lane.segments else lane.stop,
                 "to": lane.stop,
                 **_amounts(outcome, lane),

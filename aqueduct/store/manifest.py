@@ -86,7 +86,7 @@ class Segment(NamedTuple):
     generation: bool  # lies in a generation's folder
 
     @property
-    def place(self) -> StoredPartition:
+    def stored_partition(self) -> StoredPartition:
         return StoredPartition(self.topic, self.instance, self.partition)
 
     @property
@@ -114,7 +114,7 @@ class Gap(NamedTuple):
     stop: int  # exclusive
 
     @property
-    def place(self) -> StoredPartition:
+    def stored_partition(self) -> StoredPartition:
         return StoredPartition(self.topic, self.instance, self.partition)
 
 

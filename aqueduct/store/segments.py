@@ -31,12 +31,12 @@ class SegmentLimits:
 
 
 class Writer:
-    """The maker of segments of one place. `add` what was read in order, then `finish`."""
+    """The maker of segments of one partition. `add` what was read in order, then `finish`."""
 
     def __init__(
         self,
         objects: Objects,
-        place: StoredPartition,
+        partition: StoredPartition,
         run: str,
         start: int,
         *,
@@ -44,7 +44,7 @@ class Writer:
         limits: SegmentLimits,
     ) -> None:
         self._objects = objects
-        self._place = place
+        self._partition = partition
         self._run = run
         self._generation = generation
         self._limits = limits
@@ -100,7 +100,7 @@ class Writer:
             return None
         index = Index.joined(self._indexes)
         segment = Segment(
-            *self._place,
+            *self._partition,
             start=self._start,
             stop=self._next,
             first_offset=int(index.base_offset[0]) if len(index) else None,

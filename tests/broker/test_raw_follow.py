@@ -33,7 +33,7 @@ def values(news: list[News]) -> dict[TopicPartition, list[str]]:
     found: dict[TopicPartition, list[str]] = defaultdict(list)
     for each in news:
         for batch in each.batches:
-            found[each.place] += [record.value.decode() for record in decoded(batch.data.tobytes())]
+            found[each.topic_partition] += [record.value.decode() for record in decoded(batch.data.tobytes())]
     return found
 
 
@@ -52,7 +52,9 @@ def test_what_is_written_comes_in_order(broker: Broker, client: Client, topic: s
     produce(broker, topic, ["e"])
     until(follower, news, lambda: values(news) == {(topic, 0): ["b", "c", "e"], (topic, 1): ["d"]})
     assert follower.positions == {(topic, 0): 4, (topic, 1): 1, (topic, 2): 0}
-    assert {each.place for each in news} == follower.positions.keys()  # with log start and end, idle or not
+    assert {
+        each.topic_partition for each in news
+    } == follower.positions.keys()  # with log start and end, idle or not
 
 
 def test_what_was_aborted_does_not(broker: Broker, client: Client, topic: str) -> None:

@@ -67,7 +67,7 @@ def read(reading: PlannedReading, reached: int | None = None, why: str = "") -> 
     stop = reading.stop if reached is None else reached
     segment = Segment(
         *(
-            *reading.place,
+            *reading.stored_partition,
             reading.start,
             stop,
             reading.start,
@@ -86,7 +86,7 @@ def read(reading: PlannedReading, reached: int | None = None, why: str = "") -> 
 
 
 def ranges(todo: BackupPlan) -> list[tuple[StoredPartition, int, int]]:
-    return [(each.place, each.start, each.stop) for each in todo.readings]
+    return [(each.stored_partition, each.start, each.stop) for each in todo.readings]
 
 
 def test_the_first_run_reads_from_the_log_s_start_and_the_next_one_what_came_since() -> None:
@@ -215,9 +215,14 @@ def test_tasks_share_every_offset_in_order(sizes: list[int], at_most: int) -> No
     found = shares(wholes, at_most)
     assert all(0 < sum(map(len, share)) <= at_most + at_most // 2 for share in found)
     read = [
-        (each.place, offset) for share in found for each in share for offset in range(each.start, each.stop)
+        (each.stored_partition, offset)
+        for share in found
+        for each in share
+        for offset in range(each.start, each.stop)
     ]
-    assert read == [(each.place, offset) for each in wholes for offset in range(each.start, each.stop)]
+    assert read == [
+        (each.stored_partition, offset) for each in wholes for offset in range(each.start, each.stop)
+    ]
 
 
 def test_small_partitions_go_together_and_a_large_one_goes_to_several_tasks() -> None:

@@ -106,7 +106,7 @@ def _plan(order: DedupOrder) -> tuple[DedupShare, int, tuple[str, ...]]:
         grace_seconds=order.grace_seconds,
         seconds=order.every_seconds,
     )
-    return share, sum(ends[place] - starts[place] for place in raw), silent
+    return share, sum(ends[partition] - starts[partition] for partition in raw), silent
 
 
 def _clean(

@@ -119,7 +119,7 @@ def partitions(found: Mapping[str, str]) -> dict[TopicPartition, LedgerPartition
         if "part" in (head := _parsed(key, value)):
             continue
         try:
-            place = TopicPartition(str(head["topic"]), int(head["partition"]))
+            topic_partition = TopicPartition(str(head["topic"]), int(head["partition"]))
             bodies = [head, *(_parsed(part, found[part]) for part in _parts(key, int(head["parts"])))]
             lineage = Lineage(
                 str(head["topic_id"]),
@@ -131,7 +131,7 @@ def partitions(found: Mapping[str, str]) -> dict[TopicPartition, LedgerPartition
             retired = bool(head["retired"])
         except (KeyError, TypeError, ValueError) as error:
             raise Failed(f"{_which(key)} is not whole: {error!r} is missing or wrong.") from None
-        partition = ledger.setdefault(place, LedgerPartition(*place))
+        partition = ledger.setdefault(topic_partition, LedgerPartition(*topic_partition))
         if retired:
             partition.retired[lineage.topic_id] = lineage
         else:
