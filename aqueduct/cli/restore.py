@@ -86,7 +86,8 @@ def run(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
-    window = {name: value for name in ("from_time", "to_time") if (value := getattr(args, name)) is not None}
+    asked = {"first_time": args.from_time, "last_time": args.to_time}
+    window = {name: time for name, time in asked.items() if time is not None}
     if len(window) == 2 and args.from_time > args.to_time:
         raise Refused("--from-time is later than --to-time: nothing is between them.")
     if args.mirror_config and not args.mirror:

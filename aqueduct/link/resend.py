@@ -71,7 +71,7 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
                 for outlet in outlets:
                     outlet.add([value])
                 throttle.spent(count)
-                sent += covering.stop - covering.start + 1
+                sent += covering.last - covering.first + 1
                 records += count
                 progress(sent, total)
         for outlet in outlets:

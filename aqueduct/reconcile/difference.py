@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aqueduct.reconcile.digest import Fingerprints
+from aqueduct.spans import Span
 
-NAMED_RANGES = 20  # a report names so many, and counts the rest
+NAMED_SPANS = 20  # a report names so many, and counts the rest
 STEP = 1 << 16  # records are struck out so many at a time, or more where more wait for their equal
 
 OffsetColumn = NDArray[np.int64]
@@ -27,12 +28,12 @@ class Unmatched:
     """Records of one stream that have no equal at the other end."""
 
     records: int = 0
-    ranges: tuple[tuple[int, int], ...] = ()  # the first NAMED_RANGES of their offsets, [from, to], inclusive
+    spans: tuple[Span, ...] = ()  # the first NAMED_SPANS of their offsets
 
     @classmethod
     def of(cls, offsets: OffsetColumn) -> "Unmatched":
         breaks = np.flatnonzero(np.diff(offsets) > 1) + 1
-        runs = np.split(offsets, breaks[:NAMED_RANGES])[:NAMED_RANGES]
+        runs = np.split(offsets, breaks[:NAMED_SPANS])[:NAMED_SPANS]
         return cls(len(offsets), tuple((int(run[0]), int(run[-1])) for run in runs if len(run)))
 
 

@@ -117,7 +117,7 @@ def _end(verdict: Verdict, number: int) -> dict[str, Any] | None:
         "from": read.start,
         "to": read.stop,
         "records": verdict.readings[number].records,
-        "missing" if number else "extra": {"records": lacking.records, "ranges": lacking.ranges},
+        "missing" if number else "extra": {"records": lacking.records, "ranges": lacking.spans},
     }
 
 
@@ -134,7 +134,7 @@ def _difference(flow: ComparedFlow, verdict: Verdict) -> str:
         if lacking.records:
             role, other = _role(flow, number), "target" if number else "source"
             records = _are(lacking.records, f" of the {role}")
-            parts.append(f"{records} not in the {other}, first at {role} offset {lacking.ranges[0][0]}")
+            parts.append(f"{records} not in the {other}, first at {role} offset {lacking.spans[0][0]}")
     return (
         ", and ".join(parts)
         or "unequal when read first, but not when read again: retention may be at work there"

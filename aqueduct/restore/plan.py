@@ -100,8 +100,8 @@ def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
 
 def _outside(segment: Segment, window: Window) -> bool:
     newest, oldest = segment.max_time, segment.min_time
-    before = newest is not None and newest < window.from_time
-    return before or (oldest is not None and oldest > window.to_time)
+    before = newest is not None and newest < window.first_time
+    return before or (oldest is not None and oldest > window.last_time)
 
 
 def shares(lanes: Iterable[RestoreLane]) -> Iterator[tuple[RestoreLane, ...]]:

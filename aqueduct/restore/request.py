@@ -35,7 +35,7 @@ class Request:
 
         It is the same for the same records of the same store in the same cluster, but for the snapshot.
         """
-        asked = [store_id, cluster_id, self.instance, str(self.window.from_time), str(self.window.to_time)]
+        asked = [store_id, cluster_id, self.instance, str(self.window.first_time), str(self.window.last_time)]
         asked += (f"{old}:{new}" for old, new in sorted(self.names))
         return hashlib.sha256("\n".join(asked).encode()).hexdigest()[:16]
 

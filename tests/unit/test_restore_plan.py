@@ -57,15 +57,15 @@ def test_every_partition_has_a_lane_and_segments_of_the_window() -> None:
     assert [each.start for each in wanted.lanes[0].segments] == [5, 10]
     assert wanted.lanes[0].records == 15
     assert wanted.gaps == (Gap("t", 1, 0, 0, 5),)
-    late = plan(SNAPSHOT, Request(window=Window(from_time=101))).lanes[0]
+    late = plan(SNAPSHOT, Request(window=Window(first_time=101))).lanes[0]
     assert [each.start for each in late.segments] == [10]
     assert [each.start for each in late.skipped] == [5]
 
 
 def test_times_make_the_records_an_upper_bound() -> None:
     assert not plan(SNAPSHOT, Request()).at_most
-    assert plan(SNAPSHOT, Request(window=Window(from_time=1))).at_most
-    assert not plan(SNAPSHOT, Request(window=Window(from_time=1_000))).at_most  # none is none
+    assert plan(SNAPSHOT, Request(window=Window(first_time=1))).at_most
+    assert not plan(SNAPSHOT, Request(window=Window(first_time=1_000))).at_most  # none is none
 
 
 def test_shares_are_of_one_large_lane_or_many_small_ones() -> None:

@@ -60,8 +60,8 @@ def test_the_digest_tells_requests_apart_and_forgets_their_order() -> None:
         Request().digest("other", "cluster"),
         Request().digest("store", "other"),
         Request(instance="g1").digest("store", "cluster"),
-        Request(window=Window(from_time=1)).digest("store", "cluster"),
-        Request(window=Window(to_time=1)).digest("store", "cluster"),
+        Request(window=Window(first_time=1)).digest("store", "cluster"),
+        Request(window=Window(last_time=1)).digest("store", "cluster"),
     }
     assert len(digests) == 8
     assert Request(pairs[::-1]).digest("store", "cluster") in digests

@@ -59,14 +59,14 @@ def test_what_is_unpacked_is_what_was_packed(expected: Frame | Announcement, abo
 @given(frames)
 def test_a_frames_key(frame: Frame) -> None:
     assert read_key(key(frame)) == FrameKey(
-        frame.topic, frame.partition, frame.start, frame.stop, announced=False
+        frame.topic, frame.partition, frame.first, frame.last, announced=False
     )
 
 
 @given(announcements)
 def test_an_announcements_key(told: Announcement) -> None:
     expected = FrameKey(
-        told.topic, told.partition, told.first, told.end, announced=True, compacted=told.compacted
+        told.topic, told.partition, told.first, told.end - 1, announced=True, compacted=told.compacted
     )
     assert read_key(key(told)) == expected
 

@@ -41,8 +41,8 @@ class Bucket:
         """Take frames in the order of offsets; the ids that a topic had, in the order in which they came."""
         for frame in _in_order(frames):
             partition = TopicPartition(frame.topic, frame.partition)
-            new = self._lineage(partition, frame.topic_id, frame.start).arrive(frame.start, frame.stop)
-            self.repeated += frame.stop - frame.start + 1 - size(new)
+            new = self._lineage(partition, frame.topic_id, frame.first).arrive(frame.first, frame.last)
+            self.repeated += frame.last - frame.first + 1 - size(new)
             if new:
                 self._changed.add(partition)
                 batches = list(within(walk(frame.batches), new))
@@ -88,7 +88,7 @@ def _in_order(frames: Iterable[Frame]) -> list[Frame]:
 
     def order(frame: Frame) -> tuple[str, int, int, int]:
         number = came.setdefault((frame.topic, frame.partition, frame.topic_id), len(came))
-        return frame.topic, frame.partition, number, frame.start
+        return frame.topic, frame.partition, number, frame.first
 
     return sorted(frames, key=order)
 

@@ -36,7 +36,7 @@ class Malformed(Failed):
 
 @dataclass(frozen=True)
 class Frame:
-    """All that one partition (by the downstream's number) holds from `start` to `stop`, inclusive.
+    """All that one partition (by the downstream's number) holds from offset `first` to `last`, inclusive.
 
     `batches` are Kafka's, verbatim; none where the source has no record there, or withholds them.
     """
@@ -44,8 +44,8 @@ class Frame:
     topic: str
     topic_id: UUID
     partition: int
-    start: int
-    stop: int
+    first: int
+    last: int
     batches: bytes
 
 
@@ -63,7 +63,7 @@ class Announcement:
 
 @dataclass(frozen=True)
 class FrameKey:
-    """A raw record's key: offsets as in a Frame, or where `announced` as in an Announcement."""
+    """A raw record's key: the offsets of a frame or, where `announced`, of the sender's log."""
 
     topic: str
     partition: int
@@ -75,7 +75,7 @@ class FrameKey:
 
 def key(of: Frame | Announcement) -> bytes:
     if isinstance(of, Frame):
-        return _frame_key(of.topic, of.partition, of.start, of.stop)
+        return _frame_key(of.topic, of.partition, of.first, of.last)
     return _announcement_key(of.topic, of.partition, of.first, of.end, of.compacted)
 
 
@@ -84,10 +84,10 @@ def read_key(data: bytes) -> FrameKey:
     match = _KEY.fullmatch(data)
     if not match:
         raise Malformed(f"{data[:300]!r} isn't the key of a raw topic's record.")
-    topic, partition, first, last, policy = match.groups()
-    return FrameKey(
-        topic.decode(), int(partition), int(first), int(last), policy is not None, policy == b"compact"
-    )
+    topic, partition, first, second, policy = match.groups()
+    announced = policy is not None
+    last = int(second) - announced  # an announcement's is the end
+    return FrameKey(topic.decode(), int(partition), int(first), last, announced, policy == b"compact")
 
 
 def pack(of: Frame | Announcement, *, compress_above: int = 0) -> bytes:
@@ -100,7 +100,7 @@ def pack(of: Frame | Announcement, *, compress_above: int = 0) -> bytes:
         kind, flags, first, second = ANNOUNCEMENT, int(of.compacted), of.first, of.end
         body, length = b"", 0
     else:
-        kind, flags, first, second = FRAME, 0, of.start, of.stop
+        kind, flags, first, second = FRAME, 0, of.first, of.last
         body, length = of.batches, len(of.batches)
         if 0 < compress_above < length:
             compressed = codecs.compress("zstd", body)
@@ -134,8 +134,8 @@ def key_of(value: Buffer) -> bytes:
     return _announcement_key(topic, partition, first, second, flags == COMPACTED)
 
 
-def _frame_key(topic: str, partition: int, start: int, stop: int) -> bytes:
-    return f"{topic}/{partition}/{start}/{stop}".encode()
+def _frame_key(topic: str, partition: int, first: int, last: int) -> bytes:
+    return f"{topic}/{partition}/{first}/{last}".encode()
 
 
 def _announcement_key(topic: str, partition: int, first: int, end: int, compacted: bool) -> bytes:
