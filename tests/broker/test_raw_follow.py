@@ -46,7 +46,12 @@ def until(follower: Follower, news: list[News], done: object) -> None:
 
 def test_what_is_written_comes_in_order(broker: Broker, client: Client, topic: str) -> None:
     produce(broker, topic, ["a", "b", "c"])
-    follower, news = Follower(client, {(topic, 0): 1, (topic, 1): 0, (topic, 2): 0}), []
+    follower, news = (
+        Follower(
+            client, {TopicPartition(topic, 0): 1, TopicPartition(topic, 1): 0, TopicPartition(topic, 2): 0}
+        ),
+        [],
+    )
     until(follower, news, lambda: values(news)[topic, 0] == ["b", "c"])
     produce(broker, topic, ["d"], partition=1)
     produce(broker, topic, ["e"])
@@ -60,7 +65,7 @@ def test_what_is_written_comes_in_order(broker: Broker, client: Client, topic: s
 def test_what_was_aborted_does_not(broker: Broker, client: Client, topic: str) -> None:
     clients.transaction(broker, topic, ["abort"], "abort")
     clients.transaction(broker, topic, ["commit"], "commit")
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["commit"] and follower.positions[topic, 0] == 4)
     # Its offsets were told all the same, each once.
     told = [(each.start, each.next_offset) for each in news if each.next_offset > each.start]
@@ -82,7 +87,7 @@ def test_a_topic_made_anew_is_told_by_its_id(
     broker: Broker, admin: AdminClient, client: Client, topic: str
 ) -> None:
     produce(broker, topic, ["a", "b"])
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["a", "b"])
     old = news[-1].topic_id
     admin.delete_topics([topic])[topic].result()
@@ -96,7 +101,7 @@ def test_a_topic_made_anew_is_told_by_its_id(
 
 def test_a_broker_that_is_killed(broker: Broker, client: Client, topic: str) -> None:
     produce(broker, topic, ["a"])
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["a"])
     broker.process.kill()
     news += follower.poll(0.5)
@@ -106,7 +111,7 @@ def test_a_broker_that_is_killed(broker: Broker, client: Client, topic: str) -> 
 
 
 def test_a_fetch_session_that_the_broker_has_forgotten(broker: Broker, client: Client, topic: str) -> None:
-    follower, news = Follower(client, {(topic, 0): 0, (topic, 1): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0}), []
     produce(broker, topic, ["a"])
     until(follower, news, lambda: values(news)[topic, 0] == ["a"])
     for session in follower._sessions.values():
@@ -118,12 +123,12 @@ def test_a_fetch_session_that_the_broker_has_forgotten(broker: Broker, client: C
 
 
 def test_a_topic_that_is_left_comes_no_more(broker: Broker, client: Client, topic: str) -> None:
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     produce(broker, topic, ["a"])
     until(follower, news, lambda: values(news)[topic, 0] == ["a"])
     follower.leave(topic)
     produce(broker, topic, ["b"])
     produce(broker, topic, ["c"], partition=1)
-    follower.follow({(topic, 1): 0})
+    follower.follow({TopicPartition(topic, 1): 0})
     until(follower, news, lambda: values(news)[topic, 1] == ["c"])
     assert values(news)[topic, 0] == ["a"]

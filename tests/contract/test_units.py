@@ -25,7 +25,7 @@ from aqueduct.link.options import Common, Downstream, Upstream, build
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = Path(__file__).parent / "units/playbook.yml"
 TASKS = Path(__file__).parent / "units/render.yml"
-ROLES = [each["roles"][0]["role"] for each in yaml.safe_load(PLAYBOOK.read_text())]
+ROLES = [each["roles"][0] for each in yaml.safe_load(PLAYBOOK.read_text())]
 ENDS: Mapping[str, type[Common]] = {"diode_upstream": Upstream, "diode_downstream": Downstream}
 # The roles' options of other programs: journalctl, nft, MirrorMaker.
 OTHERS = {"--lines", "--no-pager", "--output", "--unit", "--file", "--clusters"}
