@@ -17,7 +17,6 @@ from aqueduct.cli import common, duration, report_file, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import Failed
 from aqueduct.kafka import client_config
-from aqueduct.kafka.client_config import End
 
 SEGMENT_BYTES = selection.whole(most=(1 << 31) - 1)  # as of segment.bytes, because it is one of Kafka's own
 
@@ -83,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name)
     }
     order = BackupOrder(
-        end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
+        end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
         store=args.store,
         topics=TopicSelection(
             args.topics or (),

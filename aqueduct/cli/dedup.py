@@ -15,7 +15,6 @@ from aqueduct.cli import common, duration, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config
-from aqueduct.kafka.client_config import End
 from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import parse_renames
 from aqueduct.wording import count
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         from aqueduct.link.dedup import run as dedup
         from aqueduct.link.dedup.metrics import DedupFigures
     order = dedup.DedupOrder(
-        end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
+        end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
         raw_topics=args.raw_topics,
         gap_topic=args.gap_topic,
         topics=parse_renames(args.topics) if args.topics else None,

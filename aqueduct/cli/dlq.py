@@ -18,7 +18,6 @@ from aqueduct.cli import common, moment, report_file, selection
 from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config
-from aqueduct.kafka.client_config import End
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
@@ -45,12 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--ledger", metavar="TOPIC", help="what was sent back; default aqueduct.dlq.replayed")
     add("--dry-run", action="store_true", help="only say what would be sent")
     report_file.add_arguments(replay)
-    replay.set_defaults(command=_replay)
-
-
-def run(args: argparse.Namespace) -> ExitCode:
-    code: ExitCode = args.command(args)
-    return code
+    replay.set_defaults(run=_replay)
 
 
 def _replay(args: argparse.Namespace) -> ExitCode:
@@ -65,7 +59,7 @@ def _replay(args: argparse.Namespace) -> ExitCode:
     if None not in (args.from_time, args.to_time) and args.from_time > args.to_time:
         raise Refused("--from is later than --to-time.")
     order = replay.ReplayOrder(
-        end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
+        end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
         topic=args.dlq,
         ledger=ledger,
         choice=Choice(args.error_class, args.connector, args.from_time, args.to_time),

@@ -51,12 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-probe", action="store_true", help="ask no broker whether it speaks TLS")
     add("--strict", action="store_true", help="warnings are faults, too")
     report_file.add_arguments(connect)
-    connect.set_defaults(command=_connect)
-
-
-def run(args: argparse.Namespace) -> ExitCode:
-    code: ExitCode = args.command(args)
-    return code
+    connect.set_defaults(run=_connect)
 
 
 def _connect(args: argparse.Namespace) -> ExitCode:

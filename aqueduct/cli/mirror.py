@@ -18,7 +18,6 @@ from aqueduct.cli import duration, report_file, selection
 from aqueduct.errors import ExitCode, Failed
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
-from aqueduct.kafka.client_config import End
 from aqueduct.mirror import reading, status
 from aqueduct.mirror.status import MirrorProgress
 from aqueduct.names import TopicPartition
@@ -42,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
-    source_end = End("source", args.source_bootstrap_servers, client_config.load(args.source_config))
-    target_end = End("target", args.target_bootstrap_servers, client_config.load(args.target_config))
+    source_end = client_config.end("source", args.source_bootstrap_servers, args.source_config)
+    target_end = client_config.end("target", args.target_bootstrap_servers, args.target_config)
     with (
         connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source,
         connect(target_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as target,

@@ -18,7 +18,6 @@ from aqueduct.cli import common, moment, report_file, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import Refused
 from aqueduct.kafka import client_config
-from aqueduct.kafka.client_config import End
 from aqueduct.names import parse_renames
 
 
@@ -93,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     if args.mirror_config and not args.mirror:
         raise Refused("--mirror-config needs --mirror.")
     order = RestoreOrder(
-        end=End("target", args.bootstrap_servers, client_config.load(args.client_config)),
+        end=client_config.end("target", args.bootstrap_servers, args.client_config),
         store=args.store,
         request=Request(
             names=tuple(parse_renames(args.topics).items()) if args.topics is not None else (),
@@ -111,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         release_retention=args.release_retention,
         mirrors=tuple(
             FollowingMirror(
-                name, End("lake", servers, client_config.load(args.mirror_config or args.client_config))
+                name, client_config.end("lake", servers, args.mirror_config or args.client_config)
             )
             for name, servers in args.mirror
         ),

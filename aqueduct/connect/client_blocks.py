@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from aqueduct.connect.findings import Facts, WorkerFinding, store_findings
 from aqueduct.connect.worker import Block
+from aqueduct.kafka.client_config import PROTOCOLS
 
 ISSUE = "KAFKA-4090"
-PROTOCOLS = ("SSL", "SASL_SSL", "PLAINTEXT", "SASL_PLAINTEXT")
 
 # What a client of each block is for, and what comes of it if it can't speak to the brokers.
 PURPOSE = {

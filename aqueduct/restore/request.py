@@ -7,19 +7,11 @@ from dataclasses import dataclass, field
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.batches.cut import Window
+from aqueduct.names import OWN_TOPICS
 from aqueduct.store.manifest import Instance, InstanceState, StoredTopic
 from aqueduct.wording import some
 
 ACTIVE = "activate"
-
-# Topics that brokers keep for themselves, and write to.
-_BROKERS_OWN = {
-    "__consumer_offsets",
-    "__transaction_state",
-    "__share_group_state",
-    "__cluster_metadata",
-    "__remote_log_metadata",
-}
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,7 @@ class Request:
         pairs = self.names or tuple((name, name) for name in topics)
         if absent := sorted({old for old, _ in pairs} - topics.keys()):
             raise Refused(f"The snapshot has no topic {some(absent)}; see --topics.")
-        if own := sorted({new for _, new in pairs} & _BROKERS_OWN):
+        if own := sorted({new for _, new in pairs} & OWN_TOPICS):
             raise Refused(f"{some(own)}: brokers keep that for themselves, so nothing is restored there.")
         chosen: dict[str, tuple[StoredTopic, Instance]] = {}
         without = []

@@ -96,7 +96,7 @@ def links_from(groups: model.Groups, hostvars: model.HostVars, site: str) -> lis
 
 
 def ledgers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
-    """`groups | ledgers(hostvars, site)`: what its dedup works on, as `aqueduct.estate.links.Ledger`."""
+    """`groups | ledgers(hostvars, site)`: what its dedup works on, as `aqueduct.estate.links.DedupWork`."""
     return [asdict(ledger) for ledger in links.ledgers(links.read_links(groups, hostvars, site))]
 
 

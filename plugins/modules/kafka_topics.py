@@ -59,13 +59,12 @@ def main() -> None:
     from aqueduct.kafka import client_config, topics
     from aqueduct.kafka.admin.topics import apply_topics, await_topics, find_topics
     from aqueduct.kafka.client import connect
-    from aqueduct.kafka.client_config import End
 
     given = module.params
     try:
         declared = topics.parse(given["topics"])
-        config = client_config.load(given["client_config"])
-        with connect(End("cluster", given["bootstrap_servers"], config), "aqueduct-topics") as client:
+        end = client_config.end("cluster", given["bootstrap_servers"], given["client_config"])
+        with connect(end, "aqueduct-topics") as client:
             actual = find_topics(client, declared)
             plan = topics.plan(declared, actual)
             apply_topics(client, plan, check_only=module.check_mode)

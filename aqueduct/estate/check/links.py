@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from itertools import combinations
 
 from aqueduct.estate.check.flows import declared_at as declared_flows
-from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
+from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
 from aqueduct.estate.check.sites import LEGAL_SITE
 from aqueduct.estate.check.sound import Item, Sound
 from aqueduct.estate.connectors import DeclaredConnector
@@ -24,23 +24,16 @@ LARGEST_NUMBER = 65_535
 
 
 @dataclass(frozen=True, eq=False)
-class DeclaredLink:
+class DeclaredLink(Item):
     """A link, and where it is declared."""
 
-    inventory: Inventory
-    item: Item
     link: Link
-
-    def finding(self, sentence: str, path: Path = (), is_warning: bool = False) -> Finding:
-        return self.inventory.finding(
-            self.item.host, VARIABLE, sentence, (self.item.place, *path), is_warning
-        )
 
 
 def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
     """Check the links that arrive at a site."""
     found = [
-        DeclaredLink(inventory, item, Link.of(inventory.groups, site, item.value))
+        DeclaredLink(**vars(item), link=Link.of(inventory.groups, site, item.value))
         for item in sound.items(site, VARIABLE)
     ]
     yield from _hosts(inventory, site, found)
@@ -102,7 +95,7 @@ def _check_ends(each: DeclaredLink) -> Iterator[Finding]:
     link = each.link
     ends = (("upstream", "diode_upstream", link.source), ("downstream", "diode_downstream", link.target))
     for key, service, site in ends:
-        hosts, named = each.inventory.members(site, service), each.item.value.get(key)
+        hosts, named = each.inventory.members(site, service), each.value.get(key)
         if named and named not in hosts:
             sentence = f"{named} is not in {service} of site {site}; name one of its hosts there."
             yield each.finding(sentence, (key,))
@@ -176,7 +169,7 @@ def _check_pair(one: DeclaredLink, other: DeclaredLink) -> Iterator[Finding]:
         sentence = (
             f"{first.downstream} receives link {first.name} at port {first.port}; give this one another port."
         )
-        yield other.finding(sentence, ("port",) if "port" in other.item.value else ())
+        yield other.finding(sentence, ("port",) if "port" in other.value else ())
     if first.source == second.source:  # of two that are kept raw the ledger is one: a topic may come by both
         both = _written(first) & _written(second)
         if RECORD in (first.mode, second.mode) and (topic := shortest(both)):
@@ -238,7 +231,7 @@ def _meets(topic: str, brought: Language) -> bool:
 def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
     """Return the topics that flows, links and connectors may write at a site, beside its declared ones."""
     found = words([])
-    for mirror in declared_flows(inventory, sound, site):
+    for mirror in declared_flows(sound, site):
         with suppress(PatternError):
             is_clear = None not in map(language, (*mirror.flow.topics, *mirror.flow.topics_exclude))
             found |= mirror.writes if is_clear else EVERYTHING

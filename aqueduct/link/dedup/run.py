@@ -22,7 +22,6 @@ from aqueduct.wording import count
 from aqueduct.work.workers import Workers
 
 CLIENT = "aqueduct-dedup"
-ROUND_SECONDS = 60.0  # after which topics and partitions are looked at again, if no other time is asked for
 
 
 @dataclass(frozen=True)

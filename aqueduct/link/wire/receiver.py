@@ -15,7 +15,18 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from aqueduct.link.wire import erasure
 from aqueduct.link.wire.blocks import Assembler
 from aqueduct.link.wire.counters import Counters
-from aqueduct.link.wire.datagram import BEAT, FIELDS, HEADER, MAGIC, VERSION, Beat, Type, check_link, prefix
+from aqueduct.link.wire.datagram import (
+    BEAT,
+    FIELDS,
+    HEADER,
+    MAGIC,
+    NONCE,
+    VERSION,
+    Beat,
+    Type,
+    check_link,
+    prefix,
+)
 from aqueduct.link.wire.frame import LARGEST, Malformed, key_of
 from aqueduct.link.wire.key_frame import KeyFrame, KeyRing, Kind, Refusal
 from aqueduct.link.wire.keys import ReceiverKey, SenderPublicKey
@@ -27,7 +38,6 @@ KEYS_KEPT = 3  # of a session: the one before, the current, the next
 _SESSIONS_KEPT = 4  # of one sender and kind: the current one, and some whose last datagrams are on their way
 _SESSION = slice(8, 16)  # of a header
 _NAMES_KEY = slice(0, 20)  # of a header: the link's prefix, session, key number
-_NONCE = slice(20, 32)
 
 
 @dataclass(frozen=True)
@@ -221,7 +231,7 @@ class Receiver:
             self.counters.not_of_the_link += 1
             return
         cipher, session = known
-        nonce = header[_NONCE]
+        nonce = header[NONCE]
         kind, shard, k, m, counter = FIELDS.unpack_from(nonce)
         if kind == Type.DATA:
             block = session.blocks.get(counter)
@@ -348,12 +358,12 @@ class Receiver:
     def _beat(
         self, session: _ReceivedSession, cipher: AESGCM, header: bytes, view: memoryview, now: float
     ) -> None:
-        kind, _, _, _, number = FIELDS.unpack(header[_NONCE])
+        kind, _, _, _, number = FIELDS.unpack(header[NONCE])
         if number <= session.beats:
             self.counters.beats_old += 1
             return
         try:
-            content = cipher.decrypt(header[_NONCE], view[HEADER.size :], header)
+            content = cipher.decrypt(header[NONCE], view[HEADER.size :], header)
         except InvalidTag:
             self.counters.bad_tag += 1
             return
