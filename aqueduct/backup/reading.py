@@ -48,7 +48,7 @@ def read_all(
     at_once = workers.many(total) or THREADS
     least, most = TASK_OFFSETS
     at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
-    rate = workers.share(order.bytes_per_second, total)
+    rate = workers.per_task(order.bytes_per_second, total)
     tasks = [
         BackupShare(order.end, order.store, run, some, order.limits, rate)
         for some in shares(readings, at_most)

@@ -70,7 +70,7 @@ def verify_segments(
     stored = sum(_size(segment) for segment in there)
     print(f"Reading {count(len(there), 'segment')}, {stored / 1e6:,.1f} MB.", file=sys.stderr)
     work = stored // RECORD_BYTES
-    rate = workers.share(bytes_per_second, work)
+    rate = workers.per_task(bytes_per_second, work)
     tasks = [
         VerifyShare(store, some, whole, rate)
         for some in shares(there, _size, at_most=SHARE_BYTES, items_at_most=SHARE_SEGMENTS)

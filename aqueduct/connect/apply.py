@@ -15,9 +15,9 @@ FAILED_PATIENCE = 3  # times as long as a state must hold to be believed, FAILED
 
 @dataclass(frozen=True)
 class Checked:
-    """A plan that was checked, with what it was decided from."""
+    """Changes that were checked, with what they were decided from."""
 
-    plan: ConnectorChanges
+    changes: ConnectorChanges
     actual: Mapping[str, RunningConnector]
     warnings: tuple[str, ...]
     passwords: Mapping[str, frozenset[str]]  # keys whose values Connect hides, by connector
@@ -39,7 +39,7 @@ def check_clients(worker_config: Path, declared: Sequence[WantedConnector]) -> N
 def check(connect: Connect, declared: Sequence[WantedConnector]) -> Checked:
     """Check connectors, changing nothing; Refused with every mistake that the plugins find."""
     actual = connect.connectors()
-    plan = connectors.plan(declared, actual)
+    changes = connectors.plan(declared, actual)
     plugins = connect.plugins()
     errors, warnings, passwords = [], [], {}
     for each in declared:
@@ -53,20 +53,20 @@ def check(connect: Connect, declared: Sequence[WantedConnector]) -> Checked:
             passwords[each.name] = validation.passwords
     if errors:
         raise Refused("\n".join(errors))
-    return Checked(plan, actual, tuple(warnings), passwords)
+    return Checked(changes, actual, tuple(warnings), passwords)
 
 
-def apply(connect: Connect, plan: ConnectorChanges) -> None:
+def apply(connect: Connect, changes: ConnectorChanges) -> None:
     """Change only what is asked for: a connector that is not declared stays."""
-    for each in plan.create:
+    for each in changes.create:
         connect.create(each.name, each.config or {}, connectors.STATES[each.state])
-    for each in plan.update:
+    for each in changes.update:
         connect.configure(each.name, each.config or {})
-    for each in plan.move:
+    for each in changes.move:
         connect.move(each.name, connectors.ACTIONS[each.state])
-    for name in plan.restart:
+    for name in changes.restart:
         connect.restart_failed(name)
-    for name in plan.delete:
+    for name in changes.delete:
         connect.delete(name)
 
 

@@ -239,25 +239,25 @@ class ConnectorChanges:
 
 def plan(declared: Iterable[WantedConnector], actual: Mapping[str, RunningConnector]) -> ConnectorChanges:
     """Plan the changes; Refused where a connector is to be kept as it is that is not there."""
-    steps: dict[str, list[Any]] = {name: [] for name in ("create", "update", "move", "restart", "delete")}
+    changes: dict[str, list[Any]] = {name: [] for name in ("create", "update", "move", "restart", "delete")}
     for each in declared:
         now = actual.get(each.name)
         if each.state == "absent":
             if now:
-                steps["delete"].append(each.name)
+                changes["delete"].append(each.name)
         elif now is None:
             if each.config is None:
                 raise Refused(f"Connector {each.name} is not there, and has no config to make it with.")
-            steps["create"].append(each)
+            changes["create"].append(each)
         else:
             changed = each.config is not None and dict(now.config) != dict(each.config)
             if changed:
-                steps["update"].append(each)
+                changes["update"].append(each)
             if not in_state(now.state, each.state):
-                steps["move"].append(each)
+                changes["move"].append(each)
             if now.failed and each.state == "running":
-                steps["restart"].append(each.name)
-    return ConnectorChanges(**{name: tuple(each) for name, each in steps.items()})
+                changes["restart"].append(each.name)
+    return ConnectorChanges(**{name: tuple(each) for name, each in changes.items()})
 
 
 def in_state(state: str, wanted: str) -> bool:
@@ -322,33 +322,33 @@ def _part(status: ConnectorStatus) -> str:
 
 
 def diff(
-    steps: ConnectorChanges, actual: Mapping[str, RunningConnector], passwords: Mapping[str, frozenset[str]]
+    changes: ConnectorChanges, actual: Mapping[str, RunningConnector], passwords: Mapping[str, frozenset[str]]
 ) -> list[dict[str, Any]]:
     """Return Ansible's diff, one entry per connector that changes."""
     found = []
-    configs: dict[str, WantedConnector] = {each.name: each for each in (*steps.create, *steps.update)}
-    moves = {each.name: each for each in steps.move}
-    for name in sorted({*configs, *moves, *steps.restart, *steps.delete}):
+    configs: dict[str, WantedConnector] = {each.name: each for each in (*changes.create, *changes.update)}
+    moves = {each.name: each for each in changes.move}
+    for name in sorted({*configs, *moves, *changes.restart, *changes.delete}):
         hidden = passwords.get(name, frozenset())
         now = actual.get(name)
         before = {**masked(now.config, hidden), "state": now.state} if now else {}
         after: dict[str, str] = {}
-        if name not in steps.delete:
+        if name not in changes.delete:
             new = configs.get(name)
             config = new.config if new else now.config if now else {}
             after = masked(config or {}, hidden)
-            after["state"] = _state_after(name, steps, now)
+            after["state"] = _state_after(name, changes, now)
         found.append(
             {"before_header": name, "after_header": name, "before": _lines(before), "after": _lines(after)}
         )
     return found
 
 
-def _state_after(name: str, steps: ConnectorChanges, now: RunningConnector | None) -> str:
-    for each in (*steps.create, *steps.move):
+def _state_after(name: str, changes: ConnectorChanges, now: RunningConnector | None) -> str:
+    for each in (*changes.create, *changes.move):
         if each.name == name:
             return STATES[each.state]
-    if name in steps.restart:
+    if name in changes.restart:
         return "RUNNING"
     return now.state if now else ""
 

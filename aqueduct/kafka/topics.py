@@ -108,20 +108,20 @@ def plan(declared: Iterable[DeclaredTopic], actual: Mapping[str, ActualTopic]) -
     return TopicChanges(tuple(create), grow, alter, tuple(warnings if others else ()))
 
 
-def diff(plan: TopicChanges, actual: Mapping[str, ActualTopic]) -> dict[str, dict[str, Any]]:
+def diff(changes: TopicChanges, actual: Mapping[str, ActualTopic]) -> dict[str, dict[str, Any]]:
     """Return `{"before": {topic: what changes}, "after": ...}` for Ansible's diff mode."""
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
-    for topic in plan.create:
+    for topic in changes.create:
         after[topic.name] = {
             "partitions": topic.partitions,
             "replication_factor": topic.replication_factor or "default",
             "config": dict(topic.config),
         }
-    for name, partitions in plan.grow.items():
+    for name, partitions in changes.grow.items():
         before.setdefault(name, {})["partitions"] = actual[name].partitions
         after.setdefault(name, {})["partitions"] = partitions
-    for name, config in plan.alter.items():
+    for name, config in changes.alter.items():
         before.setdefault(name, {})["config"] = {key: actual[name].config.get(key) for key in config}
         after.setdefault(name, {})["config"] = dict(config)
     return {"before": before, "after": after}

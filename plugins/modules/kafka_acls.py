@@ -74,16 +74,16 @@ def main() -> None:
         declared = acls.parse(given["acls"])
         end = client_config.end("cluster", given["bootstrap_servers"], given["client_config"])
         with connect(end, "aqueduct-acls") as client:
-            plan = acls.plan(declared, list_acls(client), given["managed_principals"])
+            changes = acls.plan(declared, list_acls(client), given["managed_principals"])
             if not module.check_mode:
-                apply_acls(client, plan)
+                apply_acls(client, changes)
     except AqueductError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
-        changed=bool(plan.add or plan.remove),
-        granted=[str(acl) for acl in plan.add],
-        revoked=[str(acl) for acl in plan.remove],
-        diff=acls.diff(plan),
+        changed=bool(changes.add or changes.remove),
+        granted=[str(acl) for acl in changes.add],
+        revoked=[str(acl) for acl in changes.remove],
+        diff=acls.diff(changes),
     )
 
 

@@ -37,11 +37,11 @@ def find_topics(client: Client, declared: Iterable[DeclaredTopic]) -> dict[str, 
     }
 
 
-def apply_topics(client: Client, plan: TopicChanges, *, check_only: bool = False) -> None:
-    """Ask the controller to check the whole plan, then do it; Refused, with nothing done, for a mistake."""
-    if refused := _alter(client, plan, validate_only=True):
+def apply_topics(client: Client, changes: TopicChanges, *, check_only: bool = False) -> None:
+    """Ask the controller to check all changes, then make them; Refused, with nothing done, for a mistake."""
+    if refused := _alter(client, changes, validate_only=True):
         raise Refused(f"The controller refuses {some(refused)}. Nothing was changed.")
-    if not check_only and (refused := _alter(client, plan, validate_only=False)):
+    if not check_only and (refused := _alter(client, changes, validate_only=False)):
         raise Failed(f"The controller refused {some(refused)}; the rest was done.")
 
 
@@ -63,9 +63,9 @@ def await_topics(client: Client, declared: Collection[DeclaredTopic]) -> None:
             client.sleep(POLL_SECONDS)
 
 
-def _alter(client: Client, plan: TopicChanges, *, validate_only: bool) -> list[str]:
+def _alter(client: Client, changes: TopicChanges, *, validate_only: bool) -> list[str]:
     refused = []
-    for creating in in_lists(plan.create, RECORDS_PER_REQUEST, lambda t: t.partitions + len(t.config)):
+    for creating in in_lists(changes.create, RECORDS_PER_REQUEST, lambda t: t.partitions + len(t.config)):
         refused += change(
             client,
             CreateTopicsRequest(
@@ -76,7 +76,7 @@ def _alter(client: Client, plan: TopicChanges, *, validate_only: bool) -> list[s
             ),
             lambda found: ((f"topic {t.name}", t.error_code, t.error_message) for t in found.topics),
         )
-    for growing in in_lists(plan.grow.items(), RECORDS_PER_REQUEST, lambda item: item[1]):
+    for growing in in_lists(changes.grow.items(), RECORDS_PER_REQUEST, lambda item: item[1]):
         kind = CreatePartitionsRequest.CreatePartitionsTopic
         refused += change(
             client,
@@ -87,7 +87,7 @@ def _alter(client: Client, plan: TopicChanges, *, validate_only: bool) -> list[s
             ),
             lambda found: ((f"topic {t.name}", t.error_code, t.error_message) for t in found.results),
         )
-    for altering in in_lists(plan.alter.items(), RECORDS_PER_REQUEST, lambda item: len(item[1])):
+    for altering in in_lists(changes.alter.items(), RECORDS_PER_REQUEST, lambda item: len(item[1])):
         refused += change(
             client,
             IncrementalAlterConfigsRequest(

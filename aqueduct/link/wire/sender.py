@@ -21,7 +21,7 @@ from aqueduct.link.wire.datagram import (
     shard_length,
 )
 from aqueduct.link.wire.erasure import MOST, MOST_DATA, code
-from aqueduct.link.wire.interleave import plan
+from aqueduct.link.wire.interleave import interleaved
 from aqueduct.link.wire.key_frame import DATA_KEY, Kind
 from aqueduct.link.wire.keys import Algorithm, ReceiverPublicKey, SenderKey
 
@@ -233,7 +233,7 @@ class Session:
         self._group = []
         head, encrypt = self._head(), self._current.cipher.encrypt
         sends: list[Send] = []
-        for places in plan(tuple(shapes), self.size):
+        for places in interleaved(tuple(shapes), self.size):
             send: Send = []
             for block_number, shard in places:
                 k, m = shapes[block_number]
