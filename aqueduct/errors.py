@@ -10,6 +10,9 @@ class ExitCode(IntEnum):
     INCOMPLETE = 3  # done, but something was left out or is unequal; the report names it
 
 
+LeftOut = tuple[tuple[str, str], ...]  # what, why: a run with some is INCOMPLETE
+
+
 class AqueductError(Exception):
     """A sentence for the user that names what, where and the remedy; `main` prints it without a traceback."""
 

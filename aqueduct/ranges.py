@@ -1,6 +1,6 @@
 """Half-open ranges of offsets, and how the work of reading them is shared out.
 
-Spans, in spans.py, are inclusive.
+`start` and `stop`, or `end`, are half-open everywhere; `first` and `last`, as of spans, are inclusive.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,6 @@
 """Sets of offsets as sorted lists of inclusive spans that neither touch nor overlap: few gaps, few spans.
 
-Ranges, in ranges.py, are half-open.
+`first` and `last` are inclusive everywhere; `start` and `stop`, as of ranges, are half-open.
 """
 
 from bisect import bisect_left, bisect_right

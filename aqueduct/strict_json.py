@@ -48,7 +48,7 @@ def parse(data: bytes | memoryview) -> Any:
 
 def build(kind: type[Value], value: Any) -> Value:
     """Build the dataclass of a parsed value."""
-    read: Reader = _reader(kind)  # type: ignore[arg-type]  # a class is hashable
+    read: FieldReader = _reader(kind)  # type: ignore[arg-type]  # a class is hashable
     result: Value = read(value, "it")
     return result
 
@@ -73,11 +73,11 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} isn't a number")
 
 
-Reader = Callable[[Any, str], Any]  # (parsed value, where it is) -> value
+FieldReader = Callable[[Any, str], Any]  # (parsed value, where it is) -> value
 
 
 @cache
-def _reader(hint: Any) -> Reader:
+def _reader(hint: Any) -> FieldReader:
     if hint is Any:
         return lambda value, where: value
     origin, arguments = get_origin(hint), get_args(hint)
@@ -94,7 +94,7 @@ def _reader(hint: Any) -> Reader:
     return _scalar(hint)
 
 
-def _scalar(hint: Any) -> Reader:
+def _scalar(hint: Any) -> FieldReader:
     allowed = _types(hint)
 
     def read(value: Any, where: str) -> Any:
@@ -105,7 +105,7 @@ def _scalar(hint: Any) -> Reader:
     return read
 
 
-def _column(hint: Any) -> Reader:
+def _column(hint: Any) -> FieldReader:
     allowed = _types(hint)
 
     def read(value: Any, where: str) -> Any:
@@ -116,21 +116,21 @@ def _column(hint: Any) -> Reader:
     return read
 
 
-def _list(item: Reader) -> Reader:
+def _list(item: FieldReader) -> FieldReader:
     def read(value: Any, where: str) -> Any:
         return tuple(item(each, where) for each in _of(list, value, where))
 
     return read
 
 
-def _mapping(item: Reader) -> Reader:
+def _mapping(item: FieldReader) -> FieldReader:
     def read(value: Any, where: str) -> Any:
         return {key: item(each, f"{where}.{key}") for key, each in _of(dict, value, where).items()}
 
     return read
 
 
-def _object(kind: Any) -> Reader:
+def _object(kind: Any) -> FieldReader:
     readers = {name: _reader(hint) for name, hint in get_type_hints(kind).items()}
 
     def read(value: Any, where: str) -> Any:
@@ -142,7 +142,7 @@ def _object(kind: Any) -> Reader:
     return read
 
 
-def _table(row: Any) -> Reader:
+def _table(row: Any) -> FieldReader:
     hints = get_type_hints(row)
     columns = [(name, _types(hint)) for name, hint in hints.items()]
     words = {at: hint for at, hint in enumerate(hints.values()) if _is_enum(hint)}

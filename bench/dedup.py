@@ -52,7 +52,7 @@ def cross(servers: str, data: Data, lost: float) -> int:
             for found, count in feed.poll(1):
                 read += count
                 missing = sorted(
-                    offset for offset in range(found.start, found.stop + 1) if chance.random() < lost
+                    offset for offset in range(found.first, found.last + 1) if chance.random() < lost
                 )
                 gone += len(missing)
                 for part in _parts(found, missing):
@@ -66,12 +66,12 @@ def cross(servers: str, data: Data, lost: float) -> int:
 
 def _parts(found: Frame, missing: Sequence[int]) -> Iterator[Frame]:
     """Yield the frame without these offsets, in pieces, which cover none of them."""
-    first = found.start
-    for stop in [*missing, found.stop + 1]:
+    first = found.first
+    for stop in [*missing, found.last + 1]:
         if stop > first:
             whole = not missing
             kept = [found.batches] if whole else _cut(found, (first, stop - 1))
-            yield replace(found, start=first, stop=stop - 1, batches=b"".join(kept))
+            yield replace(found, first=first, last=stop - 1, batches=b"".join(kept))
         first = stop + 1
 
 

@@ -20,9 +20,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def lossy(percent: float) -> None:
-    receive, chance = udp.Receiver.receive, random.Random(1)  # noqa: S311
+    receive, chance = udp.ReceivingSocket.receive, random.Random(1)  # noqa: S311
 
-    def receive_some(self: udp.Receiver, seconds: float) -> tuple[memoryview, int]:
+    def receive_some(self: udp.ReceivingSocket, seconds: float) -> tuple[memoryview, int]:
         data, size = receive(self, seconds)
         if not size:
             return data, size
@@ -33,17 +33,17 @@ def lossy(percent: float) -> None:
         kept = [data[start : start + size] for start in starts if start not in lost]
         return memoryview(b"".join(kept)), size if kept else 0
 
-    udp.Receiver.receive = receive_some  # type: ignore[method-assign]
+    udp.ReceivingSocket.receive = receive_some  # type: ignore[method-assign]
 
 
 def elsewhere(namespace: str) -> None:
-    listen = udp.Receiver.__init__
+    listen = udp.ReceivingSocket.__init__
 
-    def listen_there(self: udp.Receiver, *arguments: Any) -> None:
+    def listen_there(self: udp.ReceivingSocket, *arguments: Any) -> None:
         with _entered(namespace):
             listen(self, *arguments)
 
-    udp.Receiver.__init__ = listen_there  # type: ignore[method-assign, assignment]
+    udp.ReceivingSocket.__init__ = listen_there  # type: ignore[method-assign, assignment]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aqueduct.estate.links import Link
 from aqueduct.kafka import client_config
-from aqueduct.link.ledger.entry import Partition, partitions
+from aqueduct.link.ledger.entry import LedgerPartition, partitions
 from aqueduct.spans import size
 from demo.lab import ADMIN, REPORTS, Lab, output
 
@@ -130,7 +130,7 @@ class Crossing:
             ends = {place.partition: consumer.get_watermark_offsets(place, 30)[1] for place in places}
         return sum(max(0, end - _next(ledger.get((TOPIC, number)))) for number, end in ends.items())
 
-    def _ledger(self) -> Mapping[tuple[str, int], Partition]:
+    def _ledger(self) -> Mapping[tuple[str, int], LedgerPartition]:
         newest: dict[str, str] = {}
         with self._reading(self.link.target, self.link.gap_topic) as (consumer, places):
             unread = {place.partition for place in places}
@@ -202,5 +202,5 @@ class Crossing:
             time.sleep(0.5)
 
 
-def _next(partition: Partition | None) -> int:
+def _next(partition: LedgerPartition | None) -> int:
     return partition.current.next if partition and partition.current else 0

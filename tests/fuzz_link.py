@@ -37,7 +37,7 @@ from aqueduct.link.wire.datagram import BEAT, FIELDS, HEADER, Send, Type, prefix
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.link.wire.key_frame import BODY, SIGNATURE, Kind
 from aqueduct.link.wire.keys import ReceiverKey, ReceiverPublicKey, SenderKey
-from aqueduct.link.wire.sender import Session, Settings
+from aqueduct.link.wire.sender import Session, SessionSettings
 
 LINK = 7
 PAYLOAD = 1472  # an MTU of 1,500
@@ -218,7 +218,9 @@ def value(number: int, size: int) -> bytes:
 def strangers_datagrams(receiver: ReceiverPublicKey) -> Iterator[bytes]:
     """Yield whole sessions, as ours are, but that nobody knows who signed them."""
     for _ in range(STRANGERS):
-        session = Session(Settings(LINK, PAYLOAD), SenderKey.generate(), receiver, now=0, start=_wall())
+        session = Session(
+            SessionSettings(LINK, PAYLOAD), SenderKey.generate(), receiver, now=0, start=_wall()
+        )
         sends = session.due(0, _wall())
         told = Announcement("evil", UUID(int=2), 0, 0, 100, compacted=False)
         for each in (frame.pack(Frame("evil", UUID(int=2), 0, 0, 9, b"evil" * 1000)), frame.pack(told)):
@@ -260,9 +262,9 @@ class Target:
         }  # fmt: skip
         (folder / "down.properties").write_text("".join(f"{key}={each}\n" for key, each in options.items()))
         address = udp.resolve("127.0.0.1", self._port)
-        self._sender = udp.Sender(address)
+        self._sender = udp.SendingSocket(address)
         # As much as the receiver gets; what is under way must fit, and a datagram takes more than its bytes.
-        probe = udp.Receiver(udp.resolve("127.0.0.1", 0))
+        probe = udp.ReceivingSocket(udp.resolve("127.0.0.1", 0))
         self._room = probe.buffer_bytes // 2
         probe.close()
         self._under_way = 0
@@ -414,7 +416,7 @@ def _fuzz(
     target.settle()
     assert target.counters()["keys"] == 4, target.counters()
 
-    wrong = Session(Settings(LINK, PAYLOAD), good, other, now=0, start=_wall() + 1000)
+    wrong = Session(SessionSettings(LINK, PAYLOAD), good, other, now=0, start=_wall() + 1000)
     misdirected = [each for send in wrong.due(0, _wall()) for each in split(send)]
     attack = Attack(
         chance, recorded, list(strangers_datagrams(receiver)), list(forged_keys(receiver, good)), misdirected,
@@ -460,7 +462,7 @@ def _fuzz(
 def _begin(target: Target, sender: SenderKey, receiver: ReceiverPublicKey) -> tuple[Session, list[bytes]]:
     """Begin a session that the receiver knows. Keys are repeated: it verifies only so many a second."""
     now = time.monotonic()
-    session = Session(Settings(LINK, PAYLOAD, linger=1e9), sender, receiver, now=now, start=_wall())
+    session = Session(SessionSettings(LINK, PAYLOAD, linger=1e9), sender, receiver, now=now, start=_wall())
     before = target.counters()["keys"]
     sent = target.send(session.due(now, _wall()))
 

@@ -8,9 +8,9 @@ from aqueduct.link.wire import frame
 from aqueduct.link.wire.datagram import FIELDS, HEADER, NONCE, Send, Type, split
 from aqueduct.link.wire.frame import Frame
 from aqueduct.link.wire.keys import Algorithm, ReceiverKey, SenderKey
-from aqueduct.link.wire.receiver import DEFAULT, Limits, Receiver
-from aqueduct.link.wire.sender import Session, Settings
-from aqueduct.link.wire.state import State, loads
+from aqueduct.link.wire.receiver import DEFAULT, Receiver, ReceiverLimits
+from aqueduct.link.wire.sender import Session, SessionSettings
+from aqueduct.link.wire.state import ReceiverState, loads
 
 LINK = 7
 PAYLOAD = 240  # the least that a key frame of X25519 fits in; shards have 192 bytes
@@ -30,21 +30,21 @@ def value(number: int, size: int = OVERHEAD) -> bytes:
     return frame.pack(Frame("t", UUID(int=1), 0, number, number, batches[: size - OVERHEAD]))
 
 
-def settings(**changes: object) -> Settings:
-    return dataclasses.replace(Settings(LINK, PAYLOAD, shards=8, interleave=3, parity=30), **changes)  # type: ignore[arg-type]
+def settings(**changes: object) -> SessionSettings:
+    return dataclasses.replace(SessionSettings(LINK, PAYLOAD, shards=8, interleave=3, parity=30), **changes)  # type: ignore[arg-type]
 
 
 def session(
-    of: Settings | None = None, *, now: float = 0.0, start: int = 1000, sender: SenderKey = SENDER
+    of: SessionSettings | None = None, *, now: float = 0.0, start: int = 1000, sender: SenderKey = SENDER
 ) -> Session:
     return Session(of or settings(), sender, RECEIVER.public, now=now, start=start)
 
 
-def receiver(limits: Limits = DEFAULT, state: State | None = None) -> Receiver:
+def receiver(limits: ReceiverLimits = DEFAULT, state: ReceiverState | None = None) -> Receiver:
     return Receiver([RECEIVER], [SENDER.public], LINK, limits, state)
 
 
-def restarted(old: Receiver, limits: Limits = DEFAULT) -> Receiver:
+def restarted(old: Receiver, limits: ReceiverLimits = DEFAULT) -> Receiver:
     """Return the receiver as after a restart of its process."""
     return receiver(limits, loads(old.state().dumps(), "state.json", LINK))
 
@@ -65,7 +65,9 @@ def receive(by: Receiver, all_of: Iterable[bytes], now: float = 1.0) -> list[byt
     return [record.value for record in found]
 
 
-def pair(of: Settings | None = None, limits: Limits = DEFAULT, start: int = 1000) -> tuple[Session, Receiver]:
+def pair(
+    of: SessionSettings | None = None, limits: ReceiverLimits = DEFAULT, start: int = 1000
+) -> tuple[Session, Receiver]:
     """Make a session and a receiver that has its keys."""
     sending, receiving = session(of, start=start), receiver(limits)
     assert receive(receiving, keys(sending), 0.0) == []

@@ -5,13 +5,13 @@ from importlib.metadata import version
 
 from kafka.errors import KafkaError
 
-from aqueduct.backup.order import Order
+from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.plan import Added, active_instance
 from aqueduct.backup.selection import POSITION_GROUP
-from aqueduct.backup.survey import CLIENT, Found
-from aqueduct.errors import Failed
-from aqueduct.kafka import client as kafka
+from aqueduct.backup.survey import CLIENT, Surveyed
+from aqueduct.errors import Failed, LeftOut
 from aqueduct.kafka import groups
+from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition
 from aqueduct.store.catalog import Catalog
@@ -20,7 +20,14 @@ from aqueduct.store.objects import Exists
 
 
 def snapshot(
-    catalog: Catalog, chain: Chain, order: Order, found: Found, added: Added, *, run: str, started: int
+    catalog: Catalog,
+    chain: Chain,
+    order: BackupOrder,
+    found: Surveyed,
+    added: Added,
+    *,
+    run: str,
+    started: int,
 ) -> Manifest:
     """Create the manifest of what the cluster had and what was read; Failed if another run was first.
 
@@ -57,7 +64,7 @@ def snapshot(
     return increment
 
 
-def position(end: End, store_id: str, manifest: Manifest) -> tuple[tuple[str, str], ...]:
+def position(end: End, store_id: str, manifest: Manifest) -> LeftOut:
     """Show the position as a group's, so that Kafka's own tools tell its lag."""
     group = POSITION_GROUP + store_id
     active = {(topic.name, active_instance(topic).number) for topic in manifest.topics}
@@ -69,7 +76,7 @@ def position(end: End, store_id: str, manifest: Manifest) -> tuple[tuple[str, st
         if offset != NOT_READ
     }
     try:
-        with kafka.connect(end, CLIENT) as client:
+        with connect(end, CLIENT) as client:
             there = client.topics({topic for topic, _ in positions})
             groups.commit(client, group, {tp: at for tp, at in positions.items() if tp.topic in there})
     except (Failed, KafkaError) as error:

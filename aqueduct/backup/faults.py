@@ -75,10 +75,11 @@ def _lines(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> Itera
     for gaps in snapshot.gaps.values():
         for gap in gaps:
             what = f"offsets {gap.start} to {gap.stop - 1} are not in the backup"
-            yield f"{gap.place}: {what}: they were deleted before they were read."
+            yield f"{gap.stored_partition}: {what}: they were deleted before they were read."
     for fault in faults:
         segment = fault.segment
-        yield f"DAMAGED: {segment.place}, offsets {segment.start} to {segment.stop - 1}: {fault.why}"
+        covered = f"offsets {segment.start} to {segment.stop - 1}"
+        yield f"DAMAGED: {segment.stored_partition}, {covered}: {fault.why}"
     objects = [segment for segments in of_topic.values() for segment in segments if segment.records]
     records, unpacked, stored = _sums(objects)
     yield (
@@ -111,24 +112,24 @@ def report(snapshot: Snapshot, faults: Sequence[Fault]) -> dict[str, Any]:
         "snapshot": snapshot.manifest.number,
         "partitions": [
             {
-                **place._asdict(),
+                **partition._asdict(),
                 "from": segments[0].start,
                 "to": segments[-1].stop,
                 "records": sum(each.records for each in segments),
                 "bytes": sum(each.unpacked_bytes for each in segments),
             }
-            for place, segments in snapshot.segments.items()
+            for partition, segments in snapshot.segments.items()
         ],
         "gaps": [
-            {**place._asdict(), "from": gap.start, "to": gap.stop}
-            for place, gaps in snapshot.gaps.items()
+            {**partition._asdict(), "from": gap.start, "to": gap.stop}
+            for partition, gaps in snapshot.gaps.items()
             for gap in gaps
         ],
         "groups": [],
         "left_out": [],
         "damaged": [
             {
-                **fault.segment.place._asdict(),
+                **fault.segment.stored_partition._asdict(),
                 "from": fault.segment.start,
                 "to": fault.segment.stop,
                 "object": fault.path,

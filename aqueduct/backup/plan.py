@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from aqueduct.errors import LeftOut
 from aqueduct.store.manifest import (
     NOT_READ,
     Gap,
     Instance,
+    InstanceState,
     Manifest,
-    Positions,
     Segment,
-    State,
+    SnapshotPositions,
     StoredPartition,
-    Topic,
+    StoredTopic,
 )
 
 
@@ -34,10 +35,10 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Reading:
+class PlannedReading:
     """Offsets of one partition that are to be read into one instance."""
 
-    place: StoredPartition
+    stored_partition: StoredPartition
     start: int  # inclusive
     stop: int  # exclusive
     topic_id: str
@@ -48,14 +49,14 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Result:
+class ReadingResult:
     """The result of one reading."""
 
-    reading: Reading
+    reading: PlannedReading
     reached: int  # every offset before it is in a segment or a gap
     segments: tuple[Segment, ...]
     gaps: tuple[Gap, ...]
-    left_out: tuple[tuple[str, str], ...] = ()  # what, why
+    left_out: LeftOut = ()  # what, why
 
     @property
     def nothing(self) -> bool:
@@ -66,12 +67,12 @@ class Result:
 @dataclass(frozen=True)
 class BackupPlan:
     parent: Manifest | None
-    topics: Mapping[str, Topic]  # all that the snapshot will have
-    starts: Positions
-    positions: Positions  # before anything is read
-    readings: tuple[Reading, ...]
+    topics: Mapping[str, StoredTopic]  # all that the snapshot will have
+    starts: SnapshotPositions
+    positions: SnapshotPositions  # before anything is read
+    readings: tuple[PlannedReading, ...]
     gaps: tuple[Gap, ...]  # deleted since the last run
-    left_out: tuple[tuple[str, str], ...]  # what, why
+    left_out: LeftOut
 
 
 def plan(
@@ -81,7 +82,7 @@ def plan(
     topics = {topic.name: topic for topic in parent.topics} if parent else {}
     starts = dict(parent.starts) if parent else {}
     positions = dict(parent.positions) if parent else {}
-    readings: list[Reading] = []
+    readings: list[PlannedReading] = []
     gaps: list[Gap] = []
     left_out: list[tuple[str, str]] = []
     for source in sources:
@@ -99,7 +100,7 @@ def plan(
             added = [0] * (source.partitions - len(former))
             begun, reached = [*starts[key], *added], [*former, *added]
         for number, (start, end) in enumerate(zip(source.starts, source.ends, strict=True)):
-            place = StoredPartition(source.name, active.number, number)
+            partition = StoredPartition(source.name, active.number, number)
             if reached[number] == NOT_READ:
                 begun[number] = reached[number] = start
             position = reached[number]
@@ -108,20 +109,20 @@ def plan(
                 left_out.append((f"{source.name}-{number}", why))
                 continue
             if start > position:
-                gaps.append(Gap(*place, position, start))
+                gaps.append(Gap(*partition, position, start))
                 reached[number] = position = start
             if end > position:
-                readings.append(Reading(place, position, end, source.topic_id, topic.compacted))
+                readings.append(PlannedReading(partition, position, end, source.topic_id, topic.compacted))
         starts[key], positions[key] = tuple(begun), tuple(reached)
     return BackupPlan(parent, topics, starts, positions, tuple(readings), tuple(gaps), tuple(left_out))
 
 
-def shares(readings: Sequence[Reading], at_most: int) -> list[tuple[Reading, ...]]:
+def shares(readings: Sequence[PlannedReading], at_most: int) -> list[tuple[PlannedReading, ...]]:
     """Return the readings, for a task each of about `at_most` offsets.
 
     A large partition goes to several tasks, many small ones to one.
     """
-    found: list[list[Reading]] = []
+    found: list[list[PlannedReading]] = []
     room = 0
     for whole in readings:
         start = whole.start
@@ -132,7 +133,9 @@ def shares(readings: Sequence[Reading], at_most: int) -> list[tuple[Reading, ...
                 room = at_most
             rest = whole.stop - start
             stop = whole.stop if rest <= room + at_most // 2 else start + room
-            found[-1].append(Reading(whole.place, start, stop, whole.topic_id, whole.generation))
+            found[-1].append(
+                PlannedReading(whole.stored_partition, start, stop, whole.topic_id, whole.generation)
+            )
             room -= stop - start
             start = stop
     return [tuple(share) for share in found]
@@ -142,14 +145,14 @@ def shares(readings: Sequence[Reading], at_most: int) -> list[tuple[Reading, ...
 class Added:
     """The part of a snapshot that its run's readings added."""
 
-    topics: tuple[Topic, ...]
-    starts: Positions
-    positions: Positions
+    topics: tuple[StoredTopic, ...]
+    starts: SnapshotPositions
+    positions: SnapshotPositions
     segments: tuple[Segment, ...]
     gaps: tuple[Gap, ...]
 
 
-def settle(todo: BackupPlan, results: Sequence[Result]) -> Added:
+def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
     """Return what the snapshot gains by these results; only what is complete counts.
 
     Of a partition all up to the first reading that broke off; and a generation that did so anywhere not at
@@ -157,15 +160,15 @@ def settle(todo: BackupPlan, results: Sequence[Result]) -> Added:
     """
     topics, positions = dict(todo.topics), {key: list(at) for key, at in todo.positions.items()}
     for result in results:  # each partition's in the order of offsets
-        topic, instance, partition = result.reading.place
+        topic, instance, partition = result.reading.stored_partition
         if positions[topic, instance][partition] == result.reading.start:
             positions[topic, instance][partition] = result.reached
     before = {topic.name: topic for topic in todo.parent.topics} if todo.parent else {}
-    for place in (result.reading.place for result in results if result.left_out):
-        if todo.parent and place.topic in before and place[:2] not in todo.parent.positions:
-            former = topics[place.topic] = before[place.topic]
-            positions.pop(place[:2], None)
-            of_topic = {(place.topic, each.number) for each in former.instances}
+    for stored in (result.reading.stored_partition for result in results if result.left_out):
+        if todo.parent and stored.topic in before and stored[:2] not in todo.parent.positions:
+            former = topics[stored.topic] = before[stored.topic]
+            positions.pop(stored[:2], None)
+            of_topic = {(stored.topic, each.number) for each in former.instances}
             positions |= {key: list(todo.parent.positions[key]) for key in of_topic}
     kept = {key: tuple(at) for key, at in positions.items()}
     starts = {**(todo.parent.starts if todo.parent else {}), **todo.starts}
@@ -181,16 +184,16 @@ def settle(todo: BackupPlan, results: Sequence[Result]) -> Added:
     )
 
 
-def _covered(piece: Segment | Gap, positions: Positions) -> bool:
+def _covered(piece: Segment | Gap, positions: SnapshotPositions) -> bool:
     at = positions.get((piece.topic, piece.instance))
     return at is not None and piece.stop <= at[piece.partition]
 
 
-def active_instance(topic: Topic) -> Instance:
-    return next(each for each in topic.instances if each.state is State.ACTIVATE)
+def active_instance(topic: StoredTopic) -> Instance:
+    return next(each for each in topic.instances if each.state is InstanceState.ACTIVATE)
 
 
-def _topic(former: Topic | None, source: Source, now: int, generation_milliseconds: int) -> Topic:
+def _topic(former: StoredTopic | None, source: Source, now: int, generation_milliseconds: int) -> StoredTopic:
     """Return a topic's next state, with a new instance if it was recreated or a generation is due."""
     instances: tuple[Instance, ...] = ()
     if former:
@@ -201,11 +204,11 @@ def _topic(former: Topic | None, source: Source, now: int, generation_millisecon
         else:
             # A generation before the last is a copy of what the next one holds; a topic that is gone is not.
             kept = (each for each in former.instances if each == active or each.topic_id != source.topic_id)
-            instances = tuple(each._replace(state=State.PASSIVATE) for each in kept)
-    if not any(each.state is State.ACTIVATE for each in instances):
+            instances = tuple(each._replace(state=InstanceState.PASSIVATE) for each in kept)
+    if not any(each.state is InstanceState.ACTIVATE for each in instances):
         number = max((each.number for each in former.instances), default=0) + 1 if former else 1
-        instances += (Instance(number, source.topic_id, State.ACTIVATE, now),)
-    return Topic(
+        instances += (Instance(number, source.topic_id, InstanceState.ACTIVATE, now),)
+    return StoredTopic(
         name=source.name,
         topic_id=source.topic_id,
         partitions=source.partitions,

@@ -6,12 +6,12 @@ from uuid import UUID
 
 from kafka.errors import KafkaError
 
-from aqueduct.backup.order import Order
-from aqueduct.backup.plan import Reading, Result, shares
+from aqueduct.backup.order import BackupOrder
+from aqueduct.backup.plan import PlannedReading, ReadingResult, shares
 from aqueduct.backup.survey import CLIENT
 from aqueduct.errors import Failed
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import fetch
+from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
@@ -19,7 +19,7 @@ from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import Gap, Segment
 from aqueduct.store.objects import Objects
-from aqueduct.store.segments import Limits
+from aqueduct.store.segments import SegmentLimits
 from aqueduct.work.pace import Pace
 from aqueduct.work.runner import THREADS
 from aqueduct.work.workers import Workers
@@ -35,18 +35,20 @@ class BackupShare:
     end: End
     store: str
     run: str
-    readings: tuple[Reading, ...]
-    limits: Limits
+    readings: tuple[PlannedReading, ...]
+    limits: SegmentLimits
     bytes_per_second: float | None
 
 
-def read_all(order: Order, readings: Sequence[Reading], run: str, workers: Workers) -> list[Result]:
+def read_all(
+    order: BackupOrder, readings: Sequence[PlannedReading], run: str, workers: Workers
+) -> list[ReadingResult]:
     """Read in as many tasks as keep all workers busy to the end."""
     total = sum(map(len, readings))
     at_once = workers.many(total) or THREADS
     least, most = TASK_OFFSETS
     at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
-    rate = workers.share(order.bytes_per_second, total)
+    rate = workers.per_task(order.bytes_per_second, total)
     tasks = [
         BackupShare(order.end, order.store, run, some, order.limits, rate)
         for some in shares(readings, at_most)
@@ -54,18 +56,20 @@ def read_all(order: Order, readings: Sequence[Reading], run: str, workers: Worke
     return [result for results in workers.parallel(total)(write_share, tasks) for result in results]
 
 
-def write_share(share: BackupShare) -> list[Result]:
+def write_share(share: BackupShare) -> list[ReadingResult]:
     """Read the share's readings one after the other; what can't be read on is left out, with why."""
     objects = open_store(share.store)
     pace = Pace(share.bytes_per_second)
-    with kafka.connect(share.end, CLIENT) as client:
+    with connect(share.end, CLIENT) as client:
         return [_read(client, objects, share, reading, pace) for reading in share.readings]
 
 
-def _read(client: kafka.Client, objects: Objects, share: BackupShare, reading: Reading, pace: Pace) -> Result:
+def _read(
+    client: Client, objects: Objects, share: BackupShare, reading: PlannedReading, pace: Pace
+) -> ReadingResult:
     writer = segments.Writer(
         objects,
-        reading.place,
+        reading.stored_partition,
         share.run,
         reading.start,
         generation=reading.generation,
@@ -75,7 +79,7 @@ def _read(client: kafka.Client, objects: Objects, share: BackupShare, reading: R
     gaps: list[Gap] = []
     left_out: list[tuple[str, str]] = []
     reached = reading.start
-    partition = TopicPartition(reading.place.topic, reading.place.partition)
+    partition = TopicPartition(reading.stored_partition.topic, reading.stored_partition.partition)
     wanted = Range(*partition, reading.start, reading.stop)
     pieces = fetch.read(client, wanted, topic_id=UUID(reading.topic_id))
     while True:
@@ -88,9 +92,9 @@ def _read(client: kafka.Client, objects: Objects, share: BackupShare, reading: R
             break
         if piece.lost:
             made.append(writer.skip(piece.lost[1]))
-            gaps.append(Gap(*reading.place, *piece.lost))
+            gaps.append(Gap(*reading.stored_partition, *piece.lost))
         made += writer.add(piece.batches, piece.next_offset)
         reached = piece.next_offset
         pace.spent(sum(map(len, piece.batches)))
     made.append(writer.finish())
-    return Result(reading, reached, tuple(filter(None, made)), tuple(gaps), tuple(left_out))
+    return ReadingResult(reading, reached, tuple(filter(None, made)), tuple(gaps), tuple(left_out))

@@ -1,14 +1,12 @@
 """The report of a run: a page for people, and JSON for programs."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from aqueduct.errors import ExitCode
-from aqueduct.store.manifest import Manifest, State
+from aqueduct.errors import ExitCode, LeftOut
+from aqueduct.store.manifest import InstanceState, Manifest
 from aqueduct.wording import count, shortened
-
-LeftOut = Sequence[tuple[str, str]]  # what, why
 
 
 def exit_code(manifest: Manifest, left_out: LeftOut) -> ExitCode:
@@ -36,7 +34,7 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
     for topic in manifest.topics:
         new = [each for each in topic.instances if each.started == manifest.started]
         if topic.compacted and new:
-            yield f"{topic.name}: generation g{new[0].number} is complete and {State.ACTIVATE}."
+            yield f"{topic.name}: generation g{new[0].number} is complete and {InstanceState.ACTIVATE}."
     for gap in manifest.gaps:
         what = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were read"
         yield f"{gap.topic}-{gap.partition}: {what}; keep records longer, or back up more often."

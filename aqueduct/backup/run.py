@@ -10,9 +10,9 @@ import time
 from dataclasses import dataclass
 
 from aqueduct.backup import commit, reading, survey
-from aqueduct.backup.order import Order
+from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.plan import plan, settle
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import Failed, LeftOut, Refused
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import Manifest
@@ -26,11 +26,11 @@ class BackupOutcome:
 
     manifest: Manifest  # with everything that this run added
     stored_bytes: int
-    left_out: tuple[tuple[str, str], ...]  # what, why
+    left_out: LeftOut
     seconds: float
 
 
-def back_up(order: Order, workers: Workers) -> BackupOutcome:
+def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     """Back up once; Failed if nothing was committed, Refused if the store is another cluster's."""
     began = time.monotonic()
     catalog = Catalog.open_or_make(open_store(order.store))

@@ -24,7 +24,7 @@ def compiled(pattern: str | None, of: str) -> Pattern | None:
 
 
 @dataclass(frozen=True)
-class Topics:
+class TopicSelection:
     """The topics to back up: by name, exactly; or by patterns, see names.matches."""
 
     names: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Topics:
 
 
 @dataclass(frozen=True)
-class Groups:
+class GroupSelection:
     """The groups to back up: all but our own, or those whose whole name matches."""
 
     pattern: Pattern | None = None

@@ -5,43 +5,44 @@ from dataclasses import dataclass
 
 from kafka.errors import ClusterAuthorizationFailedError, SecurityDisabledError
 
-from aqueduct.backup.order import Order
+from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.plan import Source
-from aqueduct.kafka import client as kafka
+from aqueduct.errors import LeftOut
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import list_acls
 from aqueduct.kafka.admin.cluster import cluster_id
 from aqueduct.kafka.admin.quotas import list_quotas
 from aqueduct.kafka.admin.settings import own_settings, setting
+from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.quotas import Quota
 from aqueduct.names import TopicPartition
-from aqueduct.store.manifest import Group, GroupAhead, GroupOffset, OpenTransaction
+from aqueduct.store.manifest import GroupAhead, GroupOffset, OpenTransaction, StoredGroup
 from aqueduct.wording import some
 
 CLIENT = "aqueduct-backup"
 
 
 @dataclass(frozen=True)
-class Found:
+class Surveyed:
     """The contents of a cluster."""
 
     cluster: str  # its id
     sources: tuple[Source, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[StoredGroup, ...]
     acls: tuple[Acl, ...]
     quotas: tuple[Quota, ...]
     open_transactions: tuple[OpenTransaction, ...]
     groups_ahead: tuple[GroupAhead, ...]
-    left_out: tuple[tuple[str, str], ...]
+    left_out: LeftOut
 
 
-def look(order: Order) -> Found:
+def look(order: BackupOrder) -> Surveyed:
     """Ask the cluster.
 
     Groups before the ends: no group is ahead of what is read, unless it read what is not stable yet.
     """
-    with kafka.connect(order.end, CLIENT) as client:
+    with connect(order.end, CLIENT) as client:
         topics = client.topics()
         chosen = order.topics.choose(topics)
         settings = own_settings(client, chosen)
@@ -74,11 +75,11 @@ def look(order: Order) -> Found:
                 ends=tuple(max(stable[partition], starts[partition]) for partition in mine),
             )
         )
-    return Found(
+    return Surveyed(
         cluster=cluster,
         sources=tuple(sources),
         groups=tuple(
-            Group(
+            StoredGroup(
                 name,
                 known[name].protocol,
                 tuple(GroupOffset(*partition, *offset) for partition, offset in sorted(of_group.items())),
@@ -103,7 +104,7 @@ def look(order: Order) -> Found:
     )
 
 
-def _rights(client: kafka.Client) -> tuple[tuple[Acl, ...], tuple[Quota, ...], tuple[tuple[str, str], ...]]:
+def _rights(client: Client) -> tuple[tuple[Acl, ...], tuple[Quota, ...], LeftOut]:
     acls: tuple[Acl, ...] = ()
     quotas: tuple[Quota, ...] = ()
     left_out = []

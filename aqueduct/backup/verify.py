@@ -48,7 +48,7 @@ def verify(
     """Check every instance of every topic of the snapshot of that number, or the newest."""
     began = time.monotonic()
     snapshot = Catalog.open(open_store(store)).snapshot(number)
-    every = [segment for of_place in snapshot.segments.values() for segment in of_place]
+    every = [segment for of_partition in snapshot.segments.values() for segment in of_partition]
     found = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
     return Verification(snapshot, tuple(found), time.monotonic() - began)
 
@@ -70,7 +70,7 @@ def verify_segments(
     stored = sum(_size(segment) for segment in there)
     print(f"Reading {count(len(there), 'segment')}, {stored / 1e6:,.1f} MB.", file=sys.stderr)
     work = stored // RECORD_BYTES
-    rate = workers.share(bytes_per_second, work)
+    rate = workers.per_task(bytes_per_second, work)
     tasks = [
         VerifyShare(store, some, whole, rate)
         for some in shares(there, _size, at_most=SHARE_BYTES, items_at_most=SHARE_SEGMENTS)

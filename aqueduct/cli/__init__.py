@@ -1,7 +1,8 @@
 """The command line: `aqueduct VERB`.
 
-A verb is a module of this package with `add_arguments(parser)` and `run(args) -> int`; its docstring is the
-verb's help. Only the verb that is called is imported, so a host without Spark can run the others.
+A verb is a module of this package with `add_arguments(parser)` and `run(args) -> int`, or with commands that
+each set `run`; its docstring is the verb's help. Only the verb that is called is imported, so a host without
+Spark can run the others.
 """
 
 import argparse
@@ -46,8 +47,9 @@ def build_parser(verbs: Iterable[str] = VERBS) -> argparse.ArgumentParser:
             module = import_module(f"{__name__}.{verb}")
             command.description = module.__doc__
             command.formatter_class = argparse.RawDescriptionHelpFormatter
-            command.set_defaults(run=module.run)
             module.add_arguments(command)
+            if hasattr(module, "run"):
+                command.set_defaults(run=module.run)
     return parser
 
 

@@ -17,7 +17,6 @@ from aqueduct.cli import common, duration, report_file, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import Failed
 from aqueduct.kafka import client_config
-from aqueduct.kafka.client_config import End
 
 SEGMENT_BYTES = selection.whole(most=(1 << 31) - 1)  # as of segment.bytes, because it is one of Kafka's own
 
@@ -70,10 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.backup import report
-        from aqueduct.backup.order import Order
+        from aqueduct.backup.order import BackupOrder
         from aqueduct.backup.run import back_up
-        from aqueduct.backup.selection import Groups, Topics, compiled
-        from aqueduct.store.segments import Limits
+        from aqueduct.backup.selection import GroupSelection, TopicSelection, compiled
+        from aqueduct.store.segments import SegmentLimits
         from aqueduct.work.workers import Workers
 
     report_file.outside(args.report, args.store)
@@ -82,17 +81,17 @@ def run(args: argparse.Namespace) -> int:
         for name in ("topics", "topics_pattern", "exclude_topics_pattern", "groups_pattern", "exclude_groups")
         if getattr(args, name)
     }
-    order = Order(
-        end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
+    order = BackupOrder(
+        end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
         store=args.store,
-        topics=Topics(
+        topics=TopicSelection(
             args.topics or (),
             compiled(args.topics_pattern, "--topics-pattern"),
             compiled(args.exclude_topics_pattern, "--exclude-topics-pattern"),
         ),
-        groups=Groups(compiled(args.groups_pattern, "--groups-pattern"), args.exclude_groups),
+        groups=GroupSelection(compiled(args.groups_pattern, "--groups-pattern"), args.exclude_groups),
         generation_hours=args.compacted_generation_hours,
-        limits=Limits(args.segment_bytes, args.segment_records),
+        limits=SegmentLimits(args.segment_bytes, args.segment_records),
         bytes_per_second=args.rate_limit_bytes,
         options=options,
         other_cluster=args.other_cluster,

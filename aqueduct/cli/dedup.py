@@ -15,14 +15,13 @@ from aqueduct.cli import common, duration, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config
-from aqueduct.kafka.client_config import End
 from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import parse_renames
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
-    from aqueduct.link.dedup.run import Order
-    from aqueduct.link.dedup.task import Done
+    from aqueduct.link.dedup.run import DedupOrder
+    from aqueduct.link.dedup.task import DedupCounts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,9 +79,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     with spark_packages():
         from aqueduct.link import figures
         from aqueduct.link.dedup import run as dedup
-        from aqueduct.link.dedup.metrics import Figures
-    order = dedup.Order(
-        end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
+        from aqueduct.link.dedup.metrics import DedupFigures
+    order = dedup.DedupOrder(
+        end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
         raw_topics=args.raw_topics,
         gap_topic=args.gap_topic,
         topics=parse_renames(args.topics) if args.topics else None,
@@ -92,11 +91,11 @@ def run(args: argparse.Namespace) -> ExitCode:
     )
     if args.retire:
         return _retire(order, args.retire, with_gaps=args.with_gaps)
-    done_so_far = Figures()
+    done_so_far = DedupFigures()
     if args.metrics_port:
         figures.serve(args.metrics_port, done_so_far.all)
 
-    def tell(done: "Done", seconds: float) -> None:
+    def tell(done: "DedupCounts", seconds: float) -> None:
         done_so_far.add(done, time.time())
         print(dedup.sentence(done, seconds), flush=True)
 
@@ -104,7 +103,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     return ExitCode.INCOMPLETE if done.malformed or done.silent else ExitCode.DONE
 
 
-def _retire(order: "Order", topic: str, *, with_gaps: bool) -> ExitCode:
+def _retire(order: "DedupOrder", topic: str, *, with_gaps: bool) -> ExitCode:
     from aqueduct.link.dedup.retire import retire
 
     done = retire(order.end, order.group, order.raw_topics, order.gap_topic, topic, with_gaps=with_gaps)

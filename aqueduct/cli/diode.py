@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     keygen.add_argument(
         "--x25519", action="store_true", help="a receiver's without ML-KEM-768, for an MTU below 1500"
     )
-    keygen.set_defaults(command=_keygen)
+    keygen.set_defaults(run=_keygen)
     ends: tuple[tuple[str, type[Common], Run, str], ...] = (
         ("upstream", Upstream, _upstream, "send topics over the link, for as long as it runs"),
         ("downstream", Downstream, _downstream, "take what comes over the link, for as long as it runs"),
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             command.add_argument(*spellings, dest=f"of_{nothing}", action=_Once, help=argparse.SUPPRESS)
         if kind is Resend:
             command.add_argument("--dry-run", action="store_true", default=False)
-        command.set_defaults(command=_from_options(kind, runs))
+        command.set_defaults(run=_from_options(kind, runs))
 
 
 def _spellings(kebab: str, camel: str) -> dict[str, None]:
@@ -81,11 +81,6 @@ class _Once(argparse.Action):
         if hasattr(namespace, self.dest):
             raise argparse.ArgumentError(self, "is given twice; leave one")
         setattr(namespace, self.dest, values)
-
-
-def run(args: argparse.Namespace) -> ExitCode:
-    code: ExitCode = args.command(args)
-    return code
 
 
 def _from_options(kind: type[Common], run: Run) -> Callable[[argparse.Namespace], ExitCode]:

@@ -18,11 +18,10 @@ from aqueduct.cli import common, moment, report_file, selection
 from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config
-from aqueduct.kafka.client_config import End
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
-    from aqueduct.connect.replay import Outcome
+    from aqueduct.connect.replay import Replayed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,12 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--ledger", metavar="TOPIC", help="what was sent back; default aqueduct.dlq.replayed")
     add("--dry-run", action="store_true", help="only say what would be sent")
     report_file.add_arguments(replay)
-    replay.set_defaults(command=_replay)
-
-
-def run(args: argparse.Namespace) -> ExitCode:
-    code: ExitCode = args.command(args)
-    return code
+    replay.set_defaults(run=_replay)
 
 
 def _replay(args: argparse.Namespace) -> ExitCode:
@@ -64,8 +58,8 @@ def _replay(args: argparse.Namespace) -> ExitCode:
         raise Refused("--dlq, --to and --ledger must be different topics.")
     if None not in (args.from_time, args.to_time) and args.from_time > args.to_time:
         raise Refused("--from is later than --to-time.")
-    order = replay.Order(
-        end=End("cluster", args.bootstrap_servers, client_config.load(args.client_config)),
+    order = replay.ReplayOrder(
+        end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
         topic=args.dlq,
         ledger=ledger,
         choice=Choice(args.error_class, args.connector, args.from_time, args.to_time),
@@ -80,7 +74,7 @@ def _replay(args: argparse.Namespace) -> ExitCode:
     return code
 
 
-def _page(outcome: "Outcome", dry_run: bool) -> str:
+def _page(outcome: "Replayed", dry_run: bool) -> str:
     total = sum(outcome.sent.values())
     most_first = sorted(outcome.reasons.items(), key=lambda each: (-each[1], each[0]))
     lines = [f"{number:>9}  {connector}  {error}" for (connector, error), number in most_first]
@@ -98,7 +92,7 @@ def _page(outcome: "Outcome", dry_run: bool) -> str:
     return "\n".join(lines)
 
 
-def _report(outcome: "Outcome") -> dict[str, object]:
+def _report(outcome: "Replayed") -> dict[str, object]:
     return {
         "partitions": [
             {"topic": topic, "partition": partition, "records": number}

@@ -21,8 +21,8 @@ from aqueduct.kafka import client_config
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
-    from aqueduct.connect.findings import Finding
-    from aqueduct.connect.worker import Connector
+    from aqueduct.connect.findings import WorkerFinding
+    from aqueduct.connect.worker import ConnectorConfig
 
 REST_SECONDS = 10
 
@@ -51,12 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-probe", action="store_true", help="ask no broker whether it speaks TLS")
     add("--strict", action="store_true", help="warnings are faults, too")
     report_file.add_arguments(connect)
-    connect.set_defaults(command=_connect)
-
-
-def run(args: argparse.Namespace) -> ExitCode:
-    code: ExitCode = args.command(args)
-    return code
+    connect.set_defaults(run=_connect)
 
 
 def _connect(args: argparse.Namespace) -> ExitCode:
@@ -82,14 +77,14 @@ def _connect(args: argparse.Namespace) -> ExitCode:
     return code
 
 
-def _connect_findings(args: argparse.Namespace) -> "tuple[list[Finding], list[tuple[str, str]]]":
+def _connect_findings(args: argparse.Namespace) -> "tuple[list[WorkerFinding], list[tuple[str, str]]]":
     """Find faults, and what could not be looked at, each with the reason."""
     from aqueduct.connect import inspection, preflight
     from aqueduct.connect.worker import parse_connector
 
     worker = inspection.read_worker(args.worker_config)
     connectors = [parse_connector(inspection.read(each), str(each)) for each in args.connector]
-    rest: list[Finding] = []
+    rest: list[WorkerFinding] = []
     if args.rest:
         asked, rest = _rest(args.rest, args.client_config)
         connectors += asked
@@ -97,12 +92,12 @@ def _connect_findings(args: argparse.Namespace) -> "tuple[list[Finding], list[tu
     return preflight.findings(worker, connectors, facts) + rest, left_out
 
 
-def _rest(urls: list[str], config: str | None) -> "tuple[list[Connector], list[Finding]]":
+def _rest(urls: list[str], config: str | None) -> "tuple[list[ConnectorConfig], list[WorkerFinding]]":
     """Return the connectors that run, and what is wrong with them; or why REST tells nothing."""
     from aqueduct.connect.connectors import first_line
-    from aqueduct.connect.findings import Finding
+    from aqueduct.connect.findings import WorkerFinding
     from aqueduct.connect.rest import Connect
-    from aqueduct.connect.worker import Connector
+    from aqueduct.connect.worker import ConnectorConfig
 
     connect = Connect(urls, client_config.load(config))
     connect.within(REST_SECONDS)
@@ -111,16 +106,16 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[Connector], list[F
     except Refused:
         raise
     except AqueductError as error:
-        return [], [Finding("fault", str(error))]
+        return [], [WorkerFinding("fault", str(error))]
     found = []
     for each in actual.values():
         for part in each.failed:
             what = "it" if part.task is None else f"its task {part.task}"
             found.append(
-                Finding(
+                WorkerFinding(
                     "fault",
                     f"Connector {each.name}: {what} failed on {part.worker}: {first_line(part.trace)}; mend "
                     "the cause and restart it.",
                 )
             )
-    return [Connector(urls[0], each.name, each.config) for each in actual.values()], found
+    return [ConnectorConfig(urls[0], each.name, each.config) for each in actual.values()], found

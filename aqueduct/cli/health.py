@@ -12,7 +12,6 @@ from aqueduct.errors import ExitCode, Failed
 from aqueduct.kafka import client_config, cluster
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
 from aqueduct.kafka.client import Client, connect
-from aqueduct.kafka.client_config import End
 
 LIMIT_SECONDS = 10
 NODE_ID = selection.whole(0, (1 << 31) - 1)
@@ -24,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    end = End("cluster", args.bootstrap_servers, client_config.load(args.client_config))
+    end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
     signal.signal(signal.SIGALRM, _end)
     signal.alarm(LIMIT_SECONDS)
     try:

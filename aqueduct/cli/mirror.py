@@ -18,9 +18,8 @@ from aqueduct.cli import duration, report_file, selection
 from aqueduct.errors import ExitCode, Failed
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
-from aqueduct.kafka.client_config import End
 from aqueduct.mirror import reading, status
-from aqueduct.mirror.status import Progress
+from aqueduct.mirror.status import MirrorProgress
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, shortened
 
@@ -42,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
-    source_end = End("source", args.source_bootstrap_servers, client_config.load(args.source_config))
-    target_end = End("target", args.target_bootstrap_servers, client_config.load(args.target_config))
+    source_end = client_config.end("source", args.source_bootstrap_servers, args.source_config)
+    target_end = client_config.end("target", args.target_bootstrap_servers, args.target_config)
     with (
         connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source,
         connect(target_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as target,
@@ -60,14 +59,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _look(
     flow: reading.MirrorReader, args: argparse.Namespace
-) -> tuple[list[str], list[Progress], Collection[Progress]]:
+) -> tuple[list[str], list[MirrorProgress], Collection[MirrorProgress]]:
     """Find what is not well, how far each partition is, and where records were lost.
 
     It looks again until all is well or the time is up. What was lost in one look is lost in the end, though
     the mirror has passed it.
     """
     deadline = time.monotonic() + args.wait
-    lost: dict[TopicPartition, Progress] = {}
+    lost: dict[TopicPartition, MirrorProgress] = {}
     while True:
         try:
             group, statuses, tasks, positions = flow.state()
@@ -87,7 +86,7 @@ def _look(
         time.sleep(POLL_SECONDS)
 
 
-def _table(progress: Iterable[Progress]) -> str:
+def _table(progress: Iterable[MirrorProgress]) -> str:
     """Return the partitions that are behind, a line each, and a line for all."""
     every = sorted(progress, key=lambda p: p.partition)
     behind = [p for p in every if p.behind]
@@ -102,7 +101,9 @@ def _table(progress: Iterable[Progress]) -> str:
     return "\n".join([*lines, f"{count(len(every), 'partition')}, {len(behind)} of them behind by {total}."])
 
 
-def _report(findings: list[str], progress: Iterable[Progress], lost: Iterable[Progress]) -> dict[str, Any]:
+def _report(
+    findings: list[str], progress: Iterable[MirrorProgress], lost: Iterable[MirrorProgress]
+) -> dict[str, Any]:
     return {
         "findings": findings,
         "partitions": [

@@ -54,13 +54,13 @@ def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     with spark_packages():
         from aqueduct.reconcile import report
-        from aqueduct.reconcile.flow import Flow, Topics
+        from aqueduct.reconcile.flow import ComparedFlow, ComparedTopics
         from aqueduct.reconcile.run import reconcile
 
     sources = _ends("source", args.source, args.source_config or [args.client_config])
     (target,) = _ends("target", [args.target], [args.target_config or args.client_config])
-    flow = Flow(target, sources, args.header)
-    topics = Topics.parse(args.topics, args.topics_pattern, args.target_prefix)
+    flow = ComparedFlow(target, sources, args.header)
+    topics = ComparedTopics.parse(args.topics, args.topics_pattern, args.target_prefix)
     verdicts = reconcile(flow, topics, args.master)
 
     code = ExitCode.DONE if all(verdict.equal for verdict in verdicts) else ExitCode.INCOMPLETE

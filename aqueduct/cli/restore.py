@@ -18,7 +18,6 @@ from aqueduct.cli import common, moment, report_file, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import Refused
 from aqueduct.kafka import client_config
-from aqueduct.kafka.client_config import End
 from aqueduct.names import parse_renames
 
 
@@ -76,23 +75,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.backup.selection import Groups, compiled
+        from aqueduct.backup.selection import GroupSelection, compiled
         from aqueduct.kafka.batches.cut import Window
         from aqueduct.restore import report
         from aqueduct.restore import run as restore
-        from aqueduct.restore.order import FollowingMirror, Order
+        from aqueduct.restore.order import FollowingMirror, RestoreOrder
         from aqueduct.restore.request import Request, parse_id, parse_instance
         from aqueduct.work.workers import Workers
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
-    window = {name: value for name in ("from_time", "to_time") if (value := getattr(args, name)) is not None}
+    asked = {"first_time": args.from_time, "last_time": args.to_time}
+    window = {name: time for name, time in asked.items() if time is not None}
     if len(window) == 2 and args.from_time > args.to_time:
         raise Refused("--from-time is later than --to-time: nothing is between them.")
     if args.mirror_config and not args.mirror:
         raise Refused("--mirror-config needs --mirror.")
-    order = Order(
-        end=End("target", args.bootstrap_servers, client_config.load(args.client_config)),
+    order = RestoreOrder(
+        end=client_config.end("target", args.bootstrap_servers, args.client_config),
         store=args.store,
         request=Request(
             names=tuple(parse_renames(args.topics).items()) if args.topics is not None else (),
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         ),
         snapshot=args.snapshot,
         restore_id=parse_id(args.restore_id) if args.restore_id is not None else None,
-        groups=None if args.no_groups else Groups(compiled(args.groups_pattern, "--groups-pattern")),
+        groups=None if args.no_groups else GroupSelection(compiled(args.groups_pattern, "--groups-pattern")),
         settings=args.settings,
         acls=args.acls,
         append=args.append,
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         release_retention=args.release_retention,
         mirrors=tuple(
             FollowingMirror(
-                name, End("lake", servers, client_config.load(args.mirror_config or args.client_config))
+                name, client_config.end("lake", servers, args.mirror_config or args.client_config)
             )
             for name, servers in args.mirror
         ),

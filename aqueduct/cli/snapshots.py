@@ -46,10 +46,10 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-Found = Iterable["Summary | Broken"]
+Listed = Iterable["Summary | Broken"]
 
 
-def _print_json(found: Found) -> list[int]:
+def _print_json(found: Listed) -> list[int]:
     """Print JSON; return the numbers of the snapshots that can't be used."""
     whole, broken = [], []
     for each in found:
@@ -77,7 +77,7 @@ def _json(summary: "Summary") -> dict[str, Any]:
     }
 
 
-def _print_page(found: Found) -> list[int]:
+def _print_page(found: Listed) -> list[int]:
     """Print a page, line by line as it is read; return the numbers of snapshots that can't be used."""
     row = "{:>10}  {:<24}  {:>7}  {:>15}  {:>19}  {:>19}  {:>5}"
     print(row.format("id", "created", "topics", "records", "bytes", "stored bytes", "gaps"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aqueduct.connect import connectors, inspection, preflight, worker
-from aqueduct.connect.connectors import Connector, Declared, Plan
+from aqueduct.connect.connectors import ConnectorChanges, RunningConnector, WantedConnector
 from aqueduct.connect.rest import POLL_SECONDS, Connect
 from aqueduct.errors import Failed, Refused
 
@@ -15,18 +15,18 @@ FAILED_PATIENCE = 3  # times as long as a state must hold to be believed, FAILED
 
 @dataclass(frozen=True)
 class Checked:
-    """A plan that was checked, with what it was decided from."""
+    """Changes that were checked, with what they were decided from."""
 
-    plan: Plan
-    actual: Mapping[str, Connector]
+    changes: ConnectorChanges
+    actual: Mapping[str, RunningConnector]
     warnings: tuple[str, ...]
     passwords: Mapping[str, frozenset[str]]  # keys whose values Connect hides, by connector
 
 
-def check_clients(worker_config: Path, declared: Sequence[Declared]) -> None:
+def check_clients(worker_config: Path, declared: Sequence[WantedConnector]) -> None:
     """Check a worker's clients, connectors' own settings included; Refused with all that is wrong."""
     kept = [
-        worker.Connector(f"connect_connectors, {each.name}", each.name, each.config)
+        worker.ConnectorConfig(f"connect_connectors, {each.name}", each.name, each.config)
         for each in declared
         if each.config is not None and each.state != "absent"
     ]
@@ -36,10 +36,10 @@ def check_clients(worker_config: Path, declared: Sequence[Declared]) -> None:
         raise Refused("\n".join(each.sentence for each in found))
 
 
-def check(connect: Connect, declared: Sequence[Declared]) -> Checked:
+def check(connect: Connect, declared: Sequence[WantedConnector]) -> Checked:
     """Check connectors, changing nothing; Refused with every mistake that the plugins find."""
     actual = connect.connectors()
-    plan = connectors.plan(declared, actual)
+    changes = connectors.plan(declared, actual)
     plugins = connect.plugins()
     errors, warnings, passwords = [], [], {}
     for each in declared:
@@ -53,24 +53,26 @@ def check(connect: Connect, declared: Sequence[Declared]) -> Checked:
             passwords[each.name] = validation.passwords
     if errors:
         raise Refused("\n".join(errors))
-    return Checked(plan, actual, tuple(warnings), passwords)
+    return Checked(changes, actual, tuple(warnings), passwords)
 
 
-def apply(connect: Connect, plan: Plan) -> None:
+def apply(connect: Connect, changes: ConnectorChanges) -> None:
     """Change only what is asked for: a connector that is not declared stays."""
-    for each in plan.create:
+    for each in changes.create:
         connect.create(each.name, each.config or {}, connectors.STATES[each.state])
-    for each in plan.update:
+    for each in changes.update:
         connect.configure(each.name, each.config or {})
-    for each in plan.move:
+    for each in changes.move:
         connect.move(each.name, connectors.ACTIONS[each.state])
-    for name in plan.restart:
+    for name in changes.restart:
         connect.restart_failed(name)
-    for name in plan.delete:
+    for name in changes.delete:
         connect.delete(name)
 
 
-def await_declared(connect: Connect, declared: Sequence[Declared], touched: set[str], settle: float) -> None:
+def await_declared(
+    connect: Connect, declared: Sequence[WantedConnector], touched: set[str], settle: float
+) -> None:
     """Return when every connector and its tasks are as declared; Failed, with traces, if they are not.
 
     What was `touched` must be so for `settle` seconds on end: a task that fails does so after its start, and
@@ -99,13 +101,13 @@ def await_declared(connect: Connect, declared: Sequence[Declared], touched: set[
         time.sleep(POLL_SECONDS)
 
 
-def _missing(declared: Declared, actual: Mapping[str, Connector]) -> str:
+def _missing(declared: WantedConnector, actual: Mapping[str, RunningConnector]) -> str:
     now = actual.get(declared.name)
     if declared.state == "absent":
         return "is still there" if now else ""
     return connectors.waiting_for(declared, now)
 
 
-def _failures(declared: Declared, actual: Mapping[str, Connector]) -> str:
+def _failures(declared: WantedConnector, actual: Mapping[str, RunningConnector]) -> str:
     now = actual.get(declared.name)
     return connectors.failures(now) if now and declared.state == "running" else ""

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from aqueduct.connect.findings import Facts, Finding, store_findings
+from aqueduct.connect.findings import Facts, WorkerFinding, store_findings
 from aqueduct.connect.worker import Block
+from aqueduct.kafka.client_config import PROTOCOLS
 
 ISSUE = "KAFKA-4090"
-PROTOCOLS = ("SSL", "SASL_SSL", "PLAINTEXT", "SASL_PLAINTEXT")
 
 # What a client of each block is for, and what comes of it if it can't speak to the brokers.
 PURPOSE = {
@@ -18,7 +18,7 @@ PURPOSE = {
 }
 
 
-class Known:
+class BrokerDemands:
     """The brokers' demands of a client: as they answered, else as other blocks of the worker have it."""
 
     def __init__(self, facts: Facts, blocks: Sequence[Block]) -> None:
@@ -57,10 +57,10 @@ class Known:
         return next(filter(has, same), None)
 
 
-def client_findings(blocks: Iterable[Block], known: Known) -> Iterator[Finding]:
+def client_findings(blocks: Iterable[Block], known: BrokerDemands) -> Iterator[WorkerFinding]:
     for block in blocks:
         if block.protocol not in PROTOCOLS:
-            yield Finding(
+            yield WorkerFinding(
                 "fault",
                 f"{block.file}: {block} has {block.prefix}security.protocol={block.protocol}, which Kafka "
                 f"does not know; it has {', '.join(PROTOCOLS)}.",
@@ -70,7 +70,7 @@ def client_findings(blocks: Iterable[Block], known: Known) -> Iterator[Finding]:
             yield from _plaintext(block, known)
             continue
         if known.plaintext(block):
-            yield Finding(
+            yield WorkerFinding(
                 "fault",
                 f"{block.file}: {block} speaks {block.protocol}, and {block.servers} does not speak TLS; "
                 "name the TLS listener in bootstrap.servers.",
@@ -78,47 +78,47 @@ def client_findings(blocks: Iterable[Block], known: Known) -> Iterator[Finding]:
         yield from _key_store(block, known)
         yield from _trust_store(block, known)
         if block.settings.get("ssl.endpoint.identification.algorithm", "https") == "":
-            yield Finding(
+            yield WorkerFinding(
                 "warning",
                 f"{block.file}: {block} does not check the brokers' names; remove "
                 f"{block.prefix}ssl.endpoint.identification.algorithm, and put the names into certificates.",
             )
 
 
-def _plaintext(block: Block, known: Known) -> Iterator[Finding]:
+def _plaintext(block: Block, known: BrokerDemands) -> Iterator[WorkerFinding]:
     if reason := known.tls(block):
-        yield Finding(
+        yield WorkerFinding(
             "fault",
             f"{block.file}: {block} would speak {block.protocol}, but {reason}: {PURPOSE[block.name]} "
             f"({ISSUE}); set {block.prefix}security.protocol=SSL and its key and trust store.",
         )
 
 
-def _key_store(block: Block, known: Known) -> Iterator[Finding]:
+def _key_store(block: Block, known: BrokerDemands) -> Iterator[WorkerFinding]:
     store = block.key_store
     if store:
         if store.type != "PEM" and store.password is None:
-            yield Finding(
+            yield WorkerFinding(
                 "fault",
                 f"{block.file}: {block} names a {store.type} key store without a password; set "
                 f"{block.prefix}ssl.keystore.password.",
             )
         yield from store_findings(block.file, str(block), store, known.facts)
     elif block.protocol == "SSL" and (reason := known.key_store(block)):
-        yield Finding(
+        yield WorkerFinding(
             "fault",
             f"{block.file}: {block} has no key store, but {reason}: {PURPOSE[block.name]} ({ISSUE}); set "
             f"{block.prefix}ssl.keystore.location and {block.prefix}ssl.keystore.type.",
         )
 
 
-def _trust_store(block: Block, known: Known) -> Iterator[Finding]:
+def _trust_store(block: Block, known: BrokerDemands) -> Iterator[WorkerFinding]:
     store = block.trust_store
     if store:
         yield from store_findings(block.file, str(block), store, known.facts)
         return
     reason = known.trust_store(block)
-    yield Finding(
+    yield WorkerFinding(
         "fault" if reason else "warning",
         f"{block.file}: {block} has no trust store, "
         + (f"but {reason}: {PURPOSE[block.name]} ({ISSUE})" if reason else "so it trusts Java's authorities")
@@ -126,7 +126,7 @@ def _trust_store(block: Block, known: Known) -> Iterator[Finding]:
     )
 
 
-def inherited(blocks: Iterable[Block], known: Known) -> Iterator[Finding]:
+def inherited(blocks: Iterable[Block], known: BrokerDemands) -> Iterator[WorkerFinding]:
     """Yield findings on admin blocks that get by only by what Connect lends them of the worker's own."""
     for block in blocks:
         if block.name != "admin" or not block.tls or not known.tls(block):
@@ -137,7 +137,7 @@ def inherited(blocks: Iterable[Block], known: Known) -> Iterator[Finding]:
             if setting in block.settings and setting not in block.own
         ]
         if lent:
-            yield Finding(
+            yield WorkerFinding(
                 "warning",
                 f"{block.file}: {block} gets by with the worker's own {', '.join(lent)}; set "
                 f"{', '.join(f'{block.prefix}{each}' for each in lent)}, so that no block is forgotten "

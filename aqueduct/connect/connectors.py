@@ -31,7 +31,7 @@ SECRET_OF_URL = re.compile(
 
 
 @dataclass(frozen=True)
-class Status:
+class ConnectorStatus:
     """The status of a connector (task None) or of one of its tasks."""
 
     task: int | None
@@ -41,15 +41,15 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Connector:
+class RunningConnector:
     """A connector as the cluster has it."""
 
     name: str
     config: Mapping[str, str]
-    statuses: tuple[Status, ...]  # the connector's, then its tasks'
+    statuses: tuple[ConnectorStatus, ...]  # the connector's, then its tasks'
 
     @property
-    def failed(self) -> list[Status]:
+    def failed(self) -> list[ConnectorStatus]:
         return [each for each in self.statuses if each.state == "FAILED"]
 
     @property
@@ -58,7 +58,7 @@ class Connector:
 
 
 @dataclass(frozen=True)
-class Declared:
+class WantedConnector:
     """A connector as the inventory wants it. `config` None: leave it as it is."""
 
     name: str
@@ -84,9 +84,9 @@ class Validation:
         )
 
 
-def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
+def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[WantedConnector, ...]:
     """Return the inventory's `connect_connectors`; Refused with every mistake in it."""
-    found: dict[str, Declared] = {}
+    found: dict[str, WantedConnector] = {}
     problems = []
     for entry in entries:
         name, state, config = str(entry["name"]), entry.get("state") or "running", entry.get("config")
@@ -97,7 +97,7 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
         if config is not None and str(config.get("name", name)) != name:
             problems.append(f"the name in the configuration of {name} is {config['name']}; take it out")
         texts = config and {key: text(value) for key, value in config.items() if value is not None}
-        found[name] = Declared(name, state, texts and {**texts, "name": name})
+        found[name] = WantedConnector(name, state, texts and {**texts, "name": name})
     if problems:
         raise Refused(f"connect_connectors can't be right: {'; '.join(problems)}.")
     return tuple(found.values())
@@ -112,7 +112,7 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def class_error(declared: Declared, plugins: Sequence[str]) -> str:
+def class_error(declared: WantedConnector, plugins: Sequence[str]) -> str:
     """Return a sentence if no plugin has `connector.class` as its class, or as the end of that (an alias)."""
     wanted = (declared.config or {})["connector.class"]
     names = {name for plugin in plugins for name in _names(plugin)}
@@ -131,7 +131,7 @@ def _names(plugin: str) -> tuple[str, ...]:
     return plugin, simple, simple.removesuffix("Connector")
 
 
-def errors(declared: Declared, validation: Validation) -> list[str]:
+def errors(declared: WantedConnector, validation: Validation) -> list[str]:
     """Return sentences on what can't be right in a configuration. No secret is in them."""
     config = declared.config or {}
     found = [
@@ -147,7 +147,7 @@ def errors(declared: Declared, validation: Validation) -> list[str]:
     return found
 
 
-def unknown(declared: Declared, validation: Validation) -> list[str]:
+def unknown(declared: WantedConnector, validation: Validation) -> list[str]:
     """Return sentences on keys that neither the plugin nor Connect lists.
 
     Connect ignores them without a word.
@@ -218,12 +218,12 @@ def secrets(entries: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ConnectorChanges:
     """The changes to make, in this order."""
 
-    create: tuple[Declared, ...] = ()
-    update: tuple[Declared, ...] = ()
-    move: tuple[Declared, ...] = ()  # to another state
+    create: tuple[WantedConnector, ...] = ()
+    update: tuple[WantedConnector, ...] = ()
+    move: tuple[WantedConnector, ...] = ()  # to another state
     restart: tuple[str, ...] = ()  # what failed
     delete: tuple[str, ...] = ()
 
@@ -237,27 +237,27 @@ class Plan:
         return bool(self.touched or self.delete)
 
 
-def plan(declared: Iterable[Declared], actual: Mapping[str, Connector]) -> Plan:
+def plan(declared: Iterable[WantedConnector], actual: Mapping[str, RunningConnector]) -> ConnectorChanges:
     """Plan the changes; Refused where a connector is to be kept as it is that is not there."""
-    steps: dict[str, list[Any]] = {name: [] for name in ("create", "update", "move", "restart", "delete")}
+    changes: dict[str, list[Any]] = {name: [] for name in ("create", "update", "move", "restart", "delete")}
     for each in declared:
         now = actual.get(each.name)
         if each.state == "absent":
             if now:
-                steps["delete"].append(each.name)
+                changes["delete"].append(each.name)
         elif now is None:
             if each.config is None:
                 raise Refused(f"Connector {each.name} is not there, and has no config to make it with.")
-            steps["create"].append(each)
+            changes["create"].append(each)
         else:
             changed = each.config is not None and dict(now.config) != dict(each.config)
             if changed:
-                steps["update"].append(each)
+                changes["update"].append(each)
             if not in_state(now.state, each.state):
-                steps["move"].append(each)
+                changes["move"].append(each)
             if now.failed and each.state == "running":
-                steps["restart"].append(each.name)
-    return Plan(**{name: tuple(each) for name, each in steps.items()})
+                changes["restart"].append(each.name)
+    return ConnectorChanges(**{name: tuple(each) for name, each in changes.items()})
 
 
 def in_state(state: str, wanted: str) -> bool:
@@ -267,7 +267,7 @@ def in_state(state: str, wanted: str) -> bool:
     return state == STATES[wanted]
 
 
-def waiting_for(declared: Declared, actual: Connector | None) -> str:
+def waiting_for(declared: WantedConnector, actual: RunningConnector | None) -> str:
     """Say what is missing until a connector is as declared; "" if nothing is."""
     if actual is None:
         return "is not there yet"
@@ -291,9 +291,9 @@ MISSING_AT_CLUSTER = (
 )
 
 
-def failures(connector: Connector) -> str:
+def failures(connector: RunningConnector) -> str:
     """Return sentences with the whole trace of each part that failed; of parts that failed alike, of one."""
-    traces: dict[str, list[Status]] = {}
+    traces: dict[str, list[ConnectorStatus]] = {}
     for each in connector.failed:
         traces.setdefault(each.trace.strip(), []).append(each)
     return "\n".join(
@@ -317,38 +317,38 @@ def first_line(trace: str) -> str:
     return trace.strip().partition("\n")[0]
 
 
-def _part(status: Status) -> str:
+def _part(status: ConnectorStatus) -> str:
     return "it" if status.task is None else f"task {status.task}"
 
 
 def diff(
-    steps: Plan, actual: Mapping[str, Connector], passwords: Mapping[str, frozenset[str]]
+    changes: ConnectorChanges, actual: Mapping[str, RunningConnector], passwords: Mapping[str, frozenset[str]]
 ) -> list[dict[str, Any]]:
     """Return Ansible's diff, one entry per connector that changes."""
     found = []
-    configs: dict[str, Declared] = {each.name: each for each in (*steps.create, *steps.update)}
-    moves = {each.name: each for each in steps.move}
-    for name in sorted({*configs, *moves, *steps.restart, *steps.delete}):
+    configs: dict[str, WantedConnector] = {each.name: each for each in (*changes.create, *changes.update)}
+    moves = {each.name: each for each in changes.move}
+    for name in sorted({*configs, *moves, *changes.restart, *changes.delete}):
         hidden = passwords.get(name, frozenset())
         now = actual.get(name)
         before = {**masked(now.config, hidden), "state": now.state} if now else {}
         after: dict[str, str] = {}
-        if name not in steps.delete:
+        if name not in changes.delete:
             new = configs.get(name)
             config = new.config if new else now.config if now else {}
             after = masked(config or {}, hidden)
-            after["state"] = _state_after(name, steps, now)
+            after["state"] = _state_after(name, changes, now)
         found.append(
             {"before_header": name, "after_header": name, "before": _lines(before), "after": _lines(after)}
         )
     return found
 
 
-def _state_after(name: str, steps: Plan, now: Connector | None) -> str:
-    for each in (*steps.create, *steps.move):
+def _state_after(name: str, changes: ConnectorChanges, now: RunningConnector | None) -> str:
+    for each in (*changes.create, *changes.move):
         if each.name == name:
             return STATES[each.state]
-    if name in steps.restart:
+    if name in changes.restart:
         return "RUNNING"
     return now.state if now else ""
 

@@ -26,16 +26,16 @@ class Choice:
 
     error_classes: tuple[str, ...] = ()  # whole names or their last parts; empty: any
     connector: str | None = None
-    from_time: int | None = None
-    to_time: int | None = None
+    first_time: int | None = None
+    last_time: int | None = None
 
     def takes(self, origin: Origin, timestamp: int) -> bool:
         simple = origin.error_class.rpartition(".")[2]
         return (
             (not self.error_classes or not {origin.error_class, simple}.isdisjoint(self.error_classes))
             and self.connector in (None, origin.connector)
-            and (self.from_time is None or timestamp >= self.from_time)
-            and (self.to_time is None or timestamp <= self.to_time)
+            and (self.first_time is None or timestamp >= self.first_time)
+            and (self.last_time is None or timestamp <= self.last_time)
         )
 
 

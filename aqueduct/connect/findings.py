@@ -10,7 +10,7 @@ from aqueduct.connect.worker import Store
 
 
 @dataclass(frozen=True)
-class Finding:
+class WorkerFinding:
     severity: Literal["fault", "warning"]
     sentence: str
 
@@ -36,33 +36,33 @@ class Facts:
     folders: Mapping[str, str] = field(default_factory=dict)  # of plugin.path: what is wrong with them
 
 
-def store_findings(file: str, user: str, store: Store, facts: Facts) -> Iterator[Finding]:
+def store_findings(file: str, user: str, store: Store, facts: Facts) -> Iterator[WorkerFinding]:
     contents = facts.stores.get(store)
     what = f"the {store.role} store {store.location or '(PEM in the file)'} of {user}"
     if contents is None:
         return
     if isinstance(contents, str):
-        yield Finding("fault", f"{file}: {what} {contents}.")
+        yield WorkerFinding("fault", f"{file}: {what} {contents}.")
         return
     if store.role == "key" and not contents.private_key:
-        yield Finding(
+        yield WorkerFinding(
             "fault", f"{file}: {what} holds no private key; give it the client's key and certificate."
         )
         return
     if not contents.certificates:
         remedy = "make it with keytool: what openssl makes looks empty to Java"
-        yield Finding("fault", f"{file}: {what} holds no certificate that Java sees; {remedy}.")
+        yield WorkerFinding("fault", f"{file}: {what} holds no certificate that Java sees; {remedy}.")
         return
     own = contents.certificates[:1] if store.role == "key" else contents.certificates
     if all(each.not_after < facts.now for each in own):
         last = max(own, key=lambda each: each.not_after)
-        yield Finding(
+        yield WorkerFinding(
             "fault",
             f"{file}: the certificate of {last.subject} in {what} expired at "
             f"{last.not_after:%Y-%m-%d %H:%M} UTC; renew it and restart the worker.",
         )
     elif all(each.not_before > facts.now for each in own):
-        yield Finding(
+        yield WorkerFinding(
             "fault",
             f"{file}: the certificate of {own[0].subject} in {what} is valid only from "
             f"{own[0].not_before:%Y-%m-%d %H:%M} UTC on; set this host's clock, or issue it anew.",

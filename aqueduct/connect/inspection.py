@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aqueduct.connect import preflight, tls
 from aqueduct.connect.findings import Facts, Listener
-from aqueduct.connect.worker import Connector, Worker, parse_worker
+from aqueduct.connect.worker import ConnectorConfig, Worker, parse_worker
 from aqueduct.errors import Refused
 
 
@@ -23,7 +23,7 @@ def read(path: Path) -> str:
 
 
 def look(
-    worker: Worker, connectors: Sequence[Connector], *, probe: bool = True
+    worker: Worker, connectors: Sequence[ConnectorConfig], *, probe: bool = True
 ) -> tuple[Facts, list[tuple[str, str]]]:
     """Return the facts, and what could not be looked at, with why.
 

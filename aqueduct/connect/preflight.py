@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from aqueduct.connect import worker as of_worker
-from aqueduct.connect.client_blocks import Known, client_findings, inherited
-from aqueduct.connect.findings import Facts, Finding
+from aqueduct.connect.client_blocks import BrokerDemands, client_findings, inherited
+from aqueduct.connect.findings import Facts, WorkerFinding
 from aqueduct.connect.rest_listener import https, rest_findings
-from aqueduct.connect.worker import Block, Connector, Store, Worker
+from aqueduct.connect.worker import Block, ConnectorConfig, Store, Worker
 
 # Settings that a policy lets connectors override (KIP-458); None: all. The default is All since 3.0.
 POLICIES: dict[str, frozenset[str] | None] = {
@@ -17,12 +17,12 @@ POLICIES: dict[str, frozenset[str] | None] = {
 INTERNAL = ("config", "offset", "status")
 
 
-def blocks(worker: Worker, connectors: Iterable[Connector]) -> list[Block]:
+def blocks(worker: Worker, connectors: Iterable[ConnectorConfig]) -> list[Block]:
     """Return the client blocks of the worker, and those that connectors override."""
     return [*worker.blocks(), *(each for connector in connectors for each in worker.overridden(connector))]
 
 
-def stores(worker: Worker, connectors: Iterable[Connector]) -> set[Store]:
+def stores(worker: Worker, connectors: Iterable[ConnectorConfig]) -> set[Store]:
     """Return all key stores and trust stores that are to be looked at."""
     speaking = (block for block in blocks(worker, connectors) if block.tls)
     found = {store for block in speaking for store in (block.key_store, block.trust_store)}
@@ -31,10 +31,10 @@ def stores(worker: Worker, connectors: Iterable[Connector]) -> set[Store]:
     return {store for store in found if store}
 
 
-def findings(worker: Worker, connectors: Sequence[Connector], facts: Facts) -> list[Finding]:
+def findings(worker: Worker, connectors: Sequence[ConnectorConfig], facts: Facts) -> list[WorkerFinding]:
     """Return every finding, the worker's before its connectors'. The same sentence comes once."""
     own = worker.blocks()
-    known = Known(facts, own)
+    known = BrokerDemands(facts, own)
     found = [*_group_findings(worker), *client_findings(own, known), *inherited(own, known)]
     found += rest_findings(worker, facts)
     found += _topic_findings(worker)
@@ -45,17 +45,17 @@ def findings(worker: Worker, connectors: Sequence[Connector], facts: Facts) -> l
     return list(dict.fromkeys(found))
 
 
-def _group_findings(worker: Worker) -> Iterator[Finding]:
+def _group_findings(worker: Worker) -> Iterator[WorkerFinding]:
     missing = {
         of_worker.BOOTSTRAP: "so it asks localhost:9092; name the brokers' TLS listener",
         "group.id": "so the worker does not start; name the group of its workers",
     }
     for setting, comes_of_it in missing.items():
         if not worker.properties.get(setting):
-            yield Finding("fault", f"{worker.file}: {setting} is not set, {comes_of_it}.")
+            yield WorkerFinding("fault", f"{worker.file}: {setting} is not set, {comes_of_it}.")
 
 
-def _topic_findings(worker: Worker) -> Iterator[Finding]:
+def _topic_findings(worker: Worker) -> Iterator[WorkerFinding]:
     names: dict[str, str] = {}
     brokers = len(
         [each for each in worker.properties.get(of_worker.BOOTSTRAP, "").split(",") if each.strip()]
@@ -64,66 +64,66 @@ def _topic_findings(worker: Worker) -> Iterator[Finding]:
         setting = f"{kind}.storage.topic"
         name = worker.properties.get(setting, "")
         if not name:
-            yield Finding(
+            yield WorkerFinding(
                 "fault", f"{worker.file}: {setting} is not set; name a compacted topic of this worker's."
             )
         elif name in names:
-            yield Finding(
+            yield WorkerFinding(
                 "fault",
                 f"{worker.file}: {setting} and {names[name]} name the same topic {name}; give each its own.",
             )
         names[name] = setting
         factor = worker.properties.get(f"{kind}.storage.replication.factor", "3")
         if factor == "1" and brokers > 1:
-            yield Finding(
+            yield WorkerFinding(
                 "warning",
                 f"{worker.file}: {kind}.storage.replication.factor=1, so one broker that is lost stops every "
                 "connector; set 3, or as many as there are brokers.",
             )
 
 
-def _plugin_findings(worker: Worker, facts: Facts) -> Iterator[Finding]:
+def _plugin_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
     if not worker.plugin_path():
-        yield Finding(
+        yield WorkerFinding(
             "warning",
             f"{worker.file}: plugin.path is not set, so only plugins on the class path are found, and their "
             "libraries are not kept apart; name the folders that hold a folder per plugin.",
         )
     for folder in worker.plugin_path():
         if folder in facts.folders:
-            yield Finding(
+            yield WorkerFinding(
                 "fault",
                 f"{worker.file}: {folder} of plugin.path {facts.folders[folder]}; install the plugins there, "
                 "or take it out.",
             )
 
 
-def _connector_findings(worker: Worker, connector: Connector) -> Iterator[Finding]:
+def _connector_findings(worker: Worker, connector: ConnectorConfig) -> Iterator[WorkerFinding]:
     yield from _refused_overrides(worker, connector)
     where = f"{connector.file}: connector {connector.name}"
     tolerant = connector.config.get("errors.tolerance", "none") == "all"
     sink = "topics" in connector.config or "topics.regex" in connector.config
     if connector.dead_letters and not tolerant:
-        yield Finding(
+        yield WorkerFinding(
             "warning",
             f"{where} stops at the first bad record, so nothing ever comes to its dead letters in "
             f"{connector.dead_letters}; set errors.tolerance=all.",
         )
     if sink and tolerant and not connector.dead_letters:
-        yield Finding(
+        yield WorkerFinding(
             "warning",
             f"{where} drops bad records without a trace; set errors.deadletterqueue.topic.name.",
         )
     headers = connector.config.get("errors.deadletterqueue.context.headers.enable", "false")
     if connector.dead_letters and headers.lower() != "true":
-        yield Finding(
+        yield WorkerFinding(
             "warning",
             f"{where} sends dead letters that do not say where they came from and can't be replayed; set "
             "errors.deadletterqueue.context.headers.enable=true.",
         )
 
 
-def _refused_overrides(worker: Worker, connector: Connector) -> Iterator[Finding]:
+def _refused_overrides(worker: Worker, connector: ConnectorConfig) -> Iterator[WorkerFinding]:
     policy = worker.properties.get("connector.client.config.override.policy", "All")
     name = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
     allowed = POLICIES.get(name)
@@ -134,7 +134,7 @@ def _refused_overrides(worker: Worker, connector: Connector) -> Iterator[Finding
         return
     for client, settings in connector.overrides.items():
         if refused := sorted(settings.keys() - allowed):
-            yield Finding(
+            yield WorkerFinding(
                 "fault",
                 f"{connector.file}: connector {connector.name} overrides "
                 f"{', '.join(f'{client}.override.{key}' for key in refused)}, which the policy {name} of "

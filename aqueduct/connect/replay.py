@@ -9,7 +9,7 @@ from kafka.errors import NodeNotReadyError
 
 from aqueduct.connect import dead_letters
 from aqueduct.connect.dead_letters import Choice, Origin
-from aqueduct.connect.replayed import Ledger
+from aqueduct.connect.replayed import ReplayLedger
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import offsets, table
 from aqueduct.kafka.admin.topics import apply_topics
@@ -21,7 +21,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import in_lists
-from aqueduct.kafka.topics import Declared, TopicChanges
+from aqueduct.kafka.topics import DeclaredTopic, TopicChanges
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
@@ -32,7 +32,7 @@ TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of on
 
 
 @dataclass(frozen=True)
-class Order:
+class ReplayOrder:
     end: End
     topic: str  # of dead letters
     ledger: str  # topic, made if it is not there
@@ -42,7 +42,7 @@ class Order:
 
 
 @dataclass
-class Outcome:
+class Replayed:
     """The outcome of a replay, in numbers of letters."""
 
     sent: Counter[TopicPartition] = field(default_factory=Counter)  # by where they went, or would go
@@ -56,17 +56,17 @@ class Outcome:
 class _Letter:
     partition: int  # of the topic of dead letters
     offset: int
-    place: TopicPartition  # where it goes
+    target: TopicPartition  # where it goes
     record: Record  # as it goes there
     origin: Origin
 
 
-def replay(order: Order) -> Outcome:
+def replay(order: ReplayOrder) -> Replayed:
     """Replay dead letters; the same call, repeated, continues.
 
     Fenced if another replay of this topic begins; Failed otherwise.
     """
-    outcome = Outcome()
+    outcome = Replayed()
     with connect(order.end, _transactional_id(order)) as client:
         if not client.topics([order.topic]):
             raise Refused(f"The {order.end} has no topic {order.topic}.")
@@ -78,7 +78,7 @@ def replay(order: Order) -> Outcome:
     return outcome
 
 
-def _until_done(client: Client, order: Order, outcome: Outcome) -> None:
+def _until_done(client: Client, order: ReplayOrder, outcome: Replayed) -> None:
     producer = TransactionalProducer(client, _transactional_id(order), TIMEOUT_SECONDS)
     uncertain: list[_Letter] = []
 
@@ -89,14 +89,16 @@ def _until_done(client: Client, order: Order, outcome: Outcome) -> None:
     until_committed(client, attempt, "; the same command goes on from here")
 
 
-def _transactional_id(order: Order) -> str:
+def _transactional_id(order: ReplayOrder) -> str:
     return f"aqueduct-dlq-{order.topic}"
 
 
 class _Replay:
     """One attempt at a replay, from a producer's begin to the next error, or to the end."""
 
-    def __init__(self, client: Client, order: Order, outcome: Outcome, uncertain: list[_Letter]) -> None:
+    def __init__(
+        self, client: Client, order: ReplayOrder, outcome: Replayed, uncertain: list[_Letter]
+    ) -> None:
         """`uncertain`: letters of the last transaction, if nobody knows whether it was committed."""
         self._client = client
         self._order = order
@@ -129,17 +131,17 @@ class _Replay:
 
     def _count(self, letters: Iterable[_Letter]) -> None:
         for each in letters:
-            self._outcome.sent[each.place] += 1
+            self._outcome.sent[each.target] += 1
             self._outcome.reasons[each.origin.connector, each.origin.error_class] += 1
 
     def _chosen(self) -> Iterator[_Letter]:
-        places = [TopicPartition(self._dead.name, each.number) for each in self._dead.partitions]
-        starts, ends = offsets.log_starts(self._client, places), offsets.ends(self._client, places)
-        for place in places:
-            wanted = Range(*place, starts[place], ends[place])
+        partitions = [TopicPartition(self._dead.name, each.number) for each in self._dead.partitions]
+        starts, ends = offsets.log_starts(self._client, partitions), offsets.ends(self._client, partitions)
+        for partition in partitions:
+            wanted = Range(*partition, starts[partition], ends[partition])
             for piece in read(self._client, wanted, topic_id=self._dead.id):
                 for record in (each for batch in piece.batches for each in records(batch)):
-                    if letter := self._letter(place.partition, record):
+                    if letter := self._letter(partition.partition, record):
                         yield letter
 
     def _letter(self, partition: int, record: Record) -> _Letter | None:
@@ -155,13 +157,13 @@ class _Replay:
         if not self._order.choice.takes(origin, record.timestamp):
             self._outcome.others += 1
             return None
-        place = self._place(origin)
-        if isinstance(place, str):
-            self._outcome.left_out[place] += 1
+        target = self._target(origin)
+        if isinstance(target, str):
+            self._outcome.left_out[target] += 1
             return None
-        return _Letter(partition, record.offset, place, _as_sent(record, found), origin)
+        return _Letter(partition, record.offset, target, _as_sent(record, found), origin)
 
-    def _place(self, origin: Origin) -> TopicPartition | str:
+    def _target(self, origin: Origin) -> TopicPartition | str:
         """Return where a letter goes, or why it can't be sent."""
         name = self._order.to or origin.topic
         if name not in self._targets:
@@ -176,12 +178,12 @@ class _Replay:
         return TopicPartition(name, origin.partition)
 
     def _send(self, producer: TransactionalProducer, letters: Sequence[_Letter]) -> None:
-        by_place: dict[TopicPartition, list[Record]] = {}
+        by_target: dict[TopicPartition, list[Record]] = {}
         for each in letters:
-            by_place.setdefault(each.place, []).append(each.record)
-        producer.enlist([*by_place, TopicPartition(self._order.ledger, 0)])
-        for place, some in by_place.items():
-            _write(producer, place, some)
+            by_target.setdefault(each.target, []).append(each.record)
+        producer.enlist([*by_target, TopicPartition(self._order.ledger, 0)])
+        for target, some in by_target.items():
+            _write(producer, target, some)
         now = int(time.time() * 1000)
         entries = self._ledger.entries((each.partition, each.offset) for each in letters)
         rows = [Record(now, 0, body(key.encode(), value.encode())) for key, value in entries.items()]
@@ -197,18 +199,18 @@ def _as_sent(record: Record, found: Sequence[Header]) -> Record:
     return Record(record.timestamp, record.offset, new)
 
 
-def _write(producer: TransactionalProducer, place: TopicPartition, rows: Iterable[Record]) -> None:
+def _write(producer: TransactionalProducer, target: TopicPartition, rows: Iterable[Record]) -> None:
     """Send records in batches that a broker accepts."""
     for some in in_lists(rows, BATCH_BYTES, lambda each: len(each.body)):
         numbered = (Record(each.timestamp, number, each.body) for number, each in enumerate(some))
         batch = build(Records.listed(numbered), codec="zstd")
-        producer.send(*place, Ready(batch, len(some), some[-1].offset + 1))
+        producer.send(*target, Ready(batch, len(some), some[-1].offset + 1))
 
 
-def _make_ledger(client: Client, order: Order) -> None:
+def _make_ledger(client: Client, order: ReplayOrder) -> None:
     if client.topics([order.ledger]):
         return
-    topic = Declared(order.ledger, 1, config={"cleanup.policy": "compact"})
+    topic = DeclaredTopic(order.ledger, 1, config={"cleanup.policy": "compact"})
     try:
         apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
     except Failed:
@@ -217,15 +219,15 @@ def _make_ledger(client: Client, order: Order) -> None:
     offsets.ends(client, [TopicPartition(order.ledger, 0)])  # once it answers, it can be written to
 
 
-def _read_ledger(client: Client, order: Order, dead: Topic) -> Ledger:
+def _read_ledger(client: Client, order: ReplayOrder, dead: Topic) -> ReplayLedger:
     """Read the ledger of all earlier commits. Failed if an open transaction hides it for too long."""
     if dead.id is None:
         raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
-    place = TopicPartition(order.ledger, 0)
+    partition = TopicPartition(order.ledger, 0)
     if not client.topics([order.ledger]):
-        return Ledger(dead.name, str(dead.id))
+        return ReplayLedger(dead.name, str(dead.id))
     patience = Patience(client, f"has an open transaction in {order.ledger}, that of another replay,")
-    end = offsets.ends(client, [place], "read_uncommitted")[place]
-    while offsets.ends(client, [place])[place] < end:
+    end = offsets.ends(client, [partition], "read_uncommitted")[partition]
+    while offsets.ends(client, [partition])[partition] < end:
         patience.pause(NodeNotReadyError("what comes after it can't be read"))
-    return Ledger.parse(dead.name, str(dead.id), table.texts(table.newest(client, [place])))
+    return ReplayLedger.parse(dead.name, str(dead.id), table.texts(table.newest(client, [partition])))

@@ -16,19 +16,19 @@ from aqueduct.spans import Spans
 TOPIC = "aqueduct.dlq.replayed"
 BLOCK = 10_000  # offsets of one record, which then has at most about 100 KB
 
-Block = tuple[int, int]  # partition, number
+LedgerBlock = tuple[int, int]  # partition, number
 
 
-class Ledger:
+class ReplayLedger:
     """The ledger of one topic of dead letters, as long as it has this id."""
 
-    def __init__(self, topic: str, topic_id: str, blocks: Mapping[Block, Spans] | None = None) -> None:
+    def __init__(self, topic: str, topic_id: str, blocks: Mapping[LedgerBlock, Spans] | None = None) -> None:
         self._topic = topic
         self._topic_id = topic_id
         self._blocks = dict(blocks or {})
 
     @classmethod
-    def parse(cls, topic: str, topic_id: str, entries: Mapping[str, str]) -> "Ledger":
+    def parse(cls, topic: str, topic_id: str, entries: Mapping[str, str]) -> "ReplayLedger":
         """Parse a ledger. `entries`: the newest value of each key. Failed at what isn't ours."""
         blocks = {}
         for key, value in entries.items():

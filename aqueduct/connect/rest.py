@@ -9,7 +9,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from aqueduct.connect.connectors import Connector, Status, Validation
+from aqueduct.connect.connectors import ConnectorStatus, RunningConnector, Validation
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.client_config import ClientConfig
 
@@ -45,7 +45,7 @@ class Connect:
         """Return the classes of all connectors that can be made."""
         return [str(each["class"]) for each in self._ask("GET", "/connector-plugins")]
 
-    def connectors(self) -> dict[str, Connector]:
+    def connectors(self) -> dict[str, RunningConnector]:
         """Return every connector there is, by name."""
         found = self._ask("GET", "/connectors?expand=info&expand=status")
         return {name: _connector(name, entry) for name, entry in found.items()}
@@ -161,15 +161,15 @@ def _path(name: str) -> str:
     return f"/connectors/{quote(name, safe='')}"
 
 
-def _connector(name: str, entry: Mapping[str, Any]) -> Connector:
+def _connector(name: str, entry: Mapping[str, Any]) -> RunningConnector:
     config = entry["info"]["config"]
     status = entry.get("status") or {}
     rows = [(None, status.get("connector") or {}), *((task["id"], task) for task in status.get("tasks", ()))]
-    return Connector(
+    return RunningConnector(
         name,
         {key: str(value) for key, value in config.items()},
         tuple(
-            Status(
+            ConnectorStatus(
                 task,
                 str(row.get("state", "UNASSIGNED")),
                 str(row.get("worker_id", "")),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from aqueduct.connect import worker as of_worker
-from aqueduct.connect.findings import Facts, Finding, store_findings
+from aqueduct.connect.findings import Facts, WorkerFinding, store_findings
 from aqueduct.connect.worker import Properties, Worker
 
 LOOPBACK = ("localhost", "127.", "[::1]")
@@ -23,12 +23,12 @@ def https(worker: Worker) -> bool:
     return any(listener.lower().startswith("https://") for _, listener in _listeners(worker))
 
 
-def rest_findings(worker: Worker, facts: Facts) -> Iterator[Finding]:
+def rest_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
     for name, listener in _listeners(worker):
         if not listener.lower().startswith("https://"):
             address = listener.partition("://")[2]
             here = address.startswith(LOOPBACK)
-            yield Finding(
+            yield WorkerFinding(
                 "warning" if here else "fault",
                 f"{worker.file}: REST is offered at {listener} without TLS, and who reaches it may change "
                 f"every connector; set {name}=https://{address} and {name}.https.ssl.*.",
@@ -37,7 +37,7 @@ def rest_findings(worker: Worker, facts: Facts) -> Iterator[Finding]:
         return
     tls = worker.rest_tls()
     if tls.get("ssl.client.auth", "none").lower() != "required":
-        yield Finding(
+        yield WorkerFinding(
             "fault",
             f"{worker.file}: REST takes every client, because its ssl.client.auth is "
             f"{tls.get('ssl.client.auth', 'none')}; set listeners.https.ssl.client.auth=required.",
@@ -45,15 +45,15 @@ def rest_findings(worker: Worker, facts: Facts) -> Iterator[Finding]:
     yield from _rest_stores(worker, tls, facts)
 
 
-def _rest_stores(worker: Worker, tls: Properties, facts: Facts) -> Iterator[Finding]:
+def _rest_stores(worker: Worker, tls: Properties, facts: Facts) -> Iterator[WorkerFinding]:
     for role, store in (("key", of_worker.key_store(tls)), ("trust", of_worker.trust_store(tls))):
         setting = f"listeners.https.ssl.{role}store.location"
         if store is None:
-            yield Finding(
+            yield WorkerFinding(
                 "fault", f"{worker.file}: REST has no {role} store; set {setting} to a PKCS12 or JKS file."
             )
         elif store.type == "PEM" or store.location is None:
-            yield Finding(
+            yield WorkerFinding(
                 "fault",
                 f"{worker.file}: REST can't use a PEM {role} store, as Connect's clients can; set {setting} "
                 "to a PKCS12 or JKS file.",

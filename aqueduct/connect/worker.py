@@ -73,7 +73,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Connector:
+class ConnectorConfig:
     file: str  # or the URL that it was read from
     name: str
     config: Properties
@@ -100,7 +100,7 @@ class Worker:
         own = self._unprefixed()
         return [Block(self.file, "worker", "", own, own), *map(self._block, CLIENTS)]
 
-    def overridden(self, connector: Connector) -> list[Block]:
+    def overridden(self, connector: ConnectorConfig) -> list[Block]:
         """Return the blocks of the clients that the connector has settings of its own for."""
         found = []
         for client, settings in connector.overrides.items():
@@ -178,11 +178,11 @@ def resolved(properties: Properties, read: Callable[[str], str | None]) -> Prope
     return {key: REFERENCE.sub(follow, value) for key, value in properties.items()}
 
 
-def parse_connector(text: str, file: str) -> Connector:
+def parse_connector(text: str, file: str) -> ConnectorConfig:
     """Parse a connector's properties, or JSON: its configuration, or that under "config" beside "name"."""
     if not file.endswith(".json"):
         config = parse_properties(text)
-        return Connector(file, config.get("name", file), config)
+        return ConnectorConfig(file, config.get("name", file), config)
     try:
         content = json.loads(text)
         config = content.get("config", content)
@@ -190,7 +190,9 @@ def parse_connector(text: str, file: str) -> Connector:
     except (ValueError, AttributeError) as error:
         raise Refused(f"{file} holds no connector: {error}; write an object of its configuration.") from None
     name = str(content.get("name", entries.get("name", file)))
-    return Connector(file, name, {key: _text(value) for key, value in entries.items() if value is not None})
+    return ConnectorConfig(
+        file, name, {key: _text(value) for key, value in entries.items() if value is not None}
+    )
 
 
 def _text(value: Any) -> str:

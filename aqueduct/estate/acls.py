@@ -21,7 +21,7 @@ from aqueduct.names import LEGAL_NAME
 
 
 @dataclass(frozen=True)
-class Acl:
+class DeclaredAcl:
     """One allowance; fields and values are those of `kafka_acls`."""
 
     principal: str
@@ -50,21 +50,21 @@ def managed_principals() -> str:
     return f"^({'|'.join(principal(service, '') for service in SERVICES)})"
 
 
-def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[Acl, ...]:
+def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[DeclaredAcl, ...]:
     """Return the ACLs that an estate's flows need at one site: for mirrors, and for each target's reconcile.
 
     Entries are sorted, and each principal and resource has one.
     """
-    found: list[Acl] = []
+    found: list[DeclaredAcl] = []
     for flow in flows:
         found += source_acls(flow) if flow.source == site else []
         found += target_acls(flow) if flow.target == site else []
     return _merged(found)
 
 
-def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) -> tuple[Acl, ...]:
+def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) -> tuple[DeclaredAcl, ...]:
     """Return the ACLs that links need at one site: their ends, and the dedup of what arrives."""
-    found: list[Acl] = []
+    found: list[DeclaredAcl] = []
     for link in leaving:
         sender = principal("diode_upstream", site)
         found += _allow(sender, "topic", resources(link.topics), "describe describe_configs read")
@@ -90,15 +90,15 @@ def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) ->
     return _merged(found)
 
 
-def _merged(acls: Iterable[Acl]) -> tuple[Acl, ...]:
+def _merged(acls: Iterable[DeclaredAcl]) -> tuple[DeclaredAcl, ...]:
     needed: dict[tuple[str, str, str, str], set[str]] = {}
     for acl in acls:
         key = (acl.principal, acl.resource, acl.name, acl.pattern)
         needed.setdefault(key, set()).update(acl.operations)
-    return tuple(Acl(*key, tuple(sorted(operations))) for key, operations in sorted(needed.items()))
+    return tuple(DeclaredAcl(*key, tuple(sorted(operations))) for key, operations in sorted(needed.items()))
 
 
-def backup_acls(site: str) -> tuple[Acl, ...]:
+def backup_acls(site: str) -> tuple[DeclaredAcl, ...]:
     """Return the ACLs of the backup of a site's cluster: to read all of it, and to commit offsets of its own
     group, by which Kafka's tools tell how far it has come."""
     backup = principal("backup", site)
@@ -110,7 +110,7 @@ def backup_acls(site: str) -> tuple[Acl, ...]:
     )
 
 
-def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[Acl, ...]:
+def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[DeclaredAcl, ...]:
     """Return the ACLs of a site's Connect: its own group and topics, and those of each connector."""
     connect, group = principal("connect", site), worker_group(site)
     own = [Resource(name, "literal") for name in internal_topics(site).values()]
@@ -136,7 +136,7 @@ def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[Ac
     return _merged(found)
 
 
-def source_acls(flow: Flow) -> list[Acl]:
+def source_acls(flow: Flow) -> list[DeclaredAcl]:
     """Return a flow's rights at its source: to read and describe. The mirror's own topics are elsewhere."""
     mirror, topics = principal("mirror_maker", flow.target), resources(flow.topics)
     return [
@@ -146,7 +146,7 @@ def source_acls(flow: Flow) -> list[Acl]:
     ]
 
 
-def target_acls(flow: Flow) -> list[Acl]:
+def target_acls(flow: Flow) -> list[DeclaredAcl]:
     mirror, topics = principal("mirror_maker", flow.target), written(flow)
     connect = f"{flow.name}-mm2"  # the Connect group of this flow's MirrorMaker
     leader = Resource(f"connect-cluster-{connect}", "literal")
@@ -164,8 +164,8 @@ def target_acls(flow: Flow) -> list[Acl]:
     ]
 
 
-def _allow(principal: str, resource: str, names: Iterable[Resource], operations: str) -> list[Acl]:
-    return [Acl(principal, resource, *name, tuple(operations.split())) for name in names]
+def _allow(principal: str, resource: str, names: Iterable[Resource], operations: str) -> list[DeclaredAcl]:
+    return [DeclaredAcl(principal, resource, *name, tuple(operations.split())) for name in names]
 
 
 def written(flow: Flow) -> list[Resource]:

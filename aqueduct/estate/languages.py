@@ -14,7 +14,7 @@ ALPHABET = string.ascii_lowercase + string.digits + "-_." + string.ascii_upperca
 _INDEX = {character: index for index, character in enumerate(ALPHABET)}
 _ALL = (1 << len(ALPHABET)) - 1
 
-Kind = Literal["characters", "empty name", "then", "or", "and", "not", "repeat"]
+NodeKind = Literal["characters", "empty name", "then", "or", "and", "not", "repeat"]
 
 
 class Language:
@@ -22,7 +22,7 @@ class Language:
 
     __slots__ = ("characters", "first", "has_empty", "kind", "parts")
 
-    def __init__(self, kind: Kind, parts: tuple["Language", ...], characters: int) -> None:
+    def __init__(self, kind: NodeKind, parts: tuple["Language", ...], characters: int) -> None:
         self.kind = kind
         self.parts = parts
         self.characters = characters
@@ -65,11 +65,11 @@ class Language:
 
 
 @cache
-def _intern(kind: Kind, parts: tuple[Language, ...], characters: int) -> Language:
+def _intern(kind: NodeKind, parts: tuple[Language, ...], characters: int) -> Language:
     return Language(kind, parts, characters)
 
 
-def _make(kind: Kind, parts: tuple[Language, ...] = (), characters: int = 0) -> Language:
+def _make(kind: NodeKind, parts: tuple[Language, ...] = (), characters: int = 0) -> Language:
     return _intern(kind, parts, characters)
 
 

@@ -149,7 +149,7 @@ def read_readers(groups: Groups, hostvars: HostVars, site: str) -> tuple[Reader,
 
 
 @dataclass(frozen=True)
-class Ledger:
+class DedupWork:
     """The work of one dedup: all that arrives raw at a site from one source, by however many links."""
 
     source: str
@@ -158,13 +158,13 @@ class Ledger:
     clean_topics: Mapping[str, str]  # empty: every topic, by its own name
 
 
-def ledgers(links: tuple[Link, ...]) -> tuple[Ledger, ...]:
+def ledgers(links: tuple[Link, ...]) -> tuple[DedupWork, ...]:
     """Return the ledgers of the links that arrive at one site, in their order."""
     found: dict[str, list[Link]] = {}
     for link in kept_raw(links):
         found.setdefault(link.source, []).append(link)
     return tuple(
-        Ledger(
+        DedupWork(
             source,
             some[0].gap_topic,
             tuple(link.raw_topic for link in some),

@@ -55,12 +55,12 @@ def language(pattern: str) -> Language | None:
     if LEGAL_NAME.fullmatch(pattern):
         return words([pattern])
     try:
-        return _Parser(pattern).parse()
+        return _PatternParser(pattern).parse()
     except _Beyond:
         return None
 
 
-class _Parser:
+class _PatternParser:
     """A recursive-descent parser of the part of Java's syntax that is regular."""
 
     def __init__(self, text: str) -> None:

@@ -103,9 +103,9 @@ def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str
     )
 
 
-def diff(plan: AclChanges) -> dict[str, str]:
+def diff(changes: AclChanges) -> dict[str, str]:
     """Return `{"before": text, "after": text}` for Ansible's diff mode: a line for each changed ACL."""
     return {
-        "before": "".join(f"{acl}\n" for acl in plan.remove),
-        "after": "".join(f"{acl}\n" for acl in plan.add),
+        "before": "".join(f"{acl}\n" for acl in changes.remove),
+        "after": "".join(f"{acl}\n" for acl in changes.add),
     }

@@ -125,6 +125,11 @@ def load(path: Path | str | None) -> ClientConfig:
     return checked(parse(_read(path), str(path)), str(path))
 
 
+def end(role: str, bootstrap_servers: str, path: Path | str | None) -> End:
+    """Return an end whose client properties are in a file; Refused as `load`."""
+    return End(role, bootstrap_servers, load(path))
+
+
 def checked(config: ClientConfig, path: str) -> ClientConfig:
     """Return the configuration; Refused unless the files that `path` names in it are PEM."""
     for what, pem in (("CA", config.ca), ("certificate", config.certificate), ("key", config.key)):

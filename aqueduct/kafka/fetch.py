@@ -28,7 +28,7 @@ TOPIC_IDS_SINCE = 13  # version of Fetch (KIP-516)
 
 
 @dataclass(frozen=True)
-class Piece:
+class Fetched:
     """The next piece of a range."""
 
     batches: tuple[Batch, ...]  # committed data inside the range
@@ -49,7 +49,7 @@ def read(
     max_bytes: int = 4 << 20,
     topic_id: UUID | None = None,
     whole_batches: bool = False,
-) -> Iterator[Piece]:
+) -> Iterator[Fetched]:
     """Yield a range's committed batches in order, cut where they reach beyond it, if not `whole_batches`.
 
     While a piece is used the next one, of `max_bytes` or one batch, is on its way, and the first one from
@@ -58,11 +58,11 @@ def read(
     are away for a while; Failed if nothing came for STALL_SECONDS, at damaged data, and Recreated. The
     range must not reach beyond the last stable offset.
     """
-    source = _Source(client, wanted, max_bytes, topic_id, whole_batches=whole_batches)
+    source = _RangeSource(client, wanted, max_bytes, topic_id, whole_batches=whole_batches)
     return _read(client, source, wanted, source.ask(wanted.start) if wanted.start < wanted.stop else None)
 
 
-def _read(client: Client, source: "_Source", wanted: Range, coming: Future | None) -> Iterator[Piece]:
+def _read(client: Client, source: "_RangeSource", wanted: Range, coming: Future | None) -> Iterator[Fetched]:
     patience = Patience(client, f"gave nothing of {source}")
     position = wanted.start
     while position < wanted.stop:
@@ -79,7 +79,7 @@ def _read(client: Client, source: "_Source", wanted: Range, coming: Future | Non
         patience.progress()
 
 
-class _Source:
+class _RangeSource:
     """The partition that a range is read from."""
 
     def __init__(
@@ -87,7 +87,7 @@ class _Source:
     ) -> None:
         self._client = client
         self._wanted = wanted
-        self._place = wanted.topic_partition
+        self._topic_partition = wanted.topic_partition
         self._max_bytes = max_bytes
         self._topic_id = topic_id
         self._whole_batches = whole_batches
@@ -99,7 +99,7 @@ class _Source:
         """Send a Fetch; any trouble is in the future."""
         try:
             topic_id = self._identify()
-            leader = self._client.leader(*self._place)
+            leader = self._client.leader(*self._topic_partition)
         except KafkaError as error:
             return Future().failure(error)
         fetch = FetchRequest.FetchTopic
@@ -129,7 +129,7 @@ class _Source:
         self._topic_id = self._topic_id or found
         return found
 
-    def piece(self, answer: Any, position: int) -> Piece:
+    def piece(self, answer: Any, position: int) -> Fetched:
         """Return what an answer to `ask` brought; a KafkaError if that is nothing yet."""
         if answer.error_code:
             raise for_code(answer.error_code)(str(self))
@@ -148,7 +148,7 @@ class _Source:
         stop = self._wanted.stop
         # What retention deletes between a fetch and its answer shows only here; other holes are compaction's.
         gone = min(found[0].base_offset, partition.log_start_offset, stop)
-        return Piece(
+        return Fetched(
             batches=tuple(self._cut(committed(found, aborted), position)),
             next_offset=min(found[-1].last_offset + 1, stop),
             lost=(position, gone) if gone > position else None,
@@ -174,20 +174,20 @@ class _Source:
             if kept and kept.count:
                 yield kept
 
-    def _deleted(self, position: int) -> Piece:
+    def _deleted(self, position: int) -> Fetched:
         """Return the deleted offsets from a position that is out of range."""
-        start = log_starts(self._client, [self._place])[self._place]
+        start = log_starts(self._client, [self._topic_partition])[self._topic_partition]
         if start <= position:  # a leader that has less than another had: it may get it yet
             raise OffsetNotAvailableError(f"the log ends before offset {position}")
         reached = min(start, self._wanted.stop)
-        return Piece((), reached, (position, reached))
+        return Fetched((), reached, (position, reached))
 
-    def _nothing(self, position: int, stable: int) -> Piece:
+    def _nothing(self, position: int, stable: int) -> Fetched:
         """Return the end of a range of which compaction removed the rest; an error if it isn't there yet."""
-        local = local_starts(self._client, [self._place])[self._place]
+        local = local_starts(self._client, [self._topic_partition])[self._topic_partition]
         if stable < self._wanted.stop or position < local:  # the broker waits for what is tiered, in vain
             raise OffsetNotAvailableError(f"nothing came from offset {position} on; {stable} is stable")
-        return Piece((), self._wanted.stop)
+        return Fetched((), self._wanted.stop)
 
 
 def _cut(batch: Batch, start: int, stop: int) -> Batch | None:

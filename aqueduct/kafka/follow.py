@@ -39,14 +39,14 @@ PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all 
 _SESSION_IS_OVER = FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError
 _EPOCHS = (1 << 31) - 1  # after which a session's epoch starts again at 1
 
-Positions = dict[tuple[UUID, int], int]  # the next offset to read, by topic id and partition
+FetchPositions = dict[tuple[UUID, int], int]  # the next offset to read, by topic id and partition
 
 
 @dataclass(frozen=True)
 class News:
     """The news of one partition."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     topic_id: UUID  # another one than before: the topic was recreated, and this is from its beginning
     batches: tuple[Batch, ...]  # committed data from the position on
     start: int  # the position that it was read from
@@ -63,7 +63,7 @@ class Follower:
         self._client = client
         self._positions = dict(positions)
         self._ids: dict[str, UUID] = {}
-        self._sessions: dict[int, _Session] = {}  # by broker, as the next
+        self._sessions: dict[int, _FetchSession] = {}  # by broker, as the next
         self._coming: dict[int, Future] = {}
         self._patience = Patience(client, "gives nothing of the topics that are followed")
 
@@ -72,13 +72,13 @@ class Follower:
         """The next offset to read of each partition."""
         return self._positions
 
-    def follow(self, places: Mapping[TopicPartition, int]) -> None:
+    def follow(self, partitions: Mapping[TopicPartition, int]) -> None:
         """Follow these partitions too, from these offsets on; those that it follows already continue."""
-        self._positions = {**places, **self._positions}
+        self._positions = {**partitions, **self._positions}
 
     def leave(self, topic: str) -> None:
         """Stop following a topic that is no longer wanted, or no longer exists."""
-        self._positions = {place: start for place, start in self._positions.items() if place[0] != topic}
+        self._positions = {each: start for each, start in self._positions.items() if each.topic != topic}
         self._ids.pop(topic, None)
 
     def poll(self, seconds: float) -> list[News]:
@@ -98,18 +98,18 @@ class Follower:
 
     def _ask(self) -> None:
         self._client.learn(topic for topic, _ in self._positions)
-        wanted: dict[int, Positions] = {}
-        for place in self._positions:
+        wanted: dict[int, FetchPositions] = {}
+        for partition in self._positions:
             try:
-                leader = self._client.leader(*place)
+                leader = self._client.leader(*partition)
                 if leader not in self._coming:
-                    position = self._position(*place)
-                    wanted.setdefault(leader, {})[self._ids[place[0]], place[1]] = position
+                    position = self._position(*partition)
+                    wanted.setdefault(leader, {})[self._ids[partition.topic], partition.partition] = position
             except KafkaError as error:
                 if not passing(error):
                     raise
         for leader, positions in wanted.items():
-            session = self._sessions.setdefault(leader, _Session())
+            session = self._sessions.setdefault(leader, _FetchSession())
             self._coming[leader] = self._client.submit(session.request(positions), leader)
 
     def _position(self, topic: str, partition: int) -> int:
@@ -119,7 +119,7 @@ class Follower:
             raise Failed(f"The {self._client.end} is older than topic ids (Kafka 2.8): update its brokers.")
         if self._ids.setdefault(topic, found) != found:
             self._ids[topic] = found
-            self._positions |= {place: 0 for place in self._positions if place[0] == topic}
+            self._positions |= {each: 0 for each in self._positions if each.topic == topic}
         return self._positions[TopicPartition(topic, partition)]
 
     def _read(self, broker: int, response: Future, news: list[News]) -> None:
@@ -137,43 +137,45 @@ class Follower:
         trouble = None
         for topic in answer.responses:
             for partition in topic.partitions:
-                place = TopicPartition(names.get(topic.topic_id, ""), partition.partition_index)
+                topic_partition = TopicPartition(names.get(topic.topic_id, ""), partition.partition_index)
                 start = session.positions.get((topic.topic_id, partition.partition_index))
                 # A partition that was asked of two leaders comes twice.
-                if start is not None and self._positions.get(place) == start:
+                if start is not None and self._positions.get(topic_partition) == start:
                     try:
-                        news.append(self._news(place, topic.topic_id, start, partition))
+                        news.append(self._news(topic_partition, topic.topic_id, start, partition))
                     except KafkaError as error:
                         trouble = error
         if trouble:
             raise trouble
 
-    def _news(self, place: TopicPartition, topic_id: UUID, start: int, answer: Any) -> News:
+    def _news(self, partition: TopicPartition, topic_id: UUID, start: int, answer: Any) -> News:
         error = for_code(answer.error_code)
         if error is OffsetOutOfRangeError:
-            return self._deleted(place, topic_id, start)
+            return self._deleted(partition, topic_id, start)
         if error is not NoError:
-            raise error(str(place))
+            raise error(str(partition))
         self._patience.progress()
-        found = self._walk(place, answer.records or b"")
+        found = self._walk(partition, answer.records or b"")
         aborted = ((each.producer_id, each.first_offset) for each in answer.aborted_transactions or ())
         batches = tuple(self._whole(committed(found, aborted), start))
-        stop = self._positions[place] = found[-1].last_offset + 1 if found else start
-        return News(place, topic_id, batches, start, stop, answer.log_start_offset, answer.last_stable_offset)
+        stop = self._positions[partition] = found[-1].last_offset + 1 if found else start
+        return News(
+            partition, topic_id, batches, start, stop, answer.log_start_offset, answer.last_stable_offset
+        )
 
-    def _deleted(self, place: TopicPartition, topic_id: UUID, start: int) -> News:
+    def _deleted(self, partition: TopicPartition, topic_id: UUID, start: int) -> News:
         """Return the deleted offsets from a position that is out of range."""
-        log_start = log_starts(self._client, [place])[place]
+        log_start = log_starts(self._client, [partition])[partition]
         if log_start <= start:  # a leader that has less than another had: it may get it yet
-            raise OffsetNotAvailableError(f"{place} ends before offset {start}")
-        self._positions[place] = log_start
-        return News(place, topic_id, (), start, log_start, log_start, log_start)
+            raise OffsetNotAvailableError(f"{partition} ends before offset {start}")
+        self._positions[partition] = log_start
+        return News(partition, topic_id, (), start, log_start, log_start, log_start)
 
-    def _walk(self, place: TopicPartition, records: bytes) -> list[Batch]:
+    def _walk(self, partition: TopicPartition, records: bytes) -> list[Batch]:
         try:
             return list(walk(records))
         except Damaged as error:
-            raise Failed(f"{place} of the {self._client.end} can't be read. {error}") from None
+            raise Failed(f"{partition} of the {self._client.end} can't be read. {error}") from None
 
     def _whole(self, batches: Iterable[Batch], start: int) -> Iterator[Batch]:
         for batch in batches:
@@ -182,14 +184,14 @@ class Follower:
                 yield kept
 
 
-class _Session:
+class _FetchSession:
     """The fetch session at one broker: what it knows of the wanted partitions."""
 
     def __init__(self) -> None:
         self._id = self._epoch = 0  # it is to be opened
-        self.positions: Positions = {}
+        self.positions: FetchPositions = {}
 
-    def request(self, positions: Positions) -> FetchRequest:
+    def request(self, positions: FetchPositions) -> FetchRequest:
         """Tell the broker which partitions are new, moved or forgotten."""
         changed = {
             partition: position

@@ -30,7 +30,7 @@ from aqueduct.names import TopicPartition
 GROUPS_PER_REQUEST = 200
 COMMIT_BYTES = 500_000  # in one request: the coordinator writes it as one batch, at most max.message.bytes
 
-Offsets = Mapping[TopicPartition, tuple[int, str]]  # the next offset to read, and its metadata
+CommittedOffsets = Mapping[TopicPartition, tuple[int, str]]  # the next offset to read, and its metadata
 
 _STATES_SINCE = 4  # version of ListGroups (KIP-518)
 _MANY_SINCE = 8  # version of OffsetFetch
@@ -47,7 +47,7 @@ _LIVE = (
 
 
 @dataclass(frozen=True)
-class Group:
+class ConsumerGroup:
     name: str
     protocol: str  # "classic", "consumer" (KIP-848), ...; "" from a broker older than 3.8
     kind: str  # what its members are: "consumer", "connect", ...; "" where only offsets were ever committed
@@ -63,13 +63,13 @@ class LiveGroup(Failed):
     """The refusal to change a group with members: its offsets are theirs."""
 
 
-def list_groups(client: Client) -> dict[str, Group]:
+def list_groups(client: Client) -> dict[str, ConsumerGroup]:
     """Return every group that the client may describe."""
     patience = Patience(client, "does not tell its groups")
     return patience.until_done(lambda: _list_groups(client))
 
 
-def _list_groups(client: Client) -> dict[str, Group]:
+def _list_groups(client: Client) -> dict[str, ConsumerGroup]:
     request = ListGroupsRequest(states_filter=[], types_filter=[], min_version=_STATES_SINCE)
     responses = [client.submit(request, broker) for broker in client.brokers()]
     found = {}
@@ -77,12 +77,14 @@ def _list_groups(client: Client) -> dict[str, Group]:
         if response.error_code:
             raise for_code(response.error_code)()
         for each in response.groups:
-            group = Group(each.group_id, each.group_type.lower(), each.protocol_type, each.group_state)
+            group = ConsumerGroup(
+                each.group_id, each.group_type.lower(), each.protocol_type, each.group_state
+            )
             found[group.name] = group
     return found
 
 
-def committed(client: Client, groups: Iterable[str]) -> dict[str, Offsets]:
+def committed(client: Client, groups: Iterable[str]) -> dict[str, CommittedOffsets]:
     """Return all that the groups have committed; nothing for a group that is not there.
 
     What was committed in a transaction appears a moment after the transaction's commit returned.
@@ -90,24 +92,24 @@ def committed(client: Client, groups: Iterable[str]) -> dict[str, Offsets]:
     return _fetch(client, dict.fromkeys(groups), stable=False)
 
 
-def progress(client: Client, group: str, places: Iterable[TopicPartition]) -> Offsets:
+def progress(client: Client, group: str, partitions: Iterable[TopicPartition]) -> CommittedOffsets:
     """Return a group's offsets for these partitions, once every transaction's outcome is known (KIP-447).
 
     That takes the partitions' names: asked for all, a broker is silent on one whose first commit is pending.
     """
-    return _fetch(client, {group: list(places)}, stable=True)[group]
+    return _fetch(client, {group: list(partitions)}, stable=True)[group]
 
 
 def _fetch(
     client: Client, wanted: Mapping[str, list[TopicPartition] | None], stable: bool
-) -> dict[str, Offsets]:
+) -> dict[str, CommittedOffsets]:
     kind = OffsetFetchRequest.OffsetFetchRequestGroup
 
-    def topics(places: list[TopicPartition] | None) -> list[Any] | None:
-        if places is None:  # all
+    def topics(partitions: list[TopicPartition] | None) -> list[Any] | None:
+        if partitions is None:  # all
             return None
         numbers: dict[str, list[int]] = {}
-        for topic, number in places:
+        for topic, number in partitions:
             numbers.setdefault(topic, []).append(number)
         topic_kind = kind.OffsetFetchRequestTopics
         return [topic_kind(name=topic, partition_indexes=each) for topic, each in numbers.items()]
@@ -134,7 +136,7 @@ def _fetch(
     )
 
 
-def _committed(response: Any) -> Iterator[tuple[str, Offsets | KafkaError]]:
+def _committed(response: Any) -> Iterator[tuple[str, CommittedOffsets | KafkaError]]:
     for group in response.groups:
         parts = [(topic.name, part) for topic in group.topics for part in topic.partitions]
         code = group.error_code or next((part.error_code for _, part in parts if part.error_code), 0)
@@ -152,7 +154,7 @@ def _committed(response: Any) -> Iterator[tuple[str, Offsets | KafkaError]]:
             )
 
 
-def commit(client: Client, group: str, offsets: Offsets) -> None:
+def commit(client: Client, group: str, offsets: CommittedOffsets) -> None:
     """Set offsets of a group without members, which need not be there yet; LiveGroup if it has some.
 
     Done again, it changes nothing; where it fails, some may be set.
@@ -162,12 +164,12 @@ def commit(client: Client, group: str, offsets: Offsets) -> None:
         patience.until_done(lambda some=some: _commit(client, group, dict(some)))  # type: ignore[misc]
 
 
-def _weight(group: str, place: TopicPartition, committed: tuple[int, str]) -> int:
+def _weight(group: str, partition: TopicPartition, committed: tuple[int, str]) -> int:
     """Return at least the bytes of the record of a committed offset."""
-    return 100 + len(group.encode()) + len(place[0]) + len(committed[1].encode())
+    return 100 + len(group.encode()) + len(partition.topic) + len(committed[1].encode())
 
 
-def _commit(client: Client, group: str, offsets: Offsets) -> None:
+def _commit(client: Client, group: str, offsets: CommittedOffsets) -> None:
     kind = OffsetCommitRequest.OffsetCommitRequestTopic
     request = OffsetCommitRequest(
         group_id=group,
@@ -211,7 +213,7 @@ def delete(client: Client, names: Iterable[str]) -> None:
     )
 
 
-def offset_topics(kind: Any, partition: Any, offsets: Offsets) -> list[Any]:
+def offset_topics(kind: Any, partition: Any, offsets: CommittedOffsets) -> list[Any]:
     """Return the `topics` of a request that commits offsets, of its own kinds of topic and partition."""
     topics: dict[str, list[Any]] = {}
     for (topic, number), (offset, metadata) in offsets.items():

@@ -18,40 +18,40 @@ _ISOLATED_SINCE = 2  # version of ListOffsets
 _LOCAL_SINCE = 8
 
 
-def log_starts(client: Client, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+def log_starts(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the first offset that each partition still has."""
-    return _offsets(client, places, OffsetSpec.EARLIEST)
+    return _offsets(client, partitions, OffsetSpec.EARLIEST)
 
 
 def ends(
-    client: Client, places: Iterable[TopicPartition], isolation: Isolation = "read_committed"
+    client: Client, partitions: Iterable[TopicPartition], isolation: Isolation = "read_committed"
 ) -> dict[TopicPartition, int]:
     """Return the offset after each partition's last.
 
     Read-committed, that is the last stable offset (KIP-98).
     """
-    return _offsets(client, places, OffsetSpec.LATEST, isolation)
+    return _offsets(client, partitions, OffsetSpec.LATEST, isolation)
 
 
-def since(client: Client, places: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
+def since(client: Client, partitions: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
     """Return the first offset whose record has this time, in milliseconds, or a later one; -1 if none has."""
-    return _offsets(client, places, time)
+    return _offsets(client, partitions, time)
 
 
-def local_starts(client: Client, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+def local_starts(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the first offset that each partition's leader has on its disks.
 
     Earlier ones are tiered (KIP-405).
     """
     try:
-        return _offsets(client, places, OffsetSpec.EARLIEST_LOCAL, min_version=_LOCAL_SINCE)
+        return _offsets(client, partitions, OffsetSpec.EARLIEST_LOCAL, min_version=_LOCAL_SINCE)
     except IncompatibleBrokerVersion:  # a broker without tiers
-        return log_starts(client, places)
+        return log_starts(client, partitions)
 
 
 def _offsets(
     client: Client,
-    places: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition],
     spec: OffsetSpec | int,
     isolation: Isolation = "read_committed",
     min_version: int = _ISOLATED_SINCE,
@@ -61,7 +61,7 @@ def _offsets(
 
     def leaders(asked: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
         client.learn(topic for topic, _ in asked)
-        return {place: _leader(client, place) for place in asked}
+        return {each: _leader(client, each) for each in asked}
 
     def request(asked: list[TopicPartition]) -> ListOffsetsRequest:
         topics: dict[str, list[Any]] = {}
@@ -76,19 +76,19 @@ def _offsets(
 
     return ask_all(
         client,
-        places,
+        partitions,
         responsible=leaders,
         request=request,
         answers=_answers,
-        forget=lambda place: client.forget(place[0]),
+        forget=lambda partition: client.forget(partition.topic),
         limit=PARTITIONS_PER_REQUEST,
         fault="does not tell all partitions' offsets",
     )
 
 
-def _leader(client: Client, place: TopicPartition) -> int | KafkaError:
+def _leader(client: Client, partition: TopicPartition) -> int | KafkaError:
     try:
-        return client.leader(*place)
+        return client.leader(*partition)
     except KafkaError as error:
         return error
 

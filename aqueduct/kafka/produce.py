@@ -35,7 +35,7 @@ from kafka.protocol.producer import (
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.produce import Ready, stamp
 from aqueduct.kafka.client import Client, Patience, passing
-from aqueduct.kafka.groups import Offsets, offset_topics
+from aqueduct.kafka.groups import CommittedOffsets, offset_topics
 from aqueduct.names import TopicPartition
 
 IN_FLIGHT = 5  # requests of one partition: the broker remembers so many of a producer's sequence numbers
@@ -101,13 +101,9 @@ def until_committed(client: Client, attempt: Callable[[Callable[[], None]], T], 
 
 @dataclass(frozen=True)
 class _Sent:
-    place: TopicPartition
+    topic_partition: TopicPartition
     size: int  # bytes
     response: Future
-
-    def __str__(self) -> str:
-        topic, partition = self.place
-        return f"{topic}-{partition}"
 
 
 class TransactionalProducer:
@@ -161,9 +157,9 @@ class TransactionalProducer:
             self._sequences.clear()
             self._valid = True
 
-    def enlist(self, places: Iterable[TopicPartition]) -> None:
+    def enlist(self, partitions: Iterable[TopicPartition]) -> None:
         """Tell at once what the transaction will write to; `send` does it for one partition at a time."""
-        if new := [place for place in places if place not in self._partitions]:
+        if new := [each for each in partitions if each not in self._partitions]:
             self._ask(lambda: self._add_partitions(new))
             self._partitions.update(new)
 
@@ -172,10 +168,10 @@ class TransactionalProducer:
 
         Its acknowledgement is waited for when too many are missing, and by `commit`.
         """
-        place = TopicPartition(topic, partition)
-        self.enlist([place])
-        self._await_room(place, len(ready.data))
-        sequence = self._sequences.get(place, 0)
+        topic_partition = TopicPartition(topic, partition)
+        self.enlist([topic_partition])
+        self._await_room(topic_partition, len(ready.data))
+        sequence = self._sequences.get(topic_partition, 0)
         stamp(
             ready.data,
             producer_id=self._producer_id,
@@ -183,7 +179,7 @@ class TransactionalProducer:
             sequence=sequence,
             transactional=True,
         )
-        self._sequences[place] = (sequence + ready.count) % _SEQUENCES
+        self._sequences[topic_partition] = (sequence + ready.count) % _SEQUENCES
         kind = ProduceRequest.TopicProduceData
         data = kind.PartitionProduceData(index=partition, records=ready.data)
         request = ProduceRequest(
@@ -198,9 +194,9 @@ class TransactionalProducer:
             leader = self._client.leader(topic, partition)
         except KafkaError as error:
             self._give_up(error)
-        self._in_flight.append(_Sent(place, len(ready.data), self._client.submit(request, leader)))
+        self._in_flight.append(_Sent(topic_partition, len(ready.data), self._client.submit(request, leader)))
 
-    def commit_offsets(self, group: str, offsets: Offsets) -> None:
+    def commit_offsets(self, group: str, offsets: CommittedOffsets) -> None:
         """Commit offsets of a group without members when, and only when, the transaction is."""
         if group not in self._groups:
             self._ask(lambda: self._add_group(group))
@@ -221,9 +217,9 @@ class TransactionalProducer:
 
     # Acknowledgements
 
-    def _await_room(self, place: TopicPartition, size: int) -> None:
+    def _await_room(self, partition: TopicPartition, size: int) -> None:
         while self._in_flight and (
-            sum(each.place == place for each in self._in_flight) >= IN_FLIGHT
+            sum(each.topic_partition == partition for each in self._in_flight) >= IN_FLIGHT
             or sum(each.size for each in self._in_flight) + size > IN_FLIGHT_BYTES
         ):
             self._acknowledge()
@@ -235,13 +231,15 @@ class TransactionalProducer:
             response = self._client.wait(sent.response)
             [[partition]] = [topic.partition_responses for topic in response.responses]
             if partition.error_code:
-                raise for_code(partition.error_code)(f"{sent}, {partition.error_message}")
+                raise for_code(partition.error_code)(f"{sent.topic_partition}, {partition.error_message}")
         except KafkaError as error:
-            self._client.forget(sent.place[0])
+            self._client.forget(sent.topic_partition.topic)
             self._give_up(error)
         if self._keep_times and partition.log_append_time_ms >= 0:
             self._valid = False
-            raise Retry(f"{sent} gives records its own times (message.timestamp.type=LogAppendTime)")
+            raise Retry(
+                f"{sent.topic_partition} gives records its own times (message.timestamp.type=LogAppendTime)"
+            )
 
     # Troubles
 
@@ -293,9 +291,9 @@ class TransactionalProducer:
             ) from error
         return response.producer_id, response.producer_epoch
 
-    def _add_partitions(self, places: Sequence[TopicPartition]) -> None:
+    def _add_partitions(self, topic_partitions: Sequence[TopicPartition]) -> None:
         topics: dict[str, list[int]] = {}
-        for topic, partition in places:
+        for topic, partition in topic_partitions:
             topics.setdefault(topic, []).append(partition)
         kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         request = AddPartitionsToTxnRequest(
@@ -320,7 +318,7 @@ class TransactionalProducer:
         )
         self._check(self._client.send(request, self._coordinator()).error_code, f"group {group}")
 
-    def _commit_offsets(self, group: str, offsets: Offsets) -> None:
+    def _commit_offsets(self, group: str, offsets: CommittedOffsets) -> None:
         kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         request = TxnOffsetCommitRequest(
             transactional_id=self._id,

@@ -11,7 +11,7 @@ from aqueduct.kafka import offsets
 from aqueduct.kafka.batches.bodies import key_and_value
 from aqueduct.kafka.batches.one_by_one import bodies
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.fetch import Piece, read
+from aqueduct.kafka.fetch import Fetched, read
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
@@ -35,11 +35,11 @@ class Table:
         self._client = client
         self._positions: dict[TopicPartition, int] = {}
 
-    def refresh(self, places: Collection[TopicPartition]) -> None:
+    def refresh(self, partitions: Collection[TopicPartition]) -> None:
         """Read these partitions from where it was to their ends."""
-        starts, ends = offsets.log_starts(self._client, places), offsets.ends(self._client, places)
+        starts, ends = offsets.log_starts(self._client, partitions), offsets.ends(self._client, partitions)
         wanted = [
-            Range(*place, max(starts[place], self._positions.get(place, 0)), ends[place]) for place in places
+            Range(*each, max(starts[each], self._positions.get(each, 0)), ends[each]) for each in partitions
         ]
         for each, found in keys_and_values(self._client, wanted):
             for key, value in found:
@@ -50,10 +50,10 @@ class Table:
         self._positions |= ends
 
 
-def newest(client: Client, places: Collection[TopicPartition]) -> dict[bytes, Row]:
+def newest(client: Client, partitions: Collection[TopicPartition]) -> dict[bytes, Row]:
     """Return the rows of these partitions together, by key."""
     table = Table(client)
-    table.refresh(places)
+    table.refresh(partitions)
     return table.rows
 
 
@@ -66,7 +66,7 @@ def keys_and_values(
     client: Client, wanted: Iterable[Range], max_bytes: int = 1 << 20
 ) -> Iterator[tuple[Range, list[KeyValue]]]:
     """Yield committed records of ranges, range after range, each in as many lists as answers came."""
-    coming: deque[tuple[Range, Iterator[Piece]]] = deque()
+    coming: deque[tuple[Range, Iterator[Fetched]]] = deque()
     for each in wanted:
         coming.append((each, read(client, each, max_bytes=max_bytes, whole_batches=True)))
         if len(coming) > AHEAD:
@@ -75,7 +75,7 @@ def keys_and_values(
         yield from _parsed(*coming.popleft())
 
 
-def _parsed(wanted: Range, pieces: Iterable[Piece]) -> Iterator[tuple[Range, list[KeyValue]]]:
+def _parsed(wanted: Range, pieces: Iterable[Fetched]) -> Iterator[tuple[Range, list[KeyValue]]]:
     for piece in pieces:
         found = (each for batch in piece.batches for each in bodies(batch))
         yield wanted, [key_and_value(body) for offset, body in found if wanted.start <= offset < wanted.stop]

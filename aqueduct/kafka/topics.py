@@ -19,7 +19,7 @@ Overrides = Mapping[str, str | None]  # None: no override
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredTopic:
     """A topic as the inventory wants it; replication factor None: the broker's default."""
 
     name: str
@@ -29,7 +29,7 @@ class Declared:
 
 
 @dataclass(frozen=True)
-class Actual:
+class ActualTopic:
     """A topic as the cluster has it; `config` holds at least the overrides that the inventory names."""
 
     partitions: int
@@ -40,7 +40,7 @@ class Actual:
 
 @dataclass(frozen=True)
 class TopicChanges:
-    create: tuple[Declared, ...]
+    create: tuple[DeclaredTopic, ...]
     grow: Mapping[str, int]  # topic -> number of partitions that it shall have
     alter: Mapping[str, Overrides]
     warnings: tuple[str, ...]
@@ -49,9 +49,9 @@ class TopicChanges:
         return {topic.name for topic in self.create} | self.grow.keys() | self.alter.keys()
 
 
-def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
+def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[DeclaredTopic, ...]:
     """Return the inventory's `kafka_topics`; Refused with every mistake in it."""
-    topics: dict[str, Declared] = {}
+    topics: dict[str, DeclaredTopic] = {}
     problems = []
     for entry in entries:
         name = str(entry["name"])
@@ -69,13 +69,13 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
             if isinstance(value, Mapping | list):
                 problems.append(f"{name} has {key}: {value}; give Kafka's own text for it")
             config[str(key)] = _text(value)
-        topics[name] = Declared(name, entry["partitions"], factor, config)
+        topics[name] = DeclaredTopic(name, entry["partitions"], factor, config)
     if problems:
         raise Refused(f"Wrong in the declared topics: {'; '.join(problems)}.")
     return tuple(topics.values())
 
 
-def plan(declared: Iterable[Declared], actual: Mapping[str, Actual]) -> TopicChanges:
+def plan(declared: Iterable[DeclaredTopic], actual: Mapping[str, ActualTopic]) -> TopicChanges:
     """Return the changes to make; Refused if a topic would have to shrink. `actual` is by topic name."""
     create = []
     grow = {}
@@ -108,20 +108,20 @@ def plan(declared: Iterable[Declared], actual: Mapping[str, Actual]) -> TopicCha
     return TopicChanges(tuple(create), grow, alter, tuple(warnings if others else ()))
 
 
-def diff(plan: TopicChanges, actual: Mapping[str, Actual]) -> dict[str, dict[str, Any]]:
+def diff(changes: TopicChanges, actual: Mapping[str, ActualTopic]) -> dict[str, dict[str, Any]]:
     """Return `{"before": {topic: what changes}, "after": ...}` for Ansible's diff mode."""
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
-    for topic in plan.create:
+    for topic in changes.create:
         after[topic.name] = {
             "partitions": topic.partitions,
             "replication_factor": topic.replication_factor or "default",
             "config": dict(topic.config),
         }
-    for name, partitions in plan.grow.items():
+    for name, partitions in changes.grow.items():
         before.setdefault(name, {})["partitions"] = actual[name].partitions
         after.setdefault(name, {})["partitions"] = partitions
-    for name, config in plan.alter.items():
+    for name, config in changes.alter.items():
         before.setdefault(name, {})["config"] = {key: actual[name].config.get(key) for key in config}
         after.setdefault(name, {})["config"] = dict(config)
     return {"before": before, "after": after}

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from aqueduct.kafka.client import connect
 from aqueduct.link import silence
 from aqueduct.link.ledger import bundle, gap_topic
-from aqueduct.link.ledger.entry import Partition
+from aqueduct.link.ledger.entry import LedgerPartition
 from aqueduct.link.options import Create
 from aqueduct.spans import size
 from aqueduct.wording import count
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Created:
     bundle: str
     offsets: int  # that it lists
     left_out: tuple[str, ...]  # sentences: what no bundle can bring
 
 
-def create(settings: Create) -> Outcome:
+def create(settings: Create) -> Created:
     """Create a link's topics; Refused if the gap topic would forget what is missing."""
     end = settings.end("target")
     with connect(end, f"{settings.id}-create") as client:
@@ -34,7 +34,7 @@ def create(settings: Create) -> Outcome:
         ]
     found = bundle.bundle(ledger.values(), settings.limit)
     left_out = unheard
-    left_out += [sentence for place in sorted(ledger) for sentence in _lost(ledger[place])]
+    left_out += [sentence for partition in sorted(ledger) for sentence in _lost(ledger[partition])]
     if not ledger:
         left_out.append(
             f"The ledger in {settings.topic} has no entry: nothing has crossed yet, or dedup has not run, so "
@@ -45,10 +45,10 @@ def create(settings: Create) -> Outcome:
             f"Dedup has committed nothing as group {group} for so long that Kafka forgot it, so what is "
             "missing since then is not known. See that dedup runs."
         )
-    return Outcome(bundle.dumps(found), sum(size(each.gaps) for each in found.results), tuple(left_out))
+    return Created(bundle.dumps(found), sum(size(each.gaps) for each in found.results), tuple(left_out))
 
 
-def _lost(partition: Partition) -> Iterator[str]:
+def _lost(partition: LedgerPartition) -> Iterator[str]:
     for topic_id, spans in partition.lost.items():
         now = partition.current is not None and topic_id == partition.current.topic_id
         why = (

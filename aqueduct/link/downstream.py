@@ -19,9 +19,8 @@ from kafka.errors import TopicAuthorizationFailedError
 from kafka.record import MemoryRecords
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka.admin.settings import setting_if_there
-from aqueduct.kafka.client import Client
+from aqueduct.kafka.client import Client, Stopped, connect
 from aqueduct.link import files
 from aqueduct.link.framing import FRAME_BYTES
 from aqueduct.link.ledger.arrivals import bucket
@@ -29,12 +28,12 @@ from aqueduct.link.lock import held
 from aqueduct.link.options import Downstream
 from aqueduct.link.seldom import Seldom
 from aqueduct.link.strangers import Strangers
-from aqueduct.link.udp import Receiver as Socket
+from aqueduct.link.udp import ReceivingSocket as Socket
 from aqueduct.link.udp import check_card, resolve
 from aqueduct.link.wire import frame, state
 from aqueduct.link.wire.frame import Frame
 from aqueduct.link.wire.keys import ReceiverKey, SenderPublicKey
-from aqueduct.link.wire.receiver import Limits, Receiver, Record
+from aqueduct.link.wire.receiver import RawRecord, Receiver, ReceiverLimits
 from aqueduct.wording import count
 
 FRAME_OVERHEAD = 1000  # bytes, of a header and a topic's name, and of the raw topic's record around them
@@ -48,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Figures:
+class DownstreamFigures:
     """The figures of one process, for its metrics."""
 
     receiver: Receiver
@@ -65,7 +64,7 @@ class Figures:
         return self.received_bytes - self.settled_bytes
 
 
-def run(settings: Downstream, stopping: Event, publish: Callable[[Figures], None]) -> None:
+def run(settings: Downstream, stopping: Event, publish: Callable[[DownstreamFigures], None]) -> None:
     """Receive until `stopping`.
 
     Then what was received is written, and what must not be taken twice is kept.
@@ -90,21 +89,21 @@ def _run(
     receiver_keys: list[ReceiverKey],
     sender_keys: list[SenderPublicKey],
     stopping: Event,
-    publish: Callable[[Figures], None],
+    publish: Callable[[DownstreamFigures], None],
 ) -> None:
     memory = settings.state_dir / f"link-{settings.link}.json"
     receiver = Receiver(
         receiver_keys,
         sender_keys,
         settings.link,
-        Limits(largest=_needed(settings)),
+        ReceiverLimits(largest=_needed(settings)),
         _load(memory, settings.link),
     )
     try:
-        with kafka.connect(settings.end("target"), settings.id, stopping) as client:
+        with connect(settings.end("target"), settings.id, stopping) as client:
             partitions = _partitions(client, settings.raw_topic)
             limit = _limit(client, settings)
-    except kafka.Stopped as error:
+    except Stopped as error:
         log.warning("%s Nothing was received.", error)
         return
     producer = Producer(_producer(settings, limit))
@@ -117,18 +116,18 @@ def _run(
             "the receive buffer is %d bytes, not %d: raise net.core.rmem_max, or datagrams will be dropped",
             socket.buffer_bytes, settings.receive_buffer,
         )  # fmt: skip
-    figures = Figures(receiver, socket)
+    figures = DownstreamFigures(receiver, socket)
     publish(figures)
     log.info("listening at %s as link %d", address, settings.link)
-    _Loop(settings, figures, producer, partitions, memory).run(stopping)
+    _Receiving(settings, figures, producer, partitions, memory).run(stopping)
     socket.close()
 
 
-class _Loop:
+class _Receiving:
     def __init__(
         self,
         settings: Downstream,
-        figures: Figures,
+        figures: DownstreamFigures,
         producer: Producer,
         partitions: int,
         memory: Path,
@@ -140,7 +139,7 @@ class _Loop:
         self._needed = _needed(settings)
         self._partitions = partitions
         self._memory = memory
-        self._queue: queue.SimpleQueue[Record | threading.Event | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[RawRecord | threading.Event | None] = queue.SimpleQueue()
         self._fault: Exception | None = None
         self._ending = Event()
         self._seldom = Seldom()
@@ -171,7 +170,7 @@ class _Loop:
             raise self._fault
         files.write(self._memory, self._receiver.state().dumps())
 
-    def _take(self, records: list[Record]) -> None:
+    def _take(self, records: list[RawRecord]) -> None:
         for record in records:
             if self._figures.waiting_bytes + len(record.value) > QUEUE_BYTES:
                 self._figures.dropped += 1
@@ -204,7 +203,7 @@ class _Loop:
         except Exception as error:
             self._fault = error
 
-    def _produce(self, record: Record) -> None:
+    def _produce(self, record: RawRecord) -> None:
         if self._raw_topic is None:
             self._produce_records(record)
             return
@@ -212,7 +211,7 @@ class _Loop:
         partition = bucket(key.topic, key.partition, self._partitions)
         self._send(self._raw_topic, record.value, record.key, partition, len(record.value))
 
-    def _produce_records(self, record: Record) -> None:
+    def _produce_records(self, record: RawRecord) -> None:
         """Produce into the plain topics, as another producer would (mode=record)."""
         found = frame.unpack(record.value)
         rows = list(_records(found)) if isinstance(found, Frame) else []
@@ -266,8 +265,8 @@ class _Loop:
         self._figures.refused += 1
         topic, partition = str(message.topic()), message.partition()
         key = frame.read_key(message.key() or b"") if self._raw_topic else None
-        place = (key.topic, key.partition) if key else (topic, partition)
-        times = self._seldom.due((place, error.code()), 1, time.monotonic())
+        topic_partition = (key.topic, key.partition) if key else (topic, partition)
+        times = self._seldom.due((topic_partition, error.code()), 1, time.monotonic())
         if not times:
             return
         if key is None:
@@ -361,7 +360,7 @@ def _partitions(client: Client, topic: str | None) -> int:
     return len(found[topic].partitions)
 
 
-def _load(memory: Path, link: int) -> state.State | None:
+def _load(memory: Path, link: int) -> state.ReceiverState | None:
     try:
         return state.loads(memory.read_bytes(), str(memory), link)
     except FileNotFoundError:

@@ -10,10 +10,10 @@ from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin.settings import setting_if_there
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.follow import Follower, News
-from aqueduct.link.framing import Span, TooLarge, spans
+from aqueduct.link.framing import FrameSpan, TooLarge, frame_spans
 from aqueduct.link.wire import position
 from aqueduct.link.wire.frame import Announcement, Frame
-from aqueduct.link.wire.position import Position
+from aqueduct.link.wire.position import SenderPosition
 from aqueduct.names import TopicPartition
 from aqueduct.wording import some
 
@@ -87,11 +87,11 @@ class Feed:
             yield from self._frames(news)
 
     def _frames(self, news: News) -> Iterator[tuple[Frame, int]]:
-        place = news.place
-        if self._began.get(place, ("",))[0] != str(news.topic_id):
-            _recreated(place, news.topic_id)
-            self._began[place] = str(news.topic_id), news.log_start
-        compacted = self._compacted.get(place[0], False)
+        partition = news.topic_partition
+        if self._began.get(partition, ("",))[0] != str(news.topic_id):
+            _recreated(partition, news.topic_id)
+            self._began[partition] = str(news.topic_id), news.log_start
+        compacted = self._compacted.get(partition.topic, False)
         # What was deleted before it could be read never crosses; what compaction took has newer values.
         first = news.start if compacted else max(news.start, news.log_start)
         if news.batches:
@@ -100,33 +100,33 @@ class Feed:
             log.error(
                 "%s-%d: offsets %d to %d were deleted before they could be sent; the ledger will list them "
                 "as lost",
-                *place, news.start, first - 1,
+                *partition, news.start, first - 1,
             )  # fmt: skip
-        standing = _Standing(news.topic_id, max(self._began[place][1], news.log_start), news.stable)
+        standing = _Standing(news.topic_id, max(self._began[partition][1], news.log_start), news.stable)
         # Of a log that never had a record there is nothing to tell: a restore may yet say where to begin.
-        if standing.end and self._standing.get(place) != standing:
-            self._standing[place] = standing
-            self._due[place] = _Due(0, ANNOUNCE_SECONDS)
-        for span in spans(news.batches, first, news.next_offset, self._largest):
+        if standing.end and self._standing.get(partition) != standing:
+            self._standing[partition] = standing
+            self._due[partition] = _Due(0, ANNOUNCE_SECONDS)
+        for span in frame_spans(news.batches, first, news.next_offset, self._largest):
             if isinstance(span, TooLarge):
-                self._refuse(place, span)
+                self._refuse(partition, span)
             else:
                 yield self._frame(news, span)
 
-    def _frame(self, news: News, span: Span) -> tuple[Frame, int]:
-        topic, partition = news.place
+    def _frame(self, news: News, span: FrameSpan) -> tuple[Frame, int]:
+        topic, partition = news.topic_partition
         data, records = span.data, span.count
         self.records += records
         self.bytes += len(data)
         return Frame(topic, news.topic_id, partition + self._shift, span.start, span.stop - 1, data), records
 
-    def _refuse(self, place: TopicPartition, record: TooLarge) -> None:
+    def _refuse(self, partition: TopicPartition, record: TooLarge) -> None:
         self.oversized += 1
         log.error(
             "%s-%d: the record at offset %d has %d bytes, over largestRecord (%d): it does not cross, and "
             "stays in the ledger as a gap; set largestRecord at both ends and max.message.bytes of the raw "
             "topic, and send it again",
-            *place, record.start, record.size, self._largest,
+            *partition, record.start, record.size, self._largest,
         )  # fmt: skip
 
     # Announcing
@@ -136,14 +136,14 @@ class Feed:
         if now < self._announce_at:
             return []
         self._announce_at = now + ANNOUNCE_SECONDS
-        places = sorted(place for place, due in self._due.items() if due.at <= now)
-        for place in places:
-            wait = self._due[place].wait
-            self._due[place] = _Due(now + wait, min(2 * wait, ANNOUNCE_AGAIN_SECONDS))
-        return [self._announcement(place) for place in places]
+        partitions = sorted(partition for partition, due in self._due.items() if due.at <= now)
+        for partition in partitions:
+            wait = self._due[partition].wait
+            self._due[partition] = _Due(now + wait, min(2 * wait, ANNOUNCE_AGAIN_SECONDS))
+        return [self._announcement(partition) for partition in partitions]
 
-    def _announcement(self, place: TopicPartition) -> Announcement:
-        (topic, partition), standing = place, self._standing[place]
+    def _announcement(self, topic_partition: TopicPartition) -> Announcement:
+        (topic, partition), standing = topic_partition, self._standing[topic_partition]
         return Announcement(
             topic,
             standing.topic_id,
@@ -159,17 +159,17 @@ class Feed:
         """Return offsets that are stable at the source and were not read."""
         positions = self._follower.positions
         standing = list(self._standing.items())  # metrics are asked for in another thread
-        return sum(max(0, each.end - positions.get(place, each.end)) for place, each in standing)
+        return sum(max(0, each.end - positions.get(partition, each.end)) for partition, each in standing)
 
-    def reached(self) -> groups.Offsets:
+    def reached(self) -> groups.CommittedOffsets:
         """Return the next offsets, with what must be known to resume from them."""
         return {
-            place: (offset, Position(*self._began[place], self._session).dumps())
-            for place, offset in self._follower.positions.items()
-            if place in self._began
+            partition: (offset, SenderPosition(*self._began[partition], self._session).dumps())
+            for partition, offset in self._follower.positions.items()
+            if partition in self._began
         }
 
-    def commit(self, reached: groups.Offsets) -> None:
+    def commit(self, reached: groups.CommittedOffsets) -> None:
         groups.commit(self._client, self._group, reached)
 
     def _refresh(self) -> None:
@@ -178,21 +178,21 @@ class Feed:
         for name in {topic for topic, _ in self._follower.positions} - found.keys():
             log.warning("topic %s is gone", name)
             self._follower.leave(name)
-            for place in [place for place in self._standing if place[0] == name]:
-                del self._standing[place]
-                del self._due[place]
-        places = [
+            for partition in [each for each in self._standing if each.topic == name]:
+                del self._standing[partition]
+                del self._due[partition]
+        partitions = [
             TopicPartition(name, number)
             for name, topic in found.items()
             for number in range(len(topic.partitions))
         ]
-        if new := [place for place in places if place not in self._follower.positions]:
+        if new := [each for each in partitions if each not in self._follower.positions]:
             topics = {topic for topic, _ in new}
             policies = self._settings(topics, "cleanup.policy")
             self._compacted |= {topic: policy == "compact" for topic, policy in policies.items()}
             limits = self._settings(topics, "max.message.bytes")
             self._compare({topic: int(limit) for topic, limit in limits.items()})
-            new = [place for place in new if place[0] in policies]  # others may just have been deleted
+            new = [each for each in new if each.topic in policies]  # others may just have been deleted
             self._follower.follow(self._starts(new, {name: str(topic.id) for name, topic in found.items()}))
             log.info("following %d new partitions of %d topics", len(new), len(topics))
 
@@ -208,40 +208,40 @@ class Feed:
                 some(over), max(over.values()), self._largest,
             )  # fmt: skip
 
-    def _starts(self, places: list[TopicPartition], ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+    def _starts(self, partitions: list[TopicPartition], ids: Mapping[str, str]) -> dict[TopicPartition, int]:
         """Return the offsets to start at.
 
         Where the group stopped in this very topic, else at the time asked for, else at the start.
         """
         committed = groups.committed(self._client, [self._group])[self._group]
-        log_starts = offsets.log_starts(self._client, places)
+        log_starts = offsets.log_starts(self._client, partitions)
         starts: dict[TopicPartition, int] = {}
         fresh = []
-        for place in places:
-            offset, metadata = committed.get(place, (0, ""))
+        for partition in partitions:
+            offset, metadata = committed.get(partition, (0, ""))
             known = position.loads(metadata)
-            if known and known.topic_id == ids[place[0]]:
-                starts[place], self._began[place] = offset, (known.topic_id, known.from_)
+            if known and known.topic_id == ids[partition.topic]:
+                starts[partition], self._began[partition] = offset, (known.topic_id, known.from_)
             else:
-                fresh.append(place)
+                fresh.append(partition)
                 if known:
-                    _recreated(place, ids[place[0]])
+                    _recreated(partition, ids[partition.topic])
         since, ends = {}, {}
         if self._from_time is not None and not committed:
             since = offsets.since(self._client, fresh, self._from_time)
-            ends = offsets.ends(self._client, [place for place, offset in since.items() if offset < 0])
-        for place in fresh:
-            start = since.get(place, log_starts[place])
-            starts[place] = start if start >= 0 else ends[place]
-            self._began[place] = ids[place[0]], starts[place]
+            ends = offsets.ends(self._client, [each for each, offset in since.items() if offset < 0])
+        for partition in fresh:
+            start = since.get(partition, log_starts[partition])
+            starts[partition] = start if start >= 0 else ends[partition]
+            self._began[partition] = ids[partition.topic], starts[partition]
         return starts
 
 
-def _recreated(place: TopicPartition, topic_id: UUID | str) -> None:
+def _recreated(partition: TopicPartition, topic_id: UUID | str) -> None:
     log.warning(
         "%s-%d is of a topic that was deleted and recreated, with the id %s: what of the former was not "
         "sent is gone",
-        *place, topic_id,
+        *partition, topic_id,
     )  # fmt: skip
 
 

@@ -8,10 +8,10 @@ from typing import TypeVar
 from aqueduct.errors import Failed, Refused
 from aqueduct.link.wire.keys import ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
 
-Key = TypeVar("Key", ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey)
+AnyKey = TypeVar("AnyKey", ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey)
 
 
-def load(kind: type[Key], path: Path) -> Key:
+def load(kind: type[AnyKey], path: Path) -> AnyKey:
     """Load a key; Refused if the file is another one's, or a private key that others can read."""
     try:
         text, mode = path.read_text(errors="replace"), stat.S_IMODE(path.stat().st_mode)

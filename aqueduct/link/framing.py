@@ -10,7 +10,7 @@ FRAME_BYTES = 512 << 10  # of batches: what is lost with one datagram too many i
 
 
 @dataclass(frozen=True)
-class Span:
+class FrameSpan:
     """All that a partition has from `start` to `stop`, exclusive."""
 
     start: int
@@ -36,7 +36,9 @@ class TooLarge:
     size: int  # bytes
 
 
-def spans(batches: Iterable[Batch], start: int, stop: int, largest: int) -> Iterator[Span | TooLarge]:
+def frame_spans(
+    batches: Iterable[Batch], start: int, stop: int, largest: int
+) -> Iterator[FrameSpan | TooLarge]:
     """Yield all from `start` to `stop`, exclusive, in order.
 
     A span has at most FRAME_BYTES, or one batch of at most `largest` bytes; one of more is split. Only a
@@ -47,7 +49,7 @@ def spans(batches: Iterable[Batch], start: int, stop: int, largest: int) -> Iter
     for batch in (part for whole in batches for part in split(whole, largest)):
         too_large = len(batch) > largest
         if batch.base_offset > start and (too_large or (some and size + len(batch) > FRAME_BYTES)):
-            yield Span(start, batch.base_offset, tuple(some))
+            yield FrameSpan(start, batch.base_offset, tuple(some))
             some, size, start = [], 0, batch.base_offset
         if too_large:
             start = batch.last_offset + 1
@@ -56,4 +58,4 @@ def spans(batches: Iterable[Batch], start: int, stop: int, largest: int) -> Iter
             some.append(batch)
             size += len(batch)
     if stop > start:
-        yield Span(start, stop, tuple(some))
+        yield FrameSpan(start, stop, tuple(some))

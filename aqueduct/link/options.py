@@ -169,7 +169,7 @@ class Common:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endpoint(Common):
+class LinkEnd(Common):
     """The options of a process at one end of a link."""
 
     nic: Annotated[str | None, Option("network card; default: the one that the routes choose")] = None
@@ -190,7 +190,7 @@ class Endpoint(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sending(Endpoint):
+class Sending(LinkEnd):
     """The options of verbs that send over a link."""
 
     target_ip: Annotated[str | None, Option("of the downstream: a name, IPv4 or IPv6")] = None
@@ -349,7 +349,7 @@ class Resend(Sending):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Downstream(Endpoint):
+class Downstream(LinkEnd):
     """The options of `aqueduct diode downstream`."""
 
     target_ip: Annotated[str, Option("address to listen at")] = "0.0.0.0"  # noqa: S104
@@ -397,11 +397,11 @@ class Create(Common):
 
 VERBS: tuple[type[Common], ...] = (Upstream, Resend, Downstream, Create)
 
-Settings = TypeVar("Settings", bound=Common)
+VerbOptions = TypeVar("VerbOptions", bound=Common)
 
 
 @dataclass(frozen=True)
-class Known:
+class VerbOption:
     """An option of a verb."""
 
     field: str
@@ -411,16 +411,16 @@ class Known:
     required: bool
 
 
-def known(kind: type[Common]) -> tuple[Known, ...]:
+def known(kind: type[Common]) -> tuple[VerbOption, ...]:
     """Return a verb's options."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(_known(each, hints[each.name].__metadata__[0]) for each in fields(kind))
 
 
-def _known(of: Field[Any], option: Option) -> Known:
+def _known(of: Field[Any], option: Option) -> VerbOption:
     first, *words = of.name.strip("_").split("_")
     camel = first + "".join({"ip": "IP", "id": "ID"}.get(each, each.title()) for each in words)
-    return Known(of.name, option.name or camel, "-".join((first, *words)), option, of.default is MISSING)
+    return VerbOption(of.name, option.name or camel, "-".join((first, *words)), option, of.default is MISSING)
 
 
 def kebab(camel: str) -> str:
@@ -428,7 +428,7 @@ def kebab(camel: str) -> str:
     return re.sub(r"[A-Z]", lambda found: f"-{found[0].lower()}", camel)
 
 
-def _by_name(kind: type[Common]) -> dict[str, Known]:
+def _by_name(kind: type[Common]) -> dict[str, VerbOption]:
     return {name: each for each in known(kind) for name in (each.camel, each.kebab)}
 
 
@@ -447,12 +447,12 @@ class _Given(NamedTuple):
 
 
 def build(
-    kind: type[Settings],
+    kind: type[VerbOptions],
     file: Path | None,
     environment: Mapping[str, str],
     command_line: Mapping[str, str],
     warn: Callable[[str], None],
-) -> Settings:
+) -> VerbOptions:
     """Build the settings from all three places.
 
     Refused, with the place and what was expected, at what is unknown, unfit or given twice in one place.
@@ -489,7 +489,7 @@ def _twice(one: str, other: str) -> str:
     return f"{one} and {other} are the same option; leave one."
 
 
-def _read(of: Known, value: str, where: str) -> Any:
+def _read(of: VerbOption, value: str, where: str) -> Any:
     try:
         return of.option.read(value)
     except Unfit as error:

@@ -10,7 +10,7 @@ from aqueduct.link.options import Sending, Target
 from aqueduct.link.wire.datagram import LARGEST_SEND, Send, payload_of
 from aqueduct.link.wire.key_frame import Kind
 from aqueduct.link.wire.keys import ReceiverPublicKey, SenderKey
-from aqueduct.link.wire.sender import Session, Settings
+from aqueduct.link.wire.sender import Session, SessionSettings
 
 LARGEST_PAYLOAD = payload_of(9000, 4)  # unless told otherwise: loopback would allow 64 KB
 END_TIMES, END_PAUSE_SECONDS = 5, 0.05
@@ -33,7 +33,7 @@ class Outlet:
         self._receiver = files.load(ReceiverPublicKey, settings.public_key_file)
         self._sender = files.load(SenderKey, settings.signing_key_file)
         address = udp.resolve(target.host, target.port)
-        self._settings = Settings(
+        self._settings = SessionSettings(
             link=target.link,
             payload=_payload(settings, address),
             kind=kind,
@@ -44,7 +44,7 @@ class Outlet:
         )
         self._bits_per_second = settings.bits_per_second
         self._free_at = 0.0
-        self._socket = udp.Sender(address, settings.nic)
+        self._socket = udp.SendingSocket(address, settings.nic)
 
     def begin(self, start: int) -> None:
         """Begin a session with this start. Refused if a datagram can't hold its key."""

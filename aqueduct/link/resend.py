@@ -6,42 +6,41 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aqueduct.errors import Refused
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin.settings import setting
-from aqueduct.kafka.client import Client, Topic
+from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.fetch import read
 from aqueduct.link.feed import last_session
 from aqueduct.link.filter import Filter
-from aqueduct.link.framing import FRAME_BYTES, TooLarge, spans
+from aqueduct.link.framing import FRAME_BYTES, TooLarge, frame_spans
 from aqueduct.link.ledger import bundle
-from aqueduct.link.ledger.bundle import Bundle, Missing
+from aqueduct.link.ledger.bundle import Bundle, MissingOffsets
 from aqueduct.link.options import Resend
 from aqueduct.link.outlet import Outlet, begin_after
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Frame
 from aqueduct.link.wire.key_frame import Kind
-from aqueduct.link.wire.position import Position
+from aqueduct.link.wire.position import SenderPosition
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Resent:
     offsets: int = 0  # that were sent, with those that hold no record
     records: int = 0  # that were sent
     withheld: int = 0  # records, by the filter
     gone: tuple[Range, ...] = ()  # that the source has no more, or that are over largestRecord
     beyond: tuple[Range, ...] = ()  # the last stable offset
-    others: tuple[Missing, ...] = ()  # that the bundle lists, and that do not cross here
+    others: tuple[MissingOffsets, ...] = ()  # that the bundle lists, and that do not cross here
     misfits: tuple[str, ...] = ()  # sentences: what is of no topic that the source has now
 
 
-def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]) -> Outcome:
+def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]) -> Resent:
     """Resend all of it; `progress` is told the offsets that were sent and all that there are."""
     outlets = [Outlet(settings, target, Kind.RESEND) for target in settings.all_targets()]
     rules = Filter.of(settings)
-    with kafka.connect(settings.end("source"), f"{settings.id}-resend") as client:
+    with connect(settings.end("source"), f"{settings.id}-resend") as client:
         asked, others = asked_for(settings)
         asked, misfits = fitting(asked, client.topics(sorted({each.topic for each in asked})))
         if misfits and not asked:
@@ -53,7 +52,7 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
         total = sum(map(len, wanted))
         progress(0, total)
         if dry_run:
-            return Outcome(total, 0, 0, tuple(gone), tuple(beyond), tuple(others), misfits)
+            return Resent(total, 0, 0, tuple(gone), tuple(beyond), tuple(others), misfits)
         start = _start(client, settings, wanted)
         for outlet in outlets:
             outlet.begin(start)
@@ -72,14 +71,14 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
                 for outlet in outlets:
                     outlet.add([value])
                 throttle.spent(count)
-                sent += covering.stop - covering.start + 1
+                sent += covering.last - covering.first + 1
                 records += count
                 progress(sent, total)
         for outlet in outlets:
             outlet.end()
             outlet.close()
     records -= rules.withheld
-    return Outcome(sent, records, rules.withheld, tuple(gone), tuple(beyond), tuple(others), misfits)
+    return Resent(sent, records, rules.withheld, tuple(gone), tuple(beyond), tuple(others), misfits)
 
 
 def _start(client: Client, settings: Resend, wanted: list[Range]) -> int:
@@ -87,7 +86,7 @@ def _start(client: Client, settings: Resend, wanted: list[Range]) -> int:
     group = f"{settings.group}-resend"
     start = begin_after(last_session(client, group))
     for each in wanted[:1]:
-        begun = Position(str(client.topic(each.topic).id), each.start, start)
+        begun = SenderPosition(str(client.topic(each.topic).id), each.start, start)
         groups.commit(client, group, {each.topic_partition: (each.start, begun.dumps())})
     return start
 
@@ -125,7 +124,7 @@ class Asked:
     topic_id: str | None = None  # under which they are missing; None: of the topic as it is now
 
 
-def asked_for(settings: Resend) -> tuple[list[Asked], list[Missing]]:
+def asked_for(settings: Resend) -> tuple[list[Asked], list[MissingOffsets]]:
     """Return what is asked for; and what the bundle lists, but another link or cluster has to send."""
     if settings.partition is not None:
         partition = settings.partition - settings.partition_start_value
@@ -157,12 +156,12 @@ def fitting(asked: Iterable[Asked], topics: Mapping[str, Topic]) -> tuple[list[A
     misfits: dict[TopicPartition, str] = {}
     for each in asked:
         topic = topics.get(each.topic)
-        place = TopicPartition(each.topic, each.partition)
+        partition = TopicPartition(each.topic, each.partition)
         if topic is None or not 0 <= each.partition < len(topic.partitions):
-            misfits[place] = f"{place} is not there."
+            misfits[partition] = f"{partition} is not there."
         elif each.topic_id not in (None, str(topic.id)):
-            misfits[place] = (
-                f"{place} is of a topic that was made anew: what is missing was of that with the id "
+            misfits[partition] = (
+                f"{partition} is of a topic that was made anew: what is missing was of that with the id "
                 f"{each.topic_id}, and the one there is now has {topic.id}."
             )
         else:
@@ -183,20 +182,20 @@ def _there(
 ) -> tuple[list[Range], list[Range], list[Range]]:
     """Return what the source still has, what is gone, and what is beyond its last stable offset."""
     topics = {each.topic for each in asked}
-    places = sorted({TopicPartition(each.topic, each.partition) for each in asked})
+    partitions = sorted({TopicPartition(each.topic, each.partition) for each in asked})
     policies = setting(client, topics, "cleanup.policy") if topics else {}
-    starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
+    starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
     # Records are in no order of time: a window of time is that between the first records of its edges.
-    since = offsets.since(client, places, settings.from_) if settings.from_ is not None else {}
-    until = offsets.since(client, places, settings.to + 1) if settings.to is not None else {}
+    since = offsets.since(client, partitions, settings.from_) if settings.from_ is not None else {}
+    until = offsets.since(client, partitions, settings.to + 1) if settings.to is not None else {}
     wanted: list[Range] = []
     gone: list[Range] = []
     beyond: list[Range] = []
     for each in asked:
-        place = TopicPartition(each.topic, each.partition)
+        partition = TopicPartition(each.topic, each.partition)
         # What compaction took has newer values: it is not lost.
-        start = 0 if policies[each.topic] == "compact" else starts[place]
-        parts = divided(each, start, ends[place], since.get(place), until.get(place, -1))
+        start = 0 if policies[each.topic] == "compact" else starts[partition]
+        parts = divided(each, start, ends[partition], since.get(partition), until.get(partition, -1))
         for part, of_all in zip(parts, (wanted, gone, beyond), strict=True):
             if part.start < part.stop:
                 of_all.append(part)
@@ -236,7 +235,7 @@ def _frames(client: Client, settings: Resend, wanted: Range) -> Iterator[tuple[F
         if piece.lost:
             yield Range(wanted.topic, wanted.partition, *piece.lost)
             position = piece.lost[1]
-        for span in spans(piece.batches, position, piece.next_offset, settings.largest_record):
+        for span in frame_spans(piece.batches, position, piece.next_offset, settings.largest_record):
             if isinstance(span, TooLarge):
                 yield Range(wanted.topic, wanted.partition, span.start, span.stop)
             else:

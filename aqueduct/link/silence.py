@@ -19,11 +19,11 @@ COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to b
 def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterator[str]:
     """Yield sentences on raw topics that got nothing for longer; one that is not there went with its link."""
     now = int(time.time() * 1000)
-    for topic, places in _places(client, raw_topics).items():
-        since = offsets.since(client, places, now - int(seconds * 1000))
+    for topic, partitions in _partitions(client, raw_topics).items():
+        since = offsets.since(client, partitions, now - int(seconds * 1000))
         if any(offset >= 0 for offset in since.values()):
             continue
-        newest = max(_newest(client, places), default=None)
+        newest = max(_newest(client, partitions), default=None)
         how_long = "at all" if newest is None else f"for {(now - newest) // 1000} s"
         yield (
             f"Nothing from the sender of raw topic {topic} {how_long}, and a sender announces everything "
@@ -35,14 +35,14 @@ def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterato
 def unread(client: Client, raw_topics: Iterable[str], group: str, seconds: float) -> Iterator[str]:
     """Yield sentences on raw topics of which dedup has not read what came longer ago."""
     now = int(time.time() * 1000)
-    for topic, places in _places(client, raw_topics).items():
-        since = offsets.since(client, places, now - int(seconds * 1000))
-        starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
-        committed = groups.progress(client, group, places)
+    for topic, partitions in _partitions(client, raw_topics).items():
+        since = offsets.since(client, partitions, now - int(seconds * 1000))
+        starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
+        committed = groups.progress(client, group, partitions)
         left = 0
-        for place in places:
-            old = since[place] if since[place] >= 0 else ends[place]
-            left += max(0, old - max(starts[place], committed.get(place, (0, ""))[0]))
+        for partition in partitions:
+            old = since[partition] if since[partition] >= 0 else ends[partition]
+            left += max(0, old - max(starts[partition], committed.get(partition, (0, ""))[0]))
         if left:
             yield (
                 f"{count(left, 'record')} of raw topic {topic} came over {seconds:g} s ago, and dedup has "
@@ -58,7 +58,7 @@ def raw_topics_of(client: Client, group: str) -> list[str]:
     return sorted({topic for topic, _ in found})
 
 
-def _places(client: Client, topics: Iterable[str]) -> dict[str, list[TopicPartition]]:
+def _partitions(client: Client, topics: Iterable[str]) -> dict[str, list[TopicPartition]]:
     found = client.topics(list(topics))
     return {
         name: [TopicPartition(name, number) for number in range(len(of.partitions))]
@@ -66,10 +66,10 @@ def _places(client: Client, topics: Iterable[str]) -> dict[str, list[TopicPartit
     }
 
 
-def _newest(client: Client, places: list[TopicPartition]) -> Iterator[int]:
+def _newest(client: Client, partitions: list[TopicPartition]) -> Iterator[int]:
     """Yield the time of each partition's last record, in milliseconds since 1970."""
-    starts, ends = offsets.log_starts(client, places), offsets.ends(client, places)
-    for place, end in ends.items():
-        if starts[place] < end:
-            pieces = read(client, Range(*place, end - 1, end))
+    starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
+    for partition, end in ends.items():
+        if starts[partition] < end:
+            pieces = read(client, Range(*partition, end - 1, end))
             yield from (batch.max_time for piece in pieces for batch in piece.batches)

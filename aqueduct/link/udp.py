@@ -87,7 +87,7 @@ def check_card(mac: str, nic: str | None) -> None:
     )
 
 
-class Sender:
+class SendingSocket:
     """The socket that sends to one address."""
 
     def __init__(self, address: Address, nic: str | None = None, buffer_bytes: int = 4 << 20) -> None:
@@ -138,7 +138,7 @@ class Sender:
         self._socket.close()
 
 
-class Receiver:
+class ReceivingSocket:
     """The socket that receives at one address, for one thread."""
 
     def __init__(self, address: Address, nic: str | None = None, buffer_bytes: int = 32 << 20) -> None:

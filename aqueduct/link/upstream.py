@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event
 
-from aqueduct.kafka import client as kafka
-from aqueduct.kafka.groups import Offsets
+from aqueduct.kafka.client import Stopped, connect
+from aqueduct.kafka.groups import CommittedOffsets
 from aqueduct.link.feed import Feed, last_session
 from aqueduct.link.filter import Filter
 from aqueduct.link.options import Upstream
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Figures:
+class UpstreamFigures:
     """The figures of one process, for its metrics."""
 
     feed: Feed
@@ -40,7 +40,7 @@ class Figures:
     not_repeated: int = 0  # values, for want of memory
 
 
-def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None]) -> None:
+def run(settings: Upstream, stopping: Event, publish: Callable[[UpstreamFigures], None]) -> None:
     """Send until `stopping`.
 
     Then all that was read is sent, the session ended, and the position committed.
@@ -51,8 +51,8 @@ def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None])
     end = settings.end("source")
     with (
         _bearing_a_stop(),
-        kafka.connect(end, settings.id, stopping) as client,
-        kafka.connect(end, settings.id, stopping) as following,
+        connect(end, settings.id, stopping) as client,
+        connect(end, settings.id, stopping) as following,
     ):
         start = begin_after(last_session(client, settings.group))
         for outlet in outlets:
@@ -67,9 +67,9 @@ def run(settings: Upstream, stopping: Event, publish: Callable[[Figures], None])
             largest=settings.largest_record,
             from_time=settings.from_,
         )
-        figures = Figures(feed, outlets, rules)
+        figures = UpstreamFigures(feed, outlets, rules)
         publish(figures)
-        _Loop(settings, figures).run(stopping)
+        _Sending(settings, figures).run(stopping)
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def _bearing_a_stop() -> Iterator[None]:
     """
     try:
         yield
-    except kafka.Stopped as error:
+    except Stopped as error:
         log.warning("%s What was sent since the position was last committed will be sent again.", error)
 
 
@@ -92,12 +92,12 @@ def wanted(settings: Upstream) -> Callable[[str], bool]:
     return lambda name: name == settings.topic
 
 
-class _Loop:
-    def __init__(self, settings: Upstream, figures: Figures) -> None:
+class _Sending:
+    def __init__(self, settings: Upstream, figures: UpstreamFigures) -> None:
         self._settings = settings
         self._figures = figures
         self._feed, self._outlets = figures.feed, figures.outlets
-        self._reached: Offsets = {}  # is to be committed next
+        self._reached: CommittedOffsets = {}  # is to be committed next
         self._commit_at = time.monotonic()
         self._next_event_at = 0.0
         self._repeats: deque[tuple[float, bytes]] = deque()
@@ -117,7 +117,7 @@ class _Loop:
                     )
                     self._throttle(records, stopping)
                 self._tick()
-        except kafka.Stopped:  # some that was read may not be sent, so its position must not be committed
+        except Stopped:  # some that was read may not be sent, so its position must not be committed
             self._end()
             raise
         self._end()

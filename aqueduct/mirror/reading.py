@@ -15,7 +15,7 @@ from aqueduct.kafka.answers import answering
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.table import Table, keys_and_values
 from aqueduct.mirror import status
-from aqueduct.mirror.status import Group, Log, Progress, Status, Tasks
+from aqueduct.mirror.status import Log, MirrorProgress, MirrorStatus, Tasks, WorkersGroup
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
@@ -36,7 +36,7 @@ class MirrorReader:
         topics = ("status", "configs", "offsets")
         self._tables = {f"mm2-{name}.{source}.internal": Table(target_cluster) for name in topics}
 
-    def state(self) -> tuple[Group, list[Status], Tasks, dict[TopicPartition, int]]:
+    def state(self) -> tuple[WorkersGroup, list[MirrorStatus], Tasks, dict[TopicPartition, int]]:
         """Read the group, the statuses, the planned tasks, and the next offset to mirror by partition."""
         with answering(self._target.end.bootstrap_servers):
             self._read_tables()
@@ -45,7 +45,7 @@ class MirrorReader:
             )
             # A cluster that never had a group has no coordinator to ask.
             is_there = statuses or configs or positions
-            group = self._group(f"{self.source}-mm2") if is_there else Group("Dead", frozenset())
+            group = self._group(f"{self.source}-mm2") if is_there else WorkersGroup("Dead", frozenset())
         return (
             group,
             status.parse_statuses(statuses),
@@ -55,34 +55,34 @@ class MirrorReader:
 
     def progress(
         self, partitions: Collection[TopicPartition], positions: Mapping[TopicPartition, int]
-    ) -> list[Progress]:
+    ) -> list[MirrorProgress]:
         """Read how far these source partitions are mirrored, without those that the source doesn't show."""
         with answering(self._source.end.bootstrap_servers):
             logs = self._logs(partitions)
-            known = {p: Progress(p, positions.get(p, log.start), log, False) for p, log in logs.items()}
+            known = {p: MirrorProgress(p, positions.get(p, log.start), log, False) for p, log in logs.items()}
             tails = {p: found.next for p, found in known.items() if 0 < found.behind <= TAIL_OFFSETS}
             drained = self._without_records(tails, logs)
-        return [Progress(p.partition, p.next, p.log, p.partition in drained) for p in known.values()]
+        return [MirrorProgress(p.partition, p.next, p.log, p.partition in drained) for p in known.values()]
 
     def _read_tables(self) -> None:
         found = self._target.topics(self._tables)
         for name, topic in found.items():
             self._tables[name].refresh([TopicPartition(name, each.number) for each in topic.partitions])
 
-    def _group(self, group_id: str) -> Group:
+    def _group(self, group_id: str) -> WorkersGroup:
         patience = Patience(self._target, f"does not describe group {group_id}")
         return patience.until_done(lambda: self._ask_group(group_id))
 
-    def _ask_group(self, group_id: str) -> Group:
+    def _ask_group(self, group_id: str) -> WorkersGroup:
         coordinator = self._target.coordinators(CoordinatorType.GROUP, [group_id])[group_id]
         [group] = self._target.send(DescribeGroupsRequest(groups=[group_id]), coordinator).groups
         error = for_code(group.error_code)
         if error is GroupIdNotFoundError:
-            return Group("Dead", frozenset())
+            return WorkersGroup("Dead", frozenset())
         if group.error_code:
             raise error(f"group {group_id}")
         workers = {status.parse_worker(m.member_metadata) for m in group.members if m.member_metadata}
-        return Group(group.group_state, frozenset(workers))
+        return WorkersGroup(group.group_state, frozenset(workers))
 
     def _logs(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Log]:
         found = self._source.topics({p.topic for p in partitions})

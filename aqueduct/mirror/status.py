@@ -23,7 +23,7 @@ SOURCE_CONNECTOR = "MirrorSourceConnector"
 
 
 @dataclass(frozen=True)
-class Status:
+class MirrorStatus:
     """The last status that a connector (`task` None) or a task gave of itself."""
 
     connector: str
@@ -45,7 +45,7 @@ class Tasks:
 
 
 @dataclass(frozen=True)
-class Group:
+class WorkersGroup:
     """The workers' group: its state (DescribeGroups) and, while that is Stable, its members' host:port."""
 
     state: str
@@ -61,7 +61,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Progress:
+class MirrorProgress:
     """The progress of a source partition. Offsets; `gone`: deleted there before they were mirrored."""
 
     partition: TopicPartition
@@ -87,7 +87,7 @@ class Progress:
         return self.log.start < self.log.end < self.next
 
 
-def parse_statuses(records: Mapping[bytes, bytes]) -> list[Status]:
+def parse_statuses(records: Mapping[bytes, bytes]) -> list[MirrorStatus]:
     """Parse the last value of each key of the status topic (Connect's KafkaStatusBackingStore)."""
     statuses = []
     for key, value in records.items():
@@ -97,7 +97,7 @@ def parse_statuses(records: Mapping[bytes, bytes]) -> list[Status]:
         connector, _, task = rest.rpartition("-") if kind == "task" else (rest, "", "")
         said = json.loads(value)
         statuses.append(
-            Status(
+            MirrorStatus(
                 connector=connector,
                 task=int(task) if task else None,
                 state=said["state"],
@@ -150,7 +150,9 @@ def parse_worker(metadata: bytes) -> str:
     return url.partition("://")[2].partition("/")[0]
 
 
-def task_findings(source: str, group: Group, statuses: Iterable[Status], tasks: Tasks) -> list[str]:
+def task_findings(
+    source: str, group: WorkersGroup, statuses: Iterable[MirrorStatus], tasks: Tasks
+) -> list[str]:
     """Return what doesn't run, a sentence each."""
     unit = f"mirror_maker@{source}"
     if not tasks.counts:
@@ -183,7 +185,7 @@ def task_findings(source: str, group: Group, statuses: Iterable[Status], tasks: 
 
 
 def log_findings(
-    source: str, partitions: Iterable[TopicPartition], progress: Iterable[Progress]
+    source: str, partitions: Iterable[TopicPartition], progress: Iterable[MirrorProgress]
 ) -> list[str]:
     """Return what is wrong with the source's logs of the mirrored `partitions`, a sentence each."""
     known = {p.partition: p for p in progress}
@@ -201,7 +203,7 @@ def log_findings(
     return findings
 
 
-def loss_findings(source: str, progress: Iterable[Progress]) -> list[str]:
+def loss_findings(source: str, progress: Iterable[MirrorProgress]) -> list[str]:
     """Return what the source's retention deleted before it was mirrored, one sentence."""
     gone = [p for p in sorted(progress, key=_by_partition) if p.gone]
     named = (f"{p.partition} ({count(p.gone, 'offset')} from {p.next})" for p in gone)
@@ -212,14 +214,14 @@ def loss_findings(source: str, progress: Iterable[Progress]) -> list[str]:
     ]
 
 
-def lag_findings(progress: Iterable[Progress]) -> list[str]:
+def lag_findings(progress: Iterable[MirrorProgress]) -> list[str]:
     """Return what isn't mirrored yet, one sentence."""
     behind = [p for p in sorted(progress, key=_by_partition) if p.behind]
     named = (f"{p.partition} ({count(p.behind, 'record')})" for p in behind)
     return [f"Not caught up: {some(named)}."] if behind else []
 
 
-def _by_partition(progress: Progress) -> TopicPartition:
+def _by_partition(progress: MirrorProgress) -> TopicPartition:
     return progress.partition
 
 

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aqueduct.reconcile.digest import Fingerprints
+from aqueduct.spans import Span
 
-NAMED_RANGES = 20  # a report names so many, and counts the rest
+NAMED_SPANS = 20  # a report names so many, and counts the rest
 STEP = 1 << 16  # records are struck out so many at a time, or more where more wait for their equal
 
-Offsets = NDArray[np.int64]
-Stream = Iterator[tuple[Fingerprints, Offsets]]
-Records = NDArray[np.void]
+OffsetColumn = NDArray[np.int64]
+Stream = Iterator[tuple[Fingerprints, OffsetColumn]]
+FingerprintRows = NDArray[np.void]
 
 RECORD = np.dtype([("fingerprint", np.uint64), ("offset", np.int64), ("stream", np.int64)])
 
@@ -27,12 +28,12 @@ class Unmatched:
     """Records of one stream that have no equal at the other end."""
 
     records: int = 0
-    ranges: tuple[tuple[int, int], ...] = ()  # the first NAMED_RANGES of their offsets, [from, to], inclusive
+    spans: tuple[Span, ...] = ()  # the first NAMED_SPANS of their offsets
 
     @classmethod
-    def of(cls, offsets: Offsets) -> "Unmatched":
+    def of(cls, offsets: OffsetColumn) -> "Unmatched":
         breaks = np.flatnonzero(np.diff(offsets) > 1) + 1
-        runs = np.split(offsets, breaks[:NAMED_RANGES])[:NAMED_RANGES]
+        runs = np.split(offsets, breaks[:NAMED_SPANS])[:NAMED_SPANS]
         return cls(len(offsets), tuple((int(run[0]), int(run[-1])) for run in runs if len(run)))
 
 
@@ -42,7 +43,7 @@ def unmatched(streams: Sequence[Stream]) -> list[Unmatched]:
     The ends are read in step, so only records that wait for their equal are held (24 bytes each): about as
     many as are missing, extra or out of place.
     """
-    waiting: list[list[Records]] = [[], []]  # the target's and the sources'
+    waiting: list[list[FingerprintRows]] = [[], []]  # the target's and the sources'
     held = fresh = 0
     for stream, records in _in_step(streams):
         waiting[stream > 0].append(records)
@@ -55,7 +56,7 @@ def unmatched(streams: Sequence[Stream]) -> list[Unmatched]:
     return [Unmatched.of(offsets) for offsets in (extra["offset"], *left)]
 
 
-def _in_step(streams: Sequence[Stream]) -> Iterator[tuple[int, Records]]:
+def _in_step(streams: Sequence[Stream]) -> Iterator[tuple[int, FingerprintRows]]:
     """Yield blocks of all streams.
 
     The next one is always of the end (target or sources) that has given less.
@@ -75,12 +76,12 @@ def _in_step(streams: Sequence[Stream]) -> Iterator[tuple[int, Records]]:
         yield stream, records
 
 
-def _strike_out(*ends: list[Records]) -> list[list[Records]]:
+def _strike_out(*ends: list[FingerprintRows]) -> list[list[FingerprintRows]]:
     ours, theirs = (np.concatenate([np.empty(0, RECORD), *blocks]) for blocks in ends)
     return [[_without_equal(ours, theirs)], [_without_equal(theirs, ours)]]
 
 
-def _without_equal(ours: Records, theirs: Records) -> Records:
+def _without_equal(ours: FingerprintRows, theirs: FingerprintRows) -> FingerprintRows:
     """Keep our last n - m of n equal records of ours and m of theirs."""
     order = np.argsort(ours["fingerprint"], kind="stable")
     mine, other = ours["fingerprint"][order], np.sort(theirs["fingerprint"])

@@ -23,7 +23,7 @@ BASE = 0x0E4C8F2A9B7D3561  # any number below the prime would do
 LOG_APPEND_TIME = 2  # librdkafka's number of the timestamp type
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplying by an odd number loses nothing
 
-Header = tuple[str, bytes]
+RecordHeader = tuple[str, bytes]
 Fingerprints = NDArray[np.uint64]
 
 
@@ -38,7 +38,7 @@ class Message(Protocol):
 
 
 @dataclass(frozen=True)
-class Records:
+class RecordColumns:
     """Records of one partition in their order, as parallel arrays of length n."""
 
     contents: Fingerprints  # of key, value and headers
@@ -47,7 +47,7 @@ class Records:
     append_times: int  # so many times are the broker's own (LogAppendTime)
 
     @classmethod
-    def of(cls, messages: Sequence[Message], header: Header | None = None) -> "Records":
+    def of(cls, messages: Sequence[Message], header: RecordHeader | None = None) -> "RecordColumns":
         """Take the messages that carry the header, or all.
 
         Marshal writes a type and a length before each field, so null, empty and neighbouring fields are told
@@ -109,7 +109,7 @@ class Digest:
 
 
 @dataclass(frozen=True)
-class Reading:
+class RangeDigest:
     """The result of reading one range: digests with and without the records' times; joins as digests do."""
 
     timed: Digest = Digest()
@@ -117,12 +117,12 @@ class Reading:
     append_times: int = 0
 
     @classmethod
-    def of(cls, records: Records) -> "Reading":
+    def of(cls, records: RecordColumns) -> "RangeDigest":
         timed, untimed = (Digest.of(records.fingerprints(with_times)) for with_times in (True, False))
         return cls(timed, untimed, records.append_times)
 
-    def __add__(self, other: "Reading") -> "Reading":
-        return Reading(
+    def __add__(self, other: "RangeDigest") -> "RangeDigest":
+        return RangeDigest(
             self.timed + other.timed,
             self.untimed + other.untimed,
             self.append_times + other.append_times,

@@ -13,15 +13,15 @@ from aqueduct.errors import Refused
 from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition, matches, parse_renames
 from aqueduct.ranges import Range
-from aqueduct.reconcile.digest import Header
+from aqueduct.reconcile.digest import RecordHeader
 from aqueduct.wording import some
 
 
 @dataclass(frozen=True)
-class Flow:
+class ComparedFlow:
     target: End
     sources: tuple[End, ...]
-    header: Header | None = None  # only records that carry it count, at every end
+    header: RecordHeader | None = None  # only records that carry it count, at every end
 
     @property
     def ends(self) -> tuple[End, ...]:
@@ -29,7 +29,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Lane:
+class ComparedPartition:
     topic: str  # the target's
     partition: int
     ranges: tuple[Range | None, ...]  # by the number of the end; None: it has no such partition
@@ -39,7 +39,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Topics:
+class ComparedTopics:
     """The topics that were asked for: by name at the source and at the target, or by pattern and prefix."""
 
     names: Mapping[str, str]
@@ -47,7 +47,7 @@ class Topics:
     prefix: str = ""
 
     @classmethod
-    def parse(cls, names: str | None, pattern: str | None, prefix: str = "") -> "Topics":
+    def parse(cls, names: str | None, pattern: str | None, prefix: str = "") -> "ComparedTopics":
         """Parse `a,b:c` or a regular expression; Refused where it can't be right."""
         try:
             compiled = None if pattern is None else re.compile(pattern)
@@ -80,7 +80,9 @@ def topic_partitions(
     ]
 
 
-def lanes(names: Mapping[str, str], found: Sequence[Mapping[TopicPartition, Range]]) -> Iterator[Lane]:
+def lanes(
+    names: Mapping[str, str], found: Sequence[Mapping[TopicPartition, Range]]
+) -> Iterator[ComparedPartition]:
     """Yield every partition that any end has; `found` is what each end answered for its partitions."""
     for source, target in names.items():
         for partition in count():
@@ -90,4 +92,4 @@ def lanes(names: Mapping[str, str], found: Sequence[Mapping[TopicPartition, Rang
             )
             if not any(each is not None for each in ranges):
                 break
-            yield Lane(target, partition, ranges)
+            yield ComparedPartition(target, partition, ranges)

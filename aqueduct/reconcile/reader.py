@@ -27,7 +27,7 @@ BATCH_RECORDS = 10_000
 POLL_SECONDS = 0.05  # consume() waits so long for a batch to fill, also at a range's end
 
 Errors = deque[KafkaError]
-Client = TypeVar("Client")
+ConfluentClient = TypeVar("ConfluentClient")
 
 
 def partitions(end: End) -> dict[str, int]:
@@ -104,7 +104,9 @@ _READ = {
 }
 
 
-def _client(kind: Callable[[dict[str, Any]], Client], end: End, settings: dict[str, Any]) -> Client:
+def _client(
+    kind: Callable[[dict[str, Any]], ConfluentClient], end: End, settings: dict[str, Any]
+) -> ConfluentClient:
     """Return a client of librdkafka, which reads certificates and keys when it is made."""
     try:
         return kind(settings)

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from aqueduct.kafka.client_config import End
-from aqueduct.reconcile.flow import Flow
+from aqueduct.reconcile.flow import ComparedFlow
 from aqueduct.reconcile.verdict import Verdict
 from aqueduct.wording import COLUMNS, count, shortened, some
 
@@ -14,7 +14,7 @@ END_COLUMNS = 22  # of addresses in the table
 NAMES_COLUMNS = COLUMNS - 54  # ... and of all names in it; the rest is for numbers
 
 
-def text(flow: Flow, verdicts: Sequence[Verdict]) -> str:
+def text(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> str:
     """Write a person's page: a table, a sentence on whatever is unequal, and a summary."""
     shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
     table = [*_table(flow, shown), ""] if shown else []
@@ -24,7 +24,7 @@ def text(flow: Flow, verdicts: Sequence[Verdict]) -> str:
     return "\n".join([*table, *unequal, *_notes(verdicts), _summary(verdicts)])
 
 
-def sentences(flow: Flow, verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str]]:
+def sentences(flow: ComparedFlow, verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str]]:
     """Yield the name of each absent topic and unequal lane, and a sentence about it."""
     for topic, group in groupby(verdicts, key=lambda verdict: verdict.lane.topic):
         lanes = list(group)
@@ -46,7 +46,7 @@ def _notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield "Several sources are merged: the order within each was checked, and there is none between them."
 
 
-def _table(flow: Flow, verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _table(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> Iterator[str]:
     ends = "+".join(map(_address, flow.sources)), _address(flow.target)
     sources, target = (shortened(each, END_COLUMNS) for each in ends)
     room = NAMES_COLUMNS - len(sources) - len(target)
@@ -75,7 +75,7 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
     return f"{count(len(verdicts), 'partition')}, {unequal or 'none'} unequal; {records}."
 
 
-def report(flow: Flow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def report(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the report.
 
     `from` and `to`, exclusive, are the offsets that were read; `ranges`, inclusive, those of records that the
@@ -91,7 +91,7 @@ def report(flow: Flow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     }
 
 
-def _partition(flow: Flow, verdict: Verdict) -> dict[str, Any]:
+def _partition(flow: ComparedFlow, verdict: Verdict) -> dict[str, Any]:
     target, *sources = (_end(verdict, number) for number in range(len(flow.ends)))
     order = verdict.difference and verdict.difference.out_of_order
     return {
@@ -117,11 +117,11 @@ def _end(verdict: Verdict, number: int) -> dict[str, Any] | None:
         "from": read.start,
         "to": read.stop,
         "records": verdict.readings[number].records,
-        "missing" if number else "extra": {"records": lacking.records, "ranges": lacking.ranges},
+        "missing" if number else "extra": {"records": lacking.records, "ranges": lacking.spans},
     }
 
 
-def _difference(flow: Flow, verdict: Verdict) -> str:
+def _difference(flow: ComparedFlow, verdict: Verdict) -> str:
     """Say what is wrong with an unequal lane, to follow its name."""
     if verdict.absent:
         return f"the target has no such partition; {_are(_records_in(verdict))} missing"
@@ -134,7 +134,7 @@ def _difference(flow: Flow, verdict: Verdict) -> str:
         if lacking.records:
             role, other = _role(flow, number), "target" if number else "source"
             records = _are(lacking.records, f" of the {role}")
-            parts.append(f"{records} not in the {other}, first at {role} offset {lacking.ranges[0][0]}")
+            parts.append(f"{records} not in the {other}, first at {role} offset {lacking.spans[0][0]}")
     return (
         ", and ".join(parts)
         or "unequal when read first, but not when read again: retention may be at work there"
@@ -145,7 +145,7 @@ def _are(records: int, which: str = "") -> str:
     return f"{count(records, 'record')}{which} {'is' if records == 1 else 'are'}"
 
 
-def _role(flow: Flow, number: int) -> str:
+def _role(flow: ComparedFlow, number: int) -> str:
     """Name an end, by its address only where there are several of its kind."""
     return str(flow.ends[number]) if number and len(flow.sources) > 1 else flow.ends[number].role
 

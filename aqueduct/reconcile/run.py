@@ -13,8 +13,8 @@ from aqueduct.kafka.client_config import End
 from aqueduct.ranges import Range, shares, split
 from aqueduct.reconcile import reader
 from aqueduct.reconcile.difference import Stream, out_of_order, unmatched
-from aqueduct.reconcile.digest import Header, Reading, Records
-from aqueduct.reconcile.flow import Flow, Lane, Topics, lanes, topic_partitions
+from aqueduct.reconcile.digest import RangeDigest, RecordColumns, RecordHeader
+from aqueduct.reconcile.flow import ComparedFlow, ComparedPartition, ComparedTopics, lanes, topic_partitions
 from aqueduct.reconcile.verdict import Difference, Verdict
 from aqueduct.wording import count
 from aqueduct.work.runner import Runner
@@ -23,7 +23,7 @@ from aqueduct.work.workers import Workers
 TASK_OFFSETS = 1_000_000  # a task of the first reading: some seconds of work
 
 
-def reconcile(flow: Flow, topics: Topics, master: str | None = None) -> list[Verdict]:
+def reconcile(flow: ComparedFlow, topics: ComparedTopics, master: str | None = None) -> list[Verdict]:
     """Return a verdict on every lane.
 
     Without a master, Spark runs on this host, if there is enough to read.
@@ -41,7 +41,7 @@ def reconcile(flow: Flow, topics: Topics, master: str | None = None) -> list[Ver
     return verdicts
 
 
-def plan(flow: Flow, topics: Topics) -> list[Lane]:
+def plan(flow: ComparedFlow, topics: ComparedTopics) -> list[ComparedPartition]:
     """List the lanes to compare. The target is asked first: what comes meanwhile is missing, not extra."""
     partitions = [reader.partitions(end) for end in flow.ends]
     names = topics.choose(partitions[1:])
@@ -56,16 +56,16 @@ class ReconcileShare:
     number: int
     end: End
     ranges: tuple[Range, ...]
-    header: Header | None
+    header: RecordHeader | None
 
 
-def first_reading(flow: Flow, every: Sequence[Lane], run: Runner) -> list[Verdict]:
+def first_reading(flow: ComparedFlow, every: Sequence[ComparedPartition], run: Runner) -> list[Verdict]:
     tasks = []
     for number, end in enumerate(flow.ends):
         whole = (lane.ranges[number] for lane in every)
         parts = (part for each in whole if each for part in split(each, TASK_OFFSETS))
         tasks += [ReconcileShare(number, end, share, flow.header) for share in shares(parts, TASK_OFFSETS)]
-    found: defaultdict[tuple[int, str, int], Reading] = defaultdict(Reading)
+    found: defaultdict[tuple[int, str, int], RangeDigest] = defaultdict(RangeDigest)
     for results in run(read_share, tasks):
         for number, part, reading in results:
             found[number, part.topic, part.partition] += reading  # in the order of their offsets
@@ -73,7 +73,7 @@ def first_reading(flow: Flow, every: Sequence[Lane], run: Runner) -> list[Verdic
         Verdict(
             lane,
             tuple(
-                found[number, each.topic, each.partition] if each else Reading()
+                found[number, each.topic, each.partition] if each else RangeDigest()
                 for number, each in enumerate(lane.ranges)
             ),
         )
@@ -81,26 +81,26 @@ def first_reading(flow: Flow, every: Sequence[Lane], run: Runner) -> list[Verdic
     ]
 
 
-def read_share(share: ReconcileShare) -> list[tuple[int, Range, Reading]]:
-    readings = dict.fromkeys(share.ranges, Reading())
+def read_share(share: ReconcileShare) -> list[tuple[int, Range, RangeDigest]]:
+    readings = dict.fromkeys(share.ranges, RangeDigest())
     for part, messages in reader.read(share.end, share.ranges):
-        readings[part] += Reading.of(Records.of(messages, share.header))
+        readings[part] += RangeDigest.of(RecordColumns.of(messages, share.header))
     return [(share.number, part, reading) for part, reading in readings.items()]
 
 
 @dataclass(frozen=True)
-class Question:
+class SecondReading:
     """The work of one task of the second reading: a lane, and what is known of it already."""
 
-    flow: Flow
-    lane: Lane
+    flow: ComparedFlow
+    lane: ComparedPartition
     timed: bool
     same_records: bool
 
 
-def second_reading(flow: Flow, verdicts: Sequence[Verdict], run: Runner) -> list[Verdict]:
+def second_reading(flow: ComparedFlow, verdicts: Sequence[Verdict], run: Runner) -> list[Verdict]:
     questions = [
-        Question(flow, each.lane, each.timed, each.same_records)
+        SecondReading(flow, each.lane, each.timed, each.same_records)
         for each in verdicts
         if each.needs_second_reading
     ]
@@ -110,7 +110,7 @@ def second_reading(flow: Flow, verdicts: Sequence[Verdict], run: Runner) -> list
     ]
 
 
-def look_closer(question: Question) -> Difference:
+def look_closer(question: SecondReading) -> Difference:
     flow, lane = question.flow, question.lane
     streams = [
         _stream(end, part, flow.header, question.timed)
@@ -121,9 +121,9 @@ def look_closer(question: Question) -> Difference:
     return Difference(unmatched=tuple(unmatched(streams)))
 
 
-def _stream(end: End, part: Range | None, header: Header | None, timed: bool) -> Stream:
+def _stream(end: End, part: Range | None, header: RecordHeader | None, timed: bool) -> Stream:
     for _, messages in reader.read(end, [part]) if part else ():
-        records = Records.of(messages, header)
+        records = RecordColumns.of(messages, header)
         yield records.fingerprints(timed), records.offsets
 
 

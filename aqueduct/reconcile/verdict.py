@@ -5,8 +5,8 @@ from functools import reduce
 from operator import add
 
 from aqueduct.reconcile.difference import Unmatched
-from aqueduct.reconcile.digest import Digest, Reading
-from aqueduct.reconcile.flow import Lane
+from aqueduct.reconcile.digest import Digest, RangeDigest
+from aqueduct.reconcile.flow import ComparedPartition
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Difference:
 class Verdict:
     """A lane and what was read of it, by the number of the end."""
 
-    lane: Lane
-    readings: tuple[Reading, ...]
+    lane: ComparedPartition
+    readings: tuple[RangeDigest, ...]
     difference: Difference | None = None  # where a second reading was made
 
     @property

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 from kafka.errors import KafkaError
 
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import Failed, LeftOut, Refused
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
 from aqueduct.restore import progress, topics
 from aqueduct.restore.job import Job, connected
-from aqueduct.restore.outcome import LeftOut, Move, Written
+from aqueduct.restore.outcome import Move, Written
 from aqueduct.restore.positions import Answers, translate
 from aqueduct.restore.progress import EVERY_GROUP, TopicState
 from aqueduct.work.workers import Workers
@@ -61,7 +61,9 @@ def _groups_are_set(client: Client, job: Job, states: dict[str, TopicState]) -> 
         states |= changed
 
 
-def _positions(job: Job, states: dict[str, TopicState]) -> tuple[Mapping[str, groups.Offsets], LeftOut]:
+def _positions(
+    job: Job, states: dict[str, TopicState]
+) -> tuple[Mapping[str, groups.CommittedOffsets], LeftOut]:
     """Return the snapshot's committed offsets of what is restored, by group and the target's topic names.
 
     Without those that are set already.
@@ -89,7 +91,7 @@ def _positions(job: Job, states: dict[str, TopicState]) -> tuple[Mapping[str, gr
 
 
 def _moves(
-    job: Job, wanted: Mapping[str, groups.Offsets], answers: Answers
+    job: Job, wanted: Mapping[str, groups.CommittedOffsets], answers: Answers
 ) -> tuple[dict[str, list[Move]], LeftOut]:
     stops = {lane.target: lane.stop for lane in job.plan.lanes}
     moves: defaultdict[str, list[Move]] = defaultdict(list)
@@ -106,7 +108,7 @@ def _moves(
 
 
 @dataclass(frozen=True)
-class Done:
+class GroupsSet:
     moves: tuple[Move, ...]  # that were made
     waiting: LeftOut  # groups that a later run will try again by itself
     failed: LeftOut
@@ -114,7 +116,7 @@ class Done:
 
 def set_groups(
     client: Client, restore_id: str, moves: Mapping[str, Sequence[Move]], settled: Set[str]
-) -> Done:
+) -> GroupsSet:
     """Set the groups' offsets.
 
     `settled`: topics where groups may have been before, or continued since: they keep what they have.
@@ -142,10 +144,10 @@ def set_groups(
             failed.append((f"group {name}", str(error).rstrip(".")))
         else:
             done += mine
-    return Done(tuple(done), tuple(waiting), tuple(failed))
+    return GroupsSet(tuple(done), tuple(waiting), tuple(failed))
 
 
-def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Done:
+def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> GroupsSet:
     """Set offsets of the chosen groups that had members when the others got theirs."""
     prefix = progress.waiting_group(restore_id, "")
     there = (name for name in groups.list_groups(client) if name.startswith(prefix))
@@ -164,7 +166,7 @@ def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Don
         else:
             done += moves
             groups.delete(client, [group])
-    return Done(tuple(done), tuple(left), ())
+    return GroupsSet(tuple(done), tuple(left), ())
 
 
 def _offsets(moves: Iterable[Move]) -> dict[TopicPartition, tuple[int, str]]:

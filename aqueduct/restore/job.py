@@ -7,9 +7,9 @@ from functools import cached_property
 
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.names import TopicPartition
-from aqueduct.restore.order import Order
+from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import Written
-from aqueduct.restore.plan import Lane, RestorePlan
+from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.restore.progress import TopicState
 from aqueduct.store.snapshots import Snapshot
 
@@ -20,7 +20,7 @@ CLIENT = "aqueduct-restore"
 class Job:
     """An order, with what was found for it when the run began."""
 
-    order: Order
+    order: RestoreOrder
     id: str
     request: str  # the request's digest
     snapshot: Snapshot
@@ -41,7 +41,7 @@ class Job:
         return self.ended == self.plan.topics.keys()
 
     @cached_property
-    def lanes(self) -> tuple[Lane, ...]:
+    def lanes(self) -> tuple[RestoreLane, ...]:
         """Return the lanes that are still to be written, or may be."""
         return tuple(lane for lane in self.plan.lanes if lane.topic not in self.ended)
 
@@ -53,6 +53,6 @@ class Job:
         )
 
 
-def connected(order: Order) -> AbstractContextManager[Client]:
+def connected(order: RestoreOrder) -> AbstractContextManager[Client]:
     """Return a client of the target."""
     return connect(order.end, CLIENT)

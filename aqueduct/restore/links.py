@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, LeftOut
 from aqueduct.kafka import groups
 from aqueduct.link.wire import position
-from aqueduct.link.wire.position import Position
+from aqueduct.link.wire.position import SenderPosition
 from aqueduct.names import TopicPartition
 from aqueduct.restore.job import Job, connected
-from aqueduct.restore.outcome import LeftOut, Written
+from aqueduct.restore.outcome import Written
 from aqueduct.restore.positions import translate
 from aqueduct.wording import some
 from aqueduct.work.workers import Workers
@@ -40,7 +40,7 @@ def move(
 
 def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers) -> list[str]:
     """Move one link's positions; return sentences to report. Failed if none was moved."""
-    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
+    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.stored_partition.topic}
     saved = _link_positions(
         (TopicPartition(each.topic, each.partition), each.offset, each.metadata)
         for of_group in job.snapshot.manifest.groups
@@ -77,7 +77,7 @@ def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], worke
         groups.commit(
             *(client, name),
             {
-                partition: (at, Position(ids[partition.topic], at, session).dumps())
+                partition: (at, SenderPosition(ids[partition.topic], at, session).dumps())
                 for partition, at in new.items()
             },
         )
@@ -92,5 +92,5 @@ def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], worke
 
 def _link_positions(
     committed: Iterable[tuple[TopicPartition, int, str]],
-) -> dict[TopicPartition, tuple[int, Position]]:
+) -> dict[TopicPartition, tuple[int, SenderPosition]]:
     return {partition: (offset, at) for partition, offset, said in committed if (at := position.loads(said))}

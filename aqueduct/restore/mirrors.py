@@ -15,10 +15,9 @@ from kafka.errors import UnknownTopicOrPartitionError
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from aqueduct.errors import Failed
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import groups
 from aqueduct.kafka.batches.produce import Ready
-from aqueduct.kafka.client import Client
+from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.table import newest
 from aqueduct.mirror.status import parse_position
@@ -33,7 +32,7 @@ from aqueduct.work.workers import Workers
 
 
 @dataclass(frozen=True)
-class Position:
+class MirrorPosition:
     """The place where a mirror continues in one partition of its source."""
 
     key: bytes  # in the topic of positions
@@ -42,22 +41,22 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Positions:
+class MirrorPositions:
     """All positions of one mirror, ready to be moved once for one restore."""
 
     client: Client
     mirror: FollowingMirror
     restore_id: str
 
-    def read(self) -> dict[TopicPartition, Position]:
+    def read(self) -> dict[TopicPartition, MirrorPosition]:
         """Read the positions, by partition of the source; nothing if the mirror never ran."""
         topic = self.client.topics([self.mirror.topic]).get(self.mirror.topic)
-        places = [TopicPartition(topic.name, each.number) for each in topic.partitions] if topic else []
-        found: dict[TopicPartition, Position] = {}
-        for key, row in newest(self.client, places).items():
+        partitions = [TopicPartition(topic.name, each.number) for each in topic.partitions] if topic else []
+        found: dict[TopicPartition, MirrorPosition] = {}
+        for key, row in newest(self.client, partitions).items():
             if parsed := parse_position(key, row.value):
-                place, next_offset = parsed
-                found[place] = Position(key, row.partition.partition, next_offset)
+                partition, next_offset = parsed
+                found[partition] = MirrorPosition(key, row.partition.partition, next_offset)
         return found
 
     @property
@@ -73,7 +72,7 @@ class Positions:
             return None
         return found[self._mark][1] if self._mark in found else None
 
-    def move(self, positions: Mapping[Position, int], said: str) -> None:
+    def move(self, positions: Mapping[MirrorPosition, int], said: str) -> None:
         """Set the next offsets, all or none, together with the mark that they are."""
         producer = TransactionalProducer(self.client, f"{group(self.restore_id)}-{self.mirror.name}")
 
@@ -102,10 +101,10 @@ def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) 
 
 
 def _moved(
-    job: Job, at: Positions, written: Mapping[TopicPartition, Written], workers: Workers
-) -> tuple[dict[Position, int], str]:
+    job: Job, at: MirrorPositions, written: Mapping[TopicPartition, Written], workers: Workers
+) -> tuple[dict[MirrorPosition, int], str]:
     """Return a mirror's positions with their new offsets, and where it was ahead of the snapshot."""
-    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.place.topic}
+    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.stored_partition.topic}
     mine = {partition: each for partition, each in at.read().items() if partition in lanes}
     offsets_ = {partition: {each.next} for partition, each in mine.items()}
     answers = translate(job, offsets_, written, workers)
@@ -124,12 +123,12 @@ def _moved(
 
 
 @contextmanager
-def _opened(mirror: FollowingMirror, restore_id: str) -> Iterator[Positions]:
-    with kafka.connect(mirror.end, CLIENT) as client:
-        yield Positions(client, mirror, restore_id)
+def _opened(mirror: FollowingMirror, restore_id: str) -> Iterator[MirrorPositions]:
+    with connect(mirror.end, CLIENT) as client:
+        yield MirrorPositions(client, mirror, restore_id)
 
 
-def _batches(positions: Mapping[Position, int]) -> Iterator[tuple[int, Ready]]:
+def _batches(positions: Mapping[MirrorPosition, int]) -> Iterator[tuple[int, Ready]]:
     """Yield one batch for each partition of the topic."""
     now = time.time_ns() // 1_000_000
     for partition in sorted({each.partition for each in positions}):

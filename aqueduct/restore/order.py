@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from aqueduct.backup.selection import Groups
+from aqueduct.backup.selection import GroupSelection
 from aqueduct.kafka.client_config import End
 from aqueduct.restore.request import Request
 
@@ -20,7 +20,7 @@ class FollowingMirror:
 
 
 @dataclass(frozen=True)
-class Order:
+class RestoreOrder:
     """A store, a cluster, and what of the one goes to the other."""
 
     end: End
@@ -28,7 +28,7 @@ class Order:
     request: Request
     snapshot: int | None = None  # None: the newest, or that of the restore that resumes
     restore_id: str | None = None
-    groups: Groups | None = field(default_factory=Groups)  # None: none
+    groups: GroupSelection | None = field(default_factory=GroupSelection)  # None: none
     settings: bool = True
     acls: bool = False
     append: bool = False

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
+from aqueduct.errors import LeftOut
 from aqueduct.names import TopicPartition
 from aqueduct.restore.plan import RestorePlan
-from aqueduct.restore.progress import Progress
-
-LeftOut = tuple[tuple[str, str], ...]  # what, why
+from aqueduct.restore.progress import RestoreProgress
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Rights:
 class Written:
     """The outcome for one partition of the target."""
 
-    progress: Progress  # of this restore in all
+    progress: RestoreProgress  # of this restore in all
     records: int  # by this run
     bytes: int
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 from aqueduct.kafka.batches.cut import Window
 from aqueduct.names import TopicPartition
 from aqueduct.restore.request import Request
-from aqueduct.store.manifest import Gap, Instance, Segment, StoredPartition, Topic
+from aqueduct.store.manifest import Gap, Instance, Segment, StoredPartition, StoredTopic
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.work import shares as work
 
@@ -19,10 +19,10 @@ SHARE_LANES = 500
 
 
 @dataclass(frozen=True)
-class Lane:
+class RestoreLane:
     """The records of one partition, from the store to the target."""
 
-    place: StoredPartition  # in the store
+    stored_partition: StoredPartition  # in the store
     topic: str  # at the target
     stop: int  # exclusive: the snapshot's offsets end here
     segments: tuple[Segment, ...]  # in order, those that may have records of the window
@@ -30,7 +30,7 @@ class Lane:
 
     @property
     def target(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.place.partition)
+        return TopicPartition(self.topic, self.stored_partition.partition)
 
     @property
     def records(self) -> int:
@@ -42,23 +42,23 @@ class Lane:
         return sum(segment.unpacked_bytes for segment in self.segments)
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.place.partition}"
+        return f"{self.topic}-{self.stored_partition.partition}"
 
 
 @dataclass(frozen=True)
 class RestorePlan:
     snapshot: int
     window: Window
-    topics: Mapping[str, tuple[Topic, Instance]]  # by the name at the target
-    lanes: tuple[Lane, ...]
+    topics: Mapping[str, tuple[StoredTopic, Instance]]  # by the name at the target
+    lanes: tuple[RestoreLane, ...]
     gaps: tuple[Gap, ...]
     skipped: tuple[str, ...]  # topics of the snapshot that have no such instance
 
-    def partitions(self, target: str) -> tuple[Lane, ...]:
+    def partitions(self, target: str) -> tuple[RestoreLane, ...]:
         return self._by_topic[target]
 
     @cached_property
-    def _by_topic(self) -> dict[str, tuple[Lane, ...]]:
+    def _by_topic(self) -> dict[str, tuple[RestoreLane, ...]]:
         lanes = groupby(self.lanes, attrgetter("topic"))
         return {target: tuple(of_topic) for target, of_topic in lanes}
 
@@ -79,18 +79,18 @@ class RestorePlan:
 def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
     """Plan a restore; Refused if a topic or an instance doesn't exist."""
     topics = request.choose(snapshot.topics)
-    lanes: list[Lane] = []
+    lanes: list[RestoreLane] = []
     gaps: list[Gap] = []
     for target, (topic, instance) in topics.items():
         positions = snapshot.manifest.positions[topic.name, instance.number]
-        for place in snapshot.places(topic.name, instance.number):
-            stop = positions[place.partition]
+        for partition in snapshot.partitions(topic.name, instance.number):
+            stop = positions[partition.partition]
             found: tuple[list[Segment], list[Segment]] = [], []
-            for segment in snapshot.segments.get(place, ()):
+            for segment in snapshot.segments.get(partition, ()):
                 if segment.records:
                     found[_outside(segment, request.window)].append(segment)
-            lanes.append(Lane(place, target, max(stop, 0), *map(tuple, found)))
-            gaps += snapshot.gaps.get(place, ())
+            lanes.append(RestoreLane(partition, target, max(stop, 0), *map(tuple, found)))
+            gaps += snapshot.gaps.get(partition, ())
     asked = {old for old, _ in request.names} or snapshot.topics.keys()
     skipped = sorted(asked - {topic.name for topic, _ in topics.values()})
     return RestorePlan(
@@ -100,11 +100,11 @@ def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
 
 def _outside(segment: Segment, window: Window) -> bool:
     newest, oldest = segment.max_time, segment.min_time
-    before = newest is not None and newest < window.from_time
-    return before or (oldest is not None and oldest > window.to_time)
+    before = newest is not None and newest < window.first_time
+    return before or (oldest is not None and oldest > window.last_time)
 
 
-def shares(lanes: Iterable[Lane]) -> Iterator[tuple[Lane, ...]]:
+def shares(lanes: Iterable[RestoreLane]) -> Iterator[tuple[RestoreLane, ...]]:
     """Yield shares of lanes, the same for the same plan.
 
     A share has a producer of its own, whose id goes by the share's number.

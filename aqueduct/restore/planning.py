@@ -11,7 +11,7 @@ from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
 from aqueduct.restore import records, topics
 from aqueduct.restore.job import Job, connected
-from aqueduct.restore.order import Order
+from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import Written
 from aqueduct.restore.plan import plan
 from aqueduct.restore.progress import TopicState
@@ -24,7 +24,7 @@ from aqueduct.work.workers import Workers
 ENDING_SECONDS = 5  # that the last transaction of a run which was killed may take to be seen whole
 
 
-def look(order: Order) -> Job:
+def look(order: RestoreOrder) -> Job:
     """Find the snapshot, what of it is to be restored, and how far earlier runs have come."""
     catalog = Catalog.open(open_store(order.store))
     with connected(order) as client:
@@ -63,7 +63,7 @@ def _written(client: Client, job: Job) -> dict[TopicPartition, Written]:
     return {partition: Written(each, 0, 0) for partition, (_, each) in found.items()}
 
 
-def _same(order: Order, request: str, found: Iterable[TopicState]) -> int | None:
+def _same(order: RestoreOrder, request: str, found: Iterable[TopicState]) -> int | None:
     """Return the snapshot of the restore that has this id; Refused if it was another request's."""
     for state in found:
         if state.request != request or order.snapshot not in (None, state.snapshot):

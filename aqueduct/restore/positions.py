@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import fetch, offsets
 from aqueduct.kafka.batches.batch import Batch
 from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.kafka.batches.offsets import Index, Inside
-from aqueduct.kafka.client import STALL_SECONDS, Client
+from aqueduct.kafka.client import STALL_SECONDS, Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import in_lists
 from aqueduct.names import TopicPartition
@@ -23,8 +22,8 @@ from aqueduct.ranges import Range
 from aqueduct.restore import settings
 from aqueduct.restore.job import CLIENT, Job
 from aqueduct.restore.outcome import Written
-from aqueduct.restore.plan import Lane
-from aqueduct.restore.progress import Progress
+from aqueduct.restore.plan import RestoreLane
+from aqueduct.restore.progress import RestoreProgress
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import Segment
@@ -46,10 +45,10 @@ FORGOTTEN = (
 
 
 @dataclass(frozen=True)
-class Question:
-    lane: Lane
+class PositionQuestion:
+    lane: RestoreLane
     offsets: tuple[int, ...]  # of the store
-    progress: Progress
+    progress: RestoreProgress
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class QuestionShare:
     end: End
     store: str
     window: Window  # of times
-    questions: tuple[Question, ...]
+    questions: tuple[PositionQuestion, ...]
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def translate(
             if why := _untold(job, lane, written):
                 answers |= {(lane.target, each): Answer(None, unsure=why) for each in mine}
             else:
-                questions.append(Question(lane, tuple(mine), written[lane.target].progress))
+                questions.append(PositionQuestion(lane, tuple(mine), written[lane.target].progress))
     order = job.order
     tasks = [
         QuestionShare(order.end, order.store, job.plan.window, tuple(some_questions))
@@ -100,7 +99,7 @@ def translate(
     return answers
 
 
-def _untold(job: Job, lane: Lane, written: Mapping[TopicPartition, Written]) -> str:
+def _untold(job: Job, lane: RestoreLane, written: Mapping[TopicPartition, Written]) -> str:
     """Return why a lane's restored records can't be found again by counting; empty: they can."""
     if lane.target not in written:
         return FORGOTTEN
@@ -112,7 +111,7 @@ def answer(share: QuestionShare) -> Answers:
     """Answer the questions of one task, each for itself."""
     objects = open_store(share.store)
     found: Answers = {}
-    with kafka.connect(share.end, CLIENT) as client:
+    with connect(share.end, CLIENT) as client:
         partitions = [question.lane.target for question in share.questions]
         ends, open_ = _settled(client, partitions)
         for question in share.questions:
@@ -146,10 +145,10 @@ def _settled(
 
 
 def _answers(
-    client: Client, objects: Objects, question: Question, window: Window, end: int
+    client: Client, objects: Objects, question: PositionQuestion, window: Window, end: int
 ) -> Iterator[tuple[int, Answer]]:
     lane, done = question.lane, question.progress
-    source = _Source(objects, lane.segments, window)
+    source = _LaneSource(objects, lane.segments, window)
     ranks = {each: source.rank(each) for each in question.offsets}
     wanted = {min(rank, done.records - 1) for rank in ranks.values()} if done.records else set()
     target = _Target(client, lane, done, end).offsets(wanted)
@@ -163,12 +162,12 @@ def _answers(
         yield each, Answer(new, f"its next records are outside the window, it goes on {goes_on}" * clamped)
 
 
-def _skipped(lane: Lane, old: int, kept: int) -> bool:
+def _skipped(lane: RestoreLane, old: int, kept: int) -> bool:
     """Return whether a segment that the window left out may have records in [`old`, `kept`)."""
     return any((s.last_offset or 0) >= old and (s.first_offset or 0) < kept for s in lane.skipped)
 
 
-def _past_markers(client: Client, lane: Lane, after: int, end: int) -> int:
+def _past_markers(client: Client, lane: RestoreLane, after: int, end: int) -> int:
     """Return the log's end if there are no records from `after` on, so that a group there has no lag."""
     if end - after <= 1:  # a marker at most, as our own are always followed by one
         return end
@@ -176,7 +175,7 @@ def _past_markers(client: Client, lane: Lane, after: int, end: int) -> int:
     return next((batch.base_offset for piece in pieces for batch in piece.batches), end)
 
 
-class _Source:
+class _LaneSource:
     """The records of a lane inside the window, by their offsets and by their ranks."""
 
     def __init__(self, objects: Objects, every: Sequence[Segment], window: Window) -> None:
@@ -220,8 +219,8 @@ class _Source:
         return self._every.rank(kept) > self._every.rank(old)
 
     @cached_property
-    def _every(self) -> "_Source":
-        return _Source(self._objects, self._segments, Window())
+    def _every(self) -> "_LaneSource":
+        return _LaneSource(self._objects, self._segments, Window())
 
     def _describe(self, segment: Segment) -> "_Described":
         if self._whole:
@@ -255,7 +254,7 @@ def _kept(objects: Objects, segment: Segment, window: Window) -> Iterator[Batch]
 class _Target:
     """The restored records of a lane, at the target."""
 
-    def __init__(self, client: Client, lane: Lane, done: Progress, end: int) -> None:
+    def __init__(self, client: Client, lane: RestoreLane, done: RestoreProgress, end: int) -> None:
         self._client = client
         self._lane = lane
         self._done = done

@@ -19,7 +19,7 @@ PLAN = ".plan"
 METADATA_BYTES = 4096  # Kafka's default of offset.metadata.max.bytes
 EVERY_GROUP = "(?s).*"
 
-State = TypeVar("State")
+Remembered = TypeVar("Remembered")
 
 
 def group(restore_id: str) -> str:
@@ -41,7 +41,7 @@ def id_of_plan_group(name: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RestoreProgress:
     """The progress of one partition's restore."""
 
     topic_id: str  # the target's: another topic by that name has none of it
@@ -89,7 +89,7 @@ def dumps(state: object, what: str) -> str:
     return text
 
 
-def loads(kind: type[State], metadata: str) -> State | None:
+def loads(kind: type[Remembered], metadata: str) -> Remembered | None:
     """Parse a committed offset's metadata; None if it isn't of this kind and version."""
     try:
         return strict_json.loads(kind, metadata.encode())

@@ -11,20 +11,19 @@ from operator import itemgetter
 from uuid import UUID
 
 from aqueduct.errors import Failed
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.batches.batch import Batch
 from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.kafka.batches.produce import ready
-from aqueduct.kafka.client import Client
+from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.names import TopicPartition
 from aqueduct.restore import progress, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.outcome import Written
-from aqueduct.restore.plan import Lane, shares
-from aqueduct.restore.progress import Progress
+from aqueduct.restore.plan import RestoreLane, shares
+from aqueduct.restore.progress import RestoreProgress
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import Segment
@@ -38,7 +37,7 @@ AHEAD_BYTES = 4 << 20  # of objects that are read while others are written
 READERS = 8
 RECORD_BYTES = 2_500  # that take as long to write as one record takes to read
 
-Position = tuple[int, Progress]  # the next offset of the store
+StorePosition = tuple[int, RestoreProgress]  # the next offset of the store
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class RestoreShare:
     store: str
     restore_id: str
     number: int
-    lanes: tuple[Lane, ...]
+    lanes: tuple[RestoreLane, ...]
     window: Window  # of times
     topics: Mapping[str, tuple[UUID | None, int]]  # id, max.message.bytes
 
@@ -80,9 +79,9 @@ def restore(share: RestoreShare) -> dict[TopicPartition, Written]:
     """Write what is not written yet. Failed, Fenced if another process does the same."""
     objects = open_store(share.store)
     name = progress.group(share.restore_id)
-    with kafka.connect(share.end, name) as client:
+    with connect(share.end, name) as client:
         producer = TransactionalProducer(client, f"{name}-{share.number}", TIMEOUT_SECONDS, keep_times=True)
-        before: dict[TopicPartition, Progress] = {}
+        before: dict[TopicPartition, RestoreProgress] = {}
 
         def attempt(progress: Callable[[], None]) -> dict[TopicPartition, Written]:
             producer.begin()
@@ -95,13 +94,13 @@ def restore(share: RestoreShare) -> dict[TopicPartition, Written]:
         return until_committed(client, attempt, "; the same command goes on from here")
 
 
-def _since(before: Progress, now: Progress) -> Written:
+def _since(before: RestoreProgress, now: RestoreProgress) -> Written:
     return Written(now, now.records - before.records, now.bytes - before.bytes)
 
 
 def positions(
     client: Client, restore_id: str, partitions: Iterable[TopicPartition], topics: Mapping[str, UUID | None]
-) -> dict[TopicPartition, Position]:
+) -> dict[TopicPartition, StorePosition]:
     """Return how far the restore has come in these partitions, as long as their topics have these ids.
 
     Waits for open transactions: a producer's `begin` ends those of a run that was killed.
@@ -116,11 +115,11 @@ def begun(client: Client, restore_id: str, topics: Mapping[str, UUID | None]) ->
 
 
 def _positions(
-    committed: groups.Offsets, topics: Mapping[str, UUID | None]
-) -> dict[TopicPartition, Position]:
+    committed: groups.CommittedOffsets, topics: Mapping[str, UUID | None]
+) -> dict[TopicPartition, StorePosition]:
     found = {}
     for partition, (offset, metadata) in committed.items():
-        each = progress.loads(Progress, metadata)
+        each = progress.loads(RestoreProgress, metadata)
         if each and partition.topic in topics and each.topic_id == str(topics[partition.topic]):
             found[partition] = offset, each
     return found
@@ -146,9 +145,9 @@ class _Task:
         done = positions(client, share.restore_id, (lane.target for lane in share.lanes), ids)
         self._fresh = {lane.target for lane in share.lanes} - done.keys()
         ends = offsets.ends(client, self._fresh, "read_uncommitted")
-        self.positions: dict[TopicPartition, Position] = {
+        self.positions: dict[TopicPartition, StorePosition] = {
             lane.target: done.get(lane.target)
-            or (0, Progress(str(ids[lane.topic]), ends[lane.target], 0, 0, ()))
+            or (0, RestoreProgress(str(ids[lane.topic]), ends[lane.target], 0, 0, ()))
             for lane in share.lanes
         }
         self._begin()
@@ -158,7 +157,7 @@ class _Task:
         self._bytes = 0
         self._began = time.monotonic()
 
-    def reached(self) -> dict[TopicPartition, Progress]:
+    def reached(self) -> dict[TopicPartition, RestoreProgress]:
         return {partition: each for partition, (_, each) in self.positions.items()}
 
     def run(self) -> None:
@@ -181,7 +180,7 @@ class _Task:
             self._reached(lane, lane.stop, self.positions[lane.target][1])
         self._commit()
 
-    def _write(self, lane: Lane, stored: Iterable[tuple[Segment, memoryview]]) -> None:
+    def _write(self, lane: RestoreLane, stored: Iterable[tuple[Segment, memoryview]]) -> None:
         batches = self._batches(lane, stored)
         max_bytes = self._share.topics[lane.topic][1]
         try:
@@ -203,7 +202,7 @@ class _Task:
         except Failed as error:
             raise type(error)(f"{lane}: {error}") from error
 
-    def _batches(self, lane: Lane, stored: Iterable[tuple[Segment, memoryview]]) -> Iterator[Batch]:
+    def _batches(self, lane: RestoreLane, stored: Iterable[tuple[Segment, memoryview]]) -> Iterator[Batch]:
         """Yield the batches to be written, cut where a part of them isn't."""
         self._oldest = sys.maxsize
         window = replace(self._share.window, start=self.positions[lane.target][0])
@@ -214,7 +213,7 @@ class _Task:
                     self._oldest = min(self._oldest, kept.max_time)
                     yield kept
 
-    def _reached(self, lane: Lane, offset: int, now: Progress) -> None:
+    def _reached(self, lane: RestoreLane, offset: int, now: RestoreProgress) -> None:
         self.positions[lane.target] = offset, now
         self._changed.add(lane.target)
 
@@ -238,10 +237,10 @@ class _Task:
 
 
 def _read_ahead(
-    objects: Objects, wanted: Iterable[tuple[Lane, Segment]]
-) -> Iterator[tuple[Lane, Segment, memoryview]]:
+    objects: Objects, wanted: Iterable[tuple[RestoreLane, Segment]]
+) -> Iterator[tuple[RestoreLane, Segment, memoryview]]:
     """Yield each segment with its object, in order; the next ones are being read meanwhile."""
-    coming: deque[tuple[Lane, Segment, Future[memoryview]]] = deque()
+    coming: deque[tuple[RestoreLane, Segment, Future[memoryview]]] = deque()
     ahead = 0
     with ThreadPoolExecutor(READERS) as pool:
         todo = iter(wanted)

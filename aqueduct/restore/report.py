@@ -7,7 +7,7 @@ from typing import Any
 
 from aqueduct.errors import ExitCode
 from aqueduct.restore.outcome import RestoreOutcome
-from aqueduct.restore.plan import Lane, RestorePlan
+from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.wording import NAME_COLUMNS, count, shortened, some
 
 LINES = 20  # about one kind of thing
@@ -134,9 +134,9 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
         "partitions": [
             {
                 "topic": lane.topic,
-                "partition": lane.place.partition,
-                "source": lane.place.topic,
-                "instance": lane.place.instance,
+                "partition": lane.stored_partition.partition,
+                "source": lane.stored_partition.topic,
+                "instance": lane.stored_partition.instance,
                 "from": lane.segments[0].start if lane.segments else lane.stop,
                 "to": lane.stop,
                 **_amounts(outcome, lane),
@@ -168,7 +168,7 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
     }
 
 
-def _amounts(outcome: RestoreOutcome, lane: Lane) -> dict[str, int | None]:
+def _amounts(outcome: RestoreOutcome, lane: RestoreLane) -> dict[str, int | None]:
     """Return the records and bytes of this restore in all, and of this run.
 
     A dry run: what it would write. None: forgotten.

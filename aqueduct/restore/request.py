@@ -7,19 +7,11 @@ from dataclasses import dataclass, field
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.batches.cut import Window
-from aqueduct.store.manifest import Instance, State, Topic
+from aqueduct.names import OWN_TOPICS
+from aqueduct.store.manifest import Instance, InstanceState, StoredTopic
 from aqueduct.wording import some
 
 ACTIVE = "activate"
-
-# Topics that brokers keep for themselves, and write to.
-_BROKERS_OWN = {
-    "__consumer_offsets",
-    "__transaction_state",
-    "__share_group_state",
-    "__cluster_metadata",
-    "__remote_log_metadata",
-}
 
 
 @dataclass(frozen=True)
@@ -35,18 +27,18 @@ class Request:
 
         It is the same for the same records of the same store in the same cluster, but for the snapshot.
         """
-        asked = [store_id, cluster_id, self.instance, str(self.window.from_time), str(self.window.to_time)]
+        asked = [store_id, cluster_id, self.instance, str(self.window.first_time), str(self.window.last_time)]
         asked += (f"{old}:{new}" for old, new in sorted(self.names))
         return hashlib.sha256("\n".join(asked).encode()).hexdigest()[:16]
 
-    def choose(self, topics: Mapping[str, Topic]) -> dict[str, tuple[Topic, Instance]]:
+    def choose(self, topics: Mapping[str, StoredTopic]) -> dict[str, tuple[StoredTopic, Instance]]:
         """Choose topic and instance to restore, by the name at the target. Refused if one doesn't exist."""
         pairs = self.names or tuple((name, name) for name in topics)
         if absent := sorted({old for old, _ in pairs} - topics.keys()):
             raise Refused(f"The snapshot has no topic {some(absent)}; see --topics.")
-        if own := sorted({new for _, new in pairs} & _BROKERS_OWN):
+        if own := sorted({new for _, new in pairs} & OWN_TOPICS):
             raise Refused(f"{some(own)}: brokers keep that for themselves, so nothing is restored there.")
-        chosen: dict[str, tuple[Topic, Instance]] = {}
+        chosen: dict[str, tuple[StoredTopic, Instance]] = {}
         without = []
         for old, new in sorted(pairs):
             instance = self._instance(topics[old])
@@ -58,14 +50,14 @@ class Request:
             raise Refused(f"There is no instance {self.instance} of {some(without)}; see --instance.")
         return chosen
 
-    def _instance(self, topic: Topic) -> Instance | None:
+    def _instance(self, topic: StoredTopic) -> Instance | None:
         def wanted(instance: Instance) -> bool:
             return self.instance in (instance.state.value.lower(), f"g{instance.number}")
 
         return max(filter(wanted, topic.instances), default=None)
 
 
-def _instances(topic: Topic) -> str:
+def _instances(topic: StoredTopic) -> str:
     return some(f"g{each.number} {each.state}" for each in sorted(topic.instances))
 
 
@@ -87,7 +79,7 @@ def parse_id(text: str) -> str:
 def parse_instance(text: str) -> str:
     """Check an instance; Refused unless it is activate, passivate or g<number>."""
     name = text.lower()
-    if name in {state.value.lower() for state in State} or re.fullmatch(r"g[1-9]\d*", name, re.ASCII):
+    if name in {state.value.lower() for state in InstanceState} or re.fullmatch(r"g[1-9]\d*", name, re.ASCII):
         return name
     raise Refused(
         f"--instance {text!r} isn't an instance: take activate, passivate or g<number>, such as g2; "

@@ -2,11 +2,12 @@
 
 from kafka.errors import SecurityDisabledError
 
+from aqueduct.errors import LeftOut
 from aqueduct.kafka import acls
 from aqueduct.kafka.admin.acls import apply_acls, list_acls
 from aqueduct.kafka.admin.quotas import apply_quotas
 from aqueduct.kafka.client import Client
-from aqueduct.restore.outcome import LeftOut, Rights
+from aqueduct.restore.outcome import Rights
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import count
 

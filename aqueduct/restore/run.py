@@ -9,18 +9,17 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from aqueduct.errors import LeftOut
 from aqueduct.names import TopicPartition
 from aqueduct.restore import groups, links, mirrors, planning, records, report, rights, topics
 from aqueduct.restore.job import Job, connected
-from aqueduct.restore.order import Order
-from aqueduct.restore.outcome import LeftOut, RestoreOutcome, Rights, Written
+from aqueduct.restore.order import RestoreOrder
+from aqueduct.restore.outcome import RestoreOutcome, Rights, Written
 from aqueduct.restore.progress import TopicState
 from aqueduct.work.workers import Workers
 
-States = dict[str, TopicState]
 
-
-def main(order: Order, workers: Workers) -> RestoreOutcome:
+def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
     """Restore, to the end. Refused or Failed before anything is written, or Failed in the middle."""
     clock = _Clock()
     with clock.phase("plan"):
@@ -35,7 +34,7 @@ def main(order: Order, workers: Workers) -> RestoreOutcome:
     if not (job.done or order.skip_verify):
         with clock.phase("verify"):
             planning.check_objects(job, workers)
-    states: States = dict(job.known)
+    states = dict(job.known)
     warnings: tuple[str, ...] = ()
     if job.unsettled or not job.done:
         with clock.phase("topics"):
@@ -75,7 +74,7 @@ def main(order: Order, workers: Workers) -> RestoreOutcome:
     )
 
 
-def prepare(job: Job) -> tuple[States, tuple[str, ...]]:
+def prepare(job: Job) -> tuple[dict[str, TopicState], tuple[str, ...]]:
     """Make the topics, and set what holds while they are restored; their states, and warnings."""
     asked = job.order.settings
     with connected(job.order) as client:
@@ -89,8 +88,8 @@ def prepare(job: Job) -> tuple[States, tuple[str, ...]]:
 
 
 def settle(
-    job: Job, states: States, written: Mapping[TopicPartition, Written]
-) -> tuple[States, Rights | None, LeftOut]:
+    job: Job, states: dict[str, TopicState], written: Mapping[TopicPartition, Written]
+) -> tuple[dict[str, TopicState], Rights | None, LeftOut]:
     """Set the topics' settings back, and the rights, if asked for."""
     order = job.order
     with connected(order) as client:

@@ -11,13 +11,13 @@ from aqueduct.kafka.admin.cluster import describe_cluster
 from aqueduct.kafka.admin.settings import all_settings, default_replication_factor, own_settings, setting
 from aqueduct.kafka.admin.topics import apply_topics, await_topics
 from aqueduct.kafka.client import Client, Topic
-from aqueduct.kafka.topics import Declared
+from aqueduct.kafka.topics import DeclaredTopic
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.restore import progress, settings
 from aqueduct.restore.outcome import Written
 from aqueduct.restore.plan import RestorePlan
-from aqueduct.restore.progress import Progress, TopicState
+from aqueduct.restore.progress import RestoreProgress, TopicState
 from aqueduct.wording import count, some
 
 PEEK_BYTES = 64 << 10
@@ -157,7 +157,7 @@ def create(
 
 def _declared(
     client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool
-) -> tuple[tuple[Declared, ...], tuple[str, ...]]:
+) -> tuple[tuple[DeclaredTopic, ...], tuple[str, ...]]:
     """Return declarations of the missing topics, and warnings."""
     missing = sorted(plan.topics.keys() - set(there))
     if not missing:
@@ -177,7 +177,7 @@ def _declared(
         config = settings.of_backup(wanted, factor)
         if config.get(settings.MIN_IN_SYNC) != wanted.get(settings.MIN_IN_SYNC):
             lowered.append(name)
-        declared.append(Declared(name, len(plan.partitions(name)), factor, config))
+        declared.append(DeclaredTopic(name, len(plan.partitions(name)), factor, config))
     warnings = []
     if fewer:
         warnings.append(
@@ -257,7 +257,7 @@ def let_go(
     """
     found = dict(known)
     alter: dict[str, topics.Overrides] = {}
-    of_topic: dict[str, list[Progress]] = {}
+    of_topic: dict[str, list[RestoreProgress]] = {}
     for (name, _), each in written.items():
         of_topic.setdefault(name, []).append(each.progress)
     for name, state in known.items():

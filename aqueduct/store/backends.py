@@ -27,7 +27,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.store.objects import Entry, Exists, Missing, Objects
+from aqueduct.store.objects import Entry, Exists, MissingObject, Objects
 from aqueduct.store.trouble import Trouble, explain
 from aqueduct.store.url import Location, parse
 
@@ -44,7 +44,7 @@ CHUNK_BYTES = 8 << 20
 WRITING = ".writing"  # the folder of files that are not whole yet
 
 Data = bytes | bytearray | memoryview
-Result = TypeVar("Result")
+Answered = TypeVar("Answered")
 
 
 def open_store(url: str) -> Objects:
@@ -57,7 +57,7 @@ def open_store(url: str) -> Objects:
 
 
 class _Cloud:
-    def __init__(self, location: Location, connect: "Connect") -> None:
+    def __init__(self, location: Location, connect: "StoreClient") -> None:
         self.url = str(location)
         self._location = location
         self._connect = cache(connect)
@@ -137,7 +137,7 @@ class _Cloud:
         """Return a client whose patience is enough for an object of that size: in steps, one each."""
         return self._connect(ANSWER_SECONDS << (sent_bytes // SLOWEST_BYTES // ANSWER_SECONDS).bit_length())
 
-    def _tried(self, action: Callable[[], Result], path: str, what: str) -> Result:
+    def _tried(self, action: Callable[[], Answered], path: str, what: str) -> Answered:
         attempts = _Attempts()
         while True:
             try:
@@ -149,11 +149,11 @@ class _Cloud:
                 return result
 
     def _trouble(self, error: Exception, path: str, action: str) -> Trouble:
-        """Return what is wrong; raise Missing if the object is missing, no more."""
+        """Return what is wrong; raise MissingObject if the object is missing, no more."""
         text = str(error)
         if isinstance(error, FileNotFoundError) and action == "read" and "NoSuchBucket" not in text:
             self._answered = True
-            raise Missing(f"{self.url} has no object {path}.") from None
+            raise MissingObject(f"{self.url} has no object {path}.") from None
         return explain(text, self._location, action)
 
     def _again(self, attempts: "_Attempts", trouble: Trouble) -> None:
@@ -179,10 +179,10 @@ class _Attempts:
         return True
 
 
-Connect = Callable[[int], ObjectStore]  # a client that waits so many seconds for an answer
+StoreClient = Callable[[int], ObjectStore]  # a client that waits so many seconds for an answer
 
 
-def _connector(location: Location) -> Connect:
+def _connector(location: Location) -> StoreClient:
     if location.scheme == "s3":
         return _s3(location)
     kind: Any = GCSStore if location.scheme == "gs" else AzureStore
@@ -196,7 +196,7 @@ def _connector(location: Location) -> Connect:
     return connect
 
 
-def _s3(location: Location) -> Connect:
+def _s3(location: Location) -> StoreClient:
     # Not at the top: it takes half a second, which who has a directory need not wait. And a client of
     # botocore's own, which would know the endpoint, too, takes 13 MB.
     from botocore.configprovider import ConfiguredEndpointProvider
@@ -344,7 +344,7 @@ class _Directory:
             yield
         except (FileNotFoundError, NotADirectoryError) as error:
             if action == "read":
-                raise Missing(f"{self.url} has no object {path}.") from None
+                raise MissingObject(f"{self.url} has no object {path}.") from None
             self._fail(path, action, error)
         except OSError as error:
             self._fail(path, action, error)

@@ -33,7 +33,7 @@ REMEDIES = {
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class S3Server:
     """An S3 server (`address`: host:port, with TLS) and who asks it."""
 
     address: str
@@ -44,7 +44,7 @@ class Endpoint:
 
 
 class BucketAdmin:
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: S3Server) -> None:
         self._endpoint = endpoint
         self._trust = ssl.create_default_context(cafile=endpoint.ca_file)
 
@@ -117,7 +117,7 @@ def _answered(what: str, user: str, status: int, body: bytes) -> Failed:
 
 
 def signed_headers(
-    endpoint: Endpoint, at: datetime, method: str, path: str, query: str = "", body: bytes = b""
+    endpoint: S3Server, at: datetime, method: str, path: str, query: str = "", body: bytes = b""
 ) -> dict[str, str]:
     """Return the headers that sign a request (AWS Signature Version 4).
 

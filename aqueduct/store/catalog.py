@@ -11,7 +11,7 @@ from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
 from aqueduct.store import manifest, names
 from aqueduct.store.manifest import Chain, Manifest
-from aqueduct.store.objects import Exists, Missing, Objects
+from aqueduct.store.objects import Exists, MissingObject, Objects
 from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due
 
 READERS = 16  # manifests that are read at once
@@ -190,7 +190,7 @@ class Catalog:
         """Read a manifest's object; None: it is lost."""
         try:
             return self._objects.read(names.snapshot(number))
-        except Missing:
+        except MissingObject:
             return None
 
     def _stored(self, number: int, data: memoryview | None) -> Stored:
@@ -240,7 +240,7 @@ def _identity(objects: Objects) -> str | None:
         content = strict_json.parse(objects.read(names.STORE))
         manifest.check_format(content, where)
         return strict_json.build(_Store, content).id
-    except Missing:
+    except MissingObject:
         if not (sizes := _sizes(objects)):
             return None
         fault = f"{where} is lost, but not its snapshots ({len(sizes)})."

@@ -36,7 +36,7 @@ class StoredPartition(NamedTuple):
         return f"{self.topic}-{self.partition} (g{self.instance})"
 
 
-class State(StrEnum):
+class InstanceState(StrEnum):
     """The state of an instance of a topic, as readers see it."""
 
     ACTIVATE = "ACTIVATE"  # complete, the one to restore
@@ -48,12 +48,12 @@ class Instance(NamedTuple):
 
     number: int
     topic_id: str
-    state: State
+    state: InstanceState
     started: int  # when its first offset was read
 
 
 @dataclass(frozen=True)
-class Topic:
+class StoredTopic:
     name: str
     topic_id: str
     partitions: int
@@ -86,7 +86,7 @@ class Segment(NamedTuple):
     generation: bool  # lies in a generation's folder
 
     @property
-    def place(self) -> StoredPartition:
+    def stored_partition(self) -> StoredPartition:
         return StoredPartition(self.topic, self.instance, self.partition)
 
     @property
@@ -114,7 +114,7 @@ class Gap(NamedTuple):
     stop: int  # exclusive
 
     @property
-    def place(self) -> StoredPartition:
+    def stored_partition(self) -> StoredPartition:
         return StoredPartition(self.topic, self.instance, self.partition)
 
 
@@ -126,7 +126,7 @@ class GroupOffset(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Group:
+class StoredGroup:
     group: str
     protocol: str
     offsets: tuple[GroupOffset, ...]
@@ -152,7 +152,7 @@ class GroupAhead(NamedTuple):
 
 
 # (topic, instance) -> an offset of each partition
-Positions = Mapping[tuple[str, int], tuple[int, ...]]
+SnapshotPositions = Mapping[tuple[str, int], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -178,12 +178,12 @@ class Manifest:
     cluster: str  # Kafka's cluster id
     version: str  # Aqueduct's
     options: Mapping[str, Any]  # what the run was asked for
-    starts: Positions  # the first offset that an instance covers, for as long as it lives
-    positions: Positions  # the next offset to read: all before it is in segments and gaps
-    topics: tuple[Topic, ...]
+    starts: SnapshotPositions  # the first offset that an instance covers, for as long as it lives
+    positions: SnapshotPositions  # the next offset to read: all before it is in segments and gaps
+    topics: tuple[StoredTopic, ...]
     segments: tuple[Segment, ...]  # increment: the new ones
     gaps: tuple[Gap, ...]  # increment: the new ones
-    groups: tuple[Group, ...]
+    groups: tuple[StoredGroup, ...]
     acls: tuple[Acl, ...]
     quotas: tuple[Quota, ...]
     open_transactions: tuple[OpenTransaction, ...]
@@ -237,14 +237,14 @@ def _decompressed(data: bytes | memoryview) -> bytes:
     return content
 
 
-def _by_topic(positions: Positions) -> dict[str, dict[str, tuple[int, ...]]]:
+def _by_topic(positions: SnapshotPositions) -> dict[str, dict[str, tuple[int, ...]]]:
     by_topic: dict[str, dict[str, tuple[int, ...]]] = {}
     for (topic, instance), offsets in positions.items():
         by_topic.setdefault(topic, {})[str(instance)] = offsets
     return by_topic
 
 
-def _positions(content: Any) -> Positions:
+def _positions(content: Any) -> SnapshotPositions:
     by_topic = strict_json.build(_Positions, {"positions": content}).positions
     return {
         (topic, _number(instance)): offsets

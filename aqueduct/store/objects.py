@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from aqueduct.errors import Failed
 
 
-class Missing(Failed):
+class MissingObject(Failed):
     """An object that doesn't exist."""
 
 
@@ -27,10 +27,10 @@ class Objects(Protocol):
         """The store's, without secrets."""
 
     def read(self, path: str) -> memoryview:
-        """Return the whole object; Missing if there is none."""
+        """Return the whole object; MissingObject if there is none."""
 
     def stream(self, path: str, chunk_bytes: int = ...) -> Iterator[memoryview]:
-        """Return the object in chunks of about that size; Missing if there is none."""
+        """Return the object in chunks of about that size; MissingObject if there is none."""
 
     def create(self, path: str, data: bytes | bytearray | memoryview) -> None:
         """Write an object that isn't there yet, whole or not at all; durable on return.

@@ -14,7 +14,7 @@ from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.offsets import Index
 from aqueduct.store.manifest import Segment, StoredPartition
-from aqueduct.store.objects import Missing, Objects
+from aqueduct.store.objects import MissingObject, Objects
 
 # Level 1 is twice as fast as 3, and a tenth larger. It finds little more beyond 128 KiB, and that slowly.
 PACKING = zstandard.ZstdCompressionParameters.from_level(1, window_log=17)
@@ -23,7 +23,7 @@ UNPACK_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class Limits:
+class SegmentLimits:
     """The limits at which a segment is full."""
 
     unpacked_bytes: int = 64 << 20
@@ -31,20 +31,20 @@ class Limits:
 
 
 class Writer:
-    """The maker of segments of one place. `add` what was read in order, then `finish`."""
+    """The maker of segments of one partition. `add` what was read in order, then `finish`."""
 
     def __init__(
         self,
         objects: Objects,
-        place: StoredPartition,
+        partition: StoredPartition,
         run: str,
         start: int,
         *,
         generation: bool,
-        limits: Limits,
+        limits: SegmentLimits,
     ) -> None:
         self._objects = objects
-        self._place = place
+        self._partition = partition
         self._run = run
         self._generation = generation
         self._limits = limits
@@ -100,7 +100,7 @@ class Writer:
             return None
         index = Index.joined(self._indexes)
         segment = Segment(
-            *self._place,
+            *self._partition,
             start=self._start,
             stop=self._next,
             first_offset=int(index.base_offset[0]) if len(index) else None,
@@ -175,7 +175,7 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
 def _checked(objects: Objects, path: str, size: int, sha256: str) -> memoryview:
     try:
         data = objects.read(path)
-    except Missing:
+    except MissingObject:
         raise Failed(f"{objects.url} has lost {path}, which a snapshot names.") from None
     if len(data) != size:
         raise Failed(f"{objects.url}/{path} is damaged: it has {len(data)} bytes, and should have {size}.")

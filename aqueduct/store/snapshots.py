@@ -7,9 +7,18 @@ from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from aqueduct.errors import Failed
-from aqueduct.store.manifest import NOT_READ, Chain, Gap, Manifest, Segment, State, StoredPartition, Topic
+from aqueduct.store.manifest import (
+    NOT_READ,
+    Chain,
+    Gap,
+    InstanceState,
+    Manifest,
+    Segment,
+    StoredPartition,
+    StoredTopic,
+)
 
-Lineage = tuple[str, int]  # topic, instance
+TopicInstance = tuple[str, int]  # topic, instance
 
 
 class Broken(Failed):
@@ -39,11 +48,11 @@ class Snapshot:
     """The live content at one number; every partition covered, from its start to its position."""
 
     manifest: Manifest  # of that number: groups, ACLs, quotas, times
-    topics: Mapping[str, Topic]
-    segments: Mapping[StoredPartition, Sequence[Segment]]  # of a place: in the order of offsets
+    topics: Mapping[str, StoredTopic]
+    segments: Mapping[StoredPartition, Sequence[Segment]]  # of a partition: in the order of offsets
     gaps: Mapping[StoredPartition, Sequence[Gap]]
 
-    def places(self, topic: str, instance: int) -> Iterator[StoredPartition]:
+    def partitions(self, topic: str, instance: int) -> Iterator[StoredPartition]:
         """Yield the partitions of an instance, empty ones too."""
         for partition in range(len(self.manifest.positions[topic, instance])):
             yield StoredPartition(topic, instance, partition)
@@ -73,7 +82,7 @@ class Summary:
     stored_bytes: int
     gaps: int
     # topic, instance, state; of compacted topics, and of others that have more than one
-    generations: tuple[tuple[str, int, State], ...]
+    generations: tuple[tuple[str, int, InstanceState], ...]
 
 
 def follow(parent: Stored | None, number: int) -> Chain:
@@ -116,9 +125,9 @@ class Fold:
     def __init__(self) -> None:
         self._newest: Manifest | None = None
         self._sha256 = ""  # of its object
-        self._segments: dict[Lineage, list[Segment]] = {}
-        self._gaps: dict[Lineage, list[Gap]] = {}
-        self._sums: dict[Lineage, tuple[int, int, int]] = {}  # records, bytes unpacked and stored
+        self._segments: dict[TopicInstance, list[Segment]] = {}
+        self._gaps: dict[TopicInstance, list[Gap]] = {}
+        self._sums: dict[TopicInstance, tuple[int, int, int]] = {}  # records, bytes unpacked and stored
 
     def add(self, manifest: Manifest, sha256: str = "") -> None:
         """Add the next manifest, with its object's digest, which the one after it names.
@@ -153,7 +162,7 @@ class Fold:
         """Return the snapshot as folded so far."""
         manifest = self._last()
         topics = {topic.name: topic for topic in manifest.topics}
-        return Snapshot(manifest, topics, _by_place(self._segments), _by_place(self._gaps))
+        return Snapshot(manifest, topics, _by_partition(self._segments), _by_partition(self._gaps))
 
     def summary(self) -> Summary:
         manifest = self._last()
@@ -161,7 +170,7 @@ class Fold:
             (topic.name, each.number)
             for topic in manifest.topics
             for each in topic.instances
-            if each.state is State.ACTIVATE
+            if each.state is InstanceState.ACTIVATE
         ]
         sums = [self._sums[each] for each in active if each in self._sums]
         records, unpacked, stored = map(sum, zip((0, 0, 0), *sums, strict=True))
@@ -187,14 +196,16 @@ class Fold:
         return self._newest
 
 
-Piece = TypeVar("Piece", Segment, Gap)
+SegmentOrGap = TypeVar("SegmentOrGap", Segment, Gap)
 
 
-def _by_place(lineages: Mapping[Lineage, Sequence[Piece]]) -> dict[StoredPartition, tuple[Piece, ...]]:
-    found: dict[StoredPartition, list[Piece]] = {}
+def _by_partition(
+    lineages: Mapping[TopicInstance, Sequence[SegmentOrGap]],
+) -> dict[StoredPartition, tuple[SegmentOrGap, ...]]:
+    found: dict[StoredPartition, list[SegmentOrGap]] = {}
     for piece in chain.from_iterable(lineages.values()):
-        found.setdefault(piece.place, []).append(piece)
-    return {place: tuple(sorted(pieces, key=_START)) for place, pieces in found.items()}
+        found.setdefault(piece.stored_partition, []).append(piece)
+    return {partition: tuple(sorted(pieces, key=_START)) for partition, pieces in found.items()}
 
 
 _START = attrgetter("start")
@@ -213,8 +224,8 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
     new: dict[StoredPartition, list[Segment | Gap]] = {}
     pieces: Iterable[Segment | Gap] = chain[Segment | Gap](manifest.segments, manifest.gaps)
     for piece in pieces:
-        new.setdefault(piece.place, []).append(piece)
-    touched = {place[:2] for place in new}
+        new.setdefault(piece.stored_partition, []).append(piece)
+    touched = {stored[:2] for stored in new}
     for lineage, positions in manifest.positions.items():
         now = manifest.starts[lineage], positions
         before = (parent.starts.get(lineage, ()), parent.positions.get(lineage, ())) if parent else ((), ())
@@ -227,16 +238,16 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
             raise Broken(manifest.number, f"is damaged: {which}")
         columns = zip_longest(*before, *now, fillvalue=NOT_READ)
         for partition, (begun, reached, start, stop) in enumerate(columns):
-            place = StoredPartition(*lineage, partition)
-            mine = sorted(new.pop(place, ()), key=_START)
+            stored = StoredPartition(*lineage, partition)
+            mine = sorted(new.pop(stored, ()), key=_START)
             if begun not in (NOT_READ, start):
                 fault = f"starts at {start}, and one snapshot before at {begun}"
             else:
                 fault = _fault(mine, start if reached == NOT_READ else reached, stop)
             if fault:
-                raise Broken(manifest.number, f"is damaged: {place} {fault}")
-    for place in new:
-        raise Broken(manifest.number, f"is damaged: {place} is none of its partitions")
+                raise Broken(manifest.number, f"is damaged: {stored} {fault}")
+    for stored in new:
+        raise Broken(manifest.number, f"is damaged: {stored} is none of its partitions")
 
 
 def _fault(pieces: Sequence[Segment | Gap], start: int, stop: int) -> str:

@@ -55,6 +55,6 @@ class Workers:
             return int(local[1] or 1)
         return os.cpu_count() or 1
 
-    def share(self, per_second: int | None, offsets: int) -> float | None:
-        """Return the share of each task of `parallel` in a limit for the whole run."""
+    def per_task(self, per_second: int | None, offsets: int) -> float | None:
+        """Divide a limit for the whole run among the tasks of `parallel`."""
         return per_second / (self.many(offsets) or THREADS) if per_second else None

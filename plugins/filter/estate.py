@@ -96,7 +96,7 @@ def links_from(groups: model.Groups, hostvars: model.HostVars, site: str) -> lis
 
 
 def ledgers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
-    """`groups | ledgers(hostvars, site)`: what its dedup works on, as `aqueduct.estate.links.Ledger`."""
+    """`groups | ledgers(hostvars, site)`: what its dedup works on, as `aqueduct.estate.links.DedupWork`."""
     return [asdict(ledger) for ledger in links.ledgers(links.read_links(groups, hostvars, site))]
 
 
@@ -177,7 +177,7 @@ def _node(node: model.Node) -> Json:
     return {**asdict(node), "address": node.address, "controller_address": node.controller_address}
 
 
-def _acl(acl: acls.Acl) -> Json:
+def _acl(acl: acls.DeclaredAcl) -> Json:
     return {**asdict(acl), "operations": list(acl.operations)}
 
 

@@ -116,22 +116,22 @@ def main() -> None:
         connect = Connect(given["urls"], client_config.load(given["client_config"]))
         connect.within(given["timeout_seconds"])
         checked = check(connect, declared)
-        plan = checked.plan
+        changes = checked.changes
         for warning in checked.warnings:
             module.warn(warning)
         if not module.check_mode:
-            apply(connect, plan)
-            await_declared(connect, declared, plan.touched, given["settle_seconds"])
+            apply(connect, changes)
+            await_declared(connect, declared, changes.touched, given["settle_seconds"])
     except AqueductError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
-        changed=plan.changed,
-        created=[each.name for each in plan.create],
-        updated=[each.name for each in plan.update],
-        moved=[each.name for each in plan.move],
-        restarted=list(plan.restart),
-        deleted=list(plan.delete),
-        diff=connectors.diff(plan, checked.actual, checked.passwords),
+        changed=changes.changed,
+        created=[each.name for each in changes.create],
+        updated=[each.name for each in changes.update],
+        moved=[each.name for each in changes.move],
+        restarted=list(changes.restart),
+        deleted=list(changes.delete),
+        diff=connectors.diff(changes, checked.actual, checked.passwords),
     )
 
 

@@ -68,23 +68,22 @@ def main() -> None:
     from aqueduct.kafka import acls, client_config
     from aqueduct.kafka.admin.acls import apply_acls, list_acls
     from aqueduct.kafka.client import connect
-    from aqueduct.kafka.client_config import End
 
     given = module.params
     try:
         declared = acls.parse(given["acls"])
-        config = client_config.load(given["client_config"])
-        with connect(End("cluster", given["bootstrap_servers"], config), "aqueduct-acls") as client:
-            plan = acls.plan(declared, list_acls(client), given["managed_principals"])
+        end = client_config.end("cluster", given["bootstrap_servers"], given["client_config"])
+        with connect(end, "aqueduct-acls") as client:
+            changes = acls.plan(declared, list_acls(client), given["managed_principals"])
             if not module.check_mode:
-                apply_acls(client, plan)
+                apply_acls(client, changes)
     except AqueductError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
-        changed=bool(plan.add or plan.remove),
-        granted=[str(acl) for acl in plan.add],
-        revoked=[str(acl) for acl in plan.remove],
-        diff=acls.diff(plan),
+        changed=bool(changes.add or changes.remove),
+        granted=[str(acl) for acl in changes.add],
+        revoked=[str(acl) for acl in changes.remove],
+        diff=acls.diff(changes),
     )
 
 

@@ -74,7 +74,6 @@ def main() -> None:
     from aqueduct.kafka.admin.cluster import await_cluster, silence
     from aqueduct.kafka.admin.settings import min_in_sync
     from aqueduct.kafka.client import connect
-    from aqueduct.kafka.client_config import End
 
     given = module.params
     node, stopping, seconds = given["node_id"], given["stopping"], given["timeout_seconds"]
@@ -97,8 +96,7 @@ def main() -> None:
         return found
 
     try:
-        config = client_config.load(given["client_config"])
-        end = End("cluster", given["bootstrap_servers"], config)
+        end = client_config.end("cluster", given["bootstrap_servers"], given["client_config"])
         with connect(end, "aqueduct-ready", timeout_seconds=seconds) as client:
             cluster = await_cluster(client, problems, seconds)
     except AqueductError as error:

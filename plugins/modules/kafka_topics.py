@@ -59,28 +59,27 @@ def main() -> None:
     from aqueduct.kafka import client_config, topics
     from aqueduct.kafka.admin.topics import apply_topics, await_topics, find_topics
     from aqueduct.kafka.client import connect
-    from aqueduct.kafka.client_config import End
 
     given = module.params
     try:
         declared = topics.parse(given["topics"])
-        config = client_config.load(given["client_config"])
-        with connect(End("cluster", given["bootstrap_servers"], config), "aqueduct-topics") as client:
+        end = client_config.end("cluster", given["bootstrap_servers"], given["client_config"])
+        with connect(end, "aqueduct-topics") as client:
             actual = find_topics(client, declared)
-            plan = topics.plan(declared, actual)
-            apply_topics(client, plan, check_only=module.check_mode)
+            changes = topics.plan(declared, actual)
+            apply_topics(client, changes, check_only=module.check_mode)
             if not module.check_mode:
-                await_topics(client, [topic for topic in declared if topic.name in plan.touched()])
+                await_topics(client, [topic for topic in declared if topic.name in changes.touched()])
     except AqueductError as error:
         module.fail_json(msg=str(error))
-    for warning in plan.warnings:
+    for warning in changes.warnings:
         module.warn(warning)
     module.exit_json(
-        changed=bool(plan.touched()),
-        created=[topic.name for topic in plan.create],
-        grown=sorted(plan.grow),
-        altered=sorted(plan.alter),
-        diff=topics.diff(plan, actual),
+        changed=bool(changes.touched()),
+        created=[topic.name for topic in changes.create],
+        grown=sorted(changes.grow),
+        altered=sorted(changes.alter),
+        diff=topics.diff(changes, actual),
     )
 
 

@@ -59,13 +59,13 @@ def main() -> None:
         supports_check_mode=True,
     )
     from aqueduct.errors import AqueductError
-    from aqueduct.store.bucket_admin import BucketAdmin, Endpoint
+    from aqueduct.store.bucket_admin import BucketAdmin, S3Server
     from aqueduct.store.bucket_policy import bucket_policy
 
     given = module.params
     try:
         admin = BucketAdmin(
-            Endpoint(
+            S3Server(
                 given["endpoint"], given["region"], given["access_key"], given["secret_key"], given["ca"]
             )
         )

@@ -64,7 +64,7 @@ def test_aiokafka_reads_what_we_cut(
     inside = [
         each
         for each in expected
-        if start <= each.offset < stop and window.from_time <= each.timestamp <= window.to_time
+        if start <= each.offset < stop and window.first_time <= each.timestamp <= window.last_time
     ]
     if left is None:
         assert not inside

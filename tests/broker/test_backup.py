@@ -24,7 +24,7 @@ from aqueduct.cli import main
 from aqueduct.store import names
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
-from aqueduct.store.manifest import State
+from aqueduct.store.manifest import InstanceState
 from aqueduct.store.snapshots import Snapshot
 
 Record = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
@@ -227,8 +227,8 @@ def test_generations_of_a_compacted_topic(site: Site, make_topic: Callable[..., 
         assert site.back_up("--topics", topic, "--compacted-generation-hours", "0.000001") == 0
         instances = site.snapshot().topics[topic].instances
         assert [(each.number, each.state) for each in instances] == [
-            (due - 1, State.PASSIVATE),
-            (due, State.ACTIVATE),
+            (due - 1, InstanceState.PASSIVATE),
+            (due, InstanceState.ACTIVATE),
         ]
         assert values(site.stored(topic, instance=due)) == [b"1", b"2"]
         assert (site.directory / "topics" / topic / f"g{due}").is_dir()

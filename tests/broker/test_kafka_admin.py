@@ -25,7 +25,7 @@ from aqueduct.kafka.admin.topics import apply_topics, await_topics, find_topics
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.quotas import Quota
-from aqueduct.kafka.topics import Declared
+from aqueduct.kafka.topics import DeclaredTopic
 
 MODULES = Path(__file__).parents[2] / "plugins" / "modules"
 Run = Callable[..., dict[str, Any]]
@@ -68,7 +68,7 @@ def unique(name: str) -> str:
     return f"{name}.{uuid4().hex[:8]}"
 
 
-def make_so(client: Client, *declared: Declared) -> topics.TopicChanges:
+def make_so(client: Client, *declared: DeclaredTopic) -> topics.TopicChanges:
     plan = topics.plan(declared, find_topics(client, declared))
     apply_topics(client, plan)
     await_topics(client, declared)
@@ -77,13 +77,13 @@ def make_so(client: Client, *declared: Declared) -> topics.TopicChanges:
 
 def test_a_topic_is_made_grown_and_altered_and_then_stays(client: Client) -> None:
     name = unique("topic")
-    first = Declared(name, 1, None, {"retention.ms": "1000", "min.cleanable.dirty.ratio": "0.50"})
+    first = DeclaredTopic(name, 1, None, {"retention.ms": "1000", "min.cleanable.dirty.ratio": "0.50"})
     assert make_so(client, first).create == (first,)
     assert not make_so(client, first).touched()
-    second = Declared(name, 3, 1, {"retention.ms": "2000", "cleanup.policy": "compact, delete"})
+    second = DeclaredTopic(name, 3, 1, {"retention.ms": "2000", "cleanup.policy": "compact, delete"})
     assert make_so(client, second).touched() == {name}
     assert not make_so(client, second).touched()
-    every = Declared(name, 3, 1, {"retention.ms": None, "min.cleanable.dirty.ratio": "0.5"})
+    every = DeclaredTopic(name, 3, 1, {"retention.ms": None, "min.cleanable.dirty.ratio": "0.5"})
     assert find_topics(client, [every])[name].config == {
         "retention.ms": "2000",
         "min.cleanable.dirty.ratio": "0.5",  # not named by the second: kept
@@ -98,9 +98,11 @@ def test_many_topics_go_in_requests_that_the_controller_takes(
     monkeypatch.setattr("aqueduct.kafka.admin.topics.RECORDS_PER_REQUEST", 7)
     monkeypatch.setattr("aqueduct.kafka.admin.settings.RESOURCES_PER_REQUEST", 2)
     names = [unique("many") for _ in range(5)]
-    declared = [Declared(name, number + 1, None, {"retention.ms": "1"}) for number, name in enumerate(names)]
+    declared = [
+        DeclaredTopic(name, number + 1, None, {"retention.ms": "1"}) for number, name in enumerate(names)
+    ]
     make_so(client, *declared)
-    grown = [Declared(name, 9, None, {"retention.ms": "2"}) for name in names]
+    grown = [DeclaredTopic(name, 9, None, {"retention.ms": "2"}) for name in names]
     make_so(client, *grown)
     found = find_topics(client, grown)
     assert sorted(found) == sorted(names)
@@ -119,9 +121,9 @@ def test_nothing_is_changed_if_the_controller_refuses_one_topic(
     client: Client, key: str, value: str, said: str
 ) -> None:
     good, wrong, old = unique("good"), unique("wrong"), unique("old")
-    make_so(client, Declared(old, 1))
-    for mistake in (Declared(wrong, 1, None, {key: value}), Declared(old, 1, None, {key: value})):
-        declared = [Declared(good, 1), mistake]
+    make_so(client, DeclaredTopic(old, 1))
+    for mistake in (DeclaredTopic(wrong, 1, None, {key: value}), DeclaredTopic(old, 1, None, {key: value})):
+        declared = [DeclaredTopic(good, 1), mistake]
         plan = topics.plan(declared, find_topics(client, declared))
         with pytest.raises(Refused) as refused:
             apply_topics(client, plan)
@@ -157,7 +159,7 @@ def test_an_acl_that_the_controller_refuses_is_named(client: Client) -> None:
 
 def test_the_cluster_is_seen_as_it_is(client: Client) -> None:
     topic = unique("seen")
-    make_so(client, Declared(topic, 2, 1, {"min.insync.replicas": "2"}))
+    make_so(client, DeclaredTopic(topic, 2, 1, {"min.insync.replicas": "2"}))
     state = describe_cluster(client)
     assert (state.brokers, state.fenced, state.quorum.leader) == ({1}, frozenset(), 1)
     assert state.quorum.voters.keys() == {1}
@@ -251,7 +253,7 @@ def test_health_by_tls_tells_why_it_was_turned_away(
 
 
 def test_a_topics_own_settings_are_told_from_those_that_hold(client: Client) -> None:
-    declared = [Declared("own", 1, 1, {"retention.ms": "5000"}), Declared("plain", 1, 1)]
+    declared = [DeclaredTopic("own", 1, 1, {"retention.ms": "5000"}), DeclaredTopic("plain", 1, 1)]
     apply_topics(client, topics.plan(declared, {}))
     await_topics(client, declared)
     assert own_settings(client, ["own", "plain", "gone"]) == {

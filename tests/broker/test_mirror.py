@@ -17,7 +17,7 @@ from aqueduct.cli import main
 from aqueduct.kafka.admin.topics import apply_topics, await_topics
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
-from aqueduct.kafka.topics import Declared, TopicChanges
+from aqueduct.kafka.topics import DeclaredTopic, TopicChanges
 
 TOPIC = "flights-of.day"
 
@@ -86,7 +86,7 @@ def produce(broker: Broker, records: int, *, transactional: bool = False) -> Non
 
 
 def make_topic(broker: Broker) -> None:
-    topic = Declared(TOPIC, 2)
+    topic = DeclaredTopic(TOPIC, 2)
     with connect(End("cluster", broker.plaintext), "test") as client:
         apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
         await_topics(client, [topic])

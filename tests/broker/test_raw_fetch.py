@@ -21,7 +21,7 @@ from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import apply_acls
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
-from aqueduct.kafka.fetch import Piece, Recreated, read
+from aqueduct.kafka.fetch import Fetched, Recreated, read
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
@@ -82,7 +82,7 @@ def settled(client: Client, topic: str) -> Range:
     return whole(client, topic)
 
 
-def decoded(pieces: Iterable[Piece]) -> list[Record]:
+def decoded(pieces: Iterable[Fetched]) -> list[Record]:
     """Decode pieces with another decoder than ours."""
     records = [
         each for piece in pieces for batch in piece.batches for each in clients.decoded(bytes(batch.data))
@@ -187,7 +187,7 @@ def test_all_of_a_range_may_be_deleted(
     topic = make_topic()
     write_batches(broker, topic, batches=4, records=2)
     delete_records(broker, topic, 7)
-    assert list(read(client, Range(topic, 0, 2, 6))) == [Piece((), 6, (2, 6))]
+    assert list(read(client, Range(topic, 0, 2, 6))) == [Fetched((), 6, (2, 6))]
 
 
 def test_a_broker_that_is_killed_is_waited_for(brokers: list[Broker]) -> None:

@@ -33,7 +33,7 @@ def values(news: list[News]) -> dict[TopicPartition, list[str]]:
     found: dict[TopicPartition, list[str]] = defaultdict(list)
     for each in news:
         for batch in each.batches:
-            found[each.place] += [record.value.decode() for record in decoded(batch.data.tobytes())]
+            found[each.topic_partition] += [record.value.decode() for record in decoded(batch.data.tobytes())]
     return found
 
 
@@ -46,19 +46,26 @@ def until(follower: Follower, news: list[News], done: object) -> None:
 
 def test_what_is_written_comes_in_order(broker: Broker, client: Client, topic: str) -> None:
     produce(broker, topic, ["a", "b", "c"])
-    follower, news = Follower(client, {(topic, 0): 1, (topic, 1): 0, (topic, 2): 0}), []
+    follower, news = (
+        Follower(
+            client, {TopicPartition(topic, 0): 1, TopicPartition(topic, 1): 0, TopicPartition(topic, 2): 0}
+        ),
+        [],
+    )
     until(follower, news, lambda: values(news)[topic, 0] == ["b", "c"])
     produce(broker, topic, ["d"], partition=1)
     produce(broker, topic, ["e"])
     until(follower, news, lambda: values(news) == {(topic, 0): ["b", "c", "e"], (topic, 1): ["d"]})
     assert follower.positions == {(topic, 0): 4, (topic, 1): 1, (topic, 2): 0}
-    assert {each.place for each in news} == follower.positions.keys()  # with log start and end, idle or not
+    assert {
+        each.topic_partition for each in news
+    } == follower.positions.keys()  # with log start and end, idle or not
 
 
 def test_what_was_aborted_does_not(broker: Broker, client: Client, topic: str) -> None:
     clients.transaction(broker, topic, ["abort"], "abort")
     clients.transaction(broker, topic, ["commit"], "commit")
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["commit"] and follower.positions[topic, 0] == 4)
     # Its offsets were told all the same, each once.
     told = [(each.start, each.next_offset) for each in news if each.next_offset > each.start]
@@ -80,7 +87,7 @@ def test_a_topic_made_anew_is_told_by_its_id(
     broker: Broker, admin: AdminClient, client: Client, topic: str
 ) -> None:
     produce(broker, topic, ["a", "b"])
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["a", "b"])
     old = news[-1].topic_id
     admin.delete_topics([topic])[topic].result()
@@ -94,7 +101,7 @@ def test_a_topic_made_anew_is_told_by_its_id(
 
 def test_a_broker_that_is_killed(broker: Broker, client: Client, topic: str) -> None:
     produce(broker, topic, ["a"])
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["a"])
     broker.process.kill()
     news += follower.poll(0.5)
@@ -104,7 +111,7 @@ def test_a_broker_that_is_killed(broker: Broker, client: Client, topic: str) -> 
 
 
 def test_a_fetch_session_that_the_broker_has_forgotten(broker: Broker, client: Client, topic: str) -> None:
-    follower, news = Follower(client, {(topic, 0): 0, (topic, 1): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0}), []
     produce(broker, topic, ["a"])
     until(follower, news, lambda: values(news)[topic, 0] == ["a"])
     for session in follower._sessions.values():
@@ -116,12 +123,12 @@ def test_a_fetch_session_that_the_broker_has_forgotten(broker: Broker, client: C
 
 
 def test_a_topic_that_is_left_comes_no_more(broker: Broker, client: Client, topic: str) -> None:
-    follower, news = Follower(client, {(topic, 0): 0}), []
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     produce(broker, topic, ["a"])
     until(follower, news, lambda: values(news)[topic, 0] == ["a"])
     follower.leave(topic)
     produce(broker, topic, ["b"])
     produce(broker, topic, ["c"], partition=1)
-    follower.follow({(topic, 1): 0})
+    follower.follow({TopicPartition(topic, 1): 0})
     until(follower, news, lambda: values(news)[topic, 1] == ["c"])
     assert values(news)[topic, 0] == ["a"]

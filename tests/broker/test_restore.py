@@ -42,7 +42,7 @@ from aqueduct.kafka.quotas import Quota
 from aqueduct.kafka.topics import TopicChanges
 from aqueduct.link.feed import Feed
 from aqueduct.link.wire import position
-from aqueduct.link.wire.position import Position
+from aqueduct.link.wire.position import SenderPosition
 from aqueduct.mirror.status import SOURCE_CONNECTOR
 from aqueduct.names import TopicPartition
 from aqueduct.restore import records
@@ -1076,7 +1076,7 @@ def test_a_topic_that_was_deleted_is_restored_anew_and_the_others_are_left_alone
         assert read(target, topic) == read(source, topic)
 
 
-def link_position(broker: Broker, group: str, topic: str, partition: int = 0) -> tuple[int, Position]:
+def link_position(broker: Broker, group: str, topic: str, partition: int = 0) -> tuple[int, SenderPosition]:
     with raw.connect(End("target", broker.plaintext), "test") as client:
         offset, metadata = groups.committed(client, [group])[group][topic, partition]
     found = position.loads(metadata)
@@ -1095,14 +1095,14 @@ def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
     create(source, name, 2)
     transaction(source, name, range(3), commit=True)
     transaction(source, name, range(3, 6), commit=True)
-    sent = Position(topic_id(source, name), 0, session=7)
+    sent = SenderPosition(topic_id(source, name), 0, session=7)
     commit(source, group := f"{name}.link", {(name, 0): end(source, name), (name, 1): 0}, sent.dumps())
     backup(name)
     report = restore("--topics", name, "--link", group)
     assert (report["links_stopped"], report["left_out"], report["groups"]) == ([], [], [])
     at = end(target, name)
     assert at != end(source, name)
-    assert link_position(target, group, name) == (at, Position(topic_id(target, name), at, 7))
+    assert link_position(target, group, name) == (at, SenderPosition(topic_id(target, name), at, 7))
 
     # What its sending end makes of that: nothing of what was restored, all that comes now.
     produce(target, name, ["now"])
@@ -1119,7 +1119,7 @@ def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
 
     # It continues by itself.
     assert restore("--topics", name, "--link", group)["left_out"] == []
-    assert link_position(target, group, name) == (at + 1, Position(topic_id(target, name), at, 8))
+    assert link_position(target, group, name) == (at + 1, SenderPosition(topic_id(target, name), at, 8))
 
 
 def test_what_a_link_may_have_sent_since_its_backup_is_named(
@@ -1127,7 +1127,7 @@ def test_what_a_link_may_have_sent_since_its_backup_is_named(
 ) -> None:
     create(source, name)
     produce(source, name, range(10))
-    sent = Position(topic_id(source, name), 0, session=7)
+    sent = SenderPosition(topic_id(source, name), 0, session=7)
     commit(source, group := f"{name}.link", {(name, 0): 4}, sent.dumps())
     backup(name)
     report = restore("--topics", name, "--link", group, code=ExitCode.INCOMPLETE)
@@ -1147,7 +1147,7 @@ def test_a_link_that_would_send_all_again_must_stay_stopped(
     group = f"{name}.link"
     command = ["--topics", name, "--link", group]
     if known:
-        commit(source, group, {(name, 0): 4}, Position(topic_id(source, name), 0, session=7).dumps())
+        commit(source, group, {(name, 0): 4}, SenderPosition(topic_id(source, name), 0, session=7).dumps())
         command += ["--append", "--bootstrap-servers", source.plaintext]
     backup(name)
     if known:
@@ -1165,7 +1165,7 @@ def test_a_link_in_the_very_topic_that_is_appended_to_goes_on(
 ) -> None:
     create(source, name)
     produce(source, name, range(10))
-    sent = Position(topic_id(source, name), 0, session=7)
+    sent = SenderPosition(topic_id(source, name), 0, session=7)
     commit(source, group := f"{name}.link", {(name, 0): 4}, sent.dumps())
     backup(name)
     appended = ["--topics", name, "--append", "--bootstrap-servers", source.plaintext]

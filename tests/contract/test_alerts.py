@@ -20,8 +20,8 @@ import yaml
 from prometheus_client import generate_latest
 
 from aqueduct.link import downstream, keygen, metrics, options, udp, upstream
-from aqueduct.link.dedup.metrics import Figures
-from aqueduct.link.dedup.task import Done
+from aqueduct.link.dedup.metrics import DedupFigures
+from aqueduct.link.dedup.task import DedupCounts
 from aqueduct.link.feed import Feed
 from aqueduct.link.filter import Filter
 from aqueduct.link.outlet import Outlet
@@ -228,8 +228,8 @@ def test_each_alert_has_a_name_of_its_own() -> None:
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Collect the samples that real ends and dedup export, with the labels of each."""
-    dedup = Figures()
-    dedup.add(Done(), 0.0)
+    dedup = DedupFigures()
+    dedup.add(DedupCounts(), 0.0)
     with ExitStack() as stack:
         collectors: list[Any] = [
             SimpleNamespace(collect=dedup.all),
@@ -246,7 +246,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     return found
 
 
-def sending(keys: Path) -> upstream.Figures:
+def sending(keys: Path) -> upstream.UpstreamFigures:
     """Return the figures of a sending end that has read and sent nothing yet."""
     _, public = keygen.make("receiver", keys, "to", x25519=True)
     private, _ = keygen.make("sender", keys, "from", x25519=False)
@@ -259,15 +259,15 @@ def sending(keys: Path) -> upstream.Figures:
     feed = Feed(nobody, nobody, "g", lambda _: True, session=1, shift=0, largest=1, from_time=None)
     outlet = Outlet(settings, settings.all_targets()[0], Kind.LIVE)
     outlet.begin(1)
-    return upstream.Figures(feed, [outlet], Filter.of(settings))
+    return upstream.UpstreamFigures(feed, [outlet], Filter.of(settings))
 
 
-def receiving(stack: ExitStack) -> downstream.Figures:
+def receiving(stack: ExitStack) -> downstream.DownstreamFigures:
     """Return the figures of a receiving end that has the sender's key and a keepalive."""
     session, receiver = link_ends.pair()
     link_ends.receive(receiver, link_ends.datagrams(session.due(2.0, 5000)), time.monotonic())
-    socket = stack.enter_context(closing(udp.Receiver(udp.resolve("127.0.0.1", 0))))
-    return downstream.Figures(receiver, socket)
+    socket = stack.enter_context(closing(udp.ReceivingSocket(udp.resolve("127.0.0.1", 0))))
+    return downstream.DownstreamFigures(receiver, socket)
 
 
 def strange(series: Series, exported: dict[str, set[str]]) -> Iterator[str]:

@@ -20,23 +20,23 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import (
     Gap,
-    Group,
     GroupAhead,
     GroupOffset,
     Instance,
+    InstanceState,
     Manifest,
     OpenTransaction,
     Segment,
-    State,
+    StoredGroup,
     StoredPartition,
-    Topic,
+    StoredTopic,
 )
 from aqueduct.store.objects import Objects
-from aqueduct.store.segments import Limits, Writer
+from aqueduct.store.segments import SegmentLimits, Writer
 
 ID = "5d41402abc4b2a76"
 BEGAN = 1_388_534_400_000  # 2014-01-01
-OLD, NEW = State.PASSIVATE, State.ACTIVATE
+OLD, NEW = InstanceState.PASSIVATE, InstanceState.ACTIVATE
 
 
 def batch(offsets: Iterable[int], codec: str = "none") -> Batch:
@@ -62,7 +62,7 @@ def segment(
     run: str = "0a",
     generation: bool = False,
 ) -> Segment:
-    writer = Writer(objects, place, run, start, generation=generation, limits=Limits())
+    writer = Writer(objects, place, run, start, generation=generation, limits=SegmentLimits())
     writer.add(batches, stop)
     made = writer.finish()
     assert made
@@ -107,7 +107,7 @@ def _manifests(objects: Objects, identity: str) -> Iterable[Manifest]:
             segment(objects, airports, 0, 2, batch([0, 1])),
         ),
         gaps=(),
-        groups=(Group("readers", "consumer", (GroupOffset("flights", 0, 3, "note"),)),),
+        groups=(StoredGroup("readers", "consumer", (GroupOffset("flights", 0, 3, "note"),)),),
         acls=(Acl("User:a", "topic", "flights", "literal", "read"),),
         quotas=(Quota({"user": "a"}, {"producer_byte_rate": 1048576.0}),),
         open_transactions=(OpenTransaction("flights", 1, 3, 9),),
@@ -162,14 +162,14 @@ def _manifests(objects: Objects, identity: str) -> Iterable[Manifest]:
 
 def _topic(
     name: str, partitions: int, *instances: Instance, settings: Mapping[str, str] | None = None
-) -> Topic:
+) -> StoredTopic:
     settings = settings or {}
-    return Topic(
+    return StoredTopic(
         name, instances[-1].topic_id, partitions, 1, "cleanup.policy" in settings, settings, instances
     )
 
 
-def _instance(number: int, topic_id: str = "YWZ0", state: State = NEW) -> Instance:
+def _instance(number: int, topic_id: str = "YWZ0", state: InstanceState = NEW) -> Instance:
     return Instance(number, topic_id, state, BEGAN)
 
 

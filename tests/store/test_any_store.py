@@ -9,7 +9,7 @@ import pytest
 
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
-from aqueduct.store.objects import Exists, Missing, Objects
+from aqueduct.store.objects import Exists, MissingObject, Objects
 
 
 @pytest.fixture(params=["file", "s3"])
@@ -22,9 +22,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
 
 def test_what_was_created_is_read(store: Objects) -> None:
     assert store.head("a/b.c") is None
-    with pytest.raises(Missing, match=f"^{store.url} has no object a/b"):
+    with pytest.raises(MissingObject, match=f"^{store.url} has no object a/b"):
         store.read("a/b.c")
-    with pytest.raises(Missing):
+    with pytest.raises(MissingObject):
         list(store.stream("a/b.c"))
     for path, content in (("a/b.c", b"content"), ("a/empty", b"")):
         store.create(path, content)

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from pki import Authority
 
 from aqueduct.errors import Failed
-from aqueduct.store.bucket_admin import BucketAdmin, Endpoint
+from aqueduct.store.bucket_admin import BucketAdmin, S3Server
 from aqueduct.store.bucket_policy import bucket_policy
 
 SECRET = "secret-of-a-user"  # noqa: S105
@@ -32,7 +32,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3_gateway.Gat
         yield running
 
 
-def endpoint(gateway: s3_gateway.Gateway, **other: Any) -> Endpoint:
+def endpoint(gateway: s3_gateway.Gateway, **other: Any) -> S3Server:
     assert gateway.authority
     given = {
         "address": f"127.0.0.1:{gateway.port}",
@@ -41,7 +41,7 @@ def endpoint(gateway: s3_gateway.Gateway, **other: Any) -> Endpoint:
         "secret_key": s3_gateway.SECRET_KEY,
         "ca_file": str(gateway.authority.certificate),
     }
-    return Endpoint(**(given | other))
+    return S3Server(**(given | other))
 
 
 def client(gateway: s3_gateway.Gateway, user: str) -> Any:
@@ -103,6 +103,6 @@ def test_a_name_that_no_bucket_may_have(gateway: s3_gateway.Gateway) -> None:
 def test_nobody_answers(tmp_path: Path) -> None:
     with closing(create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-    admin = BucketAdmin(Endpoint(f"127.0.0.1:{port}", "r", "u", "s"))
+    admin = BucketAdmin(S3Server(f"127.0.0.1:{port}", "r", "u", "s"))
     with pytest.raises(Failed, match=f"GET / at 127.0.0.1:{port}: no answer"):
         admin.wait(0.1)

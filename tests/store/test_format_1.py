@@ -11,13 +11,13 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import (
     Gap,
-    Group,
     GroupAhead,
     GroupOffset,
+    InstanceState,
     Manifest,
     OpenTransaction,
     Quota,
-    State,
+    StoredGroup,
     StoredPartition,
 )
 from aqueduct.work.workers import Workers
@@ -46,7 +46,7 @@ def test_snapshots_are_read() -> None:
     snapshot = catalog.snapshot()
     for name in ("planes", "airports"):
         states = [(each.number, each.state) for each in snapshot.topics[name].instances]
-        assert states == [(1, State.PASSIVATE), (2, State.ACTIVATE)]
+        assert states == [(1, InstanceState.PASSIVATE), (2, InstanceState.ACTIVATE)]
     assert snapshot.topics["flights"].settings == {"retention.ms": "-1"}
     assert snapshot.gaps == {StoredPartition("flights", 1, 1): (Gap("flights", 1, 1, 3, 7),)}
     assert snapshot.manifest.positions == {
@@ -64,7 +64,7 @@ def test_snapshots_are_read() -> None:
 
 
 def _beside_records(first: Manifest) -> None:
-    assert first.groups == (Group("readers", "consumer", (GroupOffset("flights", 0, 3, "note"),)),)
+    assert first.groups == (StoredGroup("readers", "consumer", (GroupOffset("flights", 0, 3, "note"),)),)
     assert first.acls == (Acl("User:a", "topic", "flights", "literal", "read"),)
     assert first.quotas == (Quota({"user": "a"}, {"producer_byte_rate": 1048576.0}),)
     assert first.open_transactions == (OpenTransaction("flights", 1, 3, 9),)

@@ -13,7 +13,7 @@ from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import StoredPartition
-from aqueduct.store.segments import FRAME_BYTES, Limits, Writer
+from aqueduct.store.segments import FRAME_BYTES, SegmentLimits, Writer
 
 SIZES = 64 << 10, 3 * FRAME_BYTES, 1, FRAME_BYTES - 200, 300  # of the batches, in turn
 
@@ -33,7 +33,9 @@ def _batches(count: int) -> Iterator[Batch]:
 
 def test_frames_come_back_as_the_batches_that_they_hold(tmp_path: Path) -> None:
     objects = open_store(tmp_path.as_uri())
-    writer = Writer(objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=Limits(128 << 20))
+    writer = Writer(
+        objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=SegmentLimits(128 << 20)
+    )
     written = list(_batches(12))
     for batch in written:
         assert writer.add([batch], batch.last_offset + 1) == []
@@ -52,14 +54,14 @@ def test_frames_come_back_as_the_batches_that_they_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        (Limits(records=500), [(0, 500), (500, 1000), (1000, 1203)]),
-        (Limits(records=550), [(0, 600), (600, 1203)]),
-        (Limits(unpacked_bytes=1), [*((at, at + 100) for at in range(0, 1100, 100)), (1100, 1203)]),
-        (Limits(), [(0, 1203)]),
+        (SegmentLimits(records=500), [(0, 500), (500, 1000), (1000, 1203)]),
+        (SegmentLimits(records=550), [(0, 600), (600, 1203)]),
+        (SegmentLimits(unpacked_bytes=1), [*((at, at + 100) for at in range(0, 1100, 100)), (1100, 1203)]),
+        (SegmentLimits(), [(0, 1203)]),
     ],
 )
 def test_a_segment_ends_with_the_batch_that_fills_it_however_many_were_fetched(
-    limits: Limits, expected: list[tuple[int, int]], tmp_path: Path
+    limits: SegmentLimits, expected: list[tuple[int, int]], tmp_path: Path
 ) -> None:
     """Twelve batches of 100 records; behind the last one there are three offsets without any."""
     objects = open_store(tmp_path.as_uri())

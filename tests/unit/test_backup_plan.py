@@ -5,17 +5,26 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.backup.plan import BackupPlan, Reading, Result, Source, active_instance, plan, settle, shares
+from aqueduct.backup.plan import (
+    BackupPlan,
+    PlannedReading,
+    ReadingResult,
+    Source,
+    active_instance,
+    plan,
+    settle,
+    shares,
+)
 from aqueduct.store.manifest import (
     NOT_READ,
     Gap,
     Instance,
+    InstanceState,
     Manifest,
-    Positions,
     Segment,
-    State,
+    SnapshotPositions,
     StoredPartition,
-    Topic,
+    StoredTopic,
 )
 from aqueduct.store.snapshots import follow
 
@@ -34,7 +43,9 @@ def source(*ends: int, starts: tuple[int, ...] | None = None, **other: object) -
     return Source(starts=starts or (0,) * len(ends), ends=ends, **known)  # type: ignore[arg-type]
 
 
-def manifest(topics: tuple[Topic, ...], starts: Positions, positions: Positions) -> Manifest:
+def manifest(
+    topics: tuple[StoredTopic, ...], starts: SnapshotPositions, positions: SnapshotPositions
+) -> Manifest:
     nothing: tuple[()] = ()
     return Manifest(
         *(follow(None, 1), "store", "run", 0, 0, 0, "cluster", "0", {}, starts, positions, topics),
@@ -52,11 +63,11 @@ def after(todo: BackupPlan) -> Manifest:
     return manifest(added.topics, added.starts, added.positions)
 
 
-def read(reading: Reading, reached: int | None = None, why: str = "") -> Result:
+def read(reading: PlannedReading, reached: int | None = None, why: str = "") -> ReadingResult:
     stop = reading.stop if reached is None else reached
     segment = Segment(
         *(
-            *reading.place,
+            *reading.stored_partition,
             reading.start,
             stop,
             reading.start,
@@ -71,11 +82,11 @@ def read(reading: Reading, reached: int | None = None, why: str = "") -> Result:
         *(None, None, "run", True, reading.generation),
     )
     segments = (segment,) if stop > reading.start else ()
-    return Result(reading, stop, segments, (), (("a-0", why),) if why else ())
+    return ReadingResult(reading, stop, segments, (), (("a-0", why),) if why else ())
 
 
 def ranges(todo: BackupPlan) -> list[tuple[StoredPartition, int, int]]:
-    return [(each.place, each.start, each.stop) for each in todo.readings]
+    return [(each.stored_partition, each.start, each.stop) for each in todo.readings]
 
 
 def test_the_first_run_reads_from_the_log_s_start_and_the_next_one_what_came_since() -> None:
@@ -124,8 +135,8 @@ def test_a_topic_that_was_made_again_starts_anew_and_the_old_one_stays() -> None
     todo = decide(first, source(3, topic_id="id2"))
     assert ranges(todo) == [(StoredPartition("a", 2, 0), 0, 3)]
     assert todo.topics["a"].instances == (
-        Instance(1, "id1", State.PASSIVATE, HOUR),
-        Instance(2, "id2", State.ACTIVATE, HOUR),
+        Instance(1, "id1", InstanceState.PASSIVATE, HOUR),
+        Instance(2, "id2", InstanceState.ACTIVATE, HOUR),
     )
     assert after(todo).positions == {("a", 1): (10,), ("a", 2): (3,)}
     assert after(todo).starts == {("a", 1): (0,), ("a", 2): (0,)}
@@ -144,8 +155,8 @@ def test_a_generation_that_is_due_is_read_from_the_beginning_and_takes_the_place
     assert todo.readings[0].generation
     second = after(todo)
     assert [(each.number, each.state) for each in second.topics[0].instances] == [
-        (1, State.PASSIVATE),
-        (2, State.ACTIVATE),
+        (1, InstanceState.PASSIVATE),
+        (2, InstanceState.ACTIVATE),
     ]
     third = after(decide(second, compacted, now=2 * HOUR))
     assert [each.number for each in third.topics[0].instances] == [2, 3]
@@ -169,8 +180,8 @@ def test_a_topic_that_is_not_chosen_any_more_stays_as_it_was() -> None:
 def test_behind_a_reading_that_broke_off_nothing_counts() -> None:
     todo = decide(None, source(30, 5))
     place = StoredPartition("a", 1, 0)
-    pieces = [Reading(place, at, at + 10, "id1", False) for at in (0, 10, 20)]
-    other = Reading(StoredPartition("a", 1, 1), 0, 5, "id1", False)
+    pieces = [PlannedReading(place, at, at + 10, "id1", False) for at in (0, 10, 20)]
+    other = PlannedReading(StoredPartition("a", 1, 1), 0, 5, "id1", False)
     added = settle(todo, [read(pieces[0]), read(pieces[1], 14, "it died"), read(pieces[2]), read(other)])
     assert added.positions == {("a", 1): (14, 5)}
     assert [(each.partition, each.start, each.stop) for each in added.segments] == [
@@ -198,20 +209,26 @@ def test_a_first_generation_that_broke_off_is_kept_as_far_as_it_came() -> None:
 @given(st.lists(st.integers(1, 300), max_size=20), st.integers(2, 100))
 def test_tasks_share_every_offset_in_order(sizes: list[int], at_most: int) -> None:
     wholes = [
-        Reading(StoredPartition("a", 1, number), 5, 5 + size, "id1", True)
+        PlannedReading(StoredPartition("a", 1, number), 5, 5 + size, "id1", True)
         for number, size in enumerate(sizes)
     ]
     found = shares(wholes, at_most)
     assert all(0 < sum(map(len, share)) <= at_most + at_most // 2 for share in found)
     read = [
-        (each.place, offset) for share in found for each in share for offset in range(each.start, each.stop)
+        (each.stored_partition, offset)
+        for share in found
+        for each in share
+        for offset in range(each.start, each.stop)
     ]
-    assert read == [(each.place, offset) for each in wholes for offset in range(each.start, each.stop)]
+    assert read == [
+        (each.stored_partition, offset) for each in wholes for offset in range(each.start, each.stop)
+    ]
 
 
 def test_small_partitions_go_together_and_a_large_one_goes_to_several_tasks() -> None:
     sizes = [1, 2, 3, 250]
     wholes = [
-        Reading(StoredPartition("a", 1, number), 0, size, "id1", False) for number, size in enumerate(sizes)
+        PlannedReading(StoredPartition("a", 1, number), 0, size, "id1", False)
+        for number, size in enumerate(sizes)
     ]
     assert [[len(each) for each in share] for share in shares(wholes, 100)] == [[1, 2, 3, 94], [100], [56]]

@@ -1,62 +1,62 @@
 import pytest
 
-from aqueduct.backup.selection import Groups, Topics, compiled
+from aqueduct.backup.selection import GroupSelection, TopicSelection, compiled
 from aqueduct.errors import Refused
 
 THERE = ["audit-events", "audit.events", "flights", "__consumer_offsets", "__other"]
 
 
-def pattern(text: str) -> Topics:
-    return Topics(pattern=compiled(text, "--topics-pattern"))
+def pattern(text: str) -> TopicSelection:
+    return TopicSelection(pattern=compiled(text, "--topics-pattern"))
 
 
 def test_a_name_is_no_pattern_and_a_pattern_matches_whole_names() -> None:
-    assert Topics(("audit.events",)).choose(THERE) == ["audit.events"]
+    assert TopicSelection(("audit.events",)).choose(THERE) == ["audit.events"]
     assert pattern("audit.events").choose(THERE) == ["audit-events", "audit.events"]
     assert pattern("fl").choose([*THERE, "fl"]) == ["fl"]
 
 
 def test_internal_topics_come_by_name_only_and_the_groups_topic_means_the_groups() -> None:
     assert pattern(".*").choose(THERE) == ["audit-events", "audit.events", "flights"]
-    assert Topics(("__other", "__consumer_offsets")).choose(THERE) == ["__other"]
+    assert TopicSelection(("__other", "__consumer_offsets")).choose(THERE) == ["__other"]
     assert pattern("__.*").choose(THERE) == ["__other"]
     assert "__other" not in pattern(".*").choose(THERE)
-    assert Topics(("__consumer_offsets",)).choose([]) == []
+    assert TopicSelection(("__consumer_offsets",)).choose([]) == []
 
 
 def test_excluded_ones_are_left() -> None:
-    chosen = Topics(pattern=compiled(".*", ""), exclude=compiled("audit.*", "")).choose(THERE)
+    chosen = TopicSelection(pattern=compiled(".*", ""), exclude=compiled("audit.*", "")).choose(THERE)
     assert chosen == ["flights"]
 
 
 @pytest.mark.parametrize("name", ["__transaction_state", "__share_group_state"])
 def test_kafka_s_own_topics_are_refused_by_name_and_no_pattern_has_them(name: str) -> None:
     with pytest.raises(Refused, match=f"^--topics: {name} is Kafka's own"):
-        Topics((name, "flights")).choose([*THERE, name])
+        TopicSelection((name, "flights")).choose([*THERE, name])
     assert name not in pattern(".*").choose([*THERE, name])
 
 
 @pytest.mark.parametrize(
     ("topics", "sentence"),
     [
-        (Topics(("nope", "flights")), "There is no topic nope that"),
+        (TopicSelection(("nope", "flights")), "There is no topic nope that"),
         (pattern("nope"), "There is no topic whose whole name matches nope"),
-        (Topics(("flights",), exclude=compiled("f.*", "")), "leaves no topic"),
+        (TopicSelection(("flights",), exclude=compiled("f.*", "")), "leaves no topic"),
     ],
 )
-def test_nothing_to_back_up_is_refused(topics: Topics, sentence: str) -> None:
+def test_nothing_to_back_up_is_refused(topics: TopicSelection, sentence: str) -> None:
     with pytest.raises(Refused, match=sentence):
         topics.choose(THERE)
 
 
 def test_groups_are_all_but_ours_and_the_excluded() -> None:
     there = ["b", "a", "aqueduct-backup-1", "aqueduct-restore-2", "ab"]
-    assert Groups().choose(there) == ["a", "ab", "b"]
-    assert Groups(compiled("a.*", ""), ("ab",)).choose(there) == ["a"]
-    assert Groups().choose([]) == []
-    assert Groups(exclude=("b", "nope")).absent(there) == ["nope"]
+    assert GroupSelection().choose(there) == ["a", "ab", "b"]
+    assert GroupSelection(compiled("a.*", ""), ("ab",)).choose(there) == ["a"]
+    assert GroupSelection().choose([]) == []
+    assert GroupSelection(exclude=("b", "nope")).absent(there) == ["nope"]
     with pytest.raises(Refused, match="no group whose whole name matches z"):
-        Groups(compiled("z", "")).choose(there)
+        GroupSelection(compiled("z", "")).choose(there)
 
 
 def test_a_pattern_that_does_not_compile_is_refused() -> None:

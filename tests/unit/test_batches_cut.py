@@ -23,7 +23,7 @@ def left(batch: Batch, window: Window) -> list[bytes]:
     return [each.body for each in records(found)] if found else []
 
 
-@pytest.mark.parametrize("window", [Window(), ALL, replace(ALL, from_time=-1), Window(from_time=0)])
+@pytest.mark.parametrize("window", [Window(), ALL, replace(ALL, first_time=-1), Window(first_time=0)])
 def test_the_whole_batch_stays_itself(window: Window) -> None:
     whole = batch()
     assert cut(whole, window) is whole
@@ -39,13 +39,13 @@ def test_the_whole_batch_stays_itself(window: Window) -> None:
         (Window(stop=11), [b"a"]),
         (Window(stop=15), [b"a", b"b"]),
         (Window(start=13, stop=15), []),  # a hole
-        (Window(from_time=1001), [b"a", b"c"]),
-        (Window(from_time=3000), [b"c"]),
-        (Window(from_time=3001), []),
-        (Window(to_time=2999), [b"a", b"b"]),
-        (Window(to_time=1000), [b"b"]),
-        (Window(to_time=999), []),
-        (Window(start=11, from_time=1001, to_time=2999), []),
+        (Window(first_time=1001), [b"a", b"c"]),
+        (Window(first_time=3000), [b"c"]),
+        (Window(first_time=3001), []),
+        (Window(last_time=2999), [b"a", b"b"]),
+        (Window(last_time=1000), [b"b"]),
+        (Window(last_time=999), []),
+        (Window(start=11, first_time=1001, last_time=2999), []),
     ],
 )
 def test_edges(window: Window, expected: list[bytes]) -> None:
@@ -66,9 +66,9 @@ def test_what_is_kept(codec: str) -> None:
 
 def test_times_of_the_broker() -> None:
     whole = batch(attributes=LOG_APPEND_TIME)  # so all of them are 3000
-    assert cut(whole, Window(from_time=3000)) is whole
-    assert cut(whole, Window(to_time=2999)) is None
-    found = cut(whole, Window(stop=15, from_time=3000))
+    assert cut(whole, Window(first_time=3000)) is whole
+    assert cut(whole, Window(last_time=2999)) is None
+    found = cut(whole, Window(stop=15, first_time=3000))
     assert found
     assert [each.timestamp for each in records(found)] == [3000, 3000]
 
@@ -88,8 +88,8 @@ def test_offsets_of_removed_records_beyond_the_window_go_too() -> None:
 def test_the_header_decides_where_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aqueduct.kafka.batches.cut.Records", None)
     whole = batch()
-    assert cut(whole, Window(10, 16, to_time=3000)) is whole
-    assert cut(whole, Window(from_time=3001)) is None
+    assert cut(whole, Window(10, 16, last_time=3000)) is whole
+    assert cut(whole, Window(first_time=3001)) is None
     (single,) = walk(build(Records.listed(ROWS[:1])))
-    assert cut(single, Window(from_time=2000)) is single
-    assert cut(single, Window(to_time=1999)) is None
+    assert cut(single, Window(first_time=2000)) is single
+    assert cut(single, Window(last_time=1999)) is None

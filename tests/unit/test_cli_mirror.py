@@ -9,15 +9,15 @@ import pytest
 from aqueduct.cli import duration, mirror
 from aqueduct.errors import Failed
 from aqueduct.mirror.reading import MirrorReader
-from aqueduct.mirror.status import SOURCE_CONNECTOR, Group, Log, Progress, Status, Tasks
+from aqueduct.mirror.status import SOURCE_CONNECTOR, Log, MirrorProgress, MirrorStatus, Tasks, WorkersGroup
 from aqueduct.names import TopicPartition
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 TASKS = Tasks({SOURCE_CONNECTOR: 1}, frozenset({A0}))
-RUNNING = [Status(SOURCE_CONNECTOR, task, "RUNNING", "h:1", "") for task in (None, 0)]
-LOSING = Progress(A0, 10, Log(15, 20), False)
-BEHIND = Progress(A0, 16, Log(15, 20), False)
-CAUGHT_UP = Progress(A0, 20, Log(15, 20), False)
+RUNNING = [MirrorStatus(SOURCE_CONNECTOR, task, "RUNNING", "h:1", "") for task in (None, 0)]
+LOSING = MirrorProgress(A0, 10, Log(15, 20), False)
+BEHIND = MirrorProgress(A0, 16, Log(15, 20), False)
+CAUGHT_UP = MirrorProgress(A0, 20, Log(15, 20), False)
 
 
 class Flow:
@@ -25,13 +25,13 @@ class Flow:
 
     source = "pro1"
 
-    def __init__(self, *looks: Progress | Failed) -> None:
-        self._looks: Iterator[Progress | Failed] = iter([*looks, *[looks[-1]] * 1000])
+    def __init__(self, *looks: MirrorProgress | Failed) -> None:
+        self._looks: Iterator[MirrorProgress | Failed] = iter([*looks, *[looks[-1]] * 1000])
 
-    def state(self) -> tuple[Group, list[Status], Tasks, dict[TopicPartition, int]]:
-        return Group("Stable", frozenset({"h:1"})), RUNNING, TASKS, {}
+    def state(self) -> tuple[WorkersGroup, list[MirrorStatus], Tasks, dict[TopicPartition, int]]:
+        return WorkersGroup("Stable", frozenset({"h:1"})), RUNNING, TASKS, {}
 
-    def progress(self, *_: Any) -> list[Progress]:
+    def progress(self, *_: Any) -> list[MirrorProgress]:
         look = next(self._looks)
         if isinstance(look, Failed):
             raise look
@@ -43,7 +43,7 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror, "POLL_SECONDS", 0.001)
 
 
-def look(flow: Flow, wait: float) -> tuple[list[str], list[Progress], Iterable[Progress]]:
+def look(flow: Flow, wait: float) -> tuple[list[str], list[MirrorProgress], Iterable[MirrorProgress]]:
     args = argparse.Namespace(wait=wait, until_caught_up=True)
     return mirror._look(cast(MirrorReader, flow), args)
 
@@ -69,7 +69,7 @@ def test_a_cluster_may_be_away_while_there_is_time() -> None:
 
 
 def test_the_table_names_what_is_behind_and_counts_the_rest() -> None:
-    ahead = Progress(A1, 5, Log(0, 5), False)
+    ahead = MirrorProgress(A1, 5, Log(0, 5), False)
     assert mirror._table([ahead, BEHIND]).splitlines() == [
         "topic  partition  records behind",
         "a              0               4",

@@ -5,7 +5,7 @@ import pytest
 
 from aqueduct import cli
 from aqueduct.reconcile import run as reconcile
-from aqueduct.reconcile.flow import Flow, Topics
+from aqueduct.reconcile.flow import ComparedFlow, ComparedTopics
 from aqueduct.reconcile.verdict import Verdict
 
 ENDS = ["--source", "pro1:9092", "--target", "lake:9092"]
@@ -44,11 +44,11 @@ def test_refusals(arguments: list[str], sentence: str, capsys: pytest.CaptureFix
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Flow, Topics, str | None]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ComparedFlow, ComparedTopics, str | None]]:
     """Return the list of the application's calls, each with its arguments."""
     calls = []
 
-    def main(flow: Flow, topics: Topics, master: str | None) -> list[Verdict]:
+    def main(flow: ComparedFlow, topics: ComparedTopics, master: str | None) -> list[Verdict]:
         calls.append((flow, topics, master))
         return []
 
@@ -56,7 +56,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Flow, Topics, str | Non
     return calls
 
 
-def test_options(asked: list[tuple[Flow, Topics, str | None]]) -> None:
+def test_options(asked: list[tuple[ComparedFlow, ComparedTopics, str | None]]) -> None:
     options = [
         "--topics-pattern",
         "a.*",
@@ -74,11 +74,11 @@ def test_options(asked: list[tuple[Flow, Topics, str | None]]) -> None:
         ("source", "pro1:9092"),
     ]
     assert flow.header == ("h", b"a=b")
-    assert topics == Topics.parse(None, "a.*", "p.")
+    assert topics == ComparedTopics.parse(None, "a.*", "p.")
     assert master == "local[2]"
 
 
-def test_client_configs(asked: list[tuple[Flow, Topics, str | None]], tmp_path: Path) -> None:
+def test_client_configs(asked: list[tuple[ComparedFlow, ComparedTopics, str | None]], tmp_path: Path) -> None:
     """Give one for both ends, unless an end has its own; one for all sources, or one for each, in order."""
     files = {}
     for name in "abc":

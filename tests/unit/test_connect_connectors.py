@@ -6,20 +6,27 @@ from typing import Any
 import pytest
 
 from aqueduct.connect import connectors
-from aqueduct.connect.connectors import MASK, Connector, Declared, Plan, Status, Validation
+from aqueduct.connect.connectors import (
+    MASK,
+    ConnectorChanges,
+    ConnectorStatus,
+    RunningConnector,
+    Validation,
+    WantedConnector,
+)
 from aqueduct.errors import Refused
 
 CONFIG = {"connector.class": "FileStreamSink", "topics": "flights", "name": "sink"}
 
 
-def declared(state: str = "running", config: Mapping[str, str] | None = CONFIG) -> Declared:
-    return Declared("sink", state, config)
+def declared(state: str = "running", config: Mapping[str, str] | None = CONFIG) -> WantedConnector:
+    return WantedConnector("sink", state, config)
 
 
-def actual(*states: str, config: Mapping[str, str] = CONFIG, trace: str = "") -> dict[str, Connector]:
+def actual(*states: str, config: Mapping[str, str] = CONFIG, trace: str = "") -> dict[str, RunningConnector]:
     numbers = [None, *range(len(states) - 1)]
-    rows = [Status(n, state, "h:1", trace) for n, state in zip(numbers, states, strict=True)]
-    return {"sink": Connector("sink", config, tuple(rows))}
+    rows = [ConnectorStatus(n, state, "h:1", trace) for n, state in zip(numbers, states, strict=True)]
+    return {"sink": RunningConnector("sink", config, tuple(rows))}
 
 
 def test_values_are_what_connect_takes() -> None:
@@ -27,7 +34,7 @@ def test_values_are_what_connect_takes() -> None:
         [{"name": "sink", "config": {"connector.class": "X", "a": True, "b": 5, "c": ["x", 1], "d": None}}]
     )
     expected = {"connector.class": "X", "a": "true", "b": "5", "c": "x,1", "name": "sink"}
-    assert found == Declared("sink", "running", expected)
+    assert found == WantedConnector("sink", "running", expected)
 
 
 @pytest.mark.parametrize(
@@ -49,23 +56,27 @@ def test_what_can_not_be_declared(entries: list[dict[str, Any]], sentence: str) 
 @pytest.mark.parametrize(
     ("wanted", "there", "expected"),
     [
-        (declared(), {}, Plan(create=(declared(),))),
-        (declared(), actual("RUNNING", "RUNNING"), Plan()),
-        (declared(), actual("RUNNING", config=CONFIG | {"a": "b"}), Plan(update=(declared(),))),
-        (declared(), actual("PAUSED", "PAUSED"), Plan(move=(declared(),))),
-        (declared(), actual("STOPPED"), Plan(move=(declared(),))),
-        (declared(), actual("RUNNING", "FAILED"), Plan(restart=("sink",))),
-        (declared(), actual("FAILED"), Plan(restart=("sink",))),
-        (declared(), actual("UNASSIGNED", "UNASSIGNED"), Plan()),
-        (declared("paused"), actual("RUNNING", "FAILED"), Plan(move=(declared("paused"),))),
-        (declared("paused", None), actual("PAUSED", "PAUSED"), Plan()),
-        (declared("stopped", None), actual("PAUSED"), Plan(move=(declared("stopped", None),))),
-        (declared("absent"), actual("FAILED"), Plan(delete=("sink",))),
-        (declared("absent"), {}, Plan()),
+        (declared(), {}, ConnectorChanges(create=(declared(),))),
+        (declared(), actual("RUNNING", "RUNNING"), ConnectorChanges()),
+        (declared(), actual("RUNNING", config=CONFIG | {"a": "b"}), ConnectorChanges(update=(declared(),))),
+        (declared(), actual("PAUSED", "PAUSED"), ConnectorChanges(move=(declared(),))),
+        (declared(), actual("STOPPED"), ConnectorChanges(move=(declared(),))),
+        (declared(), actual("RUNNING", "FAILED"), ConnectorChanges(restart=("sink",))),
+        (declared(), actual("FAILED"), ConnectorChanges(restart=("sink",))),
+        (declared(), actual("UNASSIGNED", "UNASSIGNED"), ConnectorChanges()),
+        (declared("paused"), actual("RUNNING", "FAILED"), ConnectorChanges(move=(declared("paused"),))),
+        (declared("paused", None), actual("PAUSED", "PAUSED"), ConnectorChanges()),
+        (declared("stopped", None), actual("PAUSED"), ConnectorChanges(move=(declared("stopped", None),))),
+        (declared("absent"), actual("FAILED"), ConnectorChanges(delete=("sink",))),
+        (declared("absent"), {}, ConnectorChanges()),
     ],
 )
-def test_only_what_differs_is_done(wanted: Declared, there: Mapping[str, Connector], expected: Plan) -> None:
-    other = {"other": Connector("other", {}, (Status(None, "FAILED", "h:1", ""),))}  # is nobody's business
+def test_only_what_differs_is_done(
+    wanted: WantedConnector, there: Mapping[str, RunningConnector], expected: ConnectorChanges
+) -> None:
+    other = {
+        "other": RunningConnector("other", {}, (ConnectorStatus(None, "FAILED", "h:1", ""),))
+    }  # is nobody's business
     assert connectors.plan([wanted], {**there, **other}) == expected
 
 

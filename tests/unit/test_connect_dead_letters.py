@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from aqueduct.connect import replayed
 from aqueduct.connect.dead_letters import Choice, Origin, origin, sent_back
-from aqueduct.connect.replayed import BLOCK, Ledger
+from aqueduct.connect.replayed import BLOCK, ReplayLedger
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.bodies import Header, body, headers, key_and_value
 
@@ -79,10 +79,10 @@ def test_a_letter_of_a_sink_that_reads_dead_letters_goes_back_as_the_dead_letter
         (Choice(("Data",)), False),
         (Choice(connector="sink"), True),
         (Choice(connector="other"), False),
-        (Choice(from_time=1000), True),
-        (Choice(from_time=1001), False),
-        (Choice(to_time=1000), True),
-        (Choice(to_time=999), False),
+        (Choice(first_time=1000), True),
+        (Choice(first_time=1001), False),
+        (Choice(last_time=1000), True),
+        (Choice(last_time=999), False),
         (Choice(("DataException",), "sink", 1000, 1000), True),
     ],
 )
@@ -97,24 +97,24 @@ places = st.tuples(st.integers(0, 2), st.integers(0, 3 * BLOCK) | st.integers(BL
 def test_the_ledger_has_what_was_noted_and_only_that(runs: Sequence[Sequence[tuple[int, int]]]) -> None:
     topic: dict[str, str] = {}
     for letters in runs:  # each begins with what the topic says
-        ledger = Ledger.parse("a/b", "id", topic)
+        ledger = ReplayLedger.parse("a/b", "id", topic)
         topic |= ledger.entries(letters)
     every = {letter for letters in runs for letter in letters}
-    ledger = Ledger.parse("a/b", "id", topic)
+    ledger = ReplayLedger.parse("a/b", "id", topic)
     around = {(partition, offset + by) for partition, offset in every for by in (-1, 0, 1)}
     assert {letter for letter in around if ledger.has(*letter)} == every
     assert len(topic) == len({(partition, offset // BLOCK) for partition, offset in every})
 
 
 def test_the_ledger_is_that_of_one_topic_with_one_id() -> None:
-    entries = Ledger("dead", "id", {}).entries([(0, 5), (0, 6), (1, BLOCK)])
+    entries = ReplayLedger("dead", "id", {}).entries([(0, 5), (0, 6), (1, BLOCK)])
     assert entries == {
         "dead/0/0": '{"topic_id": "id", "replayed": [[5, 6]]}',
         "dead/1/1": f'{{"topic_id": "id", "replayed": [[{BLOCK}, {BLOCK}]]}}',
     }
-    assert Ledger.parse("dead", "id", entries).has(0, 5)
-    assert not Ledger.parse("dead", "of the topic made anew", entries).has(0, 5)
-    assert not Ledger.parse("dead/0", "id", entries).has(0, 5)
+    assert ReplayLedger.parse("dead", "id", entries).has(0, 5)
+    assert not ReplayLedger.parse("dead", "of the topic made anew", entries).has(0, 5)
+    assert not ReplayLedger.parse("dead/0", "id", entries).has(0, 5)
 
 
 @pytest.mark.parametrize(
@@ -130,11 +130,13 @@ def test_the_ledger_is_that_of_one_topic_with_one_id() -> None:
 )
 def test_what_is_no_ledger_is_named(key: str, value: str) -> None:
     with pytest.raises(Failed, match=rf"^'{key}' isn't an entry of a ledger of dead letters"):
-        Ledger.parse("dead", "id", {key: value})
+        ReplayLedger.parse("dead", "id", {key: value})
 
 
 def test_an_entry_stays_small() -> None:
     """Every second letter of a block is the worst."""
-    [entry] = Ledger("dead", "id").entries((0, 10**12 + offset) for offset in range(0, BLOCK, 2)).values()
+    [entry] = (
+        ReplayLedger("dead", "id").entries((0, 10**12 + offset) for offset in range(0, BLOCK, 2)).values()
+    )
     assert len(entry) < 250_000
     assert replayed.TOPIC == "aqueduct.dlq.replayed"

@@ -14,7 +14,7 @@ import pytest
 from aqueduct.connect import connectors
 from aqueduct.connect import rest as connect
 from aqueduct.connect.apply import await_declared
-from aqueduct.connect.connectors import Declared
+from aqueduct.connect.connectors import WantedConnector
 from aqueduct.connect.rest import Connect
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.client_config import ClientConfig
@@ -185,7 +185,7 @@ def state(*states: str) -> Answer:
 
 def wait(serve: Serve, *answers: Answer, touched: bool = True, seconds: float = 30) -> Server:
     server = Server(*answers)
-    declared = Declared("a", "running", None)
+    declared = WantedConnector("a", "running", None)
     await_declared(asking(serve(server), seconds=seconds), [declared], {"a"} if touched else set(), 0.05)
     return server
 

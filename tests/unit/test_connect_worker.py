@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.connect.worker import Connector, Worker, parse_connector, parse_worker
+from aqueduct.connect.worker import ConnectorConfig, Worker, parse_connector, parse_worker
 from aqueduct.errors import Refused
 from aqueduct.kafka.client_config import parse_properties
 
@@ -35,7 +35,7 @@ def test_a_producer_gets_nothing_of_the_workers_but_the_servers() -> None:
 
 def test_a_connectors_overrides_come_last() -> None:
     one = worker(bootstrap__servers="b:9092", producer__acks="all", producer__linger__ms="5")
-    sink = Connector("c.json", "sink", {"producer.override.acks": "1", "topics": "t"})
+    sink = ConnectorConfig("c.json", "sink", {"producer.override.acks": "1", "topics": "t"})
     [block] = one.overridden(sink)
     assert (block.name, block.prefix, block.file) == ("producer", "producer.override.", "c.json")
     assert block.settings == {"bootstrap.servers": "b:9092", "acks": "1", "linger.ms": "5"}
@@ -70,9 +70,9 @@ def test_references_to_files_are_followed() -> None:
 def test_a_connector_is_json_as_rest_has_it_or_properties() -> None:
     config = {"topics": "t", "tasks.max": 2, "a": True, "b": None}
     expected = {"topics": "t", "tasks.max": "2", "a": "true"}
-    assert parse_connector(json.dumps(config), "c.json") == Connector("c.json", "c.json", expected)
+    assert parse_connector(json.dumps(config), "c.json") == ConnectorConfig("c.json", "c.json", expected)
     whole = json.dumps({"name": "sink", "config": config})
-    assert parse_connector(whole, "c.json") == Connector("c.json", "sink", expected)
+    assert parse_connector(whole, "c.json") == ConnectorConfig("c.json", "sink", expected)
     text = "name=sink\ntopics=t"
     assert parse_connector(text, "c.properties").config == {"name": "sink", "topics": "t"}
 

@@ -6,13 +6,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from aqueduct.errors import Refused
-from aqueduct.link.dedup.metrics import Figures
-from aqueduct.link.dedup.task import Done
+from aqueduct.link.dedup.metrics import DedupFigures
+from aqueduct.link.dedup.task import DedupCounts
 from aqueduct.link.figures import serve
 
 
 def test_what_dedup_did_and_what_is_left_to_do() -> None:
-    of = Figures()
+    of = DedupFigures()
     server = serve(0, of.all)
     port = server.server_address[1]
 
@@ -30,8 +30,8 @@ def test_what_dedup_did_and_what_is_left_to_do() -> None:
         assert read().keys() == {"records_total", "batch_bytes_total", "frames_total", "repeated_total"} | {
             "malformed_total"
         }
-        of.add(Done(records=5, frames=2, missing=7, lost=1, lag=3, committed_time=100.0), 110.0)
-        of.add(Done(records=4, frames=1, missing=2, lag=1), 170.0)
+        of.add(DedupCounts(records=5, frames=2, missing=7, lost=1, lag=3, committed_time=100.0), 110.0)
+        of.add(DedupCounts(records=4, frames=1, missing=2, lag=1), 170.0)
         found = read()
         with pytest.raises(Refused, match=f"Port {port} of localhost can't be listened at"):
             serve(port, of.all)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aqueduct.estate.acls import (
     SERVICES,
-    Acl,
+    DeclaredAcl,
     backup_acls,
     connect_acls,
     flow_acls,
@@ -33,7 +33,7 @@ flows = st.builds(
 )
 
 
-def rights(acls: tuple[Acl, ...], principal: str) -> set[tuple[str, str, str, str]]:
+def rights(acls: tuple[DeclaredAcl, ...], principal: str) -> set[tuple[str, str, str, str]]:
     return {
         (acl.resource, acl.name, acl.pattern, operation)
         for acl in acls

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aqueduct.estate.acls import link_acls
 from aqueduct.estate.links import (
-    Ledger,
+    DedupWork,
     Link,
     Reader,
     ledgers,
@@ -66,8 +66,8 @@ def test_a_second_link_has_names_of_its_own_and_shares_the_ledger() -> None:
     assert (FLIGHTS.raw_topic, SECOND.raw_topic) == ("diode-raw-pro1", "diode-raw-second")
     assert FLIGHTS.group != SECOND.group
     assert ledgers((FLIGHTS, SECOND, OTHER)) == (
-        Ledger("pro1", "diode-gaps-pro1", ("diode-raw-pro1", "diode-raw-second"), {}),
-        Ledger("pro2", "diode-gaps-pro2", ("diode-raw-pro2",), {"flights": "pro2.flights"}),
+        DedupWork("pro1", "diode-gaps-pro1", ("diode-raw-pro1", "diode-raw-second"), {}),
+        DedupWork("pro2", "diode-gaps-pro2", ("diode-raw-pro2",), {"flights": "pro2.flights"}),
     )
 
 

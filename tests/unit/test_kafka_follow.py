@@ -3,12 +3,12 @@
 from typing import Any
 from uuid import UUID
 
-from aqueduct.kafka.follow import Positions, _Session
+from aqueduct.kafka.follow import FetchPositions, _FetchSession
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
 
 
-def told(request: Any) -> Positions:
+def told(request: Any) -> FetchPositions:
     return {
         (topic.topic_id, each.partition): each.fetch_offset
         for topic in request.topics
@@ -21,7 +21,7 @@ def forgotten(request: Any) -> set[tuple[UUID, int]]:
 
 
 def test_a_session_names_only_what_changed() -> None:
-    session = _Session()
+    session = _FetchSession()
     first = session.request({(ONE, 0): 0, (ONE, 1): 5, (OTHER, 0): 7})
     assert (first.session_id, first.session_epoch) == (0, 0)
     assert told(first) == {(ONE, 0): 0, (ONE, 1): 5, (OTHER, 0): 7}
@@ -36,7 +36,7 @@ def test_a_session_names_only_what_changed() -> None:
 
 
 def test_a_topic_made_anew_takes_the_place_of_the_old_one() -> None:
-    session = _Session()
+    session = _FetchSession()
     session.request({(ONE, 0): 9})
     assert session.goes_on(42)
     request = session.request({(OTHER, 0): 0})
@@ -44,13 +44,13 @@ def test_a_topic_made_anew_takes_the_place_of_the_old_one() -> None:
 
 
 def test_a_broker_that_keeps_no_session_is_told_all_by_a_new_one() -> None:
-    session = _Session()
+    session = _FetchSession()
     session.request({(ONE, 0): 9})
     assert not session.goes_on(0)
 
 
 def test_epochs_start_again_at_one() -> None:
-    session = _Session()
+    session = _FetchSession()
     session._id, session._epoch = 42, (1 << 31) - 1
     assert session.goes_on(42)
     assert session.request({}).session_epoch == 1

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from aqueduct.errors import Refused
 from aqueduct.kafka import topics
-from aqueduct.kafka.topics import Actual, Declared, TopicChanges
+from aqueduct.kafka.topics import ActualTopic, DeclaredTopic, TopicChanges
 
 KEYS = ("retention.ms", "cleanup.policy", "compression.type")
 NAMES = ("a", "b", "c", "d")
 values = st.sampled_from(["1", "-1", "compact", "delete,compact", "true"])
 declared_topics = st.lists(
     st.builds(
-        Declared,
+        DeclaredTopic,
         name=st.sampled_from(NAMES),
         partitions=st.integers(1, 5),
         replication_factor=st.none() | st.integers(1, 3),
@@ -24,7 +24,7 @@ declared_topics = st.lists(
 actual_topics = st.dictionaries(
     st.sampled_from(NAMES),
     st.builds(
-        Actual,
+        ActualTopic,
         partitions=st.integers(1, 5),
         replication_factors=st.frozensets(st.integers(1, 3), min_size=1),
         config=st.dictionaries(st.sampled_from(KEYS), values),
@@ -32,16 +32,16 @@ actual_topics = st.dictionaries(
 )
 
 
-def done(plan: TopicChanges, actual: dict[str, Actual]) -> dict[str, Actual]:
+def done(plan: TopicChanges, actual: dict[str, ActualTopic]) -> dict[str, ActualTopic]:
     """Return the topics after a controller has done what is planned."""
     after = dict(actual)
     for topic in plan.create:
         own = {key: value for key, value in topic.config.items() if value is not None}
-        after[topic.name] = Actual(topic.partitions, frozenset({topic.replication_factor or 1}), own)
+        after[topic.name] = ActualTopic(topic.partitions, frozenset({topic.replication_factor or 1}), own)
     for name in plan.grow.keys() | plan.alter.keys():
         old = after[name]
         config: dict[str, str | None] = {**old.config, **plan.alter.get(name, {})}
-        after[name] = Actual(
+        after[name] = ActualTopic(
             plan.grow.get(name, old.partitions),
             old.replication_factors,
             {key: value for key, value in config.items() if value is not None},
@@ -51,7 +51,7 @@ def done(plan: TopicChanges, actual: dict[str, Actual]) -> dict[str, Actual]:
 
 @given(declared_topics, actual_topics)
 def test_a_plan_that_was_done_leaves_nothing_to_do_and_takes_nothing_away(
-    declared: list[Declared], actual: dict[str, Actual]
+    declared: list[DeclaredTopic], actual: dict[str, ActualTopic]
 ) -> None:
     shrinks = {t.name for t in declared if t.name in actual and actual[t.name].partitions > t.partitions}
     if shrinks:
@@ -86,7 +86,7 @@ def test_a_plan_that_was_done_leaves_nothing_to_do_and_takes_nothing_away(
 )
 def test_a_value_equals_kafkas_spelling_of_it(declared: object, found: str) -> None:
     parsed = topics.parse([{"name": "t", "partitions": 1, "config": {"k": declared}}])
-    assert not topics.plan(parsed, {"t": Actual(1, frozenset({1}), {"k": found})}).alter
+    assert not topics.plan(parsed, {"t": ActualTopic(1, frozenset({1}), {"k": found})}).alter
 
 
 def test_yamls_values_become_kafkas_text() -> None:
@@ -101,14 +101,14 @@ def test_yamls_values_become_kafkas_text() -> None:
 )
 def test_values_that_differ_are_altered(declared: str | None, found: str) -> None:
     plan = topics.plan(
-        [Declared("t", 1, None, {"k": declared})], {"t": Actual(1, frozenset({1}), {"k": found})}
+        [DeclaredTopic("t", 1, None, {"k": declared})], {"t": ActualTopic(1, frozenset({1}), {"k": found})}
     )
     assert plan.alter == {"t": {"k": declared}}
 
 
 def test_every_topic_that_would_shrink_is_named_and_how() -> None:
-    actual = {name: Actual(6, frozenset({1}), {}) for name in "abc"}
-    declared = [Declared("a", 3), Declared("b", 6), Declared("c", 1)]
+    actual = {name: ActualTopic(6, frozenset({1}), {}) for name in "abc"}
+    declared = [DeclaredTopic("a", 3), DeclaredTopic("b", 6), DeclaredTopic("c", 1)]
     with pytest.raises(
         Refused, match=r"2 topics .*a \(6, declared 3\), c \(6, declared 1\);.*Nothing was ch"
     ):
@@ -116,8 +116,8 @@ def test_every_topic_that_would_shrink_is_named_and_how() -> None:
 
 
 def test_another_replication_factor_is_warned_about_and_changes_nothing() -> None:
-    actual = {"a": Actual(1, frozenset({1, 3}), {}), "b": Actual(1, frozenset({2}), {})}
-    plan = topics.plan([Declared("a", 1, 3), Declared("b", 1, None)], actual)
+    actual = {"a": ActualTopic(1, frozenset({1, 3}), {}), "b": ActualTopic(1, frozenset({2}), {})}
+    plan = topics.plan([DeclaredTopic("a", 1, 3), DeclaredTopic("b", 1, None)], actual)
     assert not plan.touched()
     assert plan.warnings == (
         "1 topic with another replication factor than declared: a (1/3, declared 3); it stays, for only a "
@@ -152,10 +152,10 @@ def test_every_mistake_in_the_declaration_is_named_at_once() -> None:
 
 
 def test_the_diff_shows_what_changes_and_no_more() -> None:
-    actual = {"old": Actual(2, frozenset({1}), {"retention.ms": "5", "cleanup.policy": "compact"})}
+    actual = {"old": ActualTopic(2, frozenset({1}), {"retention.ms": "5", "cleanup.policy": "compact"})}
     declared = [
-        Declared("old", 4, None, {"retention.ms": "6", "cleanup.policy": "compact"}),
-        Declared("new", 1, 3, {"retention.ms": "7"}),
+        DeclaredTopic("old", 4, None, {"retention.ms": "6", "cleanup.policy": "compact"}),
+        DeclaredTopic("new", 1, 3, {"retention.ms": "7"}),
     ]
     plan = topics.plan(declared, actual)
     assert topics.diff(plan, actual) == {

@@ -42,14 +42,14 @@ def test_the_first_rule_that_matches_wins() -> None:
     one = rules("deny:secret,allow:^a,deny:.")
     found = one.apply(frame(b"a secret", b"an a", b"b", None, b""))
     assert kept(found) == [(1, b"an a"), (3, None), (4, b"")]
-    assert (found.start, found.stop, one.withheld) == (0, 4, 2)
+    assert (found.first, found.last, one.withheld) == (0, 4, 2)
 
 
 def test_without_rules_the_default_decides() -> None:
     one = frame(b"a", b"b")
     assert rules(None).apply(one) is one
     found = rules(None, "deny").apply(one)
-    assert (found.batches, found.start, found.stop) == (b"", 0, 1)
+    assert (found.batches, found.first, found.last) == (b"", 0, 1)
 
 
 def test_what_no_rule_matches_is_the_defaults() -> None:

@@ -9,7 +9,7 @@ from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.cut import split
 from aqueduct.kafka.batches.records import Record, Records, build, records
-from aqueduct.link.framing import FRAME_BYTES, Span, TooLarge, spans
+from aqueduct.link.framing import FRAME_BYTES, FrameSpan, TooLarge, frame_spans
 
 HEADER = 61  # bytes
 LARGE = 1_000
@@ -29,8 +29,8 @@ def test_a_batch_of_many_small_records_crosses() -> None:
     """Frame a batch that is larger than the largest record: it crosses all the same."""
     one = batch(list(range(10, 30)))
     assert len(one) > LARGE
-    [found] = spans([one], 10, 30, LARGE)
-    assert isinstance(found, Span)
+    [found] = frame_spans([one], 10, 30, LARGE)
+    assert isinstance(found, FrameSpan)
     assert (found.start, found.stop, found.count) == (10, 30, 20)
     assert all(len(part) <= LARGE for part in found.batches)
     assert all_records(found.batches) == all_records([one])
@@ -46,7 +46,7 @@ def test_a_batch_that_fits_stays_what_it_is() -> None:
 def test_only_a_record_that_is_too_large_by_itself_does_not_cross() -> None:
     rows = [Record(0, offset, body(None, b"x" * (2_000 if offset == 12 else 10))) for offset in range(10, 15)]
     [one] = walk(build(Records.listed(rows)))
-    first, refused, last = spans([one], 8, 16, LARGE)
+    first, refused, last = frame_spans([one], 8, 16, LARGE)
     assert isinstance(refused, TooLarge)
     assert (refused.start, refused.stop) == (12, 13)
     assert refused.size > 2_000
@@ -54,7 +54,7 @@ def test_only_a_record_that_is_too_large_by_itself_does_not_cross() -> None:
     assert [
         record.offset
         for each in (first, last)
-        if isinstance(each, Span)
+        if isinstance(each, FrameSpan)
         for record in all_records(each.batches)
     ] == [*(10, 11, 13, 14)]
 
@@ -85,12 +85,12 @@ def test_spans_cover_all_and_hold_all_that_fits(
         at += before
         batches.append(batch(list(range(at, at + 2 * count, 2)), size))
         at = batches[-1].last_offset + 1
-    found = list(spans(batches, 5, at + hole, largest))
+    found = list(frame_spans(batches, 5, at + hole, largest))
     if found:
         assert (found[0].start, found[-1].stop) == (5, at + hole)
     assert all(one.stop == other.start for one, other in pairwise(found))
     refused = {each.start for each in found if isinstance(each, TooLarge)}
-    kept = [record for each in found if isinstance(each, Span) for record in all_records(each.batches)]
+    kept = [record for each in found if isinstance(each, FrameSpan) for record in all_records(each.batches)]
     every = all_records(batches)
     assert kept == [record for record in every if record.offset not in refused]
     for each in found:
@@ -107,4 +107,8 @@ def test_spans_cover_all_and_hold_all_that_fits(
 
 def test_a_frame_has_batches_of_about_a_block() -> None:
     batches = [batch([offset], 200_000) for offset in range(5)]
-    assert [(each.start, each.stop) for each in spans(batches, 0, 5, 1 << 20)] == [(0, 2), (2, 4), (4, 5)]
+    assert [(each.start, each.stop) for each in frame_spans(batches, 0, 5, 1 << 20)] == [
+        (0, 2),
+        (2, 4),
+        (4, 5),
+    ]

@@ -60,7 +60,7 @@ def test_each_record_once_and_what_never_came_is_a_gap(
     one, came = Bucket({}), []
     for number in range(polls):
         came += written(list(one.arrive(arriving[number::polls])))
-    covered = {offset for each in arriving for offset in range(each.start, each.stop + 1)}
+    covered = {offset for each in arriving for offset in range(each.first, each.last + 1)}
     assert len(came) == len(set(came))
     assert set(came) == covered
     one.announce(Announcement("t", ID, 0, 0, edges[-1], compacted=False))

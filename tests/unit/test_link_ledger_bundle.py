@@ -3,15 +3,15 @@ from uuid import UUID
 import pytest
 
 from aqueduct.errors import Refused
-from aqueduct.link.ledger.bundle import Bundle, Missing, bundle, dumps, loads
-from aqueduct.link.ledger.entry import Partition
+from aqueduct.link.ledger.bundle import Bundle, MissingOffsets, bundle, dumps, loads
+from aqueduct.link.ledger.entry import LedgerPartition
 from aqueduct.link.ledger.lineage import Lineage
 
 A, B = (str(UUID(int=number)) for number in (10, 11))
 LEDGER = [
-    Partition("b", 0, Lineage(B, 0, 99, gaps=[(7, 8), (20, 29)])),
-    Partition("a", 1, Lineage(A, 0, 99), retired={"old": Lineage("old", 0, 9, gaps=[(1, 1)])}),
-    Partition("a", 0, Lineage(A, 0, 99, gaps=[(5, 5)], lost=[(1, 2)])),
+    LedgerPartition("b", 0, Lineage(B, 0, 99, gaps=[(7, 8), (20, 29)])),
+    LedgerPartition("a", 1, Lineage(A, 0, 99), retired={"old": Lineage("old", 0, 9, gaps=[(1, 1)])}),
+    LedgerPartition("a", 0, Lineage(A, 0, 99, gaps=[(5, 5)], lost=[(1, 2)])),
 ]
 
 
@@ -26,12 +26,15 @@ def test_all_lists_every_gap_that_can_be_sent() -> None:
 
 
 def test_first_lists_the_first_of_each_partition() -> None:
-    assert bundle(LEDGER, "first").results == [Missing("a", 0, [(5, 5)], A), Missing("b", 0, [(7, 8)], B)]
+    assert bundle(LEDGER, "first").results == [
+        MissingOffsets("a", 0, [(5, 5)], A),
+        MissingOffsets("b", 0, [(7, 8)], B),
+    ]
 
 
 def test_a_bundle_without_topic_ids_is_one() -> None:
     text = '{"type": "all", "results": [{"topic": "a", "partition": 0, "gaps": [[5, 5]]}]}'
-    assert loads(text, "here") == Bundle("all", [Missing("a", 0, [(5, 5)])])
+    assert loads(text, "here") == Bundle("all", [MissingOffsets("a", 0, [(5, 5)])])
     assert dumps(loads(text, "here")) == text
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from aqueduct.errors import Failed
 from aqueduct.link.ledger import entry
-from aqueduct.link.ledger.entry import Partition, partitions, records
+from aqueduct.link.ledger.entry import LedgerPartition, partitions, records
 from aqueduct.link.ledger.lineage import Lineage
 from aqueduct.spans import spans_of
 
@@ -21,7 +21,7 @@ def lineages(topic_id: st.SearchStrategy[str]) -> st.SearchStrategy[Lineage]:
 
 @given(
     st.builds(
-        Partition,
+        LedgerPartition,
         st.sampled_from(["flights", "a.b_c-d"]),
         st.integers(0, 9),
         lineages(st.just("current")),
@@ -30,7 +30,7 @@ def lineages(topic_id: st.SearchStrategy[str]) -> st.SearchStrategy[Lineage]:
         ),
     )
 )
-def test_written_and_read_again(partition: Partition) -> None:
+def test_written_and_read_again(partition: LedgerPartition) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(entry, "PER_RECORD", 3)
         written = records(partition, updated=1)
@@ -45,16 +45,16 @@ def test_written_and_read_again(partition: Partition) -> None:
 def test_parts_without_use_become_tombstones() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(entry, "PER_RECORD", 1)
-        many = Partition("t", 0, Lineage("id", 0, 9, gaps=[(1, 1), (3, 3), (5, 5)]))
+        many = LedgerPartition("t", 0, Lineage("id", 0, 9, gaps=[(1, 1), (3, 3), (5, 5)]))
         before = records(many, updated=1)
         assert list(before) == ["t/0", "t/0/1", "t/0/2"]
-        few = Partition("t", 0, Lineage("id", 0, 9, gaps=[(5, 5)]))
+        few = LedgerPartition("t", 0, Lineage("id", 0, 9, gaps=[(5, 5)]))
         after = records(few, updated=2, before=before)
     assert [key for key, value in after.items() if value is None] == ["t/0/1", "t/0/2"]
 
 
 def test_a_topic_made_anew_keeps_what_the_old_one_left_open() -> None:
-    partition = Partition("t", 0, Lineage("old", 0, 9, gaps=[(5, 5)]))
+    partition = LedgerPartition("t", 0, Lineage("old", 0, 9, gaps=[(5, 5)]))
     new = partition.lineage("new", first=0)
     assert partition.current is new
     assert partition.lineage("old", first=0).gaps == [(5, 5)]
@@ -68,7 +68,7 @@ def test_a_topic_made_anew_keeps_what_the_old_one_left_open() -> None:
         ({"t/0": "{}"}, "'t/0' is not whole"),
         (
             {
-                "t/0": records(Partition("t", 0, Lineage("i", 0, 1)), 1)["t/0"].replace(
+                "t/0": records(LedgerPartition("t", 0, Lineage("i", 0, 1)), 1)["t/0"].replace(
                     '"parts": 0', '"parts": 1'
                 )
             },

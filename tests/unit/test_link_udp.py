@@ -12,26 +12,26 @@ from hypothesis import strategies as st
 from aqueduct.cli import main
 from aqueduct.errors import Refused
 from aqueduct.link import udp
-from aqueduct.link.udp import Receiver, Sender, resolve
+from aqueduct.link.udp import ReceivingSocket, SendingSocket, resolve
 from aqueduct.link.wire.datagram import MOST_IN_SEND, payload_of
 
 
 @pytest.fixture(params=["127.0.0.1", "::1"])
-def receiver(request: pytest.FixtureRequest) -> Iterator[Receiver]:
+def receiver(request: pytest.FixtureRequest) -> Iterator[ReceivingSocket]:
     """Yield a receiver, or fail on a machine without IPv6: there nothing is proven of links over it."""
-    receiver = Receiver(resolve(request.param, 0))
+    receiver = ReceivingSocket(resolve(request.param, 0))
     yield receiver
     receiver.close()
 
 
 @pytest.fixture
-def sender(receiver: Receiver) -> Iterator[Sender]:
-    sender = Sender(resolve(*receiver.address[:2]))
+def sender(receiver: ReceivingSocket) -> Iterator[SendingSocket]:
+    sender = SendingSocket(resolve(*receiver.address[:2]))
     yield sender
     sender.close()
 
 
-def received(receiver: Receiver, count: int) -> list[bytes]:
+def received(receiver: ReceivingSocket, count: int) -> list[bytes]:
     found: list[bytes] = []
     while len(found) < count:
         data, size = receiver.receive(2)
@@ -40,7 +40,7 @@ def received(receiver: Receiver, count: int) -> list[bytes]:
     return found
 
 
-def test_datagrams_of_one_send_arrive_one_by_one(sender: Sender, receiver: Receiver) -> None:
+def test_datagrams_of_one_send_arrive_one_by_one(sender: SendingSocket, receiver: ReceivingSocket) -> None:
     sent = [os.urandom(1400) for _ in range(MOST_IN_SEND)]
     sender.send([piece for each in sent for piece in (each[:28], each[28:])], 1400)
     sender.send([b"al", b"one"], 1400)
@@ -52,8 +52,8 @@ def test_datagrams_of_one_send_arrive_one_by_one(sender: Sender, receiver: Recei
 @settings(max_examples=30, deadline=None)
 @given(size=st.integers(1, 1472), count=st.integers(1, MOST_IN_SEND), last=st.integers(0, 1471))
 def test_any_size(size: int, count: int, last: int) -> None:
-    receiver = Receiver(resolve("127.0.0.1", 0))
-    sender = Sender(resolve(*receiver.address))
+    receiver = ReceivingSocket(resolve("127.0.0.1", 0))
+    sender = SendingSocket(resolve(*receiver.address))
     sent = [bytes([number]) * size for number in range(count)] + [b"z" * last] * (0 < last < size)
     sender.send(sent, size)
     assert received(receiver, len(sent)) == sent
@@ -62,7 +62,7 @@ def test_any_size(size: int, count: int, last: int) -> None:
 
 
 def test_a_kernel_without_segmentation(
-    sender: Sender, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    sender: SendingSocket, receiver: ReceivingSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(udp, "UDP_SEGMENT", 9999)
     sent = [b"a" * 100, b"b" * 100, b"c" * 7]
@@ -74,15 +74,15 @@ def test_a_port_that_nobody_listens_at_gives_no_error() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
         address = resolve("127.0.0.1", free.getsockname()[1])
-    sender = Sender(address)
+    sender = SendingSocket(address)
     for _ in range(3):  # a connected socket would raise at the second
         sender.send([b"x"], 1)
     sender.close()
 
 
 def test_what_the_kernel_dropped_is_counted() -> None:
-    receiver = Receiver(resolve("127.0.0.1", 0), buffer_bytes=4096)
-    sender = Sender(resolve(*receiver.address))
+    receiver = ReceivingSocket(resolve("127.0.0.1", 0), buffer_bytes=4096)
+    sender = SendingSocket(resolve(*receiver.address))
     for _ in range(100):
         sender.send([bytes(1400)], 1400)
     arrived = 0
@@ -98,7 +98,7 @@ def test_what_the_kernel_dropped_is_counted() -> None:
 
 def test_a_datagram_over_the_mtu_is_refused_never_fragmented() -> None:
     address = resolve("127.0.0.1", 9)
-    sender = Sender(address)
+    sender = SendingSocket(address)
     size = payload_of(min(udp.mtu(address, None), 65535), address.ip_version)
     assert udp.mtu(address, "lo") >= size
     sender.send([bytes(size)], size)
@@ -147,9 +147,9 @@ def test_a_card_takes_what_is_sent_to_it_or_to_a_group() -> None:
     ("attempt", "sentence"),
     [
         (lambda: resolve("no.such.host.invalid", 1), "targetIP 'no.such.host.invalid' can't be resolved"),
-        (lambda: Sender(resolve("127.0.0.1", 1), "nonic0"), "nic 'nonic0' can't be used"),
+        (lambda: SendingSocket(resolve("127.0.0.1", 1), "nonic0"), "nic 'nonic0' can't be used"),
         (lambda: udp.mtu(resolve("127.0.0.1", 1), "nonic0"), "MTU of nic 'nonic0'"),
-        (lambda: Receiver(resolve("192.0.2.1", 0)), "192.0.2.1:0 can't be listened at"),
+        (lambda: ReceivingSocket(resolve("192.0.2.1", 0)), "192.0.2.1:0 can't be listened at"),
     ],
 )
 def test_bad_addresses(attempt: object, sentence: str) -> None:

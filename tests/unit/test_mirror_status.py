@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aqueduct.mirror import status
-from aqueduct.mirror.status import Group, Log, Progress, Status, Tasks
+from aqueduct.mirror.status import Log, MirrorProgress, MirrorStatus, Tasks, WorkersGroup
 from aqueduct.names import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-c", 0)
@@ -43,8 +43,8 @@ MEMBER = b"\x00\x02\x00\x17http://127.0.0.1:43535/\x00\x00\x00\x00\x00\x00\x00\x
 
 def test_statuses_are_those_of_connectors_and_tasks() -> None:
     assert status.parse_statuses(STATUSES) == [
-        Status(SOURCE, None, "RUNNING", "10.0.0.1:8083", ""),
-        Status(SOURCE, 11, "FAILED", "h2:8083", "org.apache.kafka.X: no"),
+        MirrorStatus(SOURCE, None, "RUNNING", "10.0.0.1:8083", ""),
+        MirrorStatus(SOURCE, 11, "FAILED", "h2:8083", "org.apache.kafka.X: no"),
     ]
 
 
@@ -75,14 +75,14 @@ def test_any_legal_topic_name_survives_the_task_configuration(tasks: list[set[To
     assert status.parse_tasks(records).partitions == set().union(*tasks)
 
 
-ALIVE = Group("Stable", frozenset({"h1:1", "h2:2"}))
+ALIVE = WorkersGroup("Stable", frozenset({"h1:1", "h2:2"}))
 TASKS = Tasks({SOURCE: 2, "MirrorCheckpointConnector": 0}, frozenset({A0}))
 
 
-def running(worker: str = "h1:1") -> list[Status]:
+def running(worker: str = "h1:1") -> list[MirrorStatus]:
     return [
-        Status("MirrorCheckpointConnector", None, "RUNNING", worker, ""),
-        *(Status(SOURCE, task, "RUNNING", worker, "") for task in (None, 0, 1)),
+        MirrorStatus("MirrorCheckpointConnector", None, "RUNNING", worker, ""),
+        *(MirrorStatus(SOURCE, task, "RUNNING", worker, "") for task in (None, 0, 1)),
     ]
 
 
@@ -91,14 +91,14 @@ def test_all_tasks_running_on_live_workers_is_well() -> None:
 
 
 def test_running_on_a_worker_that_is_gone_is_dead() -> None:
-    statuses = [*running()[:-1], Status(SOURCE, 1, "RUNNING", "h3:3", "")]
+    statuses = [*running()[:-1], MirrorStatus(SOURCE, 1, "RUNNING", "h3:3", "")]
     [sentence] = status.task_findings("pro1", ALIVE, statuses, TASKS)
     assert sentence.startswith(f"Task 1 of {SOURCE} is dead with its worker h3:3 (alive: h1:1, h2:2)")
 
 
 @pytest.mark.parametrize("state", ["FAILED", "PAUSED", "STOPPED", "UNASSIGNED", "RESTARTING"])
 def test_a_task_in_another_state_is_named_with_its_reason(state: str) -> None:
-    statuses = [*running()[:-1], Status(SOURCE, 1, state, "h2:2", "KafkaException: why")]
+    statuses = [*running()[:-1], MirrorStatus(SOURCE, 1, state, "h2:2", "KafkaException: why")]
     [sentence] = status.task_findings("pro1", ALIVE, statuses, TASKS)
     assert sentence.startswith(f"Task 1 of {SOURCE} is {state} on h2:2 (KafkaException: why)")
     assert "mirror_maker@pro1" in sentence
@@ -118,14 +118,14 @@ def test_a_task_or_connector_that_never_started_is_named() -> None:
     [("Empty", "No worker"), ("Dead", "No worker"), ("PreparingRebalance", "are dividing its tasks")],
 )
 def test_without_a_stable_group_no_state_counts(group: str, said: str) -> None:
-    [sentence] = status.task_findings("pro1", Group(group, frozenset()), running(), TASKS)
+    [sentence] = status.task_findings("pro1", WorkersGroup(group, frozenset()), running(), TASKS)
     assert said in sentence
 
 
 def test_a_mirror_that_was_never_there_and_one_without_topics_are_told_apart() -> None:
-    [never] = status.task_findings("pro1", Group("Dead", frozenset()), [], Tasks({}, frozenset()))
+    [never] = status.task_findings("pro1", WorkersGroup("Dead", frozenset()), [], Tasks({}, frozenset()))
     assert "no state of a mirror from pro1" in never
-    statuses = [Status(SOURCE, None, "RUNNING", "h1:1", "")]
+    statuses = [MirrorStatus(SOURCE, None, "RUNNING", "h1:1", "")]
     [idle] = status.task_findings("pro1", ALIVE, statuses, Tasks({SOURCE: 0}, frozenset()))
     assert "has no task: no topic of pro1 matches" in idle
 
@@ -146,13 +146,13 @@ def test_a_mirror_that_was_never_there_and_one_without_topics_are_told_apart() -
 def test_how_far_a_partition_is(
     position: int, log: Log, drained: bool, behind: int, gone: int, recreated: bool
 ) -> None:
-    progress = Progress(A0, position, log, drained)
+    progress = MirrorProgress(A0, position, log, drained)
     assert (progress.behind, progress.gone, progress.recreated) == (behind, gone, recreated)
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
 def test_every_offset_is_mirrored_lost_or_still_to_come(position: int, start: int, length: int) -> None:
-    progress = Progress(A0, position, Log(start, start + length), drained=False)
+    progress = MirrorProgress(A0, position, Log(start, start + length), drained=False)
     if position <= progress.log.end:
         assert position + progress.gone + progress.behind == progress.log.end
     assert progress.behind <= length
@@ -160,9 +160,9 @@ def test_every_offset_is_mirrored_lost_or_still_to_come(position: int, start: in
 
 def test_each_trouble_with_a_log_has_its_sentence() -> None:
     progress = [
-        Progress(A0, 10, Log(15, 25), False),
-        Progress(A1, 10, Log(0, 4), False),
-        Progress(B0, 3, Log(0, 3), False),
+        MirrorProgress(A0, 10, Log(15, 25), False),
+        MirrorProgress(A1, 10, Log(0, 4), False),
+        MirrorProgress(B0, 3, Log(0, 3), False),
     ]
     hidden = TopicPartition("d", 0)
     found = status.log_findings("pro1", [A0, A1, B0, hidden], progress)

@@ -4,22 +4,32 @@ from aqueduct.backup import faults
 from aqueduct.backup import report as backup
 from aqueduct.cli import mirror
 from aqueduct.kafka.batches.cut import Window
-from aqueduct.mirror.status import Log, Progress
+from aqueduct.mirror.status import Log, MirrorProgress
 from aqueduct.names import TopicPartition
 from aqueduct.restore import report as restore
 from aqueduct.restore.outcome import RestoreOutcome
-from aqueduct.restore.plan import Lane, RestorePlan
-from aqueduct.store.manifest import Chain, Instance, Manifest, Segment, State, StoredPartition, Topic
+from aqueduct.restore.plan import RestoreLane, RestorePlan
+from aqueduct.store.manifest import (
+    Chain,
+    Instance,
+    InstanceState,
+    Manifest,
+    Segment,
+    StoredPartition,
+    StoredTopic,
+)
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import COLUMNS
 
 NAMES = ["a" * 245 + ".one", "a" * 245 + ".two"]
-INSTANCE = Instance(99, "id", State.PASSIVATE, 0)
+INSTANCE = Instance(99, "id", InstanceState.PASSIVATE, 0)
 SEGMENTS = [
     Segment(name, 99, 0, 0, 10**9, 0, 0, 10**9, 10**10, 10**10, "", 1, "", None, 0, "run", False, False)
     for name in NAMES
 ]
-TOPICS = [Topic(name, "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,)) for name in NAMES]
+TOPICS = [
+    StoredTopic(name, "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,)) for name in NAMES
+]
 MANIFEST = Manifest(
     *(Chain(1, None, None, 1, 0, 0), "store", "run", 0, 0, 0, "cluster", "0.1.0", {}, {}, {}),
     *(tuple(TOPICS), tuple(SEGMENTS), (), (), (), (), (), ()),
@@ -50,7 +60,7 @@ def test_restore() -> None:
         names = [name[len(new) :] + new for name in NAMES]
         topics = {name: (topic, INSTANCE) for name, topic in zip(names, TOPICS, strict=True)}
         lanes = (
-            Lane(StoredPartition(NAMES[n], 99, 0), name, 10**9, (SEGMENTS[n],), ())
+            RestoreLane(StoredPartition(NAMES[n], 99, 0), name, 10**9, (SEGMENTS[n],), ())
             for n, name in enumerate(names)
         )
         plan = RestorePlan(1, Window(), topics, tuple(lanes), (), ())
@@ -60,5 +70,5 @@ def test_restore() -> None:
 
 
 def test_mirror() -> None:
-    progress = [Progress(TopicPartition(name, 99_999), 0, Log(0, 10**12), False) for name in NAMES]
+    progress = [MirrorProgress(TopicPartition(name, 99_999), 0, Log(0, 10**12), False) for name in NAMES]
     check(mirror._table(progress), ".one", ".two")

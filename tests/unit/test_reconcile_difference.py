@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aqueduct.reconcile import difference
-from aqueduct.reconcile.difference import NAMED_RANGES, Stream, Unmatched, out_of_order, unmatched
+from aqueduct.reconcile.difference import NAMED_SPANS, Stream, Unmatched, out_of_order, unmatched
 
 sequences = st.lists(st.integers(0, 8), max_size=30)
 
@@ -41,9 +41,9 @@ def test_offsets_of_what_is_left(target: list[int], data: st.DataObject) -> None
     kept = data.draw(st.lists(st.sampled_from(source), unique=True).map(sorted))
     extra, missing = unmatched([stream([*kept, 99], 5), stream(source)])
     assert extra == Unmatched(1, ((100 + len(kept),) * 2,))
-    named = [offset - 100 for first, last in missing.ranges for offset in range(first, last + 1)]
+    named = [offset - 100 for first, last in missing.spans for offset in range(first, last + 1)]
     assert missing.records == 50 - len(kept)
-    assert named == sorted(set(source) - set(kept)) or len(missing.ranges) == NAMED_RANGES
+    assert named == sorted(set(source) - set(kept)) or len(missing.spans) == NAMED_SPANS
 
 
 def test_of_equal_records_the_last_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_ranges() -> None:
     assert Unmatched.of(np.array([], np.int64)) == Unmatched()
     many = Unmatched.of(np.arange(0, 100, 2))
     assert many.records == 50
-    assert many.ranges == tuple((n, n) for n in range(0, 2 * NAMED_RANGES, 2))
+    assert many.spans == tuple((n, n) for n in range(0, 2 * NAMED_SPANS, 2))
 
 
 def test_memory_follows_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_memory_follows_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     most = 0
     strike_out = difference._strike_out
 
-    def watched(*ends: list[difference.Records]) -> list[list[difference.Records]]:
+    def watched(*ends: list[difference.FingerprintRows]) -> list[list[difference.FingerprintRows]]:
         nonlocal most
         most = max(most, sum(len(block) for end in ends for block in end))
         return strike_out(*ends)
@@ -73,7 +73,7 @@ def test_memory_follows_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(difference, "_strike_out", watched)
     source = list(range(4000))
     _, missing = unmatched([stream(source[1:]), stream(source)])
-    assert missing.ranges == ((100, 100),)
+    assert missing.spans == ((100, 100),)
     assert most < 20
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from aqueduct.reconcile.digest import BASE, LOG_APPEND_TIME, PRIME, Digest, Reading, Records
+from aqueduct.reconcile.digest import BASE, LOG_APPEND_TIME, PRIME, Digest, RangeDigest, RecordColumns
 
 CREATE_TIME = 1
 
@@ -101,7 +101,7 @@ messages = st.builds(FakeMessage, fields, st.integers(-1, 2**62))
 
 @given(messages, messages)
 def test_fingerprints_tell_records_apart(a: FakeMessage, b: FakeMessage) -> None:
-    records = Records.of([a, b])
+    records = RecordColumns.of([a, b])
     first, second = records.fingerprints(with_times=False)
     assert (first == second) == (a.fields == b.fields)
     first, second = records.fingerprints(with_times=True)
@@ -121,7 +121,7 @@ def test_fingerprints_tell_records_apart(a: FakeMessage, b: FakeMessage) -> None
     ],
 )
 def test_what_other_tools_confuse(a: tuple, b: tuple) -> None:
-    first, second = Records.of([FakeMessage(a), FakeMessage(b)]).contents
+    first, second = RecordColumns.of([FakeMessage(a), FakeMessage(b)]).contents
     assert first != second
 
 
@@ -130,7 +130,7 @@ def test_swapped_times_are_not_the_same_records(one: bytes, other: bytes, time: 
     assume(one != other)
     a, b = FakeMessage((one, None, None), time), FakeMessage((other, None, None), time + later)
     swapped = [replace(a, time=b.time), replace(b, time=a.time)]
-    reading, changed = Reading.of(Records.of([a, b])), Reading.of(Records.of(swapped))
+    reading, changed = RangeDigest.of(RecordColumns.of([a, b])), RangeDigest.of(RecordColumns.of(swapped))
     assert reading.timed.unordered != changed.timed.unordered
     assert reading.untimed == changed.untimed
 
@@ -142,13 +142,13 @@ def test_only_records_with_the_header() -> None:
         FakeMessage((None, b"3", (("origin", None),))),
         FakeMessage((None, b"4", None)),
     ]
-    found = Records.of([others[0], wanted, *others[1:]], ("origin", b"EWR"))
-    assert found.contents.tolist() == Records.of([wanted]).contents.tolist()
-    assert Reading.of(Records.of(others, ("origin", b"EWR"))) == Reading()
+    found = RecordColumns.of([others[0], wanted, *others[1:]], ("origin", b"EWR"))
+    assert found.contents.tolist() == RecordColumns.of([wanted]).contents.tolist()
+    assert RangeDigest.of(RecordColumns.of(others, ("origin", b"EWR"))) == RangeDigest()
 
 
 def test_times_that_the_broker_set_are_counted() -> None:
-    records = Records.of(
+    records = RecordColumns.of(
         [FakeMessage((None, None, None), 5, kind) for kind in (CREATE_TIME, LOG_APPEND_TIME)]
     )
-    assert (Reading.of(records) + Reading.of(records)).append_times == 2
+    assert (RangeDigest.of(records) + RangeDigest.of(records)).append_times == 2

@@ -8,24 +8,26 @@ from aqueduct.kafka.client_config import End
 from aqueduct.ranges import Range
 from aqueduct.reconcile import report
 from aqueduct.reconcile.difference import Unmatched
-from aqueduct.reconcile.digest import Digest, Reading
-from aqueduct.reconcile.flow import Flow, Lane
+from aqueduct.reconcile.digest import Digest, RangeDigest
+from aqueduct.reconcile.flow import ComparedFlow, ComparedPartition
 from aqueduct.reconcile.verdict import Difference, Verdict
 from aqueduct.wording import COLUMNS
 
 TARGET = End("target", "lake:9092")
-ONE_SOURCE = Flow(TARGET, (End("source", "pro1-a:9092,pro1-b:9092"),))
-TWO_SOURCES = Flow(TARGET, (End("source", "pro1:9092"), End("source", "pro2:9092")))
+ONE_SOURCE = ComparedFlow(TARGET, (End("source", "pro1-a:9092,pro1-b:9092"),))
+TWO_SOURCES = ComparedFlow(TARGET, (End("source", "pro1:9092"), End("source", "pro2:9092")))
 
 
-def reading(records: int, ordered: int = 0, unordered: int = 0, append_times: int = 0) -> Reading:
+def reading(records: int, ordered: int = 0, unordered: int = 0, append_times: int = 0) -> RangeDigest:
     """Make a reading; untimed digests are equal wherever the count is."""
-    return Reading(Digest(records, ordered, unordered), Digest(records), append_times)
+    return RangeDigest(Digest(records, ordered, unordered), Digest(records), append_times)
 
 
-def verdict(*readings: Reading | None, topic: str = "flights", partition: int = 2) -> Verdict:
+def verdict(*readings: RangeDigest | None, topic: str = "flights", partition: int = 2) -> Verdict:
     ranges = [each and Range(topic, partition, 100, 100 + each.records) for each in readings]
-    return Verdict(Lane(topic, partition, tuple(ranges)), tuple(each or Reading() for each in readings))
+    return Verdict(
+        ComparedPartition(topic, partition, tuple(ranges)), tuple(each or RangeDigest() for each in readings)
+    )
 
 
 def missing(*ranges: tuple[int, int]) -> Unmatched:
@@ -103,7 +105,7 @@ MERGED = verdict(reading(4, 1), reading(3, 2), reading(2, 3))
         ),
     ],
 )
-def test_sentences(flow: Flow, unequal: Verdict, sentence: str) -> None:
+def test_sentences(flow: ComparedFlow, unequal: Verdict, sentence: str) -> None:
     assert list(report.sentences(flow, [verdict(*unequal.readings, partition=1), unequal]))[-1] == (
         "flights-2",
         sentence,
@@ -137,7 +139,7 @@ def test_text() -> None:
 
 def test_a_table_of_long_names_is_as_wide_as_a_page() -> None:
     servers = ["a-broker-of-the-source.example.org:9092", "another.example.org:9092", "lake.example.org:9092"]
-    flow = Flow(End("target", servers[2]), tuple(End("source", each) for each in servers[:2]))
+    flow = ComparedFlow(End("target", servers[2]), tuple(End("source", each) for each in servers[:2]))
     readings = [reading(10**9), reading(10**9), reading(0)]
     verdicts = [verdict(*readings, topic=f"t{'o' * 246}-{n}", partition=99_999) for n in range(2)]
     lines = report.text(flow, verdicts).splitlines()[:3]

@@ -2,23 +2,23 @@ from dataclasses import replace
 from typing import Any
 
 from aqueduct.kafka.batches.cut import Window
-from aqueduct.restore.plan import SHARE_BYTES, SHARE_LANES, Lane, plan, shares
+from aqueduct.restore.plan import SHARE_BYTES, SHARE_LANES, RestoreLane, plan, shares
 from aqueduct.restore.request import Request
 from aqueduct.store.manifest import (
     NOT_READ,
     Chain,
     Gap,
     Instance,
+    InstanceState,
     Manifest,
     Segment,
-    State,
     StoredPartition,
-    Topic,
+    StoredTopic,
 )
 from aqueduct.store.snapshots import Snapshot
 
-TOPIC = Topic(
-    "t", "id", 3, 1, compacted=False, settings={}, instances=(Instance(1, "id", State.ACTIVATE, 0),)
+TOPIC = StoredTopic(
+    "t", "id", 3, 1, compacted=False, settings={}, instances=(Instance(1, "id", InstanceState.ACTIVATE, 0),)
 )
 MANIFEST = Manifest(
     *(Chain(7, None, None, 7, 0, 0), "s", "r", 0, 0, 0, "c", "v", {}),
@@ -57,19 +57,19 @@ def test_every_partition_has_a_lane_and_segments_of_the_window() -> None:
     assert [each.start for each in wanted.lanes[0].segments] == [5, 10]
     assert wanted.lanes[0].records == 15
     assert wanted.gaps == (Gap("t", 1, 0, 0, 5),)
-    late = plan(SNAPSHOT, Request(window=Window(from_time=101))).lanes[0]
+    late = plan(SNAPSHOT, Request(window=Window(first_time=101))).lanes[0]
     assert [each.start for each in late.segments] == [10]
     assert [each.start for each in late.skipped] == [5]
 
 
 def test_times_make_the_records_an_upper_bound() -> None:
     assert not plan(SNAPSHOT, Request()).at_most
-    assert plan(SNAPSHOT, Request(window=Window(from_time=1))).at_most
-    assert not plan(SNAPSHOT, Request(window=Window(from_time=1_000))).at_most  # none is none
+    assert plan(SNAPSHOT, Request(window=Window(first_time=1))).at_most
+    assert not plan(SNAPSHOT, Request(window=Window(first_time=1_000))).at_most  # none is none
 
 
 def test_shares_are_of_one_large_lane_or_many_small_ones() -> None:
-    lane = Lane(StoredPartition("t", 1, 0), "t", 30, (segment(0, 30),), ())
+    lane = RestoreLane(StoredPartition("t", 1, 0), "t", 30, (segment(0, 30),), ())
     large = replace(lane, segments=(segment(0, 30, unpacked_bytes=SHARE_BYTES + 1),))
     lanes = [lane, large, lane, lane, large, large, *[lane] * (SHARE_LANES + 1)]
     found = list(shares(lanes))

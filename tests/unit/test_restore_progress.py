@@ -4,22 +4,22 @@ import pytest
 
 from aqueduct.errors import Refused
 from aqueduct.restore import progress
-from aqueduct.restore.progress import Progress, TopicState
+from aqueduct.restore.progress import RestoreProgress, TopicState
 
 BACK = {"retention.ms": None, "cleanup.policy": "compact"}
 STATE = TopicState("id", 3, "digest", BACK, {"a": "b"}, of_backup=True, groups=("a", "b"))
 
 
 @pytest.mark.parametrize(
-    "state", [STATE, Progress("id", 7, 8, 9, (1, 2), None), Progress("id", 0, 0, 0, (), 5)]
+    "state", [STATE, RestoreProgress("id", 7, 8, 9, (1, 2), None), RestoreProgress("id", 0, 0, 0, (), 5)]
 )
-def test_states_are_remembered_as_they_are(state: TopicState | Progress) -> None:
+def test_states_are_remembered_as_they_are(state: TopicState | RestoreProgress) -> None:
     assert progress.loads(type(state), progress.dumps(state, "topic")) == state
 
 
 @pytest.mark.parametrize("metadata", ["", "{}", "null", '{"topic_id":1}', "text"])
 def test_other_metadata_is_no_state(metadata: str) -> None:
-    assert progress.loads(Progress, metadata) is None
+    assert progress.loads(RestoreProgress, metadata) is None
     assert progress.loads(TopicState, metadata) is None
 
 

@@ -6,16 +6,16 @@ from aqueduct.errors import ExitCode
 from aqueduct.kafka.batches.cut import Window
 from aqueduct.restore import report
 from aqueduct.restore.outcome import Move, RestoreOutcome, Rights, Written
-from aqueduct.restore.plan import Lane, RestorePlan
-from aqueduct.restore.progress import Progress
-from aqueduct.store.manifest import Instance, Segment, State, StoredPartition, Topic
+from aqueduct.restore.plan import RestoreLane, RestorePlan
+from aqueduct.restore.progress import RestoreProgress
+from aqueduct.store.manifest import Instance, InstanceState, Segment, StoredPartition, StoredTopic
 
-INSTANCE = Instance(1, "id", State.ACTIVATE, 0)
-TOPIC = Topic("t", "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,))
+INSTANCE = Instance(1, "id", InstanceState.ACTIVATE, 0)
+TOPIC = StoredTopic("t", "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,))
 SEGMENT = Segment("t", 1, 0, 0, 70, 0, 69, 70, 4_000_000, 10, "", 1, "", None, 5, "r", True, False)
-LANE = Lane(StoredPartition("t", 1, 0), "new", 70, (SEGMENT,), ())
+LANE = RestoreLane(StoredPartition("t", 1, 0), "new", 70, (SEGMENT,), ())
 PLAN = RestorePlan(3, Window(), {"new": (TOPIC, INSTANCE)}, (LANE,), (), ())
-PROGRESS = Progress("id", 0, 70, 4_000_000, (1,))
+PROGRESS = RestoreProgress("id", 0, 70, 4_000_000, (1,))
 MOVE = Move("g", "new", 0, 7, 8, "", "why")
 
 
@@ -48,7 +48,7 @@ def test_what_all_runs_wrote_is_told_from_what_this_one_wrote() -> None:
 def test_a_dry_run_tells_what_it_would_write() -> None:
     dry = RestoreOutcome("id-3", PLAN, dry_run=True)
     assert last(dry) == "Restore id-3 of snapshot 3 would write 70 records; nothing was written."
-    timed = replace(dry, plan=replace(PLAN, window=Window(from_time=1)))
+    timed = replace(dry, plan=replace(PLAN, window=Window(first_time=1)))
     assert last(timed) == "Restore id-3 of snapshot 3 would write at most 70 records; nothing was written."
     reports = [report.report(each) for each in (dry, timed)]
     assert [(each["partitions"][0]["records"], each["at_most"]) for each in reports] == [
@@ -59,7 +59,7 @@ def test_a_dry_run_tells_what_it_would_write() -> None:
 
 def test_nothing_in_the_window_is_said() -> None:
     none = {("new", 0): Written(replace(PROGRESS, records=0), 0, 0)}
-    empty = replace(outcome(), plan=replace(PLAN, window=Window(to_time=1)), written=none)
+    empty = replace(outcome(), plan=replace(PLAN, window=Window(last_time=1)), written=none)
     assert "Nothing is in the window" in report.text(empty)
     assert "Nothing is in the window" not in report.text(replace(empty, plan=PLAN))
     assert "Nothing is in the window" not in report.text(replace(empty, written={}, before=True))

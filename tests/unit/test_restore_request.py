@@ -3,15 +3,15 @@ import pytest
 from aqueduct.errors import Refused
 from aqueduct.kafka.batches.cut import Window
 from aqueduct.restore.request import Request, parse_id, parse_instance
-from aqueduct.store.manifest import Instance, State, Topic
+from aqueduct.store.manifest import Instance, InstanceState, StoredTopic
 
 
-def topic(name: str, *instances: Instance) -> Topic:
-    return Topic(name, "id", 1, 1, compacted=False, settings={}, instances=instances)
+def topic(name: str, *instances: Instance) -> StoredTopic:
+    return StoredTopic(name, "id", 1, 1, compacted=False, settings={}, instances=instances)
 
 
-ACTIVE = Instance(2, "id", State.ACTIVATE, 0)
-BEFORE = Instance(1, "id", State.PASSIVATE, 0)
+ACTIVE = Instance(2, "id", InstanceState.ACTIVATE, 0)
+BEFORE = Instance(1, "id", InstanceState.PASSIVATE, 0)
 TOPICS = {"a": topic("a", BEFORE, ACTIVE), "b": topic("b", ACTIVE)}
 
 
@@ -60,8 +60,8 @@ def test_the_digest_tells_requests_apart_and_forgets_their_order() -> None:
         Request().digest("other", "cluster"),
         Request().digest("store", "other"),
         Request(instance="g1").digest("store", "cluster"),
-        Request(window=Window(from_time=1)).digest("store", "cluster"),
-        Request(window=Window(to_time=1)).digest("store", "cluster"),
+        Request(window=Window(first_time=1)).digest("store", "cluster"),
+        Request(window=Window(last_time=1)).digest("store", "cluster"),
     }
     assert len(digests) == 8
     assert Request(pairs[::-1]).digest("store", "cluster") in digests

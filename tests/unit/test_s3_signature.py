@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from aqueduct.store.bucket_admin import Endpoint, signed_headers
+from aqueduct.store.bucket_admin import S3Server, signed_headers
 
-PUBLISHED = Endpoint(
+PUBLISHED = S3Server(
     "examplebucket.s3.amazonaws.com",
     "us-east-1",
     "AKIAIOSFODNN7EXAMPLE",

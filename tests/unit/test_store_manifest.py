@@ -12,16 +12,16 @@ from aqueduct.kafka.acls import Acl
 from aqueduct.store.manifest import (
     Chain,
     Gap,
-    Group,
     GroupAhead,
     GroupOffset,
     Instance,
+    InstanceState,
     Manifest,
     OpenTransaction,
     Quota,
     Segment,
-    State,
-    Topic,
+    StoredGroup,
+    StoredTopic,
     pack,
     unpack,
 )
@@ -35,7 +35,7 @@ def many(each: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 texts = st.dictionaries(text, text, max_size=3)
-instances = st.builds(Instance, number, text, st.sampled_from(State), number)
+instances = st.builds(Instance, number, text, st.sampled_from(InstanceState), number)
 positions = st.dictionaries(st.tuples(text, number), many(st.integers(-1, 2**63 - 1)), max_size=3)
 manifests = st.builds(
     Manifest,
@@ -43,10 +43,10 @@ manifests = st.builds(
     options=st.dictionaries(text, text | st.lists(text) | st.none(), max_size=3),
     starts=positions,
     positions=positions,
-    topics=many(st.builds(Topic, text, text, number, number, st.booleans(), texts, many(instances))),
+    topics=many(st.builds(StoredTopic, text, text, number, number, st.booleans(), texts, many(instances))),
     segments=many(st.builds(Segment)),
     gaps=many(st.builds(Gap)),
-    groups=many(st.builds(Group, text, text, many(st.builds(GroupOffset)))),
+    groups=many(st.builds(StoredGroup, text, text, many(st.builds(GroupOffset)))),
     acls=many(st.builds(Acl)),
     quotas=many(
         st.builds(
@@ -71,7 +71,7 @@ SMALL = Manifest(
     options={},
     starts={("a", 1): (0, -1)},
     positions={("a", 1): (5, -1)},
-    topics=(Topic("a", "id", 2, 1, False, {}, (Instance(1, "id", State.ACTIVATE, 1),)),),
+    topics=(StoredTopic("a", "id", 2, 1, False, {}, (Instance(1, "id", InstanceState.ACTIVATE, 1),)),),
     segments=(Segment("a", 1, 0, 0, 5, 0, 4, 5, 500, 100, "0" * 64, 90, "1" * 64, 7, 8, "r", True, False),),
     gaps=(),
     groups=(),

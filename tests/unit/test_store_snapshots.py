@@ -16,14 +16,14 @@ from aqueduct.store.manifest import (
     Chain,
     Gap,
     Instance,
+    InstanceState,
     Manifest,
     Segment,
-    State,
     StoredPartition,
-    Topic,
+    StoredTopic,
     pack,
 )
-from aqueduct.store.objects import Entry, Exists, Missing
+from aqueduct.store.objects import Entry, Exists, MissingObject
 from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due
 
 
@@ -39,7 +39,7 @@ class Memory:
     def read(self, path: str) -> memoryview:
         self.reads += 1
         if path not in self.objects:
-            raise Missing(f"{self.url} has no object {path}.")
+            raise MissingObject(f"{self.url} has no object {path}.")
         return memoryview(self.objects[path])
 
     def stream(self, path: str, chunk_bytes: int = 0) -> Iterator[memoryview]:
@@ -64,26 +64,26 @@ class Source:
     """A cluster, seen by runs: what each has read of it."""
 
     store: str = ""  # the id of the last one that it was backed up to
-    topics: dict[str, Topic] = field(default_factory=dict)
+    topics: dict[str, StoredTopic] = field(default_factory=dict)
     starts: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     positions: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     # by place: offsets with records, and those that were lost
     kept: dict[StoredPartition, set[int]] = field(default_factory=dict)
     lost: dict[StoredPartition, set[int]] = field(default_factory=dict)
 
-    def make(self, name: str, partitions: int = 2, keep: int = 2) -> Topic:
+    def make(self, name: str, partitions: int = 2, keep: int = 2) -> StoredTopic:
         """Make a topic, or its next instance; so many instances stay live."""
         former = self.topics[name].instances if name in self.topics else ()
         number = former[-1].number + 1 if former else 1
-        passive = tuple(each._replace(state=State.PASSIVATE) for each in former)
-        instances = (*passive, Instance(number, f"id{number}", State.ACTIVATE, 0))[-keep:]
+        passive = tuple(each._replace(state=InstanceState.PASSIVATE) for each in former)
+        instances = (*passive, Instance(number, f"id{number}", InstanceState.ACTIVATE, 0))[-keep:]
         live = {each.number for each in instances}
         for table in (self.starts, self.positions, self.kept, self.lost):
             for key in [key for key in table if key[0] == name and key[1] not in live]:
                 del table[key]
         self.positions[name, number] = [number * 7] * partitions  # what was before is deleted
         self.starts[name, number] = tuple(self.positions[name, number])
-        self.topics[name] = Topic(name, f"id{number}", partitions, 1, number > 1, {}, instances)
+        self.topics[name] = StoredTopic(name, f"id{number}", partitions, 1, number > 1, {}, instances)
         return self.topics[name]
 
     def read(self, name: str, partition: int, records: int, markers: int = 0) -> Segment:

@@ -13,7 +13,7 @@ from aqueduct.link.wire.frame import (
     VERSION,
     Announcement,
     Frame,
-    Key,
+    FrameKey,
     Malformed,
     key,
     key_of,
@@ -58,12 +58,16 @@ def test_what_is_unpacked_is_what_was_packed(expected: Frame | Announcement, abo
 
 @given(frames)
 def test_a_frames_key(frame: Frame) -> None:
-    assert read_key(key(frame)) == Key(frame.topic, frame.partition, frame.start, frame.stop, announced=False)
+    assert read_key(key(frame)) == FrameKey(
+        frame.topic, frame.partition, frame.first, frame.last, announced=False
+    )
 
 
 @given(announcements)
 def test_an_announcements_key(told: Announcement) -> None:
-    expected = Key(told.topic, told.partition, told.first, told.end, announced=True, compacted=told.compacted)
+    expected = FrameKey(
+        told.topic, told.partition, told.first, told.end - 1, announced=True, compacted=told.compacted
+    )
     assert read_key(key(told)) == expected
 
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aqueduct.link.wire.interleave import plan
+from aqueduct.link.wire.interleave import interleaved
 
 shapes = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 55)), min_size=1, max_size=16).map(tuple)
 sizes = st.sampled_from([64, 1472, 8960, 65_507])
@@ -15,7 +15,7 @@ sizes = st.sampled_from([64, 1472, 8960, 65_507])
 def test_every_shard_once_and_no_send_takes_more_than_half_of_a_parity(
     group: tuple[tuple[int, int], ...], size: int
 ) -> None:
-    sends = plan(group, size)
+    sends = interleaved(group, size)
     expected = [(block, shard) for block, (k, m) in enumerate(group) for shard in range(k + m)]
     assert sorted(place for send in sends for place in send) == expected
     for send in sends:
@@ -27,19 +27,19 @@ def test_every_shard_once_and_no_send_takes_more_than_half_of_a_parity(
 
 
 def test_full_blocks_fill_their_sends() -> None:
-    assert len(plan(((200, 30),) * 16, 1472)) == -(-230 * 16 // 44)
-    assert [len(send) for send in plan(((1, 1),), 1472)] == [1, 1]
-    assert [len(send) for send in plan(((3, 2),), 1472)] == [1] * 5
-    assert [len(send) for send in plan(((20, 4),), 1472)] == [2] * 12
+    assert len(interleaved(((200, 30),) * 16, 1472)) == -(-230 * 16 // 44)
+    assert [len(send) for send in interleaved(((1, 1),), 1472)] == [1, 1]
+    assert [len(send) for send in interleaved(((3, 2),), 1472)] == [1] * 5
+    assert [len(send) for send in interleaved(((20, 4),), 1472)] == [2] * 12
 
 
 def test_a_short_block_is_spread_over_the_whole_group() -> None:
-    order = [place for send in plan(((200, 30), (4, 1)), 1472) for place in send]
+    order = [place for send in interleaved(((200, 30), (4, 1)), 1472) for place in send]
     at = [order.index((1, shard)) for shard in range(5)]
     assert all(40 <= after - before <= 53 for before, after in pairwise(at))
 
 
 def test_without_parity_nothing_is_spread() -> None:
-    order = [place for send in plan(((3, 0), (2, 0)), 1472) for place in send]
+    order = [place for send in interleaved(((3, 0), (2, 0)), 1472) for place in send]
     assert order == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
-    assert len(plan(((44, 0), (1, 0)), 1472)) == 2
+    assert len(interleaved(((44, 0), (1, 0)), 1472)) == 2

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.link.wire.position import Position, loads
+from aqueduct.link.wire.position import SenderPosition, loads
 
 NUMBERS = st.integers(0, 2**63 - 1)
 
 
 @given(topic_id=st.uuids(), first=NUMBERS, session=NUMBERS)
 def test_it_is_read_as_it_was_written(topic_id: object, first: int, session: int) -> None:
-    position = Position(str(topic_id), first, session)
+    position = SenderPosition(str(topic_id), first, session)
     assert loads(position.dumps()) == position
     assert json.loads(position.dumps()).keys() == {"topic_id", "from", "session"}
 

@@ -33,7 +33,7 @@ from aqueduct.link.wire import key_frame
 from aqueduct.link.wire.datagram import BEAT, FIELDS, HEADER, MAGIC, NONCE, Type
 from aqueduct.link.wire.key_frame import KeyRing, Kind
 from aqueduct.link.wire.keys import Algorithm, ReceiverKey, SenderKey
-from aqueduct.link.wire.receiver import Limits, Receiver
+from aqueduct.link.wire.receiver import Receiver, ReceiverLimits
 from aqueduct.link.wire.sender import Session
 from aqueduct.link.wire.state import loads
 
@@ -109,7 +109,7 @@ def test_noise(noise: list[bytes]) -> None:
 def test_a_fuzzer_neither_stops_it_nor_gets_anything_through(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
     sending, receiving = pair(settings(interleave=1))
-    limits = Limits(key_frames=5)
+    limits = ReceiverLimits(key_frames=5)
     receiving._limits = limits
     values = [value(number, 500) for number in range(200)]
     good = datagrams(sending.due(1.0, 5000)) + sent(sending, *values)
@@ -287,7 +287,7 @@ def test_what_a_replaced_session_left_open_is_lost() -> None:
 
 
 def test_a_sender_in_a_crash_loop_takes_no_memory() -> None:
-    receiving = receiver(Limits(key_frames=1000))
+    receiving = receiver(ReceiverLimits(key_frames=1000))
     for start in range(100):
         receive(receiving, keys(session(start=start)))
     assert len(receiving.sessions()) == 4
@@ -373,7 +373,7 @@ def test_repeats_of_a_key_frame_cost_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_only_so_many_key_frames_are_looked_at() -> None:
-    receiving = receiver(Limits(key_frames=3))
+    receiving = receiver(ReceiverLimits(key_frames=3))
     sending = session()
     (good, _) = keys(sending)
     forged = [good[:-1] + bytes([number ^ good[-1]]) for number in range(1, 8)]
@@ -456,7 +456,7 @@ def test_a_lost_beginning() -> None:
 
 def test_a_session_joined_late_is_no_loss() -> None:
     for by_beat in (False, True):
-        sending, receiving = pair(limits=Limits(window=10))
+        sending, receiving = pair(limits=ReceiverLimits(window=10))
         sending.sent.blocks = 5000
         wire = datagrams(sending.due(50.0, 5000)) if by_beat else []
         wire += sent(sending, value(1)) + datagrams(sending.end(5000))
@@ -466,7 +466,7 @@ def test_a_session_joined_late_is_no_loss() -> None:
 
 
 def test_what_the_window_passed_is_lost() -> None:
-    sending, receiving = pair(limits=Limits(window=10))
+    sending, receiving = pair(limits=ReceiverLimits(window=10))
     values = [value(number) for number in range(30)]
     blocks = [sent(sending, each) for each in values]
     late = blocks.pop(3)
@@ -480,7 +480,7 @@ def test_what_the_window_passed_is_lost() -> None:
 
 
 def test_what_the_window_passed_takes_no_memory() -> None:
-    sending, receiving = pair(settings(parity=0), Limits(window=10))
+    sending, receiving = pair(settings(parity=0), ReceiverLimits(window=10))
     blocks = [sent(sending, value(number, 500)) for number in range(30)]
     for block in blocks:
         receive(receiving, block[:-1])
@@ -511,7 +511,7 @@ def test_half_a_value_is_never_delivered_and_counted_once() -> None:
 
 
 def test_memory_for_blocks_that_are_not_whole_is_bounded() -> None:
-    sending, receiving = pair(settings(parity=0), Limits(block_bytes=10 * SHARD))
+    sending, receiving = pair(settings(parity=0), ReceiverLimits(block_bytes=10 * SHARD))
     values = [value(number, 8 * SHARD - 20) for number in range(6)]
     blocks = [sent(sending, each) for each in values]
     assert all(len(block) == 8 for block in blocks)
@@ -532,7 +532,7 @@ def test_memory_for_blocks_that_are_not_whole_is_bounded() -> None:
 
 
 def test_memory_for_values_that_are_not_whole_is_bounded() -> None:
-    sending, receiving = pair(settings(shards=2), Limits(value_bytes=5000))
+    sending, receiving = pair(settings(shards=2), ReceiverLimits(value_bytes=5000))
     for number in range(20):
         wire = sent(sending, value(number, 3000))
         receive(receiving, [each for each in wire if shard_of(each)[0] % 5 != 4])
@@ -542,7 +542,7 @@ def test_memory_for_values_that_are_not_whole_is_bounded() -> None:
 
 
 def test_too_large_a_value() -> None:
-    sending, receiving = pair(limits=Limits(largest=2000))
+    sending, receiving = pair(limits=ReceiverLimits(largest=2000))
     assert receive(receiving, sent(sending, value(1, 2001), value(2, 2000))) == [value(2, 2000)]
     assert receiving.counters.values_oversized == 1
 

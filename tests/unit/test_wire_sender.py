@@ -23,7 +23,7 @@ from aqueduct.errors import Refused
 from aqueduct.link.wire.datagram import HEADER, NONCE, Type, payload_of, prefix
 from aqueduct.link.wire.datagram import KEY as NAMES_KEY
 from aqueduct.link.wire.keys import ReceiverKey
-from aqueduct.link.wire.sender import ANNOUNCE_EVERY, OPENING, Session, Settings
+from aqueduct.link.wire.sender import ANNOUNCE_EVERY, OPENING, Session, SessionSettings
 
 steps = st.lists(
     st.tuples(
@@ -189,11 +189,11 @@ def test_what_no_link_can_have(changes: dict[str, int], says: str) -> None:
 def test_a_hybrid_key_needs_room() -> None:
     hybrid = ReceiverKey.generate().public
     with pytest.raises(Refused, match="make a receiver's key of x25519"):
-        Session(Settings(LINK, PAYLOAD), SENDER, hybrid, now=0.0, start=1)
+        Session(SessionSettings(LINK, PAYLOAD), SENDER, hybrid, now=0.0, start=1)
     # 1,376 bytes are the least MTU over IPv6.
-    Session(Settings(LINK, payload_of(1376, 6)), SENDER, hybrid, now=0.0, start=1)
+    Session(SessionSettings(LINK, payload_of(1376, 6)), SENDER, hybrid, now=0.0, start=1)
     with pytest.raises(Refused):
-        Session(Settings(LINK, payload_of(1375, 6)), SENDER, hybrid, now=0.0, start=1)
+        Session(SessionSettings(LINK, payload_of(1375, 6)), SENDER, hybrid, now=0.0, start=1)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from aqueduct.link.wire.blocks import CHUNK
 from aqueduct.link.wire.datagram import Type
 from aqueduct.link.wire.keys import ReceiverKey, SenderKey
 from aqueduct.link.wire.receiver import Receiver
-from aqueduct.link.wire.sender import Session, Settings
+from aqueduct.link.wire.sender import Session, SessionSettings
 
 BLOCK = 8 * SHARD
 # Lengths with which a value alone, or with its like, just fills a shard or a block, or just does not.
@@ -161,7 +161,7 @@ def test_any_bit_flipped_is_rejected_and_counted(data: st.DataObject) -> None:
 @pytest.mark.parametrize("payload", [1352, 1472, 8972])
 def test_true_sizes_with_hybrid_keys(payload: int) -> None:
     receiver_key, sender_key = ReceiverKey.generate(), SenderKey.generate()
-    sending = Session(Settings(LINK, payload), sender_key, receiver_key.public, now=0.0, start=1)
+    sending = Session(SessionSettings(LINK, payload), sender_key, receiver_key.public, now=0.0, start=1)
     receiving = Receiver([receiver_key], [sender_key.public], LINK)
     values = [value(number, 3_000_000) for number in range(2)]
     sends = datagrams(sending.due(0.0, 1)) + sent(sending, values)

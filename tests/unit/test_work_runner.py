@@ -41,8 +41,8 @@ def test_little_work_is_done_here() -> None:
 )
 def test_tasks_share_a_limit(master: str | None, offsets: int, tasks: int) -> None:
     with Workers("test", master) as workers:
-        assert workers.share(1000, offsets) == 1000 / tasks
-        assert workers.share(None, offsets) is None
+        assert workers.per_task(1000, offsets) == 1000 / tasks
+        assert workers.per_task(None, offsets) is None
 
 
 def test_threads_run_at_the_same_time_and_give_results_in_order() -> None:

@@ -57,7 +57,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         yield from links.check_links(inventory, sound, site)
         yield from connectors.check_connect(inventory, sound, site)
         arriving = []
-        for mirror in flows.declared_at(inventory, sound, site):
+        for mirror in flows.declared_at(sound, site):
             faults = list(flows.check_each(inventory, mirror))
             yield from faults or flows.check_unclear(mirror)
             arriving += [] if faults else [mirror]

@@ -16,9 +16,9 @@ def check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
         return
     brokers = sum("broker" in node.roles for node in nodes) if len(nodes) == len(hosts) else 0
     for item, path, sentence in _topics(site, sound.items(site, "kafka_topics"), brokers):
-        yield inventory.finding(item.host, "kafka_topics", sentence, (item.place, *path))
+        yield item.finding(sentence, path)
     for item, path, sentence in _acls(sound.items(site, "kafka_acls")):
-        yield inventory.finding(item.host, "kafka_acls", sentence, (item.place, *path))
+        yield item.finding(sentence, path)
     if brokers:
         for variable, sentence in _replicas(site, sound, hosts[0], brokers):
             yield inventory.finding(hosts[0], variable, sentence)

@@ -31,11 +31,11 @@ def check_connect(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
     for item in items:
         connector = DeclaredConnector.of(item.value)
         for path, sentence in _faults(connector, seen, secrets):
-            yield inventory.finding(item.host, VARIABLE, sentence, (item.place, *path))
+            yield item.finding(sentence, path)
         seen.add(connector.name)
     for item in sound.items(site, "connect_plugins"):
         for path, sentence in _faults_of_plugin(item):
-            yield inventory.finding(item.host, "connect_plugins", sentence, (item.place, *path))
+            yield item.finding(sentence, path)
 
 
 def _faults(

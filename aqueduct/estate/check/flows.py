@@ -21,11 +21,9 @@ INTERNAL = names([r"__.*", r"\..*", r"mm2.*\.internal", r".*\.checkpoints\.inter
 
 
 @dataclass(frozen=True, eq=False)
-class DeclaredFlow:
+class DeclaredFlow(Item):
     """A flow, where it is declared, and the topics that it reads and writes."""
 
-    inventory: Inventory
-    item: Item
     flow: Flow
 
     @cached_property
@@ -45,14 +43,11 @@ class DeclaredFlow:
         """Return the names that topics get at the target."""
         return words([self.flow.prefix]) + read
 
-    def finding(self, sentence: str, path: Path = (), is_warning: bool = False) -> Finding:
-        return self.inventory.finding(
-            self.item.host, VARIABLE, sentence, (self.item.place, *path), is_warning
-        )
 
-
-def declared_at(inventory: Inventory, sound: Sound, site: str) -> list[DeclaredFlow]:
-    return [DeclaredFlow(inventory, item, Flow.of(site, item.value)) for item in sound.items(site, VARIABLE)]
+def declared_at(sound: Sound, site: str) -> list[DeclaredFlow]:
+    return [
+        DeclaredFlow(**vars(item), flow=Flow.of(site, item.value)) for item in sound.items(site, VARIABLE)
+    ]
 
 
 def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from itertools import combinations
 
 from aqueduct.estate.check.flows import declared_at as declared_flows
-from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
+from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
 from aqueduct.estate.check.sites import LEGAL_SITE
 from aqueduct.estate.check.sound import Item, Sound
 from aqueduct.estate.connectors import DeclaredConnector
@@ -24,23 +24,16 @@ LARGEST_NUMBER = 65_535
 
 
 @dataclass(frozen=True, eq=False)
-class Declared:
+class DeclaredLink(Item):
     """A link, and where it is declared."""
 
-    inventory: Inventory
-    item: Item
     link: Link
-
-    def finding(self, sentence: str, path: Path = (), is_warning: bool = False) -> Finding:
-        return self.inventory.finding(
-            self.item.host, VARIABLE, sentence, (self.item.place, *path), is_warning
-        )
 
 
 def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
     """Check the links that arrive at a site."""
     found = [
-        Declared(inventory, item, Link.of(inventory.groups, site, item.value))
+        DeclaredLink(**vars(item), link=Link.of(inventory.groups, site, item.value))
         for item in sound.items(site, VARIABLE)
     ]
     yield from _hosts(inventory, site, found)
@@ -61,7 +54,7 @@ def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Findi
         yield from _check_partitions(each, sound)
 
 
-def _hosts(inventory: Inventory, site: str, found: list[Declared]) -> Iterator[Finding]:
+def _hosts(inventory: Inventory, site: str, found: list[DeclaredLink]) -> Iterator[Finding]:
     """Check for links without hosts, and hosts without links."""
     receiving, dedup = inventory.members(site, "diode_downstream"), inventory.members(site, "dedup")
     raw = [each for each in found if each.link.mode != RECORD]
@@ -84,7 +77,7 @@ def _hosts(inventory: Inventory, site: str, found: list[Declared]) -> Iterator[F
         yield found[0].finding(sentence)
 
 
-def _check_source(each: Declared) -> Iterator[Finding]:
+def _check_source(each: DeclaredLink) -> Iterator[Finding]:
     inventory, source = each.inventory, each.link.source
     if source not in inventory.sites:
         remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")
@@ -98,11 +91,11 @@ def _check_source(each: Declared) -> Iterator[Finding]:
         yield each.finding(sentence, ("source",))
 
 
-def _check_ends(each: Declared) -> Iterator[Finding]:
+def _check_ends(each: DeclaredLink) -> Iterator[Finding]:
     link = each.link
     ends = (("upstream", "diode_upstream", link.source), ("downstream", "diode_downstream", link.target))
     for key, service, site in ends:
-        hosts, named = each.inventory.members(site, service), each.item.value.get(key)
+        hosts, named = each.inventory.members(site, service), each.value.get(key)
         if named and named not in hosts:
             sentence = f"{named} is not in {service} of site {site}; name one of its hosts there."
             yield each.finding(sentence, (key,))
@@ -110,7 +103,7 @@ def _check_ends(each: Declared) -> Iterator[Finding]:
             yield each.finding(f"{some(hosts)} could be its {key}; name one of them with the key {key}.")
 
 
-def _check_values(each: Declared) -> Iterator[Finding]:
+def _check_values(each: DeclaredLink) -> Iterator[Finding]:
     link = each.link
     if link.given_name and not LEGAL_SITE.fullmatch(link.given_name):
         sentence = "a link's name becomes part of names in Kafka; take letters, digits, - and _ only."
@@ -138,7 +131,7 @@ def _check_values(each: Declared) -> Iterator[Finding]:
             yield each.finding(sentence, ("clean_topics", name))
 
 
-def _check_neighbour(each: Declared, sound: Sound) -> Iterator[Finding]:
+def _check_neighbour(each: DeclaredLink, sound: Sound) -> Iterator[Finding]:
     link = each.link
     if not link.mac:
         return
@@ -161,7 +154,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _check_pair(one: Declared, other: Declared) -> Iterator[Finding]:
+def _check_pair(one: DeclaredLink, other: DeclaredLink) -> Iterator[Finding]:
     """Check two links that arrive at one site."""
     first, second = one.link, other.link
     if first.name == second.name:
@@ -176,7 +169,7 @@ def _check_pair(one: Declared, other: Declared) -> Iterator[Finding]:
         sentence = (
             f"{first.downstream} receives link {first.name} at port {first.port}; give this one another port."
         )
-        yield other.finding(sentence, ("port",) if "port" in other.item.value else ())
+        yield other.finding(sentence, ("port",) if "port" in other.value else ())
     if first.source == second.source:  # of two that are kept raw the ledger is one: a topic may come by both
         both = _written(first) & _written(second)
         if RECORD in (first.mode, second.mode) and (topic := shortest(both)):
@@ -205,7 +198,7 @@ def _written(link: Link) -> Language:
         return words([])
 
 
-def _check_topics(each: Declared, sound: Sound) -> Iterator[Finding]:
+def _check_topics(each: DeclaredLink, sound: Sound) -> Iterator[Finding]:
     """Check for topics that the source does not have, if it declares any.
 
     A name that nothing there makes is an error: nothing would cross, and nobody would be told. A pattern is
@@ -238,7 +231,7 @@ def _meets(topic: str, brought: Language) -> bool:
 def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
     """Return the topics that flows, links and connectors may write at a site, beside its declared ones."""
     found = words([])
-    for mirror in declared_flows(inventory, sound, site):
+    for mirror in declared_flows(sound, site):
         with suppress(PatternError):
             is_clear = None not in map(language, (*mirror.flow.topics, *mirror.flow.topics_exclude))
             found |= mirror.writes if is_clear else EVERYTHING
@@ -253,7 +246,7 @@ def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
     return found
 
 
-def _check_partitions(each: Declared, sound: Sound) -> Iterator[Finding]:
+def _check_partitions(each: DeclaredLink, sound: Sound) -> Iterator[Finding]:
     """Check topics that both sites declare: each partition that crosses must have its place."""
     link = each.link
     here = _partitions(sound, link.target)

@@ -118,7 +118,7 @@ def check_topics(
                 sentence = f"Kafka {known.version} has no such setting of a topic; {remedy}"
             elif value is None or not (sentence := known.topic[name].fault(name, value) or ""):
                 continue
-            yield inventory.finding(item.host, "kafka_topics", sentence, (item.place, "config", name))
+            yield item.finding(sentence, ("config", name))
 
 
 def check_brokers(

@@ -1,9 +1,10 @@
 """The sound part of an inventory, each thing right by itself: all that comparing checks look at."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
-from aqueduct.estate.check.inventory import Inventory
+from aqueduct.estate.check.inventory import Finding, Inventory, Path
 from aqueduct.estate.check.variables import Roles, is_sound
 from aqueduct.estate.model import Node, read_node
 
@@ -28,12 +29,19 @@ _NODE = (
 )
 
 
-class Item(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Item:
     """An item of a list that a site declares, and where: a host that has the list, the place in it."""
 
+    inventory: Inventory
     host: str
+    variable: str
     place: int
     value: Mapping[str, Any]
+
+    def finding(self, sentence: str, path: Path = (), is_warning: bool = False) -> Finding:
+        """Return a finding about what the path leads to, from the item on."""
+        return self.inventory.finding(self.host, self.variable, sentence, (self.place, *path), is_warning)
 
 
 class Sound:
@@ -72,4 +80,4 @@ class Sound:
         spec = {"type": "dict", "options": self._specs[variable]["options"]}
         for place, item in enumerate(value if isinstance(value, list | tuple) else ()):
             if is_sound(item, spec):
-                yield Item(host, place, item)
+                yield Item(self._inventory, host, variable, place, item)

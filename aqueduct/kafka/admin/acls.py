@@ -47,10 +47,10 @@ def list_acls(client: Client) -> frozenset[Acl]:
     )
 
 
-def apply_acls(client: Client, plan: AclChanges) -> None:
+def apply_acls(client: Client, changes: AclChanges) -> None:
     """Grant, then revoke, so that no right is missing between; return when the brokers know it."""
     refused = []
-    for added in in_lists(plan.add, RESOURCES_PER_REQUEST):
+    for added in in_lists(changes.add, RESOURCES_PER_REQUEST):
         creations = [CreateAclsRequest.AclCreation(*_codes(acl)) for acl in added]
         refused += change(
             client,
@@ -60,7 +60,7 @@ def apply_acls(client: Client, plan: AclChanges) -> None:
                 for acl, result in zip(added, response.results, strict=True)
             ),
         )
-    for removed in in_lists(plan.remove, RESOURCES_PER_REQUEST):
+    for removed in in_lists(changes.remove, RESOURCES_PER_REQUEST):
         filters = [DeleteAclsRequest.DeleteAclsFilter(*_codes(acl)) for acl in removed]
         refused += change(
             client,
@@ -72,12 +72,12 @@ def apply_acls(client: Client, plan: AclChanges) -> None:
         )
     if refused:
         raise Failed(f"The controller refused {count(len(refused), 'ACL')}: {some(refused)}.")
-    _await_acls(client, plan)
+    _await_acls(client, changes)
 
 
-def _await_acls(client: Client, plan: AclChanges) -> None:
+def _await_acls(client: Client, changes: AclChanges) -> None:
     deadline = time.monotonic() + SETTLE_SECONDS
-    while not (set(plan.add) <= (found := list_acls(client)) and found.isdisjoint(plan.remove)):
+    while not (set(changes.add) <= (found := list_acls(client)) and found.isdisjoint(changes.remove)):
         if time.monotonic() > deadline:
             raise Failed(f"The broker does not know the new ACLs {SETTLE_SECONDS} s after they were set.")
         client.sleep(POLL_SECONDS)

@@ -12,7 +12,7 @@ from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS, change
 from aqueduct.kafka.admin.settings import settings_of
 from aqueduct.kafka.client import REQUEST_SECONDS, Client
 from aqueduct.kafka.requests import in_lists
-from aqueduct.kafka.topics import Actual, Declared, Overrides, TopicChanges
+from aqueduct.kafka.topics import ActualTopic, DeclaredTopic, Overrides, TopicChanges
 from aqueduct.wording import count, some
 
 # A KRaft controller refuses requests that make over 10,000 metadata records (MAX_RECORDS_PER_USER_OP).
@@ -21,13 +21,13 @@ RECORDS_PER_REQUEST = 5_000
 _MILLISECONDS = REQUEST_SECONDS * 1000
 
 
-def find_topics(client: Client, declared: Iterable[Declared]) -> dict[str, Actual]:
+def find_topics(client: Client, declared: Iterable[DeclaredTopic]) -> dict[str, ActualTopic]:
     """Return the declared topics that exist, with the overrides whose keys are declared."""
     keys = {topic.name: list(topic.config) for topic in declared}
     found = client.topics(keys)
     configs = settings_of(client, {name: keys[name] for name in found if keys[name]}, "modified")
     return {
-        name: Actual(
+        name: ActualTopic(
             partitions=len(topic.partitions),
             replication_factors=frozenset(len(each.replicas) for each in topic.partitions),
             config=configs.get(name, {}),
@@ -37,15 +37,15 @@ def find_topics(client: Client, declared: Iterable[Declared]) -> dict[str, Actua
     }
 
 
-def apply_topics(client: Client, plan: TopicChanges, *, check_only: bool = False) -> None:
-    """Ask the controller to check the whole plan, then do it; Refused, with nothing done, for a mistake."""
-    if refused := _alter(client, plan, validate_only=True):
+def apply_topics(client: Client, changes: TopicChanges, *, check_only: bool = False) -> None:
+    """Ask the controller to check all changes, then make them; Refused, with nothing done, for a mistake."""
+    if refused := _alter(client, changes, validate_only=True):
         raise Refused(f"The controller refuses {some(refused)}. Nothing was changed.")
-    if not check_only and (refused := _alter(client, plan, validate_only=False)):
+    if not check_only and (refused := _alter(client, changes, validate_only=False)):
         raise Failed(f"The controller refused {some(refused)}; the rest was done.")
 
 
-def await_topics(client: Client, declared: Collection[Declared]) -> None:
+def await_topics(client: Client, declared: Collection[DeclaredTopic]) -> None:
     """Return when the topics are known as declared and each of their partitions has a leader."""
     deadline = time.monotonic() + SETTLE_SECONDS
     pending = list(declared)
@@ -63,9 +63,9 @@ def await_topics(client: Client, declared: Collection[Declared]) -> None:
             client.sleep(POLL_SECONDS)
 
 
-def _alter(client: Client, plan: TopicChanges, *, validate_only: bool) -> list[str]:
+def _alter(client: Client, changes: TopicChanges, *, validate_only: bool) -> list[str]:
     refused = []
-    for creating in in_lists(plan.create, RECORDS_PER_REQUEST, lambda t: t.partitions + len(t.config)):
+    for creating in in_lists(changes.create, RECORDS_PER_REQUEST, lambda t: t.partitions + len(t.config)):
         refused += change(
             client,
             CreateTopicsRequest(
@@ -76,7 +76,7 @@ def _alter(client: Client, plan: TopicChanges, *, validate_only: bool) -> list[s
             ),
             lambda found: ((f"topic {t.name}", t.error_code, t.error_message) for t in found.topics),
         )
-    for growing in in_lists(plan.grow.items(), RECORDS_PER_REQUEST, lambda item: item[1]):
+    for growing in in_lists(changes.grow.items(), RECORDS_PER_REQUEST, lambda item: item[1]):
         kind = CreatePartitionsRequest.CreatePartitionsTopic
         refused += change(
             client,
@@ -87,7 +87,7 @@ def _alter(client: Client, plan: TopicChanges, *, validate_only: bool) -> list[s
             ),
             lambda found: ((f"topic {t.name}", t.error_code, t.error_message) for t in found.results),
         )
-    for altering in in_lists(plan.alter.items(), RECORDS_PER_REQUEST, lambda item: len(item[1])):
+    for altering in in_lists(changes.alter.items(), RECORDS_PER_REQUEST, lambda item: len(item[1])):
         refused += change(
             client,
             IncrementalAlterConfigsRequest(
@@ -102,7 +102,7 @@ def _alter(client: Client, plan: TopicChanges, *, validate_only: bool) -> list[s
     return refused
 
 
-def _creation(topic: Declared) -> CreateTopicsRequest.CreatableTopic:
+def _creation(topic: DeclaredTopic) -> CreateTopicsRequest.CreatableTopic:
     kind = CreateTopicsRequest.CreatableTopic
     return kind(
         name=topic.name,

@@ -11,20 +11,20 @@ _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Window:
-    """Offsets `start` to `stop`, exclusive; times `from_time` to `to_time`, inclusive.
+    """Offsets `start` to `stop`, exclusive; times `first_time` to `last_time`, inclusive.
 
     Times are milliseconds since 1970; a record without one has the time -1.
     """
 
     start: int = 0
     stop: int = _MOST
-    from_time: int = _LEAST
-    to_time: int = _MOST
+    first_time: int = _LEAST
+    last_time: int = _MOST
 
     @property
     def timed(self) -> bool:
         """Tell whether times are a reason to leave records out."""
-        return self.from_time != _LEAST or self.to_time != _MOST
+        return self.first_time != _LEAST or self.last_time != _MOST
 
 
 def cut(batch: Batch, window: Window) -> Batch | None:
@@ -39,16 +39,16 @@ def cut(batch: Batch, window: Window) -> Batch | None:
         not batch.count
         or batch.last_offset < window.start
         or batch.base_offset >= window.stop
-        or batch.max_time < window.from_time
-        or least > window.to_time
+        or batch.max_time < window.first_time
+        or least > window.last_time
     ):
         return None
     within = window.start <= batch.base_offset and batch.last_offset < window.stop
-    if within and window.from_time <= least and batch.max_time <= window.to_time:
+    if within and window.first_time <= least and batch.max_time <= window.last_time:
         return batch
     found = Records.of([batch])
     keep = (window.start <= found.offsets) & (found.offsets < window.stop)
-    keep &= (window.from_time <= found.times) & (found.times <= window.to_time)
+    keep &= (window.first_time <= found.times) & (found.times <= window.last_time)
     if within and keep.all():
         return batch
     return _rebuilt(batch, found.where(keep)) if keep.any() else None

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from prometheus_client.core import Metric
 
 from aqueduct.link import figures
-from aqueduct.link.dedup.task import Done
+from aqueduct.link.dedup.task import DedupCounts
 
 PREFIX = "aqueduct_dedup"
 
 
 @dataclass
-class Figures:
+class DedupFigures:
     """The figures of one process."""
 
-    total: Done = field(default_factory=Done)
-    last: Done | None = None
+    total: DedupCounts = field(default_factory=DedupCounts)
+    last: DedupCounts | None = None
     round_time: float = 0.0  # when the last one ended, seconds since 1970
 
-    def add(self, done: Done, now: float) -> None:
+    def add(self, done: DedupCounts, now: float) -> None:
         self.total.add(done)
         self.last, self.round_time = done, now
 

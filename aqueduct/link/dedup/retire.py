@@ -6,17 +6,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from aqueduct.errors import Refused
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.batches.bodies import key_and_value
 from aqueduct.kafka.batches.records import records
-from aqueduct.kafka.client import Client
+from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
 from aqueduct.link.dedup import task as dedup
 from aqueduct.link.ledger import entry, gap_topic
 from aqueduct.link.ledger.arrivals import bucket
-from aqueduct.link.ledger.entry import Partition
+from aqueduct.link.ledger.entry import LedgerPartition
 from aqueduct.link.wire import frame
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
@@ -42,7 +41,7 @@ def retire(
     topics are read again. Refused if there is nothing to retire, if its source still has the topic or frames
     of it wait for dedup, and if offsets are missing, unless `with_gaps`.
     """
-    with kafka.connect(end, f"{group}-retire") as client:
+    with connect(end, f"{group}-retire") as client:
         found = client.topics([*raw_topics, ledger])
         dedup.check_there(end, found, raw_topics, ledger)
         partitions = len(found[ledger].partitions)
@@ -50,17 +49,17 @@ def retire(
         for producer in producers.values():
             producer.begin()  # what was committed is there to be read, and nobody else commits from here on
         whole = gap_topic.whole(client, ledger)
-        gone = {place: each for place, each in whole.items() if place[0] == topic and not each.closed}
+        gone = {key: each for key, each in whole.items() if key.topic == topic and not each.closed}
         if not gone:
             raise Refused(f"The ledger in {ledger} has no entry of topic {topic}.")
-        places = [TopicPartition(raw, number) for raw in raw_topics for number in producers]
-        if any(key.topic == topic and key.announced for key in _keys(client, _lately(client, places))):
+        raw = [TopicPartition(name, number) for name in raw_topics for number in producers]
+        if any(key.topic == topic and key.announced for key in _keys(client, _lately(client, raw))):
             raise Refused(
                 f"The source of topic {topic} has announced it in the last {LIVES_SECONDS} s, so it has "
                 "it still, and the ledger would begin to list it again. Delete it there, or let it cross no "
                 "more, and retire it then."
             )
-        unread = _unread(client, group, places)
+        unread = _unread(client, group, raw)
         # Announcements make no records.
         if waiting := sum(key.topic == topic and not key.announced for key in _keys(client, unread)):
             raise Refused(
@@ -75,9 +74,9 @@ def retire(
             )
         for number, producer in producers.items():
             now = int(time.time() * 1000)
-            changes: entry.Records = {}
-            for place, each in gone.items():
-                if bucket(*place, partitions) == number:
+            changes: entry.LedgerRecords = {}
+            for topic_partition, each in gone.items():
+                if bucket(*topic_partition, partitions) == number:
                     changes |= entry.records(each.close(), now, before=entry.records(each, now))
             for batch in dedup.entries(changes, now):
                 producer.send(ledger, number, batch)
@@ -85,7 +84,7 @@ def retire(
     return outcome
 
 
-def _outcome(gone: Iterable[Partition]) -> Retired:
+def _outcome(gone: Iterable[LedgerPartition]) -> Retired:
     listed = list(gone)
     lineages = [each.current for each in listed if each.current]
     lineages += [old for each in listed for old in each.retired.values()]
@@ -94,24 +93,24 @@ def _outcome(gone: Iterable[Partition]) -> Retired:
     )
 
 
-def _lately(client: Client, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+def _lately(client: Client, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the offsets at which the latest arrivals begin."""
-    since = offsets.since(client, places, int((time.time() - LIVES_SECONDS) * 1000))
-    return {place: offset for place, offset in since.items() if offset >= 0}
+    since = offsets.since(client, partitions, int((time.time() - LIVES_SECONDS) * 1000))
+    return {partition: offset for partition, offset in since.items() if offset >= 0}
 
 
-def _unread(client: Client, group: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+def _unread(client: Client, group: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the offsets at which what dedup hasn't read begins."""
-    starts = offsets.log_starts(client, places)
-    committed = groups.progress(client, group, places)
-    return {place: max(starts[place], committed.get(place, (0, ""))[0]) for place in places}
+    starts = offsets.log_starts(client, partitions)
+    committed = groups.progress(client, group, partitions)
+    return {each: max(starts[each], committed.get(each, (0, ""))[0]) for each in partitions}
 
 
-def _keys(client: Client, starts: Mapping[TopicPartition, int]) -> Iterator[frame.Key]:
+def _keys(client: Client, starts: Mapping[TopicPartition, int]) -> Iterator[frame.FrameKey]:
     """Yield the keys of the frames and announcements from these offsets on."""
     ends = offsets.ends(client, starts)
-    for place, start in starts.items():
-        for piece in read(client, Range(*place, start, max(start, ends[place]))):
+    for partition, start in starts.items():
+        for piece in read(client, Range(*partition, start, max(start, ends[partition]))):
             for record in (each for batch in piece.batches for each in records(batch)):
                 with suppress(frame.Malformed, IndexError, ValueError):  # dedup counts it
                     yield frame.read_key(key_and_value(record.body)[0] or b"")

@@ -14,7 +14,7 @@ from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.link import silence
-from aqueduct.link.dedup.task import Clean, Done, Share, check_there, dedup
+from aqueduct.link.dedup.task import Clean, DedupCounts, DedupShare, check_there, dedup
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import OWN_TOPICS, TopicPartition
@@ -22,11 +22,10 @@ from aqueduct.wording import count
 from aqueduct.work.workers import Workers
 
 CLIENT = "aqueduct-dedup"
-ROUND_SECONDS = 60.0  # after which topics and partitions are looked at again, if no other time is asked for
 
 
 @dataclass(frozen=True)
-class Order:
+class DedupOrder:
     """The request for a dedup run."""
 
     end: End
@@ -42,7 +41,7 @@ class Order:
         return gap_topic.group(self.gap_topic)
 
 
-def run(order: Order, master: str | None, tell: Callable[[Done, float], None]) -> Done:
+def run(order: DedupOrder, master: str | None, tell: Callable[[DedupCounts, float], None]) -> DedupCounts:
     """Dedup all that was there at the start; or, if it is to continue, until it is interrupted.
 
     `tell` is told what each round did, and its seconds.
@@ -54,7 +53,7 @@ def run(order: Order, master: str | None, tell: Callable[[Done, float], None]) -
             buckets = share.buckets
             shares = [replace(share, buckets=some) for n in range(tasks) if (some := buckets[n::tasks])]
             began = time.monotonic()
-            done = Done(silent=silent)
+            done = DedupCounts(silent=silent)
             for each in workers.runner(waiting)(dedup, shares):
                 done.add(each)
             tell(done, time.monotonic() - began)
@@ -62,7 +61,7 @@ def run(order: Order, master: str | None, tell: Callable[[Done, float], None]) -
                 return done
 
 
-def sentence(done: Done, seconds: float) -> str:
+def sentence(done: DedupCounts, seconds: float) -> str:
     said = f"{count(done.records, 'record')} in {count(done.frames, 'frame')} within {seconds:.1f} s"
     said += f"; {count(done.repeated, 'offset')} had arrived before" if done.repeated else ""
     said += f"; {count(done.malformed, 'raw record')} can't be read" if done.malformed else ""
@@ -73,7 +72,7 @@ def sentence(done: Done, seconds: float) -> str:
     return " ".join([f"{said}.", *done.silent])
 
 
-def _plan(order: Order) -> tuple[Share, int, tuple[str, ...]]:
+def _plan(order: DedupOrder) -> tuple[DedupShare, int, tuple[str, ...]]:
     """Return all buckets in one share, the number of raw offsets, and sentences on silent senders.
 
     Refused if a topic can't be used.
@@ -94,7 +93,7 @@ def _plan(order: Order) -> tuple[Share, int, tuple[str, ...]]:
             raise Refused(f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.")
         wanted = order.topics or {name: name for name in found if name not in own | OWN_TOPICS}
         clean = _clean(client, order, wanted, found)
-    share = Share(
+    share = DedupShare(
         end=order.end,
         group=order.group,
         raw_topics=order.raw_topics,
@@ -106,11 +105,11 @@ def _plan(order: Order) -> tuple[Share, int, tuple[str, ...]]:
         grace_seconds=order.grace_seconds,
         seconds=order.every_seconds,
     )
-    return share, sum(ends[place] - starts[place] for place in raw), silent
+    return share, sum(ends[partition] - starts[partition] for partition in raw), silent
 
 
 def _clean(
-    client: Client, order: Order, wanted: Mapping[str, str], found: Mapping[str, Topic]
+    client: Client, order: DedupOrder, wanted: Mapping[str, str], found: Mapping[str, Topic]
 ) -> dict[str, Clean]:
     gap_topic.check_kept(client, order.gap_topic)
     clean = sorted(set(wanted.values()))

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.kafka import client as kafka
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.batches.batch import Damaged
 from aqueduct.kafka.batches.bodies import body, key_and_value
 from aqueduct.kafka.batches.produce import Ready, ready
 from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.batches.records import records as records_of
-from aqueduct.kafka.client import Client, Topic
+from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.follow import Follower, News
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
@@ -26,7 +25,7 @@ from aqueduct.kafka.requests import in_lists
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import Bucket
 from aqueduct.link.ledger.arrivals import bucket as bucket_of
-from aqueduct.link.ledger.entry import Partition
+from aqueduct.link.ledger.entry import LedgerPartition
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.names import TopicPartition
@@ -47,7 +46,7 @@ class Clean:
 
 
 @dataclass(frozen=True)
-class Share:
+class DedupShare:
     """The share of one task."""
 
     end: End
@@ -63,7 +62,7 @@ class Share:
 
 
 @dataclass
-class Done:
+class DedupCounts:
     """The counts of one run of a task."""
 
     records: int = 0
@@ -78,7 +77,7 @@ class Done:
     left_out: Counter[str] = field(default_factory=Counter)  # frames, by source topics that are not wanted
     silent: tuple[str, ...] = ()  # sentences on senders that were not heard of when the run began
 
-    def add(self, other: "Done") -> None:
+    def add(self, other: "DedupCounts") -> None:
         self.records += other.records
         self.bytes += other.bytes
         self.frames += other.frames
@@ -91,10 +90,10 @@ class Done:
         self.left_out += other.left_out
 
 
-def dedup(share: Share) -> Done:
+def dedup(share: DedupShare) -> DedupCounts:
     """Dedup until the time is over, or all is done. Fenced if another dedup took over a bucket."""
-    done = Done()
-    with kafka.connect(share.end, share.group) as client, kafka.connect(share.end, share.group) as following:
+    done = DedupCounts()
+    with connect(share.end, share.group) as client, connect(share.end, share.group) as following:
         deadline = None if share.seconds is None else time.monotonic() + share.seconds
         producers = {number: producer_of(client, share.group, number) for number in share.buckets}
 
@@ -158,11 +157,11 @@ class _Bucket:
 
     def matured(self, before: int) -> Iterator[Announcement]:
         """Yield the announcements that came before this time, each once."""
-        for place, waiting in list(self.announced.items()):
+        for partition, waiting in list(self.announced.items()):
             while waiting and waiting[0].came <= before:
                 yield waiting.pop(0).announcement
             if not waiting:
-                del self.announced[place]
+                del self.announced[partition]
 
 
 class _Run:
@@ -172,9 +171,9 @@ class _Run:
         self,
         client: Client,
         following: Client,
-        share: Share,
+        share: DedupShare,
         producers: Mapping[int, TransactionalProducer],
-        done: Done,
+        done: DedupCounts,
     ) -> None:
         self._client = client
         self._share = share
@@ -182,25 +181,24 @@ class _Run:
         self._done = done
         for producer in producers.values():
             producer.begin()  # what a predecessor left open is aborted, and it is fenced
-        places = [TopicPartition(topic, number) for topic in share.raw_topics for number in share.buckets]
-        starts = offsets.log_starts(client, places)
-        committed = {
-            place: offset for place, (offset, _) in groups.progress(client, share.group, places).items()
-        }
+        partitions = [TopicPartition(topic, number) for topic in share.raw_topics for number in share.buckets]
+        starts = offsets.log_starts(client, partitions)
+        progress = groups.progress(client, share.group, partitions)
+        committed = {partition: offset for partition, (offset, _) in progress.items()}
         # Where retention outran us, the ledger will tell what is missing.
         self._follower = Follower(
-            following, {each: max(starts[each], committed.get(each, 0)) for each in places}
+            following, {each: max(starts[each], committed.get(each, 0)) for each in partitions}
         )
         self._buckets = {
             number: _Bucket(
                 Bucket(self._ledger(number)),
-                {place: offset for place, offset in committed.items() if place[1] == number},
+                {each: offset for each, offset in committed.items() if each.partition == number},
             )
             for number in share.buckets
         }
-        self._ends = offsets.ends(client, places)
+        self._ends = offsets.ends(client, partitions)
 
-    def _ledger(self, number: int) -> dict[TopicPartition, Partition]:
+    def _ledger(self, number: int) -> dict[TopicPartition, LedgerPartition]:
         ledger = gap_topic.part(self._client, self._share.gap_topic, [number])
         for topic, partition in ledger:
             self._check_number(topic, partition, number, self._share.gap_topic)
@@ -222,7 +220,7 @@ class _Run:
     def _caught_up(self) -> bool:
         """Return whether everything that was there when the run began is done."""
         positions = self._follower.positions
-        return all(positions[place] >= end for place, end in self._ends.items()) and not any(
+        return all(positions[partition] >= end for partition, end in self._ends.items()) and not any(
             bucket.announced for bucket in self._buckets.values()
         )
 
@@ -230,14 +228,15 @@ class _Run:
         """Count what is left to do."""
         positions = self._follower.positions
         ends = offsets.ends(self._client, positions)
-        self._done.lag += sum(max(0, ends[place] - at) for place, at in positions.items())
+        self._done.lag += sum(max(0, ends[partition] - at) for partition, at in positions.items())
         for bucket in self._buckets.values():
             missing, lost = bucket.ledger.missing()
             self._done.missing += missing
             self._done.lost += lost
 
     def _sort(self, news: News) -> None:
-        bucket = self._buckets[news.place[1]]
+        raw_topic, number = news.topic_partition
+        bucket = self._buckets[number]
         for batch in news.batches:
             for record in records_of(batch):
                 try:
@@ -246,11 +245,11 @@ class _Run:
                 except (frame.Malformed, Damaged, IndexError, ValueError):
                     self._done.malformed += 1
                     continue
-                self._check_number(found.topic, found.partition, news.place[1], news.place[0])
+                self._check_number(found.topic, found.partition, number, raw_topic)
                 if not self._wanted(found.topic, found.partition):
                     self._done.left_out[found.topic] += 1
                 elif isinstance(found, Announcement):
-                    bucket.hear(_Told(record.timestamp, news.place, record.offset, found))
+                    bucket.hear(_Told(record.timestamp, news.topic_partition, record.offset, found))
                 else:
                     bucket.frames.append(found)
 
@@ -284,12 +283,12 @@ class _Run:
 
     def _write(self, number: int, bucket: _Bucket) -> Callable[[], None]:
         """Write what came for one bucket into one transaction, and return the function that commits it."""
-        producer, done = self._producers[number], Done(frames=len(bucket.frames))
+        producer, done = self._producers[number], DedupCounts(frames=len(bucket.frames))
         repeated = bucket.ledger.repeated
         for new in bucket.ledger.arrive(bucket.frames):
-            clean = self._share.clean[new.place[0]]
+            clean = self._share.clean[new.topic_partition.topic]
             for each in ready(new.batches, max_bytes=clean.max_bytes):
-                producer.send(clean.topic, new.place[1], each)
+                producer.send(clean.topic, new.topic_partition.partition, each)
                 done.records += each.count
                 done.bytes += len(each.data)
         bucket.frames.clear()
@@ -306,7 +305,7 @@ class _Run:
             if not (changes or reached != bucket.committed):
                 return
             producer.commit_offsets(
-                self._share.group, {place: (offset, "") for place, offset in reached.items()}
+                self._share.group, {partition: (offset, "") for partition, offset in reached.items()}
             )
             producer.commit()
             producer.begin()
@@ -318,10 +317,10 @@ class _Run:
 
     def _reached(self, number: int, bucket: _Bucket) -> dict[TopicPartition, int]:
         """Return a position that leaves out no announcement that still has its time to wait."""
-        reached = {place: at for place, at in self._follower.positions.items() if place[1] == number}
+        reached = {each: at for each, at in self._follower.positions.items() if each.partition == number}
         for told in chain.from_iterable(bucket.announced.values()):
             reached[told.raw] = min(reached[told.raw], told.offset)
-        return {place: max(at, bucket.committed.get(place, 0)) for place, at in reached.items()}
+        return {partition: max(at, bucket.committed.get(partition, 0)) for partition, at in reached.items()}
 
 
 def entries(changes: Mapping[str, str | None], now: int) -> Iterator[Ready]:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.cut import Window, cut
-from aqueduct.link.ledger.entry import Partition, Records, records
+from aqueduct.link.ledger.entry import LedgerPartition, LedgerRecords, records
 from aqueduct.link.ledger.lineage import Lineage
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.names import TopicPartition
@@ -24,47 +24,47 @@ def bucket(topic: str, partition: int, buckets: int) -> int:
 class New:
     """The part of a frame that goes to the clean topic now."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     batches: list[Batch]
 
 
 class Bucket:
     """The ledger of some source partitions, and how it changes."""
 
-    def __init__(self, ledger: Mapping[TopicPartition, Partition]) -> None:
+    def __init__(self, ledger: Mapping[TopicPartition, LedgerPartition]) -> None:
         self._ledger = dict(ledger)
-        self._keys = {place: list(records(each, 0)) for place, each in ledger.items()}
+        self._keys = {partition: list(records(each, 0)) for partition, each in ledger.items()}
         self._changed: set[TopicPartition] = set()
         self.repeated = 0  # offsets that had arrived before
 
     def arrive(self, frames: Iterable[Frame]) -> Iterator[New]:
         """Take frames in the order of offsets; the ids that a topic had, in the order in which they came."""
         for frame in _in_order(frames):
-            place = TopicPartition(frame.topic, frame.partition)
-            new = self._lineage(place, frame.topic_id, frame.start).arrive(frame.start, frame.stop)
-            self.repeated += frame.stop - frame.start + 1 - size(new)
+            partition = TopicPartition(frame.topic, frame.partition)
+            new = self._lineage(partition, frame.topic_id, frame.first).arrive(frame.first, frame.last)
+            self.repeated += frame.last - frame.first + 1 - size(new)
             if new:
-                self._changed.add(place)
+                self._changed.add(partition)
                 batches = list(within(walk(frame.batches), new))
                 if batches:
-                    yield New(place, batches)
+                    yield New(partition, batches)
 
     def announce(self, told: Announcement) -> None:
         """Enter an announcement, once what it announced had its time to arrive."""
-        place = TopicPartition(told.topic, told.partition)
-        lineage = self._lineage(place, told.topic_id, told.first)
+        partition = TopicPartition(told.topic, told.partition)
+        lineage = self._lineage(partition, told.topic_id, told.first)
         before = deepcopy(lineage)
         lineage.announce(told.first, told.end, compacted=told.compacted)
         if lineage != before:
-            self._changed.add(place)
+            self._changed.add(partition)
 
-    def changes(self, updated: int) -> Records:
+    def changes(self, updated: int) -> LedgerRecords:
         """Return the gap topic's new records; `updated` in milliseconds since 1970."""
-        told: Records = {}
-        for place in self._changed:
-            of_place = records(self._ledger[place], updated, self._keys.get(place, ()))
-            self._keys[place] = [key for key, value in of_place.items() if value is not None]
-            told |= of_place
+        told: LedgerRecords = {}
+        for partition in self._changed:
+            of_partition = records(self._ledger[partition], updated, self._keys.get(partition, ()))
+            self._keys[partition] = [key for key, value in of_partition.items() if value is not None]
+            told |= of_partition
         self._changed.clear()
         return told
 
@@ -76,10 +76,10 @@ class Bucket:
             lost += sum(size(each) for each in partition.lost.values())
         return missing, lost
 
-    def _lineage(self, place: TopicPartition, topic_id: UUID, first: int) -> Lineage:
-        partition = self._ledger.setdefault(place, Partition(*place))
+    def _lineage(self, topic_partition: TopicPartition, topic_id: UUID, first: int) -> Lineage:
+        partition = self._ledger.setdefault(topic_partition, LedgerPartition(*topic_partition))
         if not partition.knows(str(topic_id)):
-            self._changed.add(place)
+            self._changed.add(topic_partition)
         return partition.lineage(str(topic_id), first)
 
 
@@ -88,7 +88,7 @@ def _in_order(frames: Iterable[Frame]) -> list[Frame]:
 
     def order(frame: Frame) -> tuple[str, int, int, int]:
         number = came.setdefault((frame.topic, frame.partition, frame.topic_id), len(came))
-        return frame.topic, frame.partition, number, frame.start
+        return frame.topic, frame.partition, number, frame.first
 
     return sorted(frames, key=order)
 

@@ -7,14 +7,14 @@ from typing import Any, Literal, get_args
 from uuid import UUID
 
 from aqueduct.errors import Refused
-from aqueduct.link.ledger.entry import Partition
+from aqueduct.link.ledger.entry import LedgerPartition
 from aqueduct.spans import Spans, spans_of
 
-Kind = Literal["all", "first"]
+BundleKind = Literal["all", "first"]
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingOffsets:
     """The missing offsets of one partition, by its number downstream."""
 
     topic: str
@@ -27,14 +27,14 @@ class Missing:
 class Bundle:
     """A bundle to resend. `all`: exactly these offsets. `first`: all from each partition's first gap on."""
 
-    kind: Kind
-    results: list[Missing]
+    kind: BundleKind
+    results: list[MissingOffsets]
 
 
-def bundle(ledger: Iterable[Partition], kind: Kind) -> Bundle:
+def bundle(ledger: Iterable[LedgerPartition], kind: BundleKind) -> Bundle:
     """Bundle the gaps of current topics; what a recreated topic left open can't be sent any more."""
     found = [
-        Missing(
+        MissingOffsets(
             each.topic,
             each.partition,
             each.current.gaps[: 1 if kind == "first" else None],
@@ -50,7 +50,7 @@ def dumps(content: Bundle) -> str:
     return json.dumps({"type": content.kind, "results": [_result(each) for each in content.results]})
 
 
-def _result(of: Missing) -> dict[str, Any]:
+def _result(of: MissingOffsets) -> dict[str, Any]:
     found = {"topic": of.topic, "partition": of.partition, "gaps": of.gaps}
     return found | ({"topic_id": of.topic_id} if of.topic_id else {})
 
@@ -61,7 +61,7 @@ def loads(text: str, where: str) -> Bundle:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Refused(f"{where} isn't a bundle: it is not JSON ({error}).") from None
-    if type(content) is not dict or content.get("type") not in get_args(Kind):
+    if type(content) is not dict or content.get("type") not in get_args(BundleKind):
         raise Refused(f'{where} isn\'t a bundle: "type" must be "all" or "first".')
     if type(content.get("results")) is not list:
         raise Refused(f'{where} isn\'t a bundle: "results" must be a list.')
@@ -73,7 +73,7 @@ def loads(text: str, where: str) -> Bundle:
     return Bundle(content["type"], results)
 
 
-def _missing(content: Any, where: str) -> Missing:
+def _missing(content: Any, where: str) -> MissingOffsets:
     if type(content) is not dict:
         raise Refused(f"{where} must be an object with topic, partition and gaps.")
     topic, partition, gaps, topic_id = map(content.get, ("topic", "partition", "gaps", "topic_id"))
@@ -85,7 +85,7 @@ def _missing(content: Any, where: str) -> Missing:
         raise Refused(f'{where} ({topic}-{partition}) must have "gaps" as a list of [from, to], from <= to.')
     if topic_id is not None and not _is_id(topic_id):
         raise Refused(f'{where} ({topic}-{partition}) must have a UUID as "topic_id", or none.')
-    return Missing(topic, partition, spans_of((first, last) for first, last in gaps), topic_id)
+    return MissingOffsets(topic, partition, spans_of((first, last) for first, last in gaps), topic_id)
 
 
 def _is_id(content: Any) -> bool:

@@ -18,11 +18,11 @@ from aqueduct.spans import Span, Spans, spans_of
 
 PER_RECORD = 10_000  # spans; about 300 KB
 
-Records = dict[str, str | None]  # key -> value, None a tombstone
+LedgerRecords = dict[str, str | None]  # key -> value, None a tombstone
 
 
 @dataclass
-class Partition:
+class LedgerPartition:
     """One source partition, by the topic ids that it had."""
 
     topic: str
@@ -50,11 +50,11 @@ class Partition:
         """Tell whether this is what `close` leaves."""
         return self.current is None and not any(old.gaps or old.lost for old in self.retired.values())
 
-    def close(self) -> "Partition":
+    def close(self) -> "LedgerPartition":
         """Return the entry with nothing missing or lost: nothing that came, or was asked for, is new."""
         known = [*([self.current] if self.current else []), *self.retired.values()]
         closed = {each.topic_id: Lineage(each.topic_id, each.first, each.next) for each in known}
-        return Partition(self.topic, self.partition, None, closed)
+        return LedgerPartition(self.topic, self.partition, None, closed)
 
     def lineage(self, topic_id: str, first: int) -> Lineage:
         """Return the lineage of an id; one never seen is a recreated topic's, and becomes the current one."""
@@ -68,12 +68,12 @@ class Partition:
         return self.current
 
 
-def records(partition: Partition, updated: int, before: Iterable[str] = ()) -> Records:
+def records(partition: LedgerPartition, updated: int, before: Iterable[str] = ()) -> LedgerRecords:
     """Return the ledger's records of a partition; `updated` in milliseconds since 1970.
 
     `before`: the keys that it had, so that those without use become tombstones.
     """
-    found: Records = dict.fromkeys(before)
+    found: LedgerRecords = dict.fromkeys(before)
     stem = f"{partition.topic}/{partition.partition}"
     if partition.current:
         found |= _records(partition, stem, partition.current, updated, retired=False)
@@ -83,7 +83,7 @@ def records(partition: Partition, updated: int, before: Iterable[str] = ()) -> R
 
 
 def _records(
-    partition: Partition, key: str, lineage: Lineage, updated: int, *, retired: bool
+    partition: LedgerPartition, key: str, lineage: Lineage, updated: int, *, retired: bool
 ) -> Iterator[tuple[str, str]]:
     spans = iter([*(("gaps", each) for each in lineage.gaps), *(("lost", each) for each in lineage.lost)])
     parts = max(0, -(-(len(lineage.gaps) + len(lineage.lost)) // PER_RECORD) - 1)
@@ -109,17 +109,17 @@ def _part(spans: Iterator[tuple[str, Span]]) -> dict[str, Spans]:
     return part
 
 
-def partitions(found: Mapping[str, str]) -> dict[TopicPartition, Partition]:
+def partitions(found: Mapping[str, str]) -> dict[TopicPartition, LedgerPartition]:
     """Return the ledger: the newest value of every key in the gap topic, tombstones left out.
 
     Failed at what isn't an entry: then the topic is used for something else, or was damaged.
     """
-    ledger: dict[TopicPartition, Partition] = {}
+    ledger: dict[TopicPartition, LedgerPartition] = {}
     for key, value in found.items():
         if "part" in (head := _parsed(key, value)):
             continue
         try:
-            place = TopicPartition(str(head["topic"]), int(head["partition"]))
+            topic_partition = TopicPartition(str(head["topic"]), int(head["partition"]))
             bodies = [head, *(_parsed(part, found[part]) for part in _parts(key, int(head["parts"])))]
             lineage = Lineage(
                 str(head["topic_id"]),
@@ -131,7 +131,7 @@ def partitions(found: Mapping[str, str]) -> dict[TopicPartition, Partition]:
             retired = bool(head["retired"])
         except (KeyError, TypeError, ValueError) as error:
             raise Failed(f"{_which(key)} is not whole: {error!r} is missing or wrong.") from None
-        partition = ledger.setdefault(place, Partition(*place))
+        partition = ledger.setdefault(topic_partition, LedgerPartition(*topic_partition))
         if retired:
             partition.retired[lineage.topic_id] = lineage
         else:

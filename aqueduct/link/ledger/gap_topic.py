@@ -6,7 +6,7 @@ from aqueduct.errors import Refused
 from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.table import newest, texts
-from aqueduct.link.ledger.entry import Partition, partitions
+from aqueduct.link.ledger.entry import LedgerPartition, partitions
 from aqueduct.names import TopicPartition
 
 
@@ -23,12 +23,12 @@ def numbers(client: Client, topic: str) -> range:
     return range(len(found[topic].partitions))
 
 
-def whole(client: Client, topic: str) -> dict[TopicPartition, Partition]:
+def whole(client: Client, topic: str) -> dict[TopicPartition, LedgerPartition]:
     """Return the ledger of every partition. Refused if there is no such topic."""
     return part(client, topic, numbers(client, topic))
 
 
-def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[TopicPartition, Partition]:
+def part(client: Client, topic: str, numbers: Iterable[int]) -> dict[TopicPartition, LedgerPartition]:
     """Read the ledger in some of the gap topic's partitions, read committed. Failed if it isn't one."""
     return partitions(texts(newest(client, [TopicPartition(topic, number) for number in numbers])))
 

@@ -8,13 +8,12 @@ import struct
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from aqueduct.kafka.batches.batch import Buffer
 from aqueduct.link.wire.counters import Counters
 
 # Number of the value, its length, where in it the chunk starts, the chunk's length.
 CHUNK = struct.Struct(">QIII")
 LARGEST = (1 << 32) - 1  # bytes of a value
-
-Buffer = bytes | memoryview
 
 
 class Packer:

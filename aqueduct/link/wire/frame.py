@@ -15,6 +15,7 @@ import zstandard
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches import codecs
+from aqueduct.kafka.batches.batch import Buffer
 from aqueduct.names import LEGAL_NAME
 
 # Version, kind, flags, length of the topic's name, partition, topic id, two offsets, the batches' length.
@@ -26,8 +27,6 @@ COMPACTED = 1  # an announcement's flag
 
 LARGEST = 256 << 20  # bytes of a frame's batches, unless told otherwise
 
-Buffer = bytes | bytearray | memoryview
-
 _KEY = re.compile(rb"([a-zA-Z0-9._-]{1,249})/(\d{1,10})/(\d{1,19})/(\d{1,19})(?:/(delete|compact))?")
 
 
@@ -37,7 +36,7 @@ class Malformed(Failed):
 
 @dataclass(frozen=True)
 class Frame:
-    """All that one partition (by the downstream's number) holds from `start` to `stop`, inclusive.
+    """All that one partition (by the downstream's number) holds from offset `first` to `last`, inclusive.
 
     `batches` are Kafka's, verbatim; none where the source has no record there, or withholds them.
     """
@@ -45,8 +44,8 @@ class Frame:
     topic: str
     topic_id: UUID
     partition: int
-    start: int
-    stop: int
+    first: int
+    last: int
     batches: bytes
 
 
@@ -63,8 +62,8 @@ class Announcement:
 
 
 @dataclass(frozen=True)
-class Key:
-    """A raw record's key: offsets as in a Frame, or where `announced` as in an Announcement."""
+class FrameKey:
+    """A raw record's key: the offsets of a frame or, where `announced`, of the sender's log."""
 
     topic: str
     partition: int
@@ -76,19 +75,19 @@ class Key:
 
 def key(of: Frame | Announcement) -> bytes:
     if isinstance(of, Frame):
-        return _frame_key(of.topic, of.partition, of.start, of.stop)
+        return _frame_key(of.topic, of.partition, of.first, of.last)
     return _announcement_key(of.topic, of.partition, of.first, of.end, of.compacted)
 
 
-def read_key(data: bytes) -> Key:
+def read_key(data: bytes) -> FrameKey:
     """Parse a raw record's key; Malformed if it isn't one."""
     match = _KEY.fullmatch(data)
     if not match:
         raise Malformed(f"{data[:300]!r} isn't the key of a raw topic's record.")
-    topic, partition, first, last, policy = match.groups()
-    return Key(
-        topic.decode(), int(partition), int(first), int(last), policy is not None, policy == b"compact"
-    )
+    topic, partition, first, second, policy = match.groups()
+    announced = policy is not None
+    last = int(second) - announced  # an announcement's is the end
+    return FrameKey(topic.decode(), int(partition), int(first), last, announced, policy == b"compact")
 
 
 def pack(of: Frame | Announcement, *, compress_above: int = 0) -> bytes:
@@ -101,7 +100,7 @@ def pack(of: Frame | Announcement, *, compress_above: int = 0) -> bytes:
         kind, flags, first, second = ANNOUNCEMENT, int(of.compacted), of.first, of.end
         body, length = b"", 0
     else:
-        kind, flags, first, second = FRAME, 0, of.start, of.stop
+        kind, flags, first, second = FRAME, 0, of.first, of.last
         body, length = of.batches, len(of.batches)
         if 0 < compress_above < length:
             compressed = codecs.compress("zstd", body)
@@ -135,8 +134,8 @@ def key_of(value: Buffer) -> bytes:
     return _announcement_key(topic, partition, first, second, flags == COMPACTED)
 
 
-def _frame_key(topic: str, partition: int, start: int, stop: int) -> bytes:
-    return f"{topic}/{partition}/{start}/{stop}".encode()
+def _frame_key(topic: str, partition: int, first: int, last: int) -> bytes:
+    return f"{topic}/{partition}/{first}/{last}".encode()
 
 
 def _announcement_key(topic: str, partition: int, first: int, end: int, compacted: bool) -> bytes:

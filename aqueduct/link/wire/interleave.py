@@ -14,7 +14,7 @@ ShardPlace = tuple[int, int]  # block in the group, shard in the block
 
 
 @lru_cache(maxsize=32)  # full groups are all alike
-def plan(shapes: tuple[Shape, ...], size: int) -> tuple[tuple[ShardPlace, ...], ...]:
+def interleaved(shapes: tuple[Shape, ...], size: int) -> tuple[tuple[ShardPlace, ...], ...]:
     """Return the sends of a group, every shard of it in one of them, for datagrams of `size` bytes."""
     most = max(1, min(MOST_IN_SEND, LARGEST_SEND // size))
     # A block without parity is lost with any of its shards, so its losses had better be together.

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True)
-class Position:
+class SenderPosition:
     """A position: in `topic_id` all from offset `from_` on is to cross. `session` is when the sender's newest
     one began.
 
@@ -20,10 +20,10 @@ class Position:
         return json.dumps({name.rstrip("_"): value for name, value in asdict(self).items()})
 
 
-def loads(metadata: str) -> Position | None:
+def loads(metadata: str) -> SenderPosition | None:
     """Parse a position; None: somebody else's metadata."""
     try:
         content = json.loads(metadata)
-        return Position(str(content["topic_id"]), int(content["from"]), int(content["session"]))
+        return SenderPosition(str(content["topic_id"]), int(content["from"]), int(content["session"]))
     except (ValueError, KeyError, TypeError, OverflowError):
         return None

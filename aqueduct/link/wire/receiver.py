@@ -15,23 +15,33 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from aqueduct.link.wire import erasure
 from aqueduct.link.wire.blocks import Assembler
 from aqueduct.link.wire.counters import Counters
-from aqueduct.link.wire.datagram import BEAT, FIELDS, HEADER, MAGIC, VERSION, Beat, Type, check_link, prefix
+from aqueduct.link.wire.datagram import (
+    BEAT,
+    FIELDS,
+    HEADER,
+    MAGIC,
+    NONCE,
+    VERSION,
+    Beat,
+    Type,
+    check_link,
+    prefix,
+)
 from aqueduct.link.wire.frame import LARGEST, Malformed, key_of
 from aqueduct.link.wire.key_frame import KeyFrame, KeyRing, Kind, Refusal
 from aqueduct.link.wire.keys import ReceiverKey, SenderPublicKey
 from aqueduct.link.wire.state import VERSION as STATE_VERSION
-from aqueduct.link.wire.state import SessionState, State, line_of, parted
-from aqueduct.link.wire.window import Window
+from aqueduct.link.wire.state import ReceiverState, SessionState, line_of, parted
+from aqueduct.link.wire.window import BlockWindow
 
 KEYS_KEPT = 3  # of a session: the one before, the current, the next
 _SESSIONS_KEPT = 4  # of one sender and kind: the current one, and some whose last datagrams are on their way
 _SESSION = slice(8, 16)  # of a header
 _NAMES_KEY = slice(0, 20)  # of a header: the link's prefix, session, key number
-_NONCE = slice(20, 32)
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReceiverLimits:
     """Limits; bytes are for each session. A sender has one live and one resend session, rarely more."""
 
     window: int = 1024  # blocks that may be under way at once; those further behind are lost
@@ -42,10 +52,10 @@ class Limits:
     key_frames: int = 50  # that are verified in a second, at most: of sessions that are known, and of others
 
 
-DEFAULT = Limits()
+DEFAULT = ReceiverLimits()
 
 
-class Record(NamedTuple):
+class RawRecord(NamedTuple):
     """A raw topic's."""
 
     key: bytes
@@ -76,13 +86,13 @@ class _Block:
 
 
 @dataclass(eq=False)
-class _Session:
+class _ReceivedSession:
     id: bytes
     line: str
     start: int
     values: Assembler
     newest: int = 0  # key's number
-    window: Window | None = None  # None: no block was heard of
+    window: BlockWindow | None = None  # None: no block was heard of
     beats: int = -1  # the last one's number
     frames: dict[int, bytes] = field(default_factory=dict)  # key frames by key number
     created: dict[int, int] = field(default_factory=dict)
@@ -118,8 +128,8 @@ class Receiver:
         receivers: Iterable[ReceiverKey],
         senders: Iterable[SenderPublicKey],
         link: int,
-        limits: Limits = DEFAULT,
-        state: State | None = None,
+        limits: ReceiverLimits = DEFAULT,
+        state: ReceiverState | None = None,
     ) -> None:
         """`state`: what `state()` gave before a restart. Failed: ISA-L is not there."""
         erasure.check()
@@ -127,8 +137,8 @@ class Receiver:
         self._link = check_link(link)
         self._prefix = prefix(link)
         self._limits = limits
-        self._keys: dict[bytes, tuple[AESGCM, _Session]] = {}  # by a header's first 20 bytes
-        self._sessions: dict[bytes, _Session] = {}  # by id, in the order of their beginning
+        self._keys: dict[bytes, tuple[AESGCM, _ReceivedSession]] = {}  # by a header's first 20 bytes
+        self._sessions: dict[bytes, _ReceivedSession] = {}  # by id, in the order of their beginning
         self._started: dict[str, int] = dict(state.started) if state else {}
         # Apart, so that who does not see the link's datagrams can't hold up the next key of a session.
         self._of_known, self._of_others = _Tokens(limits.key_frames), _Tokens(limits.key_frames)
@@ -137,15 +147,15 @@ class Receiver:
             session = self._open(bytes.fromhex(each.session), each.line, each.start)
             session.newest, session.beats = each.key, each.beat
             if each.floor is not None:
-                session.window = Window(limits.window, each.floor, each.done)
+                session.window = BlockWindow(limits.window, each.floor, each.done)
 
-    def receive(self, data: bytes | bytearray | memoryview, now: float, size: int = 0) -> list[Record]:
+    def receive(self, data: bytes | bytearray | memoryview, now: float, size: int = 0) -> list[RawRecord]:
         """Return the values that are complete by this datagram.
 
         With a `size`, `data` are several datagrams of that size, of which the last may be smaller (UDP_GRO).
         Nothing of `data` is kept, so a buffer may be used again.
         """
-        records: list[Record] = []
+        records: list[RawRecord] = []
         view = memoryview(data)
         length = len(view)
         self.counters.bytes += length
@@ -173,9 +183,9 @@ class Receiver:
             if (session.ended or replaced) and session.heard <= late:
                 self._close(session)
 
-    def state(self) -> State:
+    def state(self) -> ReceiverState:
         """Return the state to keep once what `receive` returned is safe: what is in it never comes again."""
-        return State(
+        return ReceiverState(
             STATE_VERSION,
             self._link,
             dict(self._started),
@@ -211,7 +221,7 @@ class Receiver:
 
     # One datagram.
 
-    def _datagram(self, view: memoryview, now: float, records: list[Record]) -> None:
+    def _datagram(self, view: memoryview, now: float, records: list[RawRecord]) -> None:
         header = view[: HEADER.size].tobytes()
         known = self._keys.get(header[_NAMES_KEY])
         if known is None:
@@ -221,7 +231,7 @@ class Receiver:
             self.counters.not_of_the_link += 1
             return
         cipher, session = known
-        nonce = header[_NONCE]
+        nonce = header[NONCE]
         kind, shard, k, m, counter = FIELDS.unpack_from(nonce)
         if kind == Type.DATA:
             block = session.blocks.get(counter)
@@ -270,7 +280,7 @@ class Receiver:
         else:
             self.counters.unknown_session += 1
 
-    def _unneeded(self, window: Window, counter: int, shard: int, k: int) -> None:
+    def _unneeded(self, window: BlockWindow, counter: int, shard: int, k: int) -> None:
         if counter < window.floor - self._limits.window:
             self.counters.shards_old += 1
         elif shard >= k:
@@ -281,7 +291,7 @@ class Receiver:
     # Blocks.
 
     def _begin(
-        self, session: _Session, counter: int, shard: int, k: int, m: int, length: int
+        self, session: _ReceivedSession, counter: int, shard: int, k: int, m: int, length: int
     ) -> _Block | None:
         """Begin a block; None: no sender makes such a shard."""
         if not erasure.possible(k, m) or shard >= k + m or not length or length % erasure.ALIGNMENT:
@@ -292,7 +302,7 @@ class Receiver:
         return block
 
     def _whole(
-        self, session: _Session, counter: int, block: _Block, now: float, records: list[Record]
+        self, session: _ReceivedSession, counter: int, block: _Block, now: float, records: list[RawRecord]
     ) -> None:
         shards = block.shards
         self._done(session, counter)
@@ -306,7 +316,7 @@ class Receiver:
         self.counters.blocks += 1
         for value in session.values.add(data, now):
             try:
-                record = Record(key_of(value), value)
+                record = RawRecord(key_of(value), value)
             except Malformed:
                 self.counters.values_malformed += 1
                 continue
@@ -314,27 +324,29 @@ class Receiver:
             self.counters.values_bytes += len(value)
             records.append(record)
 
-    def _window(self, session: _Session, counter: int) -> Window:
+    def _window(self, session: _ReceivedSession, counter: int) -> BlockWindow:
         """Return the window of a session. What was sent before it was joined is not this receiver's loss."""
         if session.window is None:
-            session.window = Window(self._limits.window, 0 if counter <= self._limits.window else counter)
+            session.window = BlockWindow(
+                self._limits.window, 0 if counter <= self._limits.window else counter
+            )
         return session.window
 
-    def _done(self, session: _Session, counter: int) -> None:
+    def _done(self, session: _ReceivedSession, counter: int) -> None:
         block = session.blocks.pop(counter)
         session.held -= len(block.shards) * block.length
         if session.window:
             session.window.finish(counter)
 
-    def _lose(self, session: _Session, counter: int) -> None:
+    def _lose(self, session: _ReceivedSession, counter: int) -> None:
         self._done(session, counter)
         self.counters.blocks_lost += 1
 
-    def _pass_by(self, session: _Session, floor: int) -> None:
+    def _pass_by(self, session: _ReceivedSession, floor: int) -> None:
         self.counters.blocks_lost += self._window(session, floor).pass_by(floor)
         self._drop_passed(session)
 
-    def _drop_passed(self, session: _Session) -> None:
+    def _drop_passed(self, session: _ReceivedSession) -> None:
         """Drop blocks that are below the window now, and count them."""
         if session.window:
             for counter in [counter for counter in session.blocks if counter < session.window.floor]:
@@ -343,13 +355,15 @@ class Receiver:
 
     # Beats.
 
-    def _beat(self, session: _Session, cipher: AESGCM, header: bytes, view: memoryview, now: float) -> None:
-        kind, _, _, _, number = FIELDS.unpack(header[_NONCE])
+    def _beat(
+        self, session: _ReceivedSession, cipher: AESGCM, header: bytes, view: memoryview, now: float
+    ) -> None:
+        kind, _, _, _, number = FIELDS.unpack(header[NONCE])
         if number <= session.beats:
             self.counters.beats_old += 1
             return
         try:
-            content = cipher.decrypt(header[_NONCE], view[HEADER.size :], header)
+            content = cipher.decrypt(header[NONCE], view[HEADER.size :], header)
         except InvalidTag:
             self.counters.bad_tag += 1
             return
@@ -367,7 +381,7 @@ class Receiver:
 
     # Keys and sessions.
 
-    def _key_frame(self, datagram: bytes, session: _Session | None, now: float) -> None:
+    def _key_frame(self, datagram: bytes, session: _ReceivedSession | None, now: float) -> None:
         if session and datagram in session.frames.values():
             self.counters.keys_repeated += 1
             return
@@ -420,13 +434,13 @@ class Receiver:
             del self._keys[session.frames.pop(number)[_NAMES_KEY]]
             del session.created[number]
 
-    def _open(self, session: bytes, line: str, start: int) -> _Session:
+    def _open(self, session: bytes, line: str, start: int) -> _ReceivedSession:
         values = Assembler(self._limits.largest, self._limits.value_bytes, self.counters)
-        opened = self._sessions[session] = _Session(session, line, start, values)
+        opened = self._sessions[session] = _ReceivedSession(session, line, start, values)
         self.counters.sessions += 1
         return opened
 
-    def _close(self, session: _Session) -> None:
+    def _close(self, session: _ReceivedSession) -> None:
         """Close a session: what did not come will not come."""
         if session.window:
             self._pass_by(session, session.window.top)

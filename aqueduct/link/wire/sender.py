@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from aqueduct.errors import Refused
+from aqueduct.kafka.batches.batch import Buffer
 from aqueduct.link.wire import key_frame
-from aqueduct.link.wire.blocks import Buffer, Packer
+from aqueduct.link.wire.blocks import Packer
 from aqueduct.link.wire.datagram import (
     BEAT,
     FIELDS,
@@ -20,7 +21,7 @@ from aqueduct.link.wire.datagram import (
     shard_length,
 )
 from aqueduct.link.wire.erasure import MOST, MOST_DATA, code
-from aqueduct.link.wire.interleave import plan
+from aqueduct.link.wire.interleave import interleaved
 from aqueduct.link.wire.key_frame import DATA_KEY, Kind
 from aqueduct.link.wire.keys import Algorithm, ReceiverPublicKey, SenderKey
 
@@ -37,7 +38,7 @@ _MOST_UNDER_A_KEY = 1 << 32  # datagrams, far below what AES-GCM allows
 
 
 @dataclass(frozen=True)
-class Settings:
+class SessionSettings:
     """The settings of a session; Refused at values that no link can have."""
 
     link: int
@@ -96,7 +97,13 @@ class Session:
     """
 
     def __init__(
-        self, settings: Settings, sender: SenderKey, receiver: ReceiverPublicKey, *, now: float, start: int
+        self,
+        settings: SessionSettings,
+        sender: SenderKey,
+        receiver: ReceiverPublicKey,
+        *,
+        now: float,
+        start: int,
     ) -> None:
         """`start`: the wall clock, but above that of every earlier session of this sender's key and kind.
 
@@ -226,7 +233,7 @@ class Session:
         self._group = []
         head, encrypt = self._head(), self._current.cipher.encrypt
         sends: list[Send] = []
-        for places in plan(tuple(shapes), self.size):
+        for places in interleaved(tuple(shapes), self.size):
             send: Send = []
             for block_number, shard in places:
                 k, m = shapes[block_number]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
 from aqueduct.link.wire.key_frame import Kind
-from aqueduct.link.wire.window import Span
+from aqueduct.link.wire.window import BlockSpan
 
 VERSION = 1
 
@@ -18,12 +18,12 @@ class SessionState:
     start: int
     key: int  # the highest number
     beat: int  # the number of the last one; -1: none
-    floor: int | None  # as in Window; None: no block was heard of
-    done: tuple[Span, ...]
+    floor: int | None  # as in BlockWindow; None: no block was heard of
+    done: tuple[BlockSpan, ...]
 
 
 @dataclass(frozen=True)
-class State:
+class ReceiverState:
     version: int
     link: int
     started: Mapping[str, int]  # the last session's start, by line: <sender's fingerprint>/live|resend
@@ -43,10 +43,10 @@ def parted(line: str) -> tuple[str, Kind]:
     return sender, Kind[kind.upper()]
 
 
-def loads(data: bytes, name: str, link: int) -> State:
+def loads(data: bytes, name: str, link: int) -> ReceiverState:
     """Parse the state file called `name`. Failed: it is damaged; Refused: it is another link's."""
     try:
-        state = strict_json.loads(State, data)
+        state = strict_json.loads(ReceiverState, data)
         if state.version != VERSION:
             raise ValueError
         for each in state.sessions:

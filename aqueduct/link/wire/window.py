@@ -4,17 +4,17 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 
-class Span(NamedTuple):
+class BlockSpan(NamedTuple):
     """Numbers of blocks, both ends inclusive."""
 
     first: int
     last: int
 
 
-class Window:
+class BlockWindow:
     """The window of blocks: those below `floor` are done, complete or lost; above it, `size` are tracked."""
 
-    def __init__(self, size: int, floor: int, done: Iterable[Span] = ()) -> None:
+    def __init__(self, size: int, floor: int, done: Iterable[BlockSpan] = ()) -> None:
         self._size = size
         self._done: set[int] = set()
         self.floor = floor
@@ -63,14 +63,14 @@ class Window:
             self.floor += 1
         return lost
 
-    def done(self) -> Iterator[Span]:
+    def done(self) -> Iterator[BlockSpan]:
         """Yield the blocks above the floor that are done, as spans."""
         first = last = -1
         for number in sorted(self._done):
             if number != last + 1:
                 if last >= 0:
-                    yield Span(first, last)
+                    yield BlockSpan(first, last)
                 first = number
             last = number
         if last >= 0:
-            yield Span(first, last)
+            yield BlockSpan(first, last)

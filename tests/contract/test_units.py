@@ -1,0 +1,186 @@
+"""An option stands in the command line: roles give it what it takes, and have its defaults.
+
+The lab's units are rendered as the roles render them, and read by the parser that will read them there.
+"""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from aqueduct.cli import build_parser
+from aqueduct.errors import Refused
+from aqueduct.link.options import Common, Downstream, Upstream, build
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAYBOOK = Path(__file__).parent / "units/playbook.yml"
+TASKS = Path(__file__).parent / "units/render.yml"
+ROLES = [each["roles"][0] for each in yaml.safe_load(PLAYBOOK.read_text())]
+ENDS: Mapping[str, type[Common]] = {"diode_upstream": Upstream, "diode_downstream": Downstream}
+# The roles' options of other programs: journalctl, nft, MirrorMaker.
+OTHERS = {"--lines", "--no-pager", "--output", "--unit", "--file", "--clusters"}
+
+
+def literal_defaults() -> dict[str, Any]:
+    """Return the defaults of these roles that are numbers, or texts without a template."""
+    files = (ROOT / "roles" / role / "defaults/main.yml" for role in ROLES)
+    every = {name: value for file in files for name, value in yaml.safe_load(file.read_text()).items()}
+    return {
+        name: value
+        for name, value in every.items()
+        if isinstance(value, int | float) or (isinstance(value, str) and "{{" not in value)
+    }
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], str]:
+    """Return what the roles render for the lab with their own defaults, by role and template."""
+    folder = tmp_path_factory.mktemp("units")
+    found = folder / "rendered"
+    found.mkdir()
+    for role in ROLES:
+        tasks = folder / "roles" / role / "tasks"
+        tasks.mkdir(parents=True)
+        (tasks / "main.yml").symlink_to(TASKS)
+        for part in ("defaults", "meta", "templates", "vars"):
+            (tasks.parent / part).symlink_to(ROOT / "roles" / role / part)
+    given = literal_defaults() | {
+        "backup_every_seconds": 300,  # 0, its default, has no service
+        "rendered": str(found),
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "diode_end_keys_directory": str(folder),
+    }
+    done = subprocess.run(
+        [
+            Path(sys.executable).parent / "ansible-playbook",
+            PLAYBOOK,
+            "--inventory=inventories/lab",
+            f"--extra-vars={json.dumps(given)}",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_ROLES_PATH": f"{folder}/roles:{ROOT}/roles"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    texts = {}
+    for path in found.iterdir():
+        role, *_, template = path.name.split(" ")
+        texts[role, template] = path.read_text()
+    return texts
+
+
+def arguments_of(unit: str) -> list[str]:
+    """Return the arguments with which a unit runs our command line, as systemd reads them."""
+    lines = (line.partition("=") for line in unit.splitlines() if line.startswith("Exec"))
+    words = (shlex.split(value.rstrip("\\")) for _, _, value in lines)
+    [arguments] = (arguments for program, *arguments in words if Path(program).name == "aqueduct")
+    return [each.replace("%%", "%").replace("$$", "$") for each in arguments]
+
+
+def parsers(
+    parser: argparse.ArgumentParser, *path: str
+) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
+    """Yield each command, such as `dlq replay`, with its parser."""
+    yield path, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, each in action.choices.items():
+                yield from parsers(each, *path, name)
+
+
+COMMANDS = dict(parsers(build_parser()))
+
+
+def other_defaults(arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the values that aren't the option's default, where it has one; flags are meant to be given."""
+    path = max((path for path in COMMANDS if tuple(arguments[: len(path)]) == path), key=len)
+    defaults = {each.dest: each.default for each in COMMANDS[path]._actions if each.nargs != 0}
+    given = vars(build_parser().parse_args(arguments))
+    return {
+        name: given[name]
+        for name, default in defaults.items()
+        if default not in (None, argparse.SUPPRESS, given.get(name))
+    }
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_unit_s_command_line_is_taken(role: str, rendered: Mapping[tuple[str, str], str]) -> None:
+    """A unit has an option's default, too, where its role has one."""
+    [unit] = [text for (each, template), text in rendered.items() if each == role and "service" in template]
+    assert other_defaults(arguments_of(unit)) == {}
+
+
+@pytest.mark.parametrize("role", ENDS)
+def test_a_link_s_options_are_taken(
+    role: str, rendered: Mapping[tuple[str, str], str], tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yml"
+    file.write_text(rendered[role, "config.yml.j2"])
+    settings = build(ENDS[role], file, {}, {}, pytest.fail)
+    other = {
+        each.name
+        for each in fields(settings)
+        if each.default not in (None, MISSING, getattr(settings, each.name))
+    }
+    assert other == {"id", "link"}  # each link has its own
+
+
+def faults(code: str) -> Iterator[str]:
+    """Yield the options in a role's code that none of the commands which it runs takes so."""
+    named = re.findall(r"(?:_aqueduct|bin/aqueduct)\b\W*([a-z]+)\b(?:[\s',-]+([a-z]+)\b)?", code)
+    paths = {words if words in COMMANDS else words[:1] for words in named} & COMMANDS.keys()
+    actions = (action for path in paths for action in COMMANDS[path]._actions)
+    options = {spelling: action for action in actions for spelling in action.option_strings}
+    for option, value in set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)(=?)", code)) if paths else ():
+        if option in options:
+            if value and options[option].nargs == 0:
+                yield f"{option} takes no value"
+        elif option not in OTHERS:
+            yield f"{option} is none of {', '.join(sorted(map(' '.join, paths)))}"
+
+
+def code_of(role: Path) -> str:
+    files = (path for part in ("tasks", "templates", "vars") for path in sorted((role / part).rglob("*")))
+    return "\n".join(path.read_text() for path in files if path.is_file())
+
+
+def test_what_roles_run_has_the_options_that_they_give() -> None:
+    code = {role.name: code_of(role) for role in (ROOT / "roles").iterdir()}
+    assert sum("aqueduct" in each and "--" in each for each in code.values()) > len(ROLES)
+    assert {role: found for role, each in code.items() if (found := list(faults(each)))} == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("[_backup_aqueduct, 'backup', '--topics=a']", []),
+        ("[_backup_aqueduct, 'backup', '--topic=a']", ["--topic is none of backup"]),
+        ("{{ _aqueduct }} doctor connect --strict=true", ["--strict takes no value"]),
+        ("- {{ _dedup_aqueduct }}\n- diode\n- create\n- --topics=a", ["--topics is none of diode create"]),
+        ("java --topic=a", []),
+    ],
+)
+def test_a_fault_is_found(code: str, expected: list[str]) -> None:
+    assert list(faults(code)) == expected
+
+
+def test_a_default_that_drifted_is_found() -> None:
+    needed = ["--bootstrap-servers=a:1", "--raw-topics=r", "--gap-topic=g", "--every=10s"]
+    assert other_defaults(["dedup", *needed, "--gap-grace=30s"]) == {}
+    assert other_defaults(["dedup", *needed, "--gap-grace=31s"]) == {"gap_grace": 31}
+    for misspelt in ("--gap-grace", "--gap-grce=30s"):
+        with pytest.raises(Refused):
+            other_defaults(["dedup", *needed, misspelt])
