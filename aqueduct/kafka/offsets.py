@@ -1,6 +1,7 @@
-"""The offsets at which logs start and end, of many partitions at once."""
+"""The offsets at which logs start and end, and their newest times, of many partitions at once."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 from kafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
@@ -15,6 +16,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 PARTITIONS_PER_REQUEST = 10_000
 
 _ISOLATED_SINCE = 2  # version of ListOffsets
+_NEWEST_SINCE = 7
 _LOCAL_SINCE = 8
 
 
@@ -38,6 +40,15 @@ def since(client: Client, partitions: Iterable[TopicPartition], time: int) -> di
     return _offsets(client, partitions, time)
 
 
+def newest(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the largest time of each partition's records, in milliseconds since 1970; -1 without a record.
+
+    A transaction's marker counts as a record, with the time of its commit or abort (KIP-734).
+    """
+    spec = OffsetSpec.MAX_TIMESTAMP
+    return _offsets(client, partitions, spec, min_version=_NEWEST_SINCE, told="timestamp")
+
+
 def local_starts(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the first offset that each partition's leader has on its disks.
 
@@ -55,6 +66,7 @@ def _offsets(
     spec: OffsetSpec | int,
     isolation: Isolation = "read_committed",
     min_version: int = _ISOLATED_SINCE,
+    told: Literal["offset", "timestamp"] = "offset",
 ) -> dict[TopicPartition, int]:
     kind = ListOffsetsRequest.ListOffsetsTopic
     timestamp = spec.value if isinstance(spec, OffsetSpec) else spec
@@ -79,7 +91,7 @@ def _offsets(
         partitions,
         responsible=leaders,
         request=request,
-        answers=_answers,
+        answers=partial(_answers, told=told),
         forget=lambda partition: client.forget(partition.topic),
         limit=PARTITIONS_PER_REQUEST,
         fault="does not tell all partitions' offsets",
@@ -93,9 +105,9 @@ def _leader(client: Client, partition: TopicPartition) -> int | KafkaError:
         return error
 
 
-def _answers(response: Any) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
+def _answers(response: Any, told: str) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
     for topic in response.topics:
         for each in topic.partitions:
             partition = TopicPartition(topic.name, each.partition_index)
             error = for_code(each.error_code)(str(partition))
-            yield partition, error if each.error_code else each.offset
+            yield partition, error if each.error_code else getattr(each, told)

@@ -5,12 +5,11 @@ Only what was announced can be missing. So where nothing comes at all, nothing i
 
 import time
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.fetch import read
 from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
 from aqueduct.wording import count
 
 COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to be seen
@@ -19,12 +18,13 @@ COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to b
 def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterator[str]:
     """Yield sentences on raw topics that got nothing for longer; one that is not there went with its link."""
     now = int(time.time() * 1000)
-    for topic, partitions in _partitions(client, raw_topics).items():
-        since = offsets.since(client, partitions, now - int(seconds * 1000))
-        if any(offset >= 0 for offset in since.values()):
+    found = _partitions(client, raw_topics)
+    times = offsets.newest(client, chain.from_iterable(found.values()))
+    for topic, partitions in found.items():
+        newest = max(times[partition] for partition in partitions)
+        if newest >= now - seconds * 1000:
             continue
-        newest = max(_newest(client, partitions), default=None)
-        how_long = "at all" if newest is None else f"for {(now - newest) // 1000} s"
+        how_long = "at all" if newest < 0 else f"for {(now - newest) // 1000} s"
         yield (
             f"Nothing from the sender of raw topic {topic} {how_long}, and a sender announces everything "
             "each minute: what is missing since then is not known. See that both ends run, and that the "
@@ -64,12 +64,3 @@ def _partitions(client: Client, topics: Iterable[str]) -> dict[str, list[TopicPa
         name: [TopicPartition(name, number) for number in range(len(of.partitions))]
         for name, of in found.items()
     }
-
-
-def _newest(client: Client, partitions: list[TopicPartition]) -> Iterator[int]:
-    """Yield the time of each partition's last record, in milliseconds since 1970."""
-    starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
-    for partition, end in ends.items():
-        if starts[partition] < end:
-            pieces = read(client, Range(*partition, end - 1, end))
-            yield from (batch.max_time for piece in pieces for batch in piece.batches)

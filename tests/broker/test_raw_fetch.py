@@ -331,3 +331,19 @@ def test_offsets_of_many_partitions_come_together(
     assert found[topics[0]].partitions[0].replicas == (1,)
     assert found.items() <= client.topics().items()
     assert all(a.number < b.number for topic in found.values() for a, b in pairwise(topic.partitions))
+
+
+def test_the_newest_time_is_that_of_a_record_or_of_a_transaction_s_end(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(partitions=3)
+    now = int(time.time() * 1000)
+    clients.produce(
+        broker, topic, [{"value": "a", "timestamp": now - 5_000}, {"value": "b", "timestamp": now - 9_000}]
+    )
+    transaction(broker, topic, [{"value": "c", "timestamp": now - 300_000}], "commit", partition=1)
+    asked = [TopicPartition(topic, number) for number in range(3)]
+    plain, transactional, empty = (offsets.newest(client, asked)[each] for each in asked)
+    assert plain == now - 5_000
+    assert now <= transactional <= time.time() * 1000
+    assert empty == -1
