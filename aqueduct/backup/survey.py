@@ -16,7 +16,6 @@ from aqueduct.kafka.admin.quotas import list_quotas
 from aqueduct.kafka.admin.settings import own_settings, setting
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.quotas import Quota
-from aqueduct.names import TopicPartition
 from aqueduct.store.manifest import GroupAhead, GroupOffset, OpenTransaction, StoredGroup
 from aqueduct.wording import some
 
@@ -52,9 +51,7 @@ def look(order: BackupOrder) -> Surveyed:
         committed = groups.committed(client, order.groups.choose(known))
         if absent := order.groups.absent(known):
             print(f"There is no group {some(absent)} to leave out; see --exclude-groups.", file=sys.stderr)
-        of_topic = {
-            name: [TopicPartition(name, each.number) for each in topics[name].partitions] for name in chosen
-        }
+        of_topic = {name: topics[name].topic_partitions for name in chosen}
         partitions = [partition for mine in of_topic.values() for partition in mine]
         ends = offsets.ends(client, partitions, "read_uncommitted")
         stable = offsets.ends(client, partitions)

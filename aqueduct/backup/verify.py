@@ -16,6 +16,7 @@ from zstandard import ZstdError
 from aqueduct.backup.faults import Fault, contradiction
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.offsets import Index
+from aqueduct.kafka.requests import in_lists
 from aqueduct.store import names, segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
@@ -24,7 +25,6 @@ from aqueduct.store.objects import Objects
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import count
 from aqueduct.work.pace import Pace
-from aqueduct.work.shares import shares
 from aqueduct.work.workers import Workers
 
 SHARE_BYTES = 64 << 20  # of a task, as they are stored: half a second of work
@@ -72,8 +72,8 @@ def verify_segments(
     work = stored // RECORD_BYTES
     rate = workers.per_task(bytes_per_second, work)
     tasks = [
-        VerifyShare(store, some, whole, rate)
-        for some in shares(there, _size, at_most=SHARE_BYTES, items_at_most=SHARE_SEGMENTS)
+        VerifyShare(store, tuple(some), whole, rate)
+        for some in in_lists(there, SHARE_BYTES, _size, most=SHARE_SEGMENTS)
     ]
     return [fault for faults in workers.parallel(work)(check, tasks) for fault in faults]
 

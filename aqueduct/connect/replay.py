@@ -135,7 +135,7 @@ class _Replay:
             self._outcome.reasons[each.origin.connector, each.origin.error_class] += 1
 
     def _chosen(self) -> Iterator[_Letter]:
-        partitions = [TopicPartition(self._dead.name, each.number) for each in self._dead.partitions]
+        partitions = self._dead.topic_partitions
         starts, ends = offsets.log_starts(self._client, partitions), offsets.ends(self._client, partitions)
         for partition in partitions:
             wanted = Range(*partition, starts[partition], ends[partition])

@@ -29,6 +29,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.kafka.cluster import Partition
 from aqueduct.kafka.requests import in_lists
 from aqueduct.kafka.transport import Manager
+from aqueduct.names import TopicPartition
 
 CONNECT_SECONDS = 30
 REQUEST_SECONDS = 30
@@ -49,6 +50,10 @@ class Topic:
     id: UUID | None  # None: from a broker older than 2.8
     name: str
     partitions: tuple[Partition, ...]  # in their order
+
+    @property
+    def topic_partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.name, each.number) for each in self.partitions]
 
 
 class Stopped(Failed):

@@ -1,4 +1,4 @@
-"""Requests that hold many things."""
+"""Lists for requests and tasks, which hold many things."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -6,12 +6,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def in_lists(items: Iterable[T], limit: int, weight: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
-    """Yield the items in order, in lists that weigh `limit` together at most; a heavier item goes alone."""
+def in_lists(
+    items: Iterable[T], limit: int, weight: Callable[[T], int] = lambda _: 1, *, most: int | None = None
+) -> Iterator[list[T]]:
+    """Yield the items in order, in lists of `most` items at most that together weigh `limit` at most.
+
+    A heavier item goes alone.
+    """
     some: list[T] = []
     weighs = 0
     for item in items:
-        if some and weighs + weight(item) > limit:
+        if some and (weighs + weight(item) > limit or len(some) == most):
             yield some
             some, weighs = [], 0
         some.append(item)

@@ -181,11 +181,7 @@ class Feed:
             for partition in [each for each in self._standing if each.topic == name]:
                 del self._standing[partition]
                 del self._due[partition]
-        partitions = [
-            TopicPartition(name, number)
-            for name, topic in found.items()
-            for number in range(len(topic.partitions))
-        ]
+        partitions = [each for topic in found.values() for each in topic.topic_partitions]
         if new := [each for each in partitions if each not in self._follower.positions]:
             topics = {topic for topic, _ in new}
             policies = self._settings(topics, "cleanup.policy")

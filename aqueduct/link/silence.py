@@ -18,15 +18,16 @@ COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to b
 def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterator[str]:
     """Yield sentences on raw topics that got nothing for longer; one that is not there went with its link."""
     now = int(time.time() * 1000)
-    found = _partitions(client, raw_topics)
-    times = offsets.newest(client, chain.from_iterable(found.values()))
-    for topic, partitions in found.items():
-        newest = max(times[partition] for partition in partitions)
+    found = client.topics(list(raw_topics))
+    every = chain.from_iterable(topic.topic_partitions for topic in found.values())
+    times = offsets.newest(client, every)
+    for name, topic in found.items():
+        newest = max(times[partition] for partition in topic.topic_partitions)
         if newest >= now - seconds * 1000:
             continue
         how_long = "at all" if newest < 0 else f"for {(now - newest) // 1000} s"
         yield (
-            f"Nothing from the sender of raw topic {topic} {how_long}, and a sender announces everything "
+            f"Nothing from the sender of raw topic {name} {how_long}, and a sender announces everything "
             "each minute: what is missing since then is not known. See that both ends run, and that the "
             "receiving card has the link's mac; if the link is gone for good, delete the topic."
         )
@@ -35,7 +36,8 @@ def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterato
 def unread(client: Client, raw_topics: Iterable[str], group: str, seconds: float) -> Iterator[str]:
     """Yield sentences on raw topics of which dedup has not read what came longer ago."""
     now = int(time.time() * 1000)
-    for topic, partitions in _partitions(client, raw_topics).items():
+    for topic in client.topics(list(raw_topics)).values():
+        partitions = topic.topic_partitions
         since = offsets.since(client, partitions, now - int(seconds * 1000))
         starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
         committed = groups.progress(client, group, partitions)
@@ -45,8 +47,8 @@ def unread(client: Client, raw_topics: Iterable[str], group: str, seconds: float
             left += max(0, old - max(starts[partition], committed.get(partition, (0, ""))[0]))
         if left:
             yield (
-                f"{count(left, 'record')} of raw topic {topic} came over {seconds:g} s ago, and dedup has "
-                "not read them: what is missing of them is not known. See that dedup runs."
+                f"{count(left, 'record')} of raw topic {topic.name} came over {seconds:g} s ago, and dedup "
+                "has not read them: what is missing of them is not known. See that dedup runs."
             )
 
 
@@ -56,11 +58,3 @@ def raw_topics_of(client: Client, group: str) -> list[str]:
     while not (found := groups.committed(client, [group])[group]) and time.monotonic() < deadline:
         client.sleep(0.2)
     return sorted({topic for topic, _ in found})
-
-
-def _partitions(client: Client, topics: Iterable[str]) -> dict[str, list[TopicPartition]]:
-    found = client.topics(list(topics))
-    return {
-        name: [TopicPartition(name, number) for number in range(len(of.partitions))]
-        for name, of in found.items()
-    }

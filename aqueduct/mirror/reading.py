@@ -67,7 +67,7 @@ class MirrorReader:
     def _read_tables(self) -> None:
         found = self._target.topics(self._tables)
         for name, topic in found.items():
-            self._tables[name].refresh([TopicPartition(name, each.number) for each in topic.partitions])
+            self._tables[name].refresh(topic.topic_partitions)
 
     def _group(self, group_id: str) -> WorkersGroup:
         patience = Patience(self._target, f"does not describe group {group_id}")

@@ -51,7 +51,7 @@ class MirrorPositions:
     def read(self) -> dict[TopicPartition, MirrorPosition]:
         """Read the positions, by partition of the source; nothing if the mirror never ran."""
         topic = self.client.topics([self.mirror.topic]).get(self.mirror.topic)
-        partitions = [TopicPartition(topic.name, each.number) for each in topic.partitions] if topic else []
+        partitions = topic.topic_partitions if topic else []
         found: dict[TopicPartition, MirrorPosition] = {}
         for key, row in newest(self.client, partitions).items():
             if parsed := parse_position(key, row.value):

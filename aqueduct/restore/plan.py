@@ -7,11 +7,11 @@ from itertools import groupby
 from operator import attrgetter
 
 from aqueduct.kafka.batches.cut import Window
+from aqueduct.kafka.requests import in_lists
 from aqueduct.names import TopicPartition
 from aqueduct.restore.request import Request
 from aqueduct.store.manifest import Gap, Instance, Segment, StoredPartition, StoredTopic
 from aqueduct.store.snapshots import Snapshot
-from aqueduct.work import shares as work
 
 # Small partitions go together into one task and its transactions.
 SHARE_BYTES = 64 << 20
@@ -109,5 +109,4 @@ def shares(lanes: Iterable[RestoreLane]) -> Iterator[tuple[RestoreLane, ...]]:
 
     A share has a producer of its own, whose id goes by the share's number.
     """
-    size = attrgetter("unpacked_bytes")
-    return work.shares(lanes, size, at_most=SHARE_BYTES, items_at_most=SHARE_LANES)
+    return map(tuple, in_lists(lanes, SHARE_BYTES, attrgetter("unpacked_bytes"), most=SHARE_LANES))

@@ -1113,7 +1113,7 @@ def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
         wanted: Any = {"session": 8, "shift": 0, "largest": 1 << 20, "from_time": None}
         feed = Feed(client, following, group, lambda topic: topic == name, **wanted)
         frames = [frame for _ in range(4) for frame, _ in feed.poll(1)]
-        assert [(each.partition, each.start, each.stop) for each in frames] == [(0, at, at)]
+        assert [(each.partition, each.first, each.last) for each in frames] == [(0, at, at)]
         assert [(told.partition, told.first, told.end) for told in feed.announcements(0)] == [(0, at, at + 1)]
         feed.commit(feed.reached())
 

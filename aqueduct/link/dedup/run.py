@@ -17,7 +17,7 @@ from aqueduct.link import silence
 from aqueduct.link.dedup.task import Clean, DedupCounts, DedupShare, check_there, dedup
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
-from aqueduct.names import OWN_TOPICS, TopicPartition
+from aqueduct.names import OWN_TOPICS
 from aqueduct.wording import count
 from aqueduct.work.workers import Workers
 
@@ -81,11 +81,7 @@ def _plan(order: DedupOrder) -> tuple[DedupShare, int, tuple[str, ...]]:
         named = [*order.raw_topics, order.gap_topic, *(order.topics or {}).values()]
         found = client.topics(named if order.topics else None)
         check_there(order.end, found, order.raw_topics, order.gap_topic, named)
-        raw = [
-            TopicPartition(name, number)
-            for name in order.raw_topics
-            for number in range(len(found[name].partitions))
-        ]
+        raw = [each for name in order.raw_topics for each in found[name].topic_partitions]
         starts, ends = offsets.log_starts(client, raw), offsets.ends(client, raw)
         silent = tuple(silence.silent(client, order.raw_topics, order.silence_seconds))
         own = {*order.raw_topics, order.gap_topic}
