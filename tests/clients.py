@@ -8,7 +8,8 @@ from uuid import uuid4
 from aiokafka.record import MemoryRecords
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_broker import Broker
+
+from servers.broker import Broker
 
 SECONDS = 30
 

@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID, uuid4
 
-import kafka_broker
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -38,6 +37,8 @@ from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.link.wire.key_frame import BODY, SIGNATURE, Kind
 from aqueduct.link.wire.keys import ReceiverKey, ReceiverPublicKey, SenderKey
 from aqueduct.link.wire.sender import Session, SessionSettings
+from servers.broker import running
+from servers.process import free_ports
 
 LINK = 7
 PAYLOAD = 1472  # an MTU of 1,500
@@ -254,7 +255,7 @@ class Target:
         for kind, name in (("receiver", "down"), ("receiver", "other"), ("sender", "up"), ("sender", "mad")):
             keygen.make(kind, folder, name, x25519=False)  # type: ignore[arg-type]
         (folder / "state").mkdir()
-        self._port, self._metrics = _free_port(socket.SOCK_DGRAM), _free_port(socket.SOCK_STREAM)
+        self._port, self._metrics = *free_ports(1, socket.SOCK_DGRAM), *free_ports(1)
         options = {
             "bootstrapServers": servers, "targetIP": "127.0.0.1", "targetPort": self._port, "link": LINK,
             "rawTopic": raw, "privateKeyFiles": folder / "down.key", "stateDir": folder / "state",
@@ -502,12 +503,6 @@ def _wall() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _free_port(kind: socket.SocketKind) -> int:
-    with socket.socket(socket.AF_INET, kind) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="script/fuzz-link")
     parser.add_argument("--datagrams", type=int, default=1_000_000)
@@ -520,8 +515,7 @@ def main() -> int:
     tell(f"seed {args.seed}")
     with tempfile.TemporaryDirectory(prefix="aqueduct-fuzz-") as name:
         folder = Path(name)
-        (folder / "broker").mkdir()
-        with kafka_broker.running(folder / "broker") as broker:
+        with running(folder / "broker") as broker:
             outcome = fuzz(broker.plaintext, folder, args.datagrams, args.seed, tell)
     width = max(map(len, (*outcome.sent, *outcome.counters)))
     for title, figures in (("sent", outcome.sent), ("counted by the receiving end", outcome.counters)):

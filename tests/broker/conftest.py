@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from kafka_broker import Broker
 
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
+from servers.broker import Broker
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """`aqueduct backup` of a real cluster into a directory, read again by Kafka's tools and by aiokafka."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -18,7 +17,6 @@ import zstandard
 from clients import create
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.store import names
@@ -26,6 +24,8 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import InstanceState
 from aqueduct.store.snapshots import Snapshot
+from servers.broker import Broker
+from servers.process import java
 
 Record = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
@@ -135,11 +135,8 @@ def test_a_segment_unpacked_is_one_of_kafka_s(
         .stream_reader((site.directory / segment.path).read_bytes(), read_across_frames=True)
         .read()
     )
-    tool = ["org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", log]
-    jars = os.environ["AQUEDUCT_KAFKA_JARS"]
-    dumped = subprocess.run(
-        ["java", "-cp", f"{jars}/*", *tool], capture_output=True, text=True, check=True
-    ).stdout
+    tool = java("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", log)
+    dumped = subprocess.run(tool, capture_output=True, text=True, check=True).stdout
     assert dumped.count("| offset: ") == 1_000
     assert "isvalid: false" not in dumped
 

@@ -1,26 +1,24 @@
 """The lag of a backup, as Kafka's own kafka-consumer-groups shows it to whoever watches a cluster."""
 
-import os
 import subprocess
 from pathlib import Path
 from uuid import uuid4
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
+from servers.broker import Broker
+from servers.process import java
 
 
 def lags(servers: str, group: str) -> dict[tuple[str, int], tuple[int, int, int]]:
     """Return committed offset, log end and lag of each partition."""
-    command = ["java", "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
-    command += ["org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", servers]
-    shown = subprocess.run(
-        [*command, "--describe", "--group", group], capture_output=True, text=True, check=True
-    ).stdout
+    tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+    command = java(tool, "--bootstrap-server", servers, "--describe", "--group", group)
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = [line.split() for line in shown.splitlines() if line.startswith(group)]
     return {(row[1], int(row[2])): (int(row[3]), int(row[4]), int(row[5])) for row in rows}
 

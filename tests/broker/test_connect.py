@@ -16,7 +16,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from connect_worker import Worker
-from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.kafka import acls
@@ -24,6 +23,7 @@ from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import apply_acls
 from aqueduct.kafka.client_config import End
+from servers.broker import Broker
 
 MODULE = Path(__file__).parents[2] / "plugins/modules/connect_connectors.py"
 WAIT_SECONDS = 60

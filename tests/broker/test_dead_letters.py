@@ -15,7 +15,6 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from kafka.errors import KafkaError
-from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.connect import replay as dead_letters
@@ -30,6 +29,7 @@ from aqueduct.kafka.batches.records import Record
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import Retry, TransactionalProducer
 from aqueduct.names import TopicPartition
+from servers.broker import Broker
 
 WAIT_SECONDS = 60
 PARTITIONS = 2

@@ -9,7 +9,6 @@ from uuid import UUID, uuid4
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.kafka import client as kafka
@@ -25,6 +24,7 @@ from aqueduct.link.ledger.arrivals import bucket
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.names import TopicPartition
+from servers.broker import Broker
 
 PARTITIONS = 2
 SECONDS = 30

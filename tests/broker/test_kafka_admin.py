@@ -10,7 +10,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.errors import Failed, Refused
@@ -26,6 +25,7 @@ from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.quotas import Quota
 from aqueduct.kafka.topics import DeclaredTopic
+from servers.broker import Broker
 
 MODULES = Path(__file__).parents[2] / "plugins" / "modules"
 Run = Callable[..., dict[str, Any]]

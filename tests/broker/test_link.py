@@ -17,11 +17,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from kafka_broker import Broker, free_ports
 from relay import Faults, Relay
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
+from servers.broker import Broker
+from servers.process import free_ports
 
 SECONDS = 60
 Record = tuple[bytes | None, bytes | None, Any, tuple[int, int]]  # key, value, headers, time with its type

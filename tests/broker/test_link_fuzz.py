@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from fuzz_link import fuzz
-from kafka_broker import Broker
+
+from servers.broker import Broker
 
 
 def test_a_receiver_outlives_every_datagram_and_counts_it(brokers: list[Broker], tmp_path: Path) -> None:

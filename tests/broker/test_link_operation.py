@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from kafka_broker import Broker
 from relay import Faults, Relay
 from test_link import (  # noqa: F401  # fixtures
     Ends,
@@ -31,6 +30,7 @@ from test_link import (  # noqa: F401  # fixtures
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
 from aqueduct.link import outlet
+from servers.broker import Broker
 
 HOUR = 3600
 CLOCK = "import time\nright = time.time_ns\ntime.time_ns = lambda: right() + {} * 10**9\n"

@@ -14,7 +14,6 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from kafka_broker import Broker
 from relay import Relay
 from test_link import (  # noqa: F401  # fixtures
     SECONDS,
@@ -34,6 +33,7 @@ from test_link import (  # noqa: F401  # fixtures
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
+from servers.broker import Broker
 
 
 def downstream(ends: Ends, **more: str) -> ExitCode:  # noqa: F811

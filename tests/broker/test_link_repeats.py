@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from kafka_broker import Broker
 from relay import Faults, Relay
 from test_link import (  # noqa: F401  # fixtures
     Ends,
@@ -27,6 +26,7 @@ from test_link import (  # noqa: F401  # fixtures
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
+from servers.broker import Broker
 
 
 def test_what_was_lost_comes_when_everything_is_sent_again(

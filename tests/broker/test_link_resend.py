@@ -8,7 +8,6 @@ from uuid import UUID
 
 import pytest
 from confluent_kafka import Producer
-from kafka_broker import Broker
 from relay import Relay
 from test_link import (  # noqa: F401  # fixtures
     Ends,
@@ -28,6 +27,7 @@ from aqueduct.cli import main
 from aqueduct.errors import ExitCode
 from aqueduct.kafka import client as kafka
 from aqueduct.kafka.client_config import End
+from servers.broker import Broker
 
 
 def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(

@@ -1,7 +1,6 @@
 """`aqueduct mirror` against a real MirrorMaker 2 that mirrors from one broker to the other."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -11,13 +10,14 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
-from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.kafka.admin.topics import apply_topics, await_topics
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.topics import DeclaredTopic, TopicChanges
+from servers.broker import Broker
+from servers.process import Process, java
 
 TOPIC = "flights-of.day"
 
@@ -54,22 +54,12 @@ sys.exit(main(sys.argv[1:]))
 
 
 @contextmanager
-def mirror_maker(source: Broker, target: Broker, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+def mirror_maker(source: Broker, target: Broker, directory: Path) -> Iterator[None]:
     properties = directory / "mm2.properties"
     properties.write_text(PROPERTIES.format(source=source.plaintext, target=target.plaintext))
-    jars = os.environ["AQUEDUCT_KAFKA_JARS"]
-    java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
-    with (directory / "mm2.log").open("w") as log:
-        process = subprocess.Popen(
-            [*java, "org.apache.kafka.connect.mirror.MirrorMaker", properties, "--clusters", "lake"],
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    command = java("org.apache.kafka.connect.mirror.MirrorMaker", properties, "--clusters", "lake")
+    with Process(command, directory / "mm2.log", lambda: True).running():
+        yield
 
 
 def produce(broker: Broker, records: int, *, transactional: bool = False) -> None:

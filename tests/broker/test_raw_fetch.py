@@ -12,7 +12,6 @@ import pytest
 from clients import admin, create, transaction, unique
 from confluent_kafka import Producer
 from kafka.protocol.admin import AlterClientQuotasRequest
-from kafka_broker import Broker
 
 from aqueduct.errors import Failed
 from aqueduct.kafka import acls, client_config, offsets
@@ -24,6 +23,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import Fetched, Recreated, read
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
+from servers.broker import Broker
 
 Record = tuple[int, bytes | None, bytes | None]  # offset, key, value
 ONE_BATCH = 1  # of bytes to fetch: a broker gives a whole batch all the same

@@ -9,11 +9,11 @@ import confluent_kafka
 import pytest
 from clients import create, decoded, produce, unique
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_broker import Broker
 
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.follow import Follower, News
 from aqueduct.names import TopicPartition
+from servers.broker import Broker
 
 SECONDS = 30
 

@@ -9,12 +9,12 @@ from clients import consumer, create, unique
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
-from kafka_broker import Broker
 
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
+from servers.broker import Broker
 
 
 @pytest.fixture

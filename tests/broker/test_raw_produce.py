@@ -10,7 +10,6 @@ import pytest
 from clients import unique
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
-from kafka_broker import Broker
 
 from aqueduct.errors import Failed
 from aqueduct.kafka import acls, client_config, groups, offsets
@@ -25,6 +24,7 @@ from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import Fenced, Retry, TransactionalProducer
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
+from servers.broker import Broker
 
 MAX_BYTES = 1 << 20
 

@@ -23,7 +23,6 @@ from confluent_kafka import (
     KafkaException,
 )
 from confluent_kafka.admin import AdminClient, NewPartitions
-from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
@@ -47,6 +46,7 @@ from aqueduct.mirror.status import SOURCE_CONNECTOR
 from aqueduct.names import TopicPartition
 from aqueduct.restore import records
 from aqueduct.restore import settings as topic_settings
+from servers.broker import Broker
 
 Record = tuple[bytes | None, bytes | None, Any, tuple[int, int]]  # key, value, headers, time with its type
 Run = Callable[..., dict[str, Any]]

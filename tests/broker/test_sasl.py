@@ -12,10 +12,10 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from kafka_broker import PASSWORD, USER, Broker
 
 from aqueduct.cli import main
 from aqueduct.kafka.client_config import MECHANISMS
+from servers.broker import PASSWORD, USER, Broker
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_broker import Broker
 
 from demo.flights import flights
 from docs.generate import pages
+from servers.broker import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES = ROOT / "docs/guides"

@@ -20,11 +20,11 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from kafka_broker import Broker
 
 from aqueduct import cli
 from aqueduct.reconcile import reader
 from aqueduct.reconcile import run as app
+from servers.broker import Broker
 
 
 @dataclass(frozen=True)
