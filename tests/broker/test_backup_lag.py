@@ -2,10 +2,8 @@
 
 import subprocess
 from pathlib import Path
-from uuid import uuid4
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+import clients
 
 from aqueduct.cli import main
 from aqueduct.store.backends import open_store
@@ -23,27 +21,18 @@ def lags(servers: str, group: str) -> dict[tuple[str, int], tuple[int, int, int]
     return {(row[1], int(row[2])): (int(row[3]), int(row[4]), int(row[5])) for row in rows}
 
 
-def produce(servers: str, topic: str, partition: int, number: int) -> None:
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
-    for each in range(number):
-        producer.produce(topic, str(each).encode(), partition=partition)
-    assert producer.flush(30) == 0
-
-
 def test_the_lag_is_what_the_next_snapshot_will_read(brokers: list[Broker], tmp_path: Path) -> None:
-    servers, topic = brokers[0].plaintext, f"lag.{uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": servers})
-    [made] = admin.create_topics([NewTopic(topic, 2, 1)]).values()
-    made.result()
-    produce(servers, topic, 0, 5)
+    broker, servers = brokers[0], brokers[0].plaintext
+    topic = clients.create(broker, clients.unique("lag"), 2)
+    clients.produce(broker, topic, range(5))
     url = f"file://{tmp_path / 'store'}"
     command = ["backup", "--bootstrap-servers", servers, "--store", url, "--topics", topic]
     assert main(command) == 0
     group = f"aqueduct-backup-{Catalog.open(open_store(url)).id}"
     assert lags(servers, group) == {(topic, 0): (5, 5, 0), (topic, 1): (0, 0, 0)}
 
-    produce(servers, topic, 0, 3)
-    produce(servers, topic, 1, 4)
+    clients.produce(broker, topic, range(3))
+    clients.produce(broker, topic, range(4), 1)
     assert lags(servers, group) == {(topic, 0): (5, 8, 3), (topic, 1): (0, 4, 4)}
 
     assert main(command) == 0
