@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from clients import unique
 
 from aqueduct.cli import main
 from aqueduct.errors import Failed, Refused
@@ -62,10 +63,6 @@ def run_module(broker: Broker) -> Run:
         return answer
 
     return run
-
-
-def unique(name: str) -> str:
-    return f"{name}.{uuid4().hex[:8]}"
 
 
 def make_so(client: Client, *declared: DeclaredTopic) -> topics.TopicChanges:
