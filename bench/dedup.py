@@ -133,11 +133,10 @@ def main() -> None:
                 done.result()
             say("Writing the source topic")
             fill(broker, data)
-            start = dedup(broker, data.name)  # nothing to do
             say("Writing the raw topic")
             gone = cross(broker, data, 1 / args.lost if args.lost else 0)
             say("Making the clean topic")
-            usage = dedup(broker, data.name)
+            usage, start = dedup(broker, data.name), dedup(broker, data.name)  # then there is nothing to do
             missing, gaps, size_ = ledger(broker)
             if missing != gone:
                 raise SystemExit(f"{gone} records were lost, but the ledger says {missing}")
