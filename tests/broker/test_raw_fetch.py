@@ -317,7 +317,7 @@ def test_the_newest_time_is_that_of_a_record_or_of_a_transaction_s_end(
     clients.produce(
         broker, topic, [{"value": "a", "timestamp": now - 5_000}, {"value": "b", "timestamp": now - 9_000}]
     )
-    transaction(broker, topic, [{"value": "c", "timestamp": now - 300_000}], "commit", partition=1)
+    transaction(broker, topic, [{"value": "c", "timestamp": now - 300_000}], "commit", 1)
     asked = [TopicPartition(topic, number) for number in range(3)]
     plain, transactional, empty = (offsets.newest(client, asked)[each] for each in asked)
     assert plain == now - 5_000
