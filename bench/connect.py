@@ -5,15 +5,13 @@ What a sink of Kafka Connect writes a second, with and without mutual TLS and de
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -22,10 +20,11 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from bench import servers
 from bench.data import DATA, PARTITIONS, Data, create, fill
 from bench.measured import cpu_seconds
 from bench.tell import machine, say
+from servers.broker import running
+from servers.process import FAST, Process, free_ports, java
 
 SINK_SECONDS = 300
 POISON_EACH = 1_000
@@ -109,7 +108,7 @@ class Worker:
 
 @contextmanager
 def worker(directory: Path, name: str, bootstrap: str, tls: str) -> Iterator[Worker]:
-    (port,) = servers.free_ports(1)
+    [port] = free_ports(1)
     properties, log = directory / f"{name}.properties", directory / f"{name}.log"
     properties.write_text(WORKER.format(bootstrap=bootstrap, name=name, port=port) + tls)
     url = f"http://127.0.0.1:{port}"
@@ -120,10 +119,9 @@ def worker(directory: Path, name: str, bootstrap: str, tls: str) -> Iterator[Wor
         except (urllib.error.URLError, OSError):
             return False
 
-    java = ["java", "-Xmx1g", "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
-    command = [*java, "org.apache.kafka.connect.cli.ConnectDistributed", str(properties)]
-    with servers.running(command, log, ready) as process:
-        yield Worker(url, process)
+    command = java("org.apache.kafka.connect.cli.ConnectDistributed", properties, jvm=FAST)
+    with Process(command, log, ready).running() as process:
+        yield Worker(url, process.id)
 
 
 def sink(worker: Worker, directory: Path, case: Case, records: int) -> Speed:
@@ -221,17 +219,6 @@ def table(found: dict[Case, Speed]) -> str:
     return "\n".join(rows)
 
 
-def self_signed(directory: Path) -> dict[str, Path]:
-    """Make one certificate for all, which trust it."""
-    key, certificate, both = (directory / f"tls.{kind}" for kind in ("key", "crt", "pem"))
-    request = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    names = ["-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*request, *names, *files], check=True, capture_output=True)  # noqa: S603
-    both.write_text(key.read_text() + certificate.read_text())
-    return {"keystore": both, "truststore": certificate}
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.connect")
     parser.add_argument("--scale", type=float, default=1)
@@ -240,17 +227,18 @@ def main() -> int:
     data = replace(TOPIC, records=int(TOPIC.records * args.scale))
     with tempfile.TemporaryDirectory(prefix="aqueduct-bench-") as folder:
         directory = Path(folder)
-        stores = self_signed(directory)
-        (port,) = servers.free_ports(1)
         say("Starting a broker and two workers")
-        tls = "".join(
-            CLIENT_TLS.format(client=client, **stores) for client in ("", "consumer.", "producer.", "admin.")
-        )
-        with (
-            servers.broker(directory / "kafka", servers.TLS.format(port=port, **stores)) as (bootstrap, _),
-            worker(directory, "plain", bootstrap, "") as plain,
-            worker(directory, "tls", f"127.0.0.1:{port}", tls) as encrypted,
-        ):
+        with ExitStack() as stack:
+            broker = stack.enter_context(running(directory / "kafka", jvm=FAST, supers=["connect"]))
+            stores = {
+                "keystore": broker.authority.issue("connect"),
+                "truststore": broker.authority.certificate,
+            }
+            clients = ("", "consumer.", "producer.", "admin.")
+            tls = "".join(CLIENT_TLS.format(client=client, **stores) for client in clients)
+            bootstrap = broker.plaintext
+            plain = stack.enter_context(worker(directory, "plain", bootstrap, ""))
+            encrypted = stack.enter_context(worker(directory, "tls", broker.tls, tls))
             say(f"Writing twice {data.bytes / 1e6:,.0f} MB")
             fill(bootstrap, data)
             poison(bootstrap, data)

@@ -26,10 +26,11 @@ from aqueduct.link.ledger.entry import records
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.spans import Span, size
-from bench import servers
 from bench.data import DATA, PARTITIONS, SEED, Data, fill
 from bench.measured import Usage, measured
 from bench.tell import machine, say, table
+from servers.broker import running
+from servers.process import FAST
 
 CLEAN, GAPS, RAW = "clean", "gaps", "raw"
 
@@ -122,7 +123,8 @@ def main() -> None:
     data = replace(DATA["log-lines"], records=args.records)
     with tempfile.TemporaryDirectory(prefix="aqueduct-bench-") as name:
         folder = Path(name) / "kafka"
-        with servers.broker(folder) as (broker, _):
+        with running(folder, jvm=FAST) as kafka:
+            broker = kafka.plaintext
             admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
             compacted = {"cleanup.policy": "compact"}
             topics = [NewTopic(RAW, PARTITIONS, 1), NewTopic(CLEAN, PARTITIONS, 1)]
@@ -131,11 +133,10 @@ def main() -> None:
                 done.result()
             say("Writing the source topic")
             fill(broker, data)
-            start = dedup(broker, data.name)  # nothing to do
             say("Writing the raw topic")
             gone = cross(broker, data, 1 / args.lost if args.lost else 0)
             say("Making the clean topic")
-            usage = dedup(broker, data.name)
+            usage, start = dedup(broker, data.name), dedup(broker, data.name)  # then there is nothing to do
             missing, gaps, size_ = ledger(broker)
             if missing != gone:
                 raise SystemExit(f"{gone} records were lost, but the ledger says {missing}")

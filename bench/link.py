@@ -29,10 +29,11 @@ from aqueduct.kafka.batches.batch import walk
 from aqueduct.kafka.batches.bodies import key_and_value
 from aqueduct.kafka.batches.records import records
 from aqueduct.link.wire.frame import Frame, unpack
-from bench import servers
 from bench.data import DATA, PARTITIONS, Data, _events, fill
 from bench.measured import Usage, cpu_seconds, measured
 from bench.tell import machine, say, table
+from servers.broker import running
+from servers.process import FAST, free_ports
 
 SETTLE_SECONDS = 2.0  # without news: all that will come has come
 LATENCY_SECONDS = 10
@@ -169,17 +170,15 @@ class Link:
 def link() -> Iterator[Link]:
     with (
         tempfile.TemporaryDirectory(prefix="aqueduct-bench-") as name,
-        servers.broker(Path(name) / "kafka") as broker,
+        running(Path(name) / "kafka", jvm=FAST) as broker,
     ):
         folder = Path(name)
         for kind, pair in (("receiver", "down"), ("sender", "up")):
             command = [sys.executable, "-m", "aqueduct.cli", "diode", "keygen", "--kind", kind]
             subprocess.run([*command, "--out", name, "--name", pair], check=True, stdout=subprocess.DEVNULL)  # noqa: S603
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-            free.bind(("127.0.0.1", 0))
-            udp = free.getsockname()[1]
-        ports = dict(zip(("up", "down"), servers.free_ports(2), strict=True), udp=udp)
-        yield Link(broker[0], folder, ports)
+        [udp] = free_ports(1, socket.SOCK_DGRAM)
+        ports = dict(zip(("up", "down"), free_ports(2), strict=True), udp=udp)
+        yield Link(broker.plaintext, folder, ports)
 
 
 def fresh(link: Link, clean: str) -> None:

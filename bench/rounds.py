@@ -13,10 +13,13 @@ from pathlib import Path
 from statistics import median
 
 from aqueduct.work.workers import SPARK_OFFSETS
-from bench import servers
 from bench.data import EMPTY, Data, create, delete, fill
 from bench.measured import Usage, cpu_seconds, measured
 from bench.tell import say
+from servers import broker, object_store
+from servers.broker import Broker
+from servers.object_store import Gateway
+from servers.process import FAST
 
 NOISE_SECONDS = 0.1
 STORES = ("local", "s3")
@@ -50,17 +53,20 @@ class Rounds:
 class Estate:
     """The place where everything runs."""
 
-    servers: str
+    broker: Broker
+    s3: Gateway
     directory: Path
-    environment: dict[str, str]  # of who uses the S3 server
-    processes: tuple[int, int]  # broker and S3 server
+
+    @property
+    def servers(self) -> str:
+        return self.broker.plaintext
 
     def url(self, kind: str, name: str) -> str:
         """Return the URL of a store in the directory, which is new if the name is."""
-        return (self.directory / name).as_uri() if kind == "local" else f"s3://bench/{name}"
+        return (self.directory / name).as_uri() if kind == "local" else f"s3://store/{name}"
 
     def remove(self, name: str) -> None:
-        for root in (self.directory, self.directory / "s3/data/bench"):
+        for root in (self.directory, self.s3.bucket("store")):
             shutil.rmtree(root / name, ignore_errors=True)
 
     def aqueduct(self, *arguments: str) -> Usage:
@@ -77,11 +83,11 @@ class Estate:
     def python(self, *arguments: str) -> Usage:
         os.sync()  # what was written before is not this run's to write
         before = self._servers_cpu()
-        usage = measured([sys.executable, *arguments], self.environment)
+        usage = measured([sys.executable, *arguments], self.s3.environment)
         return replace(usage, servers_cpu_seconds=self._servers_cpu() - before)
 
     def _servers_cpu(self) -> float:
-        return sum(map(cpu_seconds, self.processes))
+        return sum(cpu_seconds(each.process.id) for each in (self.broker, self.s3))
 
     @contextmanager
     def topic(self, data: Data) -> Iterator[None]:
@@ -98,11 +104,11 @@ def estate() -> Iterator[Estate]:
         directory = Path(name)
         say("Starting a broker and an object store")
         with (
-            servers.broker(directory / "kafka") as (bootstrap, broker),
-            servers.object_store(directory / "s3") as (environment, object_store),
+            broker.running(directory / "kafka", jvm=FAST) as kafka,
+            object_store.running(directory / "s3", None) as s3,
         ):
-            create(bootstrap, EMPTY)
-            yield Estate(bootstrap, directory, environment, (broker, object_store))
+            create(kafka.plaintext, EMPTY)
+            yield Estate(kafka, s3, directory)
 
 
 @dataclass(frozen=True)

@@ -7,37 +7,34 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
 
 from demo.flights import flights
-from demo.lab import ADMIN, PKI, REPORTS, Lab, read_lab
+from demo.lab import Lab
 from demo.link import Crossing, Moments
 from demo.sink import sinks
 from demo.table import Row, table
 
-STREAMED = REPORTS / "streamed.json"
+LAB = Lab(Path("inventories/lab"))
+STREAMED = LAB.reports / "streamed.json"
 AIRPORTS = {"pro1": "EWR", "pro2": "JFK"}
 CATCH_UP = "5m"
 
 
-def produce(bootstrap_servers: str, origin: str, at: Moments) -> int:
+def produce(site: str, origin: str, at: Moments) -> int:
     """Write all flights of one airport; the number of records, every one acknowledged by the broker.
 
     `at`: what is done when all before it are acknowledged.
     """
     producer = Producer(
         {
-            "bootstrap.servers": bootstrap_servers,
-            "security.protocol": "SSL",
-            "ssl.ca.location": str(PKI / "ca/ca.pem"),
-            "ssl.certificate.location": str(PKI / "clients/flights.pem"),
-            "ssl.key.location": str(PKI / "clients/flights.pem"),
+            **LAB.client(LAB.brokers[site], "flights"),
             "enable.idempotence": True,
             "compression.type": "zstd",
             "linger.ms": 50,
-            "log_level": 3,
             "queue.buffering.max.messages": 1_000_000,
         }
     )
@@ -60,16 +57,17 @@ def produce(bootstrap_servers: str, origin: str, at: Moments) -> int:
         records += 1
     producer.flush()
     if failed:
-        sys.exit(f"demo: {len(failed)} flights were not written to {bootstrap_servers}: {failed[0]}")
+        sys.exit(f"demo: {len(failed)} flights were not written to {site}: {failed[0]}")
     return records
 
 
-def caught_up(lab: Lab, source: str, target: str) -> dict[str, Any]:
+def caught_up(source: str, target: str) -> dict[str, Any]:
     """Wait until a lake has all that its source has; what `aqueduct mirror` reports, and how long it took."""
-    report = REPORTS / f"mirror-{source}-{target}.json"
-    command = ["aqueduct", "mirror", "--source", source, "--source-bootstrap-servers", lab.address(source)]
-    command += ["--target-bootstrap-servers", lab.address(target)]
-    command += ["--source-config", str(ADMIN), "--target-config", str(ADMIN)]
+    report = LAB.reports / f"mirror-{source}-{target}.json"
+    at_source, at_target = (LAB.address(LAB.brokers[site]) for site in (source, target))
+    config = str(LAB.admin_config)
+    command = ["aqueduct", "mirror", "--source", source, "--source-bootstrap-servers", at_source]
+    command += ["--target-bootstrap-servers", at_target, "--source-config", config, "--target-config", config]
     started = time.monotonic()
     done = subprocess.run(
         [*command, "--wait", CATCH_UP, "--until-caught-up", "--report", report],
@@ -98,23 +96,22 @@ def stream() -> None:
 
     Links lose some meanwhile, and one moment's all.
     """
-    lab = read_lab()
-    REPORTS.mkdir(exist_ok=True)
-    crossings = [Crossing(lab, link) for link in lab.links]
+    LAB.reports.mkdir(exist_ok=True)
+    crossings = [Crossing(LAB, link) for link in LAB.links]
     before = [crossing.figures() for crossing in crossings]
     started = time.monotonic()
     with ThreadPoolExecutor() as pool:
         with ExitStack() as losses:
             moments = {crossing.link.source: losses.enter_context(crossing.bad()) for crossing in crossings}
             producers = [
-                pool.submit(produce, lab.address(site), airport, moments.get(site, {}))
+                pool.submit(produce, site, airport, moments.get(site, {}))
                 for site, airport in AIRPORTS.items()
             ]
             produced = {site: writing.result() for site, writing in zip(AIRPORTS, producers, strict=True)}
             producing = time.monotonic() - started
             for site, records in produced.items():
                 print(f"    {site}: {records:,} flights from {AIRPORTS[site]} written and acknowledged")
-        waits = [pool.submit(caught_up, lab, flow.source, flow.target) for flow in lab.mirrors]
+        waits = [pool.submit(caught_up, flow.source, flow.target) for flow in LAB.mirrors]
         arrivals = [pool.submit(crossed, crossing) for crossing in crossings]
 
         def told(source: str, target: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -124,14 +121,14 @@ def stream() -> None:
 
         mirrors = [
             told(flow.source, flow.target, wait.result())
-            for flow, wait in zip(lab.mirrors, waits, strict=True)
+            for flow, wait in zip(LAB.mirrors, waits, strict=True)
         ]
         links = [
             told(crossing.link.source, crossing.link.target, arrival.result())
             | asdict(crossing.figures().since(was))
             for crossing, was, arrival in zip(crossings, before, arrivals, strict=True)
         ]
-    written = [sink.arrived() for sink in sinks(lab, lab.ports)]
+    written = [sink.arrived() for sink in sinks(LAB)]
     for told_of in written:
         told_of["per_second"] = told_of["records_out"] / (producing + told_of["seconds"])
     for link in links:
@@ -141,9 +138,8 @@ def stream() -> None:
 
 def fill() -> None:
     """Wait until what was sent again has filled the gaps, and compare both ends of every link."""
-    lab = read_lab()
     streamed = json.loads(STREAMED.read_text())
-    for crossing, told in zip((Crossing(lab, link) for link in lab.links), streamed["links"], strict=True):
+    for crossing, told in zip((Crossing(LAB, link) for link in LAB.links), streamed["links"], strict=True):
         crossing.wait(lambda: crossing.missing() == 0, "the gaps to be filled")  # noqa: B023
         told["missing"] = crossing.listed()
         told["resent"] = crossing.resent()
@@ -154,10 +150,11 @@ def fill() -> None:
 
 def show() -> None:
     """Print what came of every flow."""
-    lab, streamed = read_lab(), json.loads(STREAMED.read_text())
+    streamed = json.loads(STREAMED.read_text())
+    places = ", ".join(f"{site} is {LAB.address(broker)}" for site, broker in LAB.brokers.items())
     rows = []
     for told in streamed["mirrors"]:
-        compared = json.loads((REPORTS / f"{told['source']}-{told['target']}.json").read_text())
+        compared = json.loads((LAB.reports / f"{told['source']}-{told['target']}.json").read_text())
         rows.append(Row.of("->", told, compared))
     rows += [Row.of("=>", told, told["compared"]) for told in streamed["links"]]
     rows += [Row.of_sink(told) for told in streamed["sinks"]]
@@ -166,17 +163,16 @@ def show() -> None:
     for finding in findings:
         print(f"    {finding}")
     print(
-        f"\nEqual: {REPORTS}/*.json compare every record's key, value, headers and timestamp, in order.\n"
+        f"\nEqual: {LAB.reports}/*.json compare every record's key, value, headers and timestamp, in order.\n"
         "Records/s: from the first flight written to the last one that arrived, all flows at once.\n"
         "A one-way link (=>) lost packets on purpose, and for a moment all. Sent are records; repaired,\n"
         "datagrams made again from parity; missing, records that the ledger listed then; resent, those sent\n"
         "again, which came after what had arrived before them: there the order is not compared.\n"
         "A connector (+>) writes a lake's topic to a file; what it could not take would be dead letters.\n"
         "Look further:\n"
-        f"  any client    {', '.join(f'{site} is localhost:{port}' for site, port in lab.ports.items())};"
-        f" certificate: {ADMIN}\n"
-        f"  health        .venv/bin/aqueduct health --bootstrap-servers {lab.address('pro1')}"
-        f" --client-config {ADMIN}\n"
+        f"  any client    {places}; certificate: {LAB.admin_config}\n"
+        f"  health        .venv/bin/aqueduct health --bootstrap-servers {LAB.address(LAB.brokers['pro1'])}"
+        f" --client-config {LAB.admin_config}\n"
         "  a service     docker exec aqueduct-lab-dwdev1-kafka-1 systemctl status mirror_maker@pro1\n"
         "  change it     edit inventories/lab, then .venv/bin/ansible-playbook playbooks/site.yml\n"
         "  take it down  script/lab-down"
@@ -186,4 +182,10 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    {"stream": stream, "fill": fill, "table": show}[sys.argv[1]]()
+    try:
+        {"stream": stream, "fill": fill, "table": show}[sys.argv[1]]()
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or error.stdout or "").strip()
+        sys.exit(f"demo: {' '.join(map(str, error.cmd))} failed: {said}")
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        sys.exit(f"demo: {error}.")

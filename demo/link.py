@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from aqueduct.estate.links import Link
-from aqueduct.kafka import client_config
 from aqueduct.link.ledger.entry import LedgerPartition, partitions
+from aqueduct.names import TopicPartition
 from aqueduct.spans import size
-from demo.lab import ADMIN, REPORTS, Lab, output
+from demo.lab import Lab, to_the_end
 
 CARD = "eth1"
 TABLE = "inet demo"
@@ -27,8 +26,6 @@ WAIT_SECONDS = 300.0
 TOPIC = "flights"
 
 Moments = Mapping[int, Callable[[], None]]  # what is to be done when so many records were written
-
-READ = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:%d/metrics').read().decode())"
 
 
 @dataclass(frozen=True)
@@ -60,15 +57,15 @@ class Crossing:
         )
 
     def _metrics(self, host: str, port: int) -> Mapping[str, int]:
-        text = self.lab.run(host, "python3", "-c", READ % port)
         return {
             family.name.removeprefix("aqueduct_diode_"): int(sum(sample.value for sample in family.samples))
-            for family in text_string_to_metric_families(text)
+            for family in text_string_to_metric_families(self.lab.metrics(host, port))
         }
 
     def listed(self) -> int:
         """Return the offsets in the bundle that playbooks/resend.yml carried out."""
-        bundle = json.loads((REPORTS / f"bundle-{self.link.source}-{self.link.target}.json").read_text())
+        file = self.lab.reports / f"bundle-{self.link.source}-{self.link.target}.json"
+        bundle = json.loads(file.read_text())
         return size(gap for each in bundle["results"] for gap in each["gaps"])
 
     def resent(self) -> int:
@@ -76,7 +73,7 @@ class Crossing:
         said = self.lab.run(
             *(self.link.upstream, "journalctl", "--unit", "aqueduct-diode-resend"),
             *("--output", "cat", "--lines", "5", "--no-pager"),
-        )
+        ).stdout
         [*_, records] = re.findall(r"with ([\d,]+) records? in them", said) or ["0"]
         return int(records.replace(",", ""))
 
@@ -126,49 +123,21 @@ class Crossing:
     def untold(self) -> int:
         """Return offsets of the source that have neither arrived nor are listed as missing."""
         ledger = self._ledger()
-        with self._reading(self.link.source, TOPIC) as (consumer, places):
+        with self.lab.reading(self.lab.brokers[self.link.source], TOPIC) as (consumer, places):
             ends = {place.partition: consumer.get_watermark_offsets(place, 30)[1] for place in places}
-        return sum(max(0, end - _next(ledger.get((TOPIC, number)))) for number, end in ends.items())
+        return sum(
+            max(0, end - _next(ledger.get(TopicPartition(TOPIC, number)))) for number, end in ends.items()
+        )
 
-    def _ledger(self) -> Mapping[tuple[str, int], LedgerPartition]:
+    def _ledger(self) -> Mapping[TopicPartition, LedgerPartition]:
         newest: dict[str, str] = {}
-        with self._reading(self.link.target, self.link.gap_topic) as (consumer, places):
-            unread = {place.partition for place in places}
-            while unread:
-                message = consumer.poll(30)
-                if message is None:
-                    raise SystemExit(f"demo: the ledger {self.link.gap_topic} can't be read.")
-                if error := message.error():
-                    if error.code() != KafkaError._PARTITION_EOF:
-                        raise KafkaException(error)
-                    unread.discard(message.partition())
-                elif value := message.value():
+        with self.lab.reading(self.lab.brokers[self.link.target], self.link.gap_topic) as reading:
+            for message in to_the_end(*reading):
+                if value := message.value():
                     newest[(message.key() or b"").decode()] = value.decode()
                 else:
                     newest.pop((message.key() or b"").decode(), None)
         return partitions(newest)
-
-    @contextmanager
-    def _reading(self, site: str, topic: str) -> Iterator[tuple[Consumer, list[TopicPartition]]]:
-        """Yield a client that reads a topic from its beginning, and the topic's partitions."""
-        consumer = Consumer(
-            {
-                **client_config.load(str(ADMIN)).librdkafka(),
-                "bootstrap.servers": self.lab.address(site),
-                "group.id": "demo",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                "log_level": 0,
-            }
-        )
-        try:
-            numbers = consumer.list_topics(topic, 30).topics[topic].partitions
-            places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers]
-            consumer.assign(places)
-            yield consumer, places
-        finally:
-            consumer.close()
 
     # Whether both ends are equal
 
@@ -180,19 +149,19 @@ class Crossing:
         host = next(iter(self.lab.groups["reconcile"]))
         network = self.lab.variables[self.link.downstream]["lab_network"]
         container, report = self.lab.container(host), "/tmp/aqueduct-demo.json"  # noqa: S108 (the container's)
-        output("docker", "network", "connect", network, container)
+        _docker("network", "connect", network, container)
         try:
-            brokers = [f"{self.lab.broker(site)}:9092" for site in (self.link.source, self.link.target)]
+            brokers = [f"{self.lab.brokers[site]}:9092" for site in (self.link.source, self.link.target)]
             command = ["/opt/aqueduct/spark/bin/aqueduct", "reconcile", "--source", brokers[0]]
             command += ["--target", brokers[1], "--topics", TOPIC, "--report", report]
             command += ["--client-config", "/etc/aqueduct/kafka/tls/client.properties"]
-            done = subprocess.run(["docker", "exec", container, *command], capture_output=True, text=True)
+            done = self.lab.run(host, *command, check=False, seconds=WAIT_SECONDS)
             if done.returncode not in (0, 3):
                 raise SystemExit(f"demo: both ends of the link can't be compared: {done.stderr.strip()}")
-            found: dict[str, object] = json.loads(self.lab.run(host, "cat", report))
+            found: dict[str, object] = json.loads(self.lab.run(host, "cat", report).stdout)
             return found
         finally:
-            output("docker", "network", "disconnect", network, container)
+            _docker("network", "disconnect", network, container)
 
     def wait(self, reached: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + WAIT_SECONDS
@@ -200,6 +169,10 @@ class Crossing:
             if time.monotonic() > deadline:
                 raise SystemExit(f"demo: the link waited {WAIT_SECONDS:g} s in vain for {what}.")
             time.sleep(0.5)
+
+
+def _docker(*command: str) -> None:
+    subprocess.run(["docker", *command], check=True, capture_output=True, text=True)
 
 
 def _next(partition: LedgerPartition | None) -> int:

@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
-
 from aqueduct.estate.connectors import read_connectors
 from aqueduct.estate.model import members
-from demo.lab import PKI, Lab
+from demo.lab import Lab, to_the_end
 
 WAIT_SECONDS = 300
 MODULUS = 1 << 128
@@ -60,51 +58,25 @@ class Sink:
         return members(self.lab.groups, self.site, "connect")
 
     def lines(self) -> int:
-        return sum(int(self.lab.run(host, "sh", "-c", f"cat {self.file} | wc -l")) for host in self.hosts())
+        return sum(
+            int(self.lab.run(host, "sh", "-c", f"cat {self.file} | wc -l").stdout) for host in self.hosts()
+        )
 
     def in_file(self) -> Content:
         """Read the content of all hosts' files: each host has what its tasks wrote."""
-        commands = [["docker", "exec", self.lab.container(host), "cat", self.file] for host in self.hosts()]
+        commands = [self.lab.command(host, "cat", self.file) for host in self.hosts()]
         files = [subprocess.run(command, capture_output=True, check=True).stdout for command in commands]
         return Content.of(line for file in files for line in file.splitlines())
 
     def in_topic(self) -> Content:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.lab.address(self.site),
-                "security.protocol": "SSL",
-                "ssl.ca.location": str(PKI / "ca/ca.pem"),
-                "ssl.certificate.location": str(PKI / "clients/admin.pem"),
-                "ssl.key.location": str(PKI / "clients/admin.pem"),
-                "group.id": "demo",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                "log_level": 3,
-            }
-        )
-        try:
-            return Content.of(_values(consumer, self.topic))
-        finally:
-            consumer.close()
+        with self.lab.reading(self.lab.brokers[self.site], self.topic) as reading:
+            return Content.of(message.value() or b"" for message in to_the_end(*reading))
 
 
-def _values(consumer: Consumer, topic: str) -> Iterable[bytes]:
-    partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-    reading, deadline = set(partitions), time.monotonic() + WAIT_SECONDS
-    while reading and time.monotonic() < deadline:
-        for message in consumer.consume(10_000, timeout=1):
-            if message.error():
-                reading.discard(message.partition())
-            else:
-                yield message.value() or b""
-
-
-def sinks(lab: Lab, sites: Iterable[str]) -> list[Sink]:
+def sinks(lab: Lab) -> list[Sink]:
     return [
         Sink(lab, site, each.name, each.config["topics"], each.config["file"])
-        for site in sites
+        for site in lab.brokers
         for each in read_connectors(lab.groups, lab.variables, site)
         if each.is_sink and "file" in each.config
     ]

@@ -6,11 +6,30 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from aiokafka.record import MemoryRecords
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_broker import Broker
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from servers.broker import Broker
 
 SECONDS = 30
+Record = tuple[bytes | None, bytes | None, Any, tuple[int, int]]  # key, value, headers, time with its type
+
+End = Literal["commit", "abort", "leave"]  # of a transaction
 
 
 def unique(name: str) -> str:
@@ -31,9 +50,43 @@ def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> str
     return name
 
 
+def topics(broker: Broker) -> set[str]:
+    return {*admin(broker).list_topics(timeout=SECONDS).topics}
+
+
+def delete(broker: Broker, name: str) -> None:
+    asked = admin(broker)
+    asked.delete_topics([name])[name].result()
+
+
+def recreate(broker: Broker, name: str, partitions: int = 1) -> None:
+    """Delete a topic and create it: another one, of the same name."""
+    delete(broker, name)
+
+    def created() -> bool:
+        try:
+            create(broker, name, partitions)
+        except KafkaException:  # the broker has not forgotten the name yet
+            return False
+        return True
+
+    wait_for(f"another {name}", created)
+
+
+def delete_records(broker: Broker, topic: str, before: int) -> None:
+    """Delete the first records of partition 0."""
+    asked, place = admin(broker), TopicPartition(topic, 0, before)
+    asked.delete_records([place])[place].result()
+
+
+def idempotent(broker: Broker, **settings: Any) -> Producer:
+    """Return a producer that neither doubles records nor changes their order."""
+    return Producer({"bootstrap.servers": broker.plaintext, "enable.idempotence": True, **settings})
+
+
 def produce(broker: Broker, topic: str, values: Iterable[Any], partition: int = 0, **settings: Any) -> None:
-    """Write values, or arguments of Producer.produce; idempotent, so that none is doubled or out of order."""
-    producer = Producer({"bootstrap.servers": broker.plaintext, "enable.idempotence": True, **settings})
+    """Write values, or arguments of Producer.produce, in their order."""
+    producer = idempotent(broker, **settings)
     write(producer, topic, values, partition)
     assert producer.flush(SECONDS) == 0
 
@@ -43,7 +96,7 @@ def write(producer: Producer, topic: str, values: Iterable[Any], partition: int 
         arguments = (
             each if isinstance(each, dict) else {"value": each if isinstance(each, bytes) else str(each)}
         )
-        producer.produce(topic, partition=partition, **arguments)
+        producer.produce(topic, **{"partition": partition, **arguments})
         producer.poll(0)
 
 
@@ -51,17 +104,22 @@ def transaction(
     broker: Broker,
     topic: str,
     values: Iterable[Any],
-    end: Literal["commit", "abort", "leave"],
-    partition: int = 0,
+    end: End,
+    *partitions: int,
     **settings: Any,
 ) -> Producer:
-    """Write in a transaction; one that is left is open for as long as you keep the producer."""
+    """Write to each of the partitions (0 if none is named) in a transaction.
+
+    One that is left is open for as long as you keep the producer.
+    """
     own = {"bootstrap.servers": broker.plaintext, "transactional.id": uuid4().hex}
     producer = Producer(own | settings)
     producer.list_topics()  # saves init_transactions half a second
     producer.init_transactions()
     producer.begin_transaction()
-    write(producer, topic, values, partition)
+    values = list(values)
+    for partition in partitions or (0,):
+        write(producer, topic, values, partition)
     producer.flush()
     if end == "commit":
         producer.commit_transaction()
@@ -105,6 +163,43 @@ def read(broker: Broker, topic: str, *partitions: int, start: int | None = None)
         return found
     finally:
         reader.close()
+
+
+def records(broker: Broker, topic: str, *partitions: int, start: int | None = None) -> list[Record]:
+    """Read partitions (0 if none is named) to their very ends: what is being committed is waited for."""
+    settle(broker, topic, *partitions)
+    return [record(message) for message in read(broker, topic, *partitions, start=start)]
+
+
+def record(message: Message) -> Record:
+    return message.key(), message.value(), message.headers(), message.timestamp()
+
+
+def settle(broker: Broker, topic: str, *partitions: int) -> list[int]:
+    """Return the end offsets of partitions (0 if none is named) when no transaction is open any more."""
+
+    def settled() -> list[int] | None:
+        found = ends(broker, topic, *partitions, isolation="read_committed")
+        return found if found == ends(broker, topic, *partitions) else None
+
+    found: list[int] = wait_for(f"{topic} without open transactions", settled)
+    return found
+
+
+def committed(broker: Broker, group: str, stable: bool = False) -> dict[tuple[str, int], int]:
+    """Return a group's offsets; `stable`: when none is being committed."""
+    asked, wanted = admin(broker), [ConsumerGroupTopicPartitions(group)]
+    [answer] = asked.list_consumer_group_offsets(wanted, require_stable=stable).values()
+    return {(each.topic, each.partition): each.offset for each in answer.result().topic_partitions or ()}
+
+
+def allow(broker: Broker, name: str, topic: str, *operations: AclOperation) -> None:
+    """Let who has a certificate of this name do this with a topic."""
+    what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:CN={name}", "*")
+    rights = [AclBinding(*what, each, AclPermissionType.ALLOW) for each in operations]
+    asked = admin(broker)
+    for done in asked.create_acls(rights).values():
+        done.result()
 
 
 def ends(broker: Broker, topic: str, *partitions: int, isolation: str = "read_uncommitted") -> list[int]:

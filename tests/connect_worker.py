@@ -1,9 +1,6 @@
 """A real Connect worker for one test session: distributed mode, mutual TLS to its broker and at its REST."""
 
-import os
 import ssl
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,10 +10,11 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
-from kafka_broker import Broker, free_ports
-from pki import Authority
 
-START_SECONDS = 120
+from servers.broker import Broker
+from servers.pki import Authority
+from servers.process import Process, free_ports, java
+
 STORE_PASSWORD = "for-tests-only"  # noqa: S105
 TLS = """
 {prefix}security.protocol=SSL
@@ -70,19 +68,23 @@ def running(broker: Broker, directory: Path) -> Iterator[Worker]:
     [port] = free_ports(1)
     properties = write_properties(broker.authority, broker.tls, port, directory)
     client_config = broker.authority.client_config("rest-client")
-    jars = os.environ["AQUEDUCT_KAFKA_JARS"]
-    java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
-    log = directory / "connect.log"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [*java, "org.apache.kafka.connect.cli.ConnectDistributed", properties], stdout=out, stderr=out
-        )
-    try:
-        _wait_until_ready(process, port, broker.authority, log)
+    # A client of its own asks: the tested client must not decide whether it may be tested.
+    context = ssl.create_default_context(cafile=str(broker.authority.certificate))
+    context.load_cert_chain(broker.authority.issue("waiting"))
+
+    def ready() -> bool:
+        connection = HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
+        try:
+            connection.request("GET", "/connectors")
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    command = java("org.apache.kafka.connect.cli.ConnectDistributed", properties)
+    with Process(command, directory / "connect.log", ready).running():
         yield Worker(f"https://127.0.0.1:{port}", properties, client_config, broker)
-    finally:
-        process.kill()
-        process.wait()
 
 
 def write_properties(authority: Authority, servers: str, port: int, directory: Path) -> Path:
@@ -120,22 +122,3 @@ def java_stores(authority: Authority, identity: Path, directory: Path) -> tuple[
     ca = pkcs12.PKCS12Certificate(x509.load_pem_x509_certificate(trusted), b"ca")
     truststore.write_bytes(pkcs12.serialize_java_truststore([ca], encryption))
     return keystore, truststore
-
-
-def _wait_until_ready(process: subprocess.Popen[bytes], port: int, authority: Authority, log: Path) -> None:
-    """Wait with a client of its own: the tested client must not decide whether it may be tested."""
-    context = ssl.create_default_context(cafile=str(authority.certificate))
-    context.load_cert_chain(authority.issue("waiting"))
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        connection = HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
-        try:
-            connection.request("GET", "/connectors")
-            if connection.getresponse().status == 200:
-                return
-        except (OSError, HTTPException):
-            pass
-        finally:
-            connection.close()
-        time.sleep(0.2)
-    raise AssertionError(f"the worker did not start:\n{log.read_text()[-3000:]}")

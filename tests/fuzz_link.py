@@ -23,11 +23,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
-import kafka_broker
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+import clients
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from aqueduct.link import files, keygen, udp
@@ -38,6 +36,8 @@ from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.link.wire.key_frame import BODY, SIGNATURE, Kind
 from aqueduct.link.wire.keys import ReceiverKey, ReceiverPublicKey, SenderKey
 from aqueduct.link.wire.sender import Session, SessionSettings
+from servers.broker import Broker, running
+from servers.process import free_ports
 
 LINK = 7
 PAYLOAD = 1472  # an MTU of 1,500
@@ -249,16 +249,18 @@ def forged_keys(receiver: ReceiverPublicKey, known: SenderKey) -> Iterator[bytes
 class Target:
     """The process, and the way to it."""
 
-    def __init__(self, servers: str, folder: Path, raw: str) -> None:
-        self._folder, self._raw, self._servers = folder, raw, servers
+    def __init__(self, broker: Broker, folder: Path, raw: str) -> None:
+        self._folder, self._raw, self._broker = folder, raw, broker
         for kind, name in (("receiver", "down"), ("receiver", "other"), ("sender", "up"), ("sender", "mad")):
             keygen.make(kind, folder, name, x25519=False)  # type: ignore[arg-type]
         (folder / "state").mkdir()
-        self._port, self._metrics = _free_port(socket.SOCK_DGRAM), _free_port(socket.SOCK_STREAM)
+        self._port, self._metrics = *free_ports(1, socket.SOCK_DGRAM), *free_ports(1)
         options = {
-            "bootstrapServers": servers, "targetIP": "127.0.0.1", "targetPort": self._port, "link": LINK,
-            "rawTopic": raw, "privateKeyFiles": folder / "down.key", "stateDir": folder / "state",
-            "senderPublicKeyFile": f"{folder}/up.pub,{folder}/mad.pub", "metricsPort": self._metrics,
+            "bootstrapServers": broker.plaintext, "targetIP": "127.0.0.1", "targetPort": self._port,
+            "link": LINK, "rawTopic": raw, "stateDir": folder / "state",
+            "privateKeyFiles": folder / "down.key",
+            "senderPublicKeyFile": f"{folder}/up.pub,{folder}/mad.pub",
+            "metricsPort": self._metrics,
         }  # fmt: skip
         (folder / "down.properties").write_text("".join(f"{key}={each}\n" for key, each in options.items()))
         address = udp.resolve("127.0.0.1", self._port)
@@ -356,30 +358,13 @@ class Target:
 
     def written(self) -> Counter[tuple[bytes, bytes]]:
         """Return the raw topic's records."""
-        settings = {"bootstrap.servers": self._servers, "group.id": uuid4().hex, "enable.auto.commit": False}
-        consumer = Consumer(settings)
-        found: Counter[tuple[bytes, bytes]] = Counter()
-        for number in range(PARTITIONS):
-            place = TopicPartition(self._raw, number, 0)
-            _, end = consumer.get_watermark_offsets(place, timeout=SECONDS)
-            consumer.assign([place])
-            position = 0
-            while position < end:
-                message = consumer.poll(SECONDS)
-                if message is None or message.error():
-                    raise AssertionError(f"{self._raw} can't be read")
-                found[message.key() or b"", message.value() or b""] += 1
-                position = message.offset() + 1
-        consumer.close()
-        return found
+        messages = clients.read(self._broker, self._raw, *range(PARTITIONS))
+        return Counter((message.key() or b"", message.value() or b"") for message in messages)
 
 
-def fuzz(servers: str, folder: Path, count: int, seed: int, tell: Callable[[str], None]) -> Outcome:
+def fuzz(broker: Broker, folder: Path, count: int, seed: int, tell: Callable[[str], None]) -> Outcome:
     """Throw `count` datagrams, from this seed, at a process of its own that writes to its own topic."""
-    raw = f"raw-{uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(raw, PARTITIONS, 1)])[raw].result()
-    target = Target(servers, folder, raw)
+    target = Target(broker, folder, clients.create(broker, clients.unique("raw"), PARTITIONS))
     target.start()
     try:
         return _fuzz(target, folder, count, random.Random(seed), tell)  # noqa: S311
@@ -502,12 +487,6 @@ def _wall() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _free_port(kind: socket.SocketKind) -> int:
-    with socket.socket(socket.AF_INET, kind) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="script/fuzz-link")
     parser.add_argument("--datagrams", type=int, default=1_000_000)
@@ -520,9 +499,8 @@ def main() -> int:
     tell(f"seed {args.seed}")
     with tempfile.TemporaryDirectory(prefix="aqueduct-fuzz-") as name:
         folder = Path(name)
-        (folder / "broker").mkdir()
-        with kafka_broker.running(folder / "broker") as broker:
-            outcome = fuzz(broker.plaintext, folder, args.datagrams, args.seed, tell)
+        with running(folder / "broker") as broker:
+            outcome = fuzz(broker, folder, args.datagrams, args.seed, tell)
     width = max(map(len, (*outcome.sent, *outcome.counters)))
     for title, figures in (("sent", outcome.sent), ("counted by the receiving end", outcome.counters)):
         print(f"\n{title}")

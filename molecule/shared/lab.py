@@ -1,20 +1,17 @@
-"""A scenario's lab as its tests see it: containers to break, brokers to write to and read from.
-
-The reader is confluent-kafka with no code of ours between it and the broker, so that what it says is
-independent of what is tested.
-"""
+"""A scenario's lab as its tests see it: containers to break, brokers to write to and read from."""
 
 import json
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+
+import demo.lab
+from demo.lab import to_the_end
 
 
 @dataclass(frozen=True)
@@ -30,58 +27,21 @@ class Record:
         return next((value for key, value in self.headers if key == name), None)
 
 
-@dataclass(frozen=True)
-class Lab:
-    """The lab of one inventory folder."""
-
-    inventory: Path
-
-    @cached_property
-    def variables(self) -> dict[str, dict[str, Any]]:
-        listing = subprocess.run(
-            ["ansible-inventory", "--inventory", self.inventory, "--list"],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        hosts: dict[str, dict[str, Any]] = json.loads(listing.stdout)["_meta"]["hostvars"]
-        return hosts
-
-    @property
-    def pki(self) -> Path:
-        return self.inventory / "pki"
-
-    def container(self, host: str) -> str:
-        return f"{self.variables[host]['lab_name']}-{host}"
-
-    def run(
-        self, host: str, *command: str, check: bool = True, stdin: str | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a command in a host, as root."""
-        return subprocess.run(
-            ["docker", "exec", "--interactive", self.container(host), *command],
-            check=check, capture_output=True, text=True, timeout=120, input=stdin or "",
-        )  # fmt: skip
+class Lab(demo.lab.Lab):
+    """The lab of one inventory folder, to break."""
 
     def start(self, host: str, *command: str) -> subprocess.Popen[str]:
         """Run a command in a host and talk with it."""
         return subprocess.Popen(
-            ["docker", "exec", "--interactive", self.container(host), *command],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            self.command(host, *command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def play(self, playbook: str, *arguments: str, **variables: object) -> subprocess.CompletedProcess[str]:
         """Run one of the product's playbooks on this inventory, with extra variables."""
         extra = ("--extra-vars", json.dumps(variables)) if variables else ()
+        inventory = ("--inventory", str(self.inventory))
         return subprocess.run(
-            [
-                "ansible-playbook",
-                "--inventory",
-                self.inventory,
-                *arguments,
-                *extra,
-                f"playbooks/{playbook}.yml",
-            ],
+            ["ansible-playbook", *inventory, *arguments, *extra, f"playbooks/{playbook}.yml"],
             cwd=self.inventory.parents[2],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -96,20 +56,6 @@ class Lab:
     def lose(self, host: str) -> None:
         """Take a host away, for good."""
         subprocess.run(["docker", "kill", self.container(host)], check=True, capture_output=True)
-
-    def address(self, host: str) -> str:
-        return f"localhost:{self.variables[host]['lab_published_port']}"
-
-    def client(self, host: str, principal: str = "admin") -> dict[str, Any]:
-        """Client settings for a broker, as a principal that has a certificate."""
-        return {
-            "bootstrap.servers": self.address(host),
-            "security.protocol": "SSL",
-            "ssl.ca.location": str(self.pki / "ca/ca.pem"),
-            "ssl.certificate.location": str(self.pki / f"clients/{principal}.pem"),
-            "ssl.key.location": str(self.pki / f"clients/{principal}.pem"),
-            "log_level": 3,
-        }
 
     def admin(self, host: str) -> AdminClient:
         return AdminClient(self.client(host))
@@ -139,40 +85,13 @@ class Lab:
         self, host: str, topic: str, *, isolation: str = "read_committed"
     ) -> dict[int, list[tuple[int, Record]]]:
         """All records of a topic with their offsets, by partition, in order."""
-        consumer = Consumer(
-            {
-                **self.client(host),
-                "group.id": "scenario",
-                "isolation.level": isolation,
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "error",
-            }
-        )
-        try:
-            partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-            consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-            found: dict[int, list[tuple[int, Record]]] = {partition: [] for partition in partitions}
-            reading = set(partitions)
-            deadline = time.monotonic() + 300
-            while reading:
-                assert time.monotonic() < deadline, f"{topic} at {host} was not read to its end within 300 s"
-                for message in consumer.consume(10_000, timeout=0.1):
-                    if (error := message.error()) is None:
-                        record = Record(
-                            message.key(),
-                            message.value(),
-                            tuple(message.headers() or ()),
-                            message.timestamp()[1],
-                        )
-                        found[message.partition()].append((message.offset(), record))
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        reading.discard(message.partition())
-                    else:
-                        raise AssertionError(f"reading {topic} at {host}: {error}")
+        with self.reading(host, topic, isolation) as (consumer, places):
+            found: dict[int, list[tuple[int, Record]]] = {place.partition: [] for place in places}
+            for message in to_the_end(consumer, places):
+                headers, (_, timestamp) = message.headers(), message.timestamp()
+                record = Record(message.key(), message.value(), tuple(headers or ()), timestamp)
+                found[message.partition()].append((message.offset(), record))
             return found
-        finally:
-            consumer.close()
 
 
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = 180, every: float = 0.1) -> Any:

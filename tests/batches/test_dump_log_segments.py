@@ -1,6 +1,5 @@
 """Kafka's own DumpLogSegments reads what we build, cut and make ready."""
 
-import os
 import re
 import subprocess
 
@@ -12,6 +11,7 @@ from aqueduct.kafka.batches.codecs import CODECS
 from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.kafka.batches.produce import ready, stamp
 from aqueduct.kafka.batches.records import Records, build
+from servers.process import java
 
 # Rising offsets with holes, times out of order, every kind of null, headers of the same name.
 WHOLES = [
@@ -66,8 +66,6 @@ def dumped(batches: list[Batch], tmp_path_factory: pytest.TempPathFactory) -> li
 
     One has the batches as they are, the other what is ready to be written of them.
     """
-    jars = os.environ.get("AQUEDUCT_KAFKA_JARS")
-    assert jars, "set AQUEDUCT_KAFKA_JARS to a directory with Kafka's jars: this test runs DumpLogSegments"
     written = []
     for each in ready(batches, max_bytes=3000):
         stamp(each.data, producer_id=9, epoch=0, sequence=0, transactional=True)
@@ -76,10 +74,9 @@ def dumped(batches: list[Batch], tmp_path_factory: pytest.TempPathFactory) -> li
     files = [directory / f"{offset:020d}.log" for offset in (batches[0].base_offset, 0)]
     for file, parts in zip(files, ([batch.data for batch in batches], written), strict=True):
         file.write_bytes(b"".join(parts))
-    java = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
-    tool = "org.apache.kafka.tools.DumpLogSegments"
-    arguments = ["--deep-iteration", "--print-data-log", "--files", ",".join(map(str, files))]
-    done = subprocess.run([*java, tool, *arguments], capture_output=True, text=True, check=True)
+    arguments = ("--deep-iteration", "--print-data-log", "--files", ",".join(map(str, files)))
+    command = java("org.apache.kafka.tools.DumpLogSegments", *arguments)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     _, *said = done.stdout.split("Log starting offset:")
     return [each.splitlines() for each in said]
 

@@ -1,18 +1,41 @@
-"""Fixtures of tests that need one broker."""
+"""Fixtures of tests that need real brokers."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import clients
 import pytest
-from kafka_broker import Broker
+from links import Link, linked
 
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
+from servers.broker import Broker
 
 
 @pytest.fixture
 def broker(brokers: list[Broker]) -> Broker:
     return brokers[0]
+
+
+@pytest.fixture
+def source(brokers: list[Broker]) -> Broker:
+    return brokers[0]
+
+
+@pytest.fixture
+def target(brokers: list[Broker]) -> Broker:
+    return brokers[1]
+
+
+@pytest.fixture
+def link(tmp_path: Path, source: Broker, target: Broker) -> Iterator[Link]:
+    """Yield a link for a topic of two partitions."""
+    name = clients.unique("link_x-y")
+    for broker in (source, target):
+        clients.create(broker, name, 2)
+    with linked(tmp_path, source, target, name) as link:
+        yield link
 
 
 @pytest.fixture

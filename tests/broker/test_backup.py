@@ -1,7 +1,6 @@
 """`aqueduct backup` of a real cluster into a directory, read again by Kafka's tools and by aiokafka."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -16,9 +15,8 @@ import clients
 import pytest
 import zstandard
 from clients import create
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.store import names
@@ -26,6 +24,8 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import InstanceState
 from aqueduct.store.snapshots import Snapshot
+from servers.broker import Broker
+from servers.process import java
 
 Record = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
@@ -112,10 +112,9 @@ def test_records_are_stored_as_they_are(site: Site, make_topic: Callable[..., st
         (2, 9_000, b"", None, []),
         (3, 9_000, None, None, [("", b"x")]),
     ]
-    producer = Producer({"bootstrap.servers": site.servers, "compression.type": codec})
-    for _, timestamp, key, value, headers in kinds:
-        producer.produce(topic, value, key, partition=0, timestamp=timestamp, headers=headers)
-    producer.flush()
+    fields = ("timestamp", "key", "value", "headers")
+    written = [dict(zip(fields, each[1:], strict=True)) for each in kinds]
+    clients.produce(site.broker, topic, written, **{"compression.type": codec})
     assert site.back_up("--topics", topic) == 0
     assert site.stored(topic) == kinds
     (segment,) = site.snapshot().segments[topic, 1, 0]  # type: ignore[index]
@@ -135,11 +134,8 @@ def test_a_segment_unpacked_is_one_of_kafka_s(
         .stream_reader((site.directory / segment.path).read_bytes(), read_across_frames=True)
         .read()
     )
-    tool = ["org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", log]
-    jars = os.environ["AQUEDUCT_KAFKA_JARS"]
-    dumped = subprocess.run(
-        ["java", "-cp", f"{jars}/*", *tool], capture_output=True, text=True, check=True
-    ).stdout
+    tool = java("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", log)
+    dumped = subprocess.run(tool, capture_output=True, text=True, check=True).stdout
     assert dumped.count("| offset: ") == 1_000
     assert "isvalid: false" not in dumped
 
@@ -148,28 +144,15 @@ def test_only_what_was_committed_and_never_waiting(
     site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = make_topic()
-    producers = []
-    for end in ("commit", "abort", "open"):
-        producer = Producer({"bootstrap.servers": site.servers, "transactional.id": f"{topic}-{end}"})
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.produce(topic, end.encode(), partition=0)
-        producer.flush()
-        producers.append(producer)
-        if end == "commit":
-            producer.commit_transaction()
-        elif end == "abort":
-            producer.abort_transaction()
+    clients.transaction(site.broker, topic, ["commit"], "commit")
+    clients.transaction(site.broker, topic, ["abort"], "abort")
+    opened = clients.transaction(site.broker, topic, ["open"], "leave")
     produce(site, topic, [b"behind the open one"])
     assert site.back_up("--topics", topic) == 0
     assert values(site.stored(topic)) == [b"commit"]
     assert "a transaction is open, so it is backed up to 4 of 6" in capsys.readouterr().out
-    producers[-1].commit_transaction()
-    end = TopicPartition(topic, 0)
-    consumer = Consumer({"bootstrap.servers": site.servers, "group.id": "x"})
-    while consumer.get_watermark_offsets(end)[1] < 7:
-        time.sleep(0.05)
-    consumer.close()
+    opened.commit_transaction()
+    assert clients.settle(site.broker, topic) == [7]
     assert site.back_up("--topics", topic) == 0
     assert values(site.stored(topic)) == [b"commit", b"open", b"behind the open one"]
 
@@ -240,7 +223,7 @@ def test_groups_settings_and_the_position_that_kafka_s_tools_show(
     topic = make_topic(retention_ms="123456789")
     produce(site, topic, numbers(0, 10))
     group = f"{topic}-readers"
-    consumer = Consumer({"bootstrap.servers": site.servers, "group.id": group})
+    consumer = clients.consumer(site.broker, group)
     consumer.commit(offsets=[TopicPartition(topic, 0, 7, metadata="here")], asynchronous=False)
     consumer.close()
     assert site.back_up("--topics", topic, "--groups-pattern", f"{topic}.*") == 0
@@ -252,10 +235,7 @@ def test_groups_settings_and_the_position_that_kafka_s_tools_show(
         [(topic, 0, 7, "here\0")],  # librdkafka sends the zero that ends a string in C
     )
     store = Catalog.open(open_store(site.url)).id
-    shown = Consumer({"bootstrap.servers": site.servers, "group.id": f"aqueduct-backup-{store}"})
-    (position,) = shown.committed([TopicPartition(topic, 0)])
-    shown.close()
-    assert position.offset == 10
+    assert clients.committed(site.broker, f"aqueduct-backup-{store}") == {(topic, 0): 10}
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -1,51 +1,38 @@
 """The lag of a backup, as Kafka's own kafka-consumer-groups shows it to whoever watches a cluster."""
 
-import os
 import subprocess
 from pathlib import Path
-from uuid import uuid4
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_broker import Broker
+import clients
 
 from aqueduct.cli import main
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
+from servers.broker import Broker
+from servers.process import java
 
 
 def lags(servers: str, group: str) -> dict[tuple[str, int], tuple[int, int, int]]:
     """Return committed offset, log end and lag of each partition."""
-    command = ["java", "-cp", f"{os.environ['AQUEDUCT_KAFKA_JARS']}/*"]
-    command += ["org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", servers]
-    shown = subprocess.run(
-        [*command, "--describe", "--group", group], capture_output=True, text=True, check=True
-    ).stdout
+    tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+    command = java(tool, "--bootstrap-server", servers, "--describe", "--group", group)
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = [line.split() for line in shown.splitlines() if line.startswith(group)]
     return {(row[1], int(row[2])): (int(row[3]), int(row[4]), int(row[5])) for row in rows}
 
 
-def produce(servers: str, topic: str, partition: int, number: int) -> None:
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
-    for each in range(number):
-        producer.produce(topic, str(each).encode(), partition=partition)
-    assert producer.flush(30) == 0
-
-
 def test_the_lag_is_what_the_next_snapshot_will_read(brokers: list[Broker], tmp_path: Path) -> None:
-    servers, topic = brokers[0].plaintext, f"lag.{uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": servers})
-    [made] = admin.create_topics([NewTopic(topic, 2, 1)]).values()
-    made.result()
-    produce(servers, topic, 0, 5)
+    broker, servers = brokers[0], brokers[0].plaintext
+    topic = clients.create(broker, clients.unique("lag"), 2)
+    clients.produce(broker, topic, range(5))
     url = f"file://{tmp_path / 'store'}"
     command = ["backup", "--bootstrap-servers", servers, "--store", url, "--topics", topic]
     assert main(command) == 0
     group = f"aqueduct-backup-{Catalog.open(open_store(url)).id}"
     assert lags(servers, group) == {(topic, 0): (5, 5, 0), (topic, 1): (0, 0, 0)}
 
-    produce(servers, topic, 0, 3)
-    produce(servers, topic, 1, 4)
+    clients.produce(broker, topic, range(3))
+    clients.produce(broker, topic, range(4), 1)
     assert lags(servers, group) == {(topic, 0): (5, 8, 3), (topic, 1): (0, 4, 4)}
 
     assert main(command) == 0

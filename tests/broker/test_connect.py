@@ -5,18 +5,14 @@ import re
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
+import clients
 import connect_worker
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from connect_worker import Worker
-from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.kafka import acls
@@ -24,6 +20,7 @@ from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import apply_acls
 from aqueduct.kafka.client_config import End
+from servers.broker import Broker
 
 MODULE = Path(__file__).parents[2] / "plugins/modules/connect_connectors.py"
 WAIT_SECONDS = 60
@@ -80,15 +77,7 @@ def module(worker: Worker) -> Iterator[Module]:
 
 @pytest.fixture
 def topic(worker: Worker) -> str:
-    name = f"flights-{uuid4().hex[:8]}"
-    make_topics(worker.broker, name)
-    return name
-
-
-def make_topics(broker: Broker, *names: str, partitions: int = 2) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})  # one that is collected drops its requests
-    for made in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
-        made.result()
+    return clients.create(worker.broker, clients.unique("flights"), 2)
 
 
 def file_sink(topic: str, file: Path, **settings: str) -> dict[str, str]:
@@ -282,8 +271,7 @@ def test_rest_is_refused_in_a_sentence(
 def test_dead_letters_go_back_when_the_cause_is_mended(
     worker: Worker, module: Module, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dead, out = f"{topic}-dead", tmp_path / "out"
-    make_topics(worker.broker, dead)
+    dead, out = clients.create(worker.broker, f"{topic}-dead", 2), tmp_path / "out"
     sink = file_sink(
         topic,
         out,
@@ -292,10 +280,9 @@ def test_dead_letters_go_back_when_the_cause_is_mended(
         errors_deadletterqueue_context_headers_enable="true",
     )
     assert changes(module("sink", config=sink)) == {"created": ["sink"]}
-    producer = Producer({"bootstrap.servers": worker.broker.plaintext})
-    for number, value in enumerate(["1", "poison", "3"]):
-        producer.produce(topic, value, "k", number % 2, headers=[("h", "v"), ("h", None)])
-    assert producer.flush(30) == 0
+    common = {"key": "k", "headers": [("h", "v"), ("h", None)]}
+    values = enumerate(["1", "poison", "3"])
+    clients.produce(worker.broker, topic, [{"value": v, "partition": n % 2, **common} for n, v in values])
     await_lines(out, {"1", "3"})  # what came after the poison, too
 
     replay = ["dlq", "replay", "--bootstrap-servers", worker.broker.plaintext, "--dlq", dead]
@@ -309,24 +296,21 @@ def test_dead_letters_go_back_when_the_cause_is_mended(
     assert main(replay) == 0
     assert "0 dead letters sent back; 1 had been before; 0 not chosen." in capsys.readouterr().out
     await_lines(out, {"1", "3", "poison"})
-    producer.produce(topic, "last", "k", 1)  # of poison's partition: what came before it is in the file now
-    assert producer.flush(30) == 0
+    # Of poison's partition: what came before it is in the file now.
+    clients.produce(worker.broker, topic, ["last"], 1)
     await_lines(out, {"1", "3", "poison", "last"})
     assert sorted(out.read_text().splitlines()) == ["1", "3", "last", "poison"]
 
 
 def await_lines(file: Path, wanted: set[str]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not (file.exists() and wanted <= set(file.read_text().splitlines())):
-        assert time.monotonic() < deadline, file.read_text() if file.exists() else "no file"
-        time.sleep(0.1)
+    clients.wait_for(
+        f"{wanted} in {file}", lambda: file.exists() and wanted <= set(file.read_text().splitlines())
+    )
 
 
 def await_replay(command: list[str], capsys: pytest.CaptureFixture[str], said: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
+    def replayed() -> bool:
         main(command)
-        printed = capsys.readouterr().out
-        if said in printed:
-            return
-        assert time.monotonic() < deadline, printed
+        return said in capsys.readouterr().out
+
+    clients.wait_for(said, replayed)

@@ -12,15 +12,13 @@ from typing import Any
 
 import clients
 import pytest
-from confluent_kafka import Message, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Message
 from kafka.errors import KafkaError
-from kafka_broker import Broker
 
 from aqueduct.cli import main
 from aqueduct.connect import replay as dead_letters
 from aqueduct.connect import replayed
-from aqueduct.kafka import acls, offsets
+from aqueduct.kafka import acls
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import apply_acls
@@ -29,7 +27,7 @@ from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.records import Record
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import Retry, TransactionalProducer
-from aqueduct.names import TopicPartition
+from servers.broker import Broker
 
 WAIT_SECONDS = 60
 PARTITIONS = 2
@@ -50,22 +48,11 @@ def dead(topic: str) -> str:
 
 def make(broker: Broker, name: str) -> None:
     clients.create(broker, name, partitions=PARTITIONS)
-    settled(broker, name)
-
-
-def settled(broker: Broker, name: str) -> list[int]:
-    """Return where each partition ends, when no transaction is open any more."""
-    with raw.connect(End("cluster", broker.plaintext), "test") as client:
-        places = [TopicPartition(name, number) for number in range(PARTITIONS)]
-        patience = raw.Patience(client, "writes no markers")
-        while (ends := offsets.ends(client, places)) != offsets.ends(client, places, "read_uncommitted"):
-            patience.pause(raw.NodeNotReadyError())
-        return list(ends.values())
 
 
 def fill(broker: Broker, topic: str, letters: int, /, start: int = 0, **context: str) -> None:
     """Write dead letters to both partitions, as Connect does; each with its number as its value."""
-    producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 20})
+    producer = clients.idempotent(broker, **{"linger.ms": 20})
     for number in range(start, start + letters):
         of = {"topic": topic, "partition": str(number % PARTITIONS), "offset": str(number)}
         of |= {"connector.name": "sink", "exception.class.name": f"org.example.Bad{number % 3}"} | context
@@ -79,7 +66,7 @@ def fill(broker: Broker, topic: str, letters: int, /, start: int = 0, **context:
 
 def seen(broker: Broker, topic: str) -> list[Message]:
     """Read all partitions read-committed, up to their ends."""
-    settled(broker, topic)
+    clients.settle(broker, topic, *range(PARTITIONS))
     return clients.read(broker, topic, *range(PARTITIONS))
 
 
@@ -164,13 +151,7 @@ def test_what_can_not_go_back_is_named_and_stays(
 def test_letters_of_a_topic_that_was_made_anew_are_new(broker: Broker, topic: str) -> None:
     fill(broker, topic, 6)
     assert main(command(broker, topic)) == 0
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})
-    admin.delete_topics([dead(topic)])[dead(topic)].result()
-    deadline = time.monotonic() + WAIT_SECONDS
-    while dead(topic) in admin.list_topics(timeout=10).topics:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    make(broker, dead(topic))
+    clients.recreate(broker, dead(topic), PARTITIONS)
     fill(broker, topic, 6)
     assert main(command(broker, topic)) == 0
     assert Counter(numbers(broker, topic)) == dict.fromkeys(range(6), 2)
@@ -211,6 +192,10 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+def ends(broker: Broker, topic: str) -> int:
+    return sum(clients.ends(broker, topic, *range(PARTITIONS), isolation="read_committed"))
+
+
 def test_replays_that_are_killed_double_nothing(
     broker: Broker, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,7 +204,7 @@ def test_replays_that_are_killed_double_nothing(
     for _ in range(3):
         process = subprocess.Popen([sys.executable, "-c", IN_SMALL_TRANSACTIONS, *command(broker, topic)])
         deadline = time.monotonic() + WAIT_SECONDS
-        while (now := sum(ends(broker, topic))) <= progress + 100:
+        while (now := ends(broker, topic)) <= progress + 100:
             assert process.poll() is None, "it came to its end before it could be killed"
             assert time.monotonic() < deadline
         os.kill(process.pid, signal.SIGKILL)
@@ -229,13 +214,6 @@ def test_replays_that_are_killed_double_nothing(
     printed = capsys.readouterr().out
     assert f"{LETTERS} dead letters sent back" not in printed
     assert numbers(broker, topic) == list(range(LETTERS))
-
-
-def ends(broker: Broker, topic: str) -> list[int]:
-    with raw.connect(End("cluster", broker.plaintext), "test") as client:
-        return list(
-            offsets.ends(client, [TopicPartition(topic, number) for number in range(PARTITIONS)]).values()
-        )
 
 
 def test_of_two_replays_the_later_one_goes_on(

@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import clients
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from kafka_broker import Broker
+from confluent_kafka.admin import NewPartitions
 
 from aqueduct.cli import main
 from aqueduct.kafka import client as kafka
-from aqueduct.kafka import offsets
 from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client import Client
@@ -24,7 +22,7 @@ from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import bucket
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
-from aqueduct.names import TopicPartition
+from servers.broker import Broker
 
 PARTITIONS = 2
 SECONDS = 30
@@ -35,42 +33,30 @@ class Crossed:
     """A raw topic, a ledger, and clean topics in one cluster."""
 
     def __init__(self, broker: Broker) -> None:
-        self.servers = broker.plaintext
+        self.broker, self.servers = broker, broker.plaintext
         self.end = End("cluster", self.servers)
         mark = uuid4().hex[:8]
         self.raw, self.gaps = f"raw.{mark}", f"gaps.{mark}"
         # Of two topics, each with a partition in every bucket.
         self.topics = [f"one.{mark}", f"other.{mark}"]
-        compacted = {"cleanup.policy": "compact"}
-        self.make(NewTopic(self.raw, PARTITIONS, 1), NewTopic(self.gaps, PARTITIONS, 1, config=compacted))
-        self.make(*(NewTopic(each, 4, 1) for each in self.topics))
-
-    def make(self, *topics: NewTopic) -> None:
-        admin = AdminClient({"bootstrap.servers": self.servers})
-        for done in admin.create_topics([*topics]).values():
-            done.result()
-        with kafka.connect(self.end, "test") as client:  # once it answers, they can be written to
-            offsets.ends(client, [TopicPartition(topic.topic, 0) for topic in topics])
+        clients.create(broker, self.raw, PARTITIONS)
+        clients.create(broker, self.gaps, PARTITIONS, cleanup_policy="compact")
+        for each in self.topics:
+            clients.create(broker, each, 4)
 
     def bring(self, *all_of: Frame | Announcement, partitions: int = PARTITIONS, ago: float = 0) -> None:
         """Write frames and announcements into the raw topic, as if `ago` seconds ago."""
-        producer = Producer({"bootstrap.servers": self.servers})
         at = int((time.time() - ago) * 1000)
-        for each in all_of:
-            number = bucket(each.topic, each.partition, partitions)
-            producer.produce(self.raw, frame.pack(each), frame.key(each), number, timestamp=at)
-        assert producer.flush(30) == 0
+        written = [
+            {"value": frame.pack(each), "key": frame.key(each), "timestamp": at}
+            | {"partition": bucket(each.topic, each.partition, partitions)}
+            for each in all_of
+        ]
+        clients.produce(self.broker, self.raw, written)
 
     def dedup(self, *options: str, code: int = 0) -> None:
-        argv = [
-            "dedup",
-            "--bootstrap-servers",
-            self.servers,
-            "--raw-topics",
-            self.raw,
-            "--gap-topic",
-            self.gaps,
-        ]
+        argv = ["dedup", "--bootstrap-servers", self.servers]
+        argv += ["--raw-topics", self.raw, "--gap-topic", self.gaps]
         names = [] if "--retire" in options else ["--topics", ",".join(self.topics), "--gap-grace", "0s"]
         assert main([*argv, *names, *(options or ["--until-caught-up"])]) == code
 
@@ -79,20 +65,15 @@ class Crossed:
 
         What was just committed may take a moment.
         """
-        deadline = time.monotonic() + SECONDS
         with kafka.connect(self.end, "test") as client:
-            while (found := self._known(client)) != topics:
-                assert time.monotonic() < deadline, found
-                client.sleep(0.1)
+            clients.wait_for(f"{topics} in the ledger", lambda: self._known(client) == topics)
 
     def _known(self, client: Client) -> Counter[str]:
         ledger = gap_topic.whole(client, self.gaps)
         return Counter(topic for (topic, _), of in ledger.items() if not of.closed)
 
     def written(self, topic: str) -> int:
-        with kafka.connect(self.end, "test") as client:
-            places = [TopicPartition(topic, number) for number in range(4)]
-            return sum(end > 0 for end in offsets.ends(client, places).values())
+        return sum(end > 0 for end in clients.ends(self.broker, topic, *range(4)))
 
 
 @pytest.fixture
@@ -131,7 +112,7 @@ def test_raw_topics_that_are_read_again_double_no_topic_that_was_retired(
     crossed.dedup()
     crossed.dedup("--retire", gone)
     group = f"aqueduct-dedup-{crossed.gaps}"
-    admin = AdminClient({"bootstrap.servers": crossed.servers})
+    admin = clients.admin(crossed.broker)
     admin.delete_consumer_groups([group])[group].result(SECONDS)
     capsys.readouterr()
     crossed.dedup()
@@ -236,12 +217,9 @@ def test_a_sender_that_is_silent_is_named_where_nothing_is_known_to_be_missing(
 def test_a_gap_topic_that_forgets_is_refused_and_a_link_s_own_topic_is_no_clean_one(
     crossed: Crossed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forgets = f"{crossed.gaps}.forgets"
-    crossed.make(NewTopic(forgets, PARTITIONS, 1))
+    forgets = clients.create(crossed.broker, f"{crossed.gaps}.forgets", PARTITIONS)
     # Nothing of it is read before: what it holds need not even be a ledger.
-    producer = Producer({"bootstrap.servers": crossed.servers})
-    producer.produce(forgets, b"no entry", b"key")
-    assert producer.flush(30) == 0
+    clients.produce(crossed.broker, forgets, [{"value": b"no entry", "key": b"key"}])
     argv = ["diode", "create", "--bootstrap-servers", crossed.servers, "--topic", forgets]
     assert main(argv) == 2
     assert "has cleanup.policy=delete" in capsys.readouterr().err
@@ -289,7 +267,7 @@ def test_more_partitions_are_noticed(
     crossed.bring(*frames(topic))
     if known:
         crossed.dedup()
-    admin = AdminClient({"bootstrap.servers": crossed.servers})
+    admin = clients.admin(crossed.broker)
     for done in admin.create_partitions(
         [NewPartitions(each, 5) for each in (crossed.raw, crossed.gaps)]
     ).values():

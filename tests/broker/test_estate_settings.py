@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafka_broker import Broker
-
 from aqueduct.errors import AqueductError
 from aqueduct.estate.check.settings import Definitions, Setting
 from aqueduct.kafka import topics
 from aqueduct.kafka.admin.topics import apply_topics
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
+from servers.broker import Broker
 
 FILE = next(Path(__file__).parents[2].glob("artifacts/kafka-*.configs.json"))
 # Here a broker judges by more than the ConfigDef tells: by its own storage, by other settings, by plain code.

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from kafka_broker import Broker
+from clients import unique
 
 from aqueduct.cli import main
 from aqueduct.errors import Failed, Refused
@@ -26,6 +26,7 @@ from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.quotas import Quota
 from aqueduct.kafka.topics import DeclaredTopic
+from servers.broker import Broker
 
 MODULES = Path(__file__).parents[2] / "plugins" / "modules"
 Run = Callable[..., dict[str, Any]]
@@ -62,10 +63,6 @@ def run_module(broker: Broker) -> Run:
         return answer
 
     return run
-
-
-def unique(name: str) -> str:
-    return f"{name}.{uuid4().hex[:8]}"
 
 
 def make_so(client: Client, *declared: DeclaredTopic) -> topics.TopicChanges:

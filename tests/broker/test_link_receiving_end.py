@@ -4,52 +4,27 @@ import os
 import signal
 import socket
 
+import clients
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
-from kafka_broker import Broker
-from relay import Relay
-from test_link import (  # noqa: F401  # fixtures
-    SECONDS,
-    Ends,
-    create,
-    end_of,
-    ends,
-    raw,
-    relay,
-    sent_all,
-    source,
-    target,
-    topic,
-    wait_for,
-    write,
-)
+from clients import wait_for
+from confluent_kafka.admin import AclOperation
+from links import PARTITIONS, SECONDS, Link
 
-from aqueduct.cli import main
 from aqueduct.errors import ExitCode
 
 
-def downstream(ends: Ends, **more: str) -> ExitCode:  # noqa: F811
+def downstream(link: Link, **more: str) -> ExitCode:
     """Run the receiving end in this process: only one that refuses to begin ends."""
-    options = ends.downstream_options | more
-    return ExitCode(main(["diode", "downstream", *(f"--{name}={value}" for name, value in options.items())]))
+    return link.run("downstream", link.receiving | more)
 
 
-def test_a_raw_topic_that_takes_no_frames_is_refused(
-    target: Broker,  # noqa: F811
-    raw: str,  # noqa: F811
-    ends: Ends,  # noqa: F811
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    small = create(target, f"{raw}.small", 2, {"max.message.bytes": "400000"})
-    assert downstream(ends, rawTopic=small) == ExitCode.REFUSED
+def end_of(link: Link, topic: str) -> int:
+    return sum(clients.ends(link.target, topic, *PARTITIONS))
+
+
+def test_a_raw_topic_that_takes_no_frames_is_refused(link: Link, capsys: pytest.CaptureFixture[str]) -> None:
+    small = clients.create(link.target, f"{link.raw}.small", 2, max_message_bytes="400000")
+    assert downstream(link, rawTopic=small) == ExitCode.REFUSED
     said = capsys.readouterr().err
     assert (
         f"Raw topic {small} has max.message.bytes=400000, and what crosses comes in frames of up to" in said
@@ -57,100 +32,67 @@ def test_a_raw_topic_that_takes_no_frames_is_refused(
     assert f"kafka-configs --alter --topic {small} --add-config max.message.bytes=16778216" in said
 
 
-def test_a_record_that_the_raw_topic_refuses_is_named_with_the_remedy(
-    source: Broker,  # noqa: F811
-    target: Broker,  # noqa: F811
-    topic: str,  # noqa: F811
-    raw: str,  # noqa: F811
-    ends: Ends,  # noqa: F811
-) -> None:
-    narrow = create(target, f"{raw}.narrow", 2, {"max.message.bytes": "600000"})
-    ends.downstream(rawTopic=narrow)
+def test_a_record_that_the_raw_topic_refuses_is_named_with_the_remedy(link: Link) -> None:
+    topic = link.topic
+    narrow = clients.create(link.target, f"{link.raw}.narrow", 2, max_message_bytes="600000")
+    link.downstream(rawTopic=narrow)
     mend = f"kafka-configs --alter --topic {narrow} --add-config max.message.bytes=16778216"
-    assert f"raw topic {narrow} has max.message.bytes=600000" in ends.said("downstream")
-    assert mend in ends.said("downstream")
-    producer = Producer({"bootstrap.servers": source.plaintext})
+    assert f"raw topic {narrow} has max.message.bytes=600000" in link.said("downstream")
+    assert mend in link.said("downstream")
     for size in (1000, 300_000, 900_000):
-        producer.produce(topic, os.urandom(size), partition=1)
-        assert producer.flush(SECONDS) == 0
-    ends.upstream()
+        clients.produce(link.source, topic, [os.urandom(size)], 1)
+    link.upstream()
     refused = f"{topic}-1: offsets 2 to 2 are not in raw topic {narrow}, and stay a gap: "
-    wait_for(lambda: refused in ends.said("downstream"), "being refused")
-    assert mend in ends.said("downstream").split(refused)[1]
+    wait_for("being refused", lambda: refused in link.said("downstream"))
+    assert mend in link.said("downstream").split(refused)[1]
     # Frames that fit are not refused for being written together.
-    with target.process.silent():
+    with link.target.process.silent():
         for _ in range(12):
-            producer.produce(topic, os.urandom(300_000), partition=1)
-            assert producer.flush(SECONDS) == 0
-        wait_for(sent_all(source, topic, ends), "sending")
-    wait_for(lambda: end_of(target, narrow) >= 14, "arriving")
-    assert ends.said("downstream").count("are not in raw topic") == 1
-    ends.check()
+            clients.produce(link.source, topic, [os.urandom(300_000)], 1)
+        link.wait_until_sent()
+    wait_for("arriving", lambda: end_of(link, narrow) >= 14)
+    assert link.said("downstream").count("are not in raw topic") == 1
+    link.check()
 
 
-def test_a_raw_topic_whose_limit_it_may_not_see_is_written_all_the_same(
-    source: Broker,  # noqa: F811
-    target: Broker,  # noqa: F811
-    topic: str,  # noqa: F811
-    raw: str,  # noqa: F811
-    ends: Ends,  # noqa: F811
-) -> None:
-    rights = [
-        AclBinding(
-            *(ResourceType.TOPIC, raw, ResourcePatternType.LITERAL, "User:CN=writer", "*", each),
-            AclPermissionType.ALLOW,
-        )
-        for each in (AclOperation.DESCRIBE, AclOperation.WRITE)
-    ]
-    admin = AdminClient({"bootstrap.servers": target.plaintext})
-    for done in admin.create_acls(rights).values():
-        done.result(SECONDS)
-    ends.downstream(
+def test_a_raw_topic_whose_limit_it_may_not_see_is_written_all_the_same(link: Link) -> None:
+    target = link.target
+    clients.allow(target, "writer", link.raw, AclOperation.DESCRIBE, AclOperation.WRITE)
+    link.downstream(
         bootstrapServers=target.tls,
         certFile=str(target.authority.issue("writer")),
         caFile=str(target.authority.certificate),
     )
-    ends.upstream()
-    write(source, topic, 10)
-    wait_for(lambda: end_of(target, raw) > 0, "arriving")
-    ends.check()
-    assert f"the max.message.bytes of raw topic {raw} can't be checked" in ends.said("downstream")
+    link.upstream()
+    link.write(10)
+    wait_for("arriving", lambda: end_of(link, link.raw) > 0)
+    link.check()
+    assert f"the max.message.bytes of raw topic {link.raw} can't be checked" in link.said("downstream")
 
 
-def test_two_receivers_do_not_share_their_memory(
-    ends: Ends,  # noqa: F811
-    relay: Relay,  # noqa: F811
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    one = ends.downstream()
-    assert downstream(ends) == ExitCode.REFUSED
-    assert f"Another receiving end of link 7 runs with stateDir {ends.state}" in capsys.readouterr().err
-    ends.kill_one(one)
+def test_two_receivers_do_not_share_their_memory(link: Link, capsys: pytest.CaptureFixture[str]) -> None:
+    one = link.downstream()
+    assert downstream(link) == ExitCode.REFUSED
+    assert f"Another receiving end of link 7 runs with stateDir {link.state}" in capsys.readouterr().err
+    link.kill(one)
     assert one.wait(SECONDS) == -signal.SIGKILL
-    ends.downstream()
+    link.downstream()
     # A stranger is told of, in our words.
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-        stranger.sendto(b"EVIL\nERROR forged line", ("127.0.0.1", relay.target))  # type: ignore[attr-defined]
-    wait_for(lambda: "dropped 1 datagrams (not_of_the_link)" in ends.said("downstream"), "a word of it")
-    assert "EVIL" not in ends.said("downstream")
-    ends.check()
+        stranger.sendto(b"EVIL\nERROR forged line", ("127.0.0.1", link.port))
+    wait_for("a word of it", lambda: "dropped 1 datagrams (not_of_the_link)" in link.said("downstream"))
+    assert "EVIL" not in link.said("downstream")
+    link.check()
 
 
-def test_a_receiver_ends_while_kafka_is_away(
-    source: Broker,  # noqa: F811
-    target: Broker,  # noqa: F811
-    topic: str,  # noqa: F811
-    raw: str,  # noqa: F811
-    ends: Ends,  # noqa: F811
-) -> None:
-    down = ends.downstream()
-    up = ends.upstream()
-    write(source, topic, 100)
-    wait_for(lambda: end_of(target, raw) > 0, "arriving")
-    with target.process.silent():
-        write(source, topic, 100, seed=1)
-        ends.stop(up)
+def test_a_receiver_ends_while_kafka_is_away(link: Link) -> None:
+    down, up = link.downstream(), link.upstream()
+    link.write(100)
+    wait_for("arriving", lambda: end_of(link, link.raw) > 0)
+    with link.target.process.silent():
+        link.write(100, seed=1)
+        link.stop(up)
         down.send_signal(signal.SIGTERM)
         assert down.wait(SECONDS) == ExitCode.FAILED
-    assert "that had arrived are not written" in ends.said("downstream")
-    ends.kill_one(down)
+    assert "that had arrived are not written" in link.said("downstream")
+    link.kill(down)

@@ -1,72 +1,38 @@
 """Repeats by a sending end, and where it and its companions log and keep a key's password."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from clients import wait_for
 from cryptography.hazmat.primitives import serialization
-from kafka_broker import Broker
-from relay import Faults, Relay
-from test_link import (  # noqa: F401  # fixtures
-    Ends,
-    assert_equal,
-    bundle,
-    dedup,
-    ends,
-    gaps,
-    raw,
-    relay,
-    sent_all,
-    source,
-    target,
-    told_all,
-    topic,
-    wait_for,
-    write,
-)
+from links import Link
+from relay import Faults
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
+from servers.broker import Broker
 
 
-def test_what_was_lost_comes_when_everything_is_sent_again(
-    source: Broker,  # noqa: F811
-    target: Broker,  # noqa: F811
-    topic: str,  # noqa: F811
-    ends: Ends,  # noqa: F811
-    relay: Relay,  # noqa: F811
-    dedup: Callable[..., None],  # noqa: F811
-    raw: str,  # noqa: F811
-    gaps: str,  # noqa: F811
-    tmp_path: Path,
-) -> None:
+def test_what_was_lost_comes_when_everything_is_sent_again(link: Link) -> None:
     """Check repeats without a bundle, and that the sending end logs into a file, and nowhere else."""
-    log = tmp_path / "upstream.txt"
-    down = ends.downstream()
-    up = ends.upstream(repeatAfter="15", logFileName=str(log))
-    wait_for(lambda: log.exists() and "following" in log.read_text(), "following")
-    relay.faults = Faults(lose=1)
-    write(source, topic, 500)
-    wait_for(sent_all(source, topic, ends), "sending all")
-    relay.faults = Faults()
-    wait_for(told_all(source, target, topic, raw), "telling all")
-
-    def filled() -> bool:
-        dedup()
-        return not bundle(target, gaps, tmp_path)["results"]
-
-    assert not filled(), "nothing was lost: the test proves nothing"
-    wait_for(filled, "sending everything again")
-    assert assert_equal(source, target, topic) == 500
-    ends.stop(up)
-    ends.stop(down)
-    assert ends.said("upstream") == ""
+    log = link.folder / "upstream.txt"
+    down = link.downstream()
+    up = link.upstream(repeatAfter="15", logFileName=str(log))
+    wait_for("following", lambda: log.exists() and "following" in log.read_text())
+    link.relay.faults = Faults(lose=1)
+    link.write(500)
+    link.wait_until_sent()
+    link.relay.faults = Faults()
+    link.wait_until_told()
+    assert not link.filled(), "nothing was lost: the test proves nothing"
+    wait_for("sending everything again", link.filled)
+    link.assert_equal(500)
+    link.stop(up, down)
+    assert link.said("upstream") == ""
 
 
 def test_a_key_s_password_comes_from_a_file(
-    target: Broker,  # noqa: F811
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    target: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pem = target.authority.issue("keeper").read_bytes()
     key = serialization.load_pem_private_key(pem, None)

@@ -2,43 +2,24 @@
 
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from uuid import UUID
 
+import clients
 import pytest
-from confluent_kafka import Producer
-from kafka_broker import Broker
-from relay import Relay
-from test_link import (  # noqa: F401  # fixtures
-    Ends,
-    end_of,
-    ends,
-    frames,
-    raw,
-    relay,
-    source,
-    target,
-    topic,
-    wait_for,
-    write,
-)
+from clients import wait_for
+from links import Link
 
-from aqueduct.cli import main
 from aqueduct.errors import ExitCode
 from aqueduct.kafka import client as kafka
 from aqueduct.kafka.client_config import End
 
 
 def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(
-    source: Broker,  # noqa: F811
-    topic: str,  # noqa: F811
-    ends: Ends,  # noqa: F811
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    link: Link, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(source, topic, 40)
-    with kafka.connect(End("source", source.plaintext), "test") as client:
+    topic = link.topic
+    link.write(40)
+    with kafka.connect(End("source", link.source.plaintext), "test") as client:
         now = str(client.topic(topic).id)
     before = str(UUID(int=7))
 
@@ -47,11 +28,8 @@ def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(
             {"topic": topic, "partition": number, "gaps": [[0, 4]]} | ({"topic_id": each} if each else {})
             for number, each in enumerate(ids)
         ]
-        file = tmp_path / "bundle.json"
-        file.write_text(json.dumps({"type": "all", "results": results}))
-        options = ends.sending | {"topic": topic, "resendFileName": str(file)}
-        code = main(["diode", "resend", *(f"--{name}={value}" for name, value in options.items())])
-        return ExitCode(code), *capsys.readouterr()
+        link.bundle_file.write_text(json.dumps({"type": "all", "results": results}))
+        return link.resend(topic=topic), *capsys.readouterr()
 
     code, out, _ = resend(now, before)
     assert code == ExitCode.INCOMPLETE
@@ -64,58 +42,40 @@ def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(
     assert resend(None, now)[0] == ExitCode.DONE
 
 
-def crossed(target: Broker, raw: str) -> set[tuple[int, int]]:  # noqa: F811
-    """Return partitions, by their numbers downstream, and offsets that frames in the raw topic cover."""
-
-    def covered() -> Iterator[tuple[int, int]]:
-        for key in frames(target, raw):
-            _, partition, first, last = key.split(b"/")
-            yield from ((int(partition), offset) for offset in range(int(first), int(last) + 1))
-
-    return set(covered())
-
-
 def test_each_of_two_clusters_sends_its_own_of_a_bundle_and_no_more_than_is_asked_for(
-    source: Broker,  # noqa: F811
-    target: Broker,  # noqa: F811
-    topic: str,  # noqa: F811
-    raw: str,  # noqa: F811
-    ends: Ends,  # noqa: F811
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    link: Link, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The source's partitions are 0 and 1 downstream, those of the other cluster 2 and 3."""
-    for broker in (source, target):
-        producer = Producer({"bootstrap.servers": broker.plaintext})
-        for number in range(200):
-            producer.produce(topic, b"x" * 100, partition=number % 2, timestamp=1_700_000_000_000 + number)
-            producer.flush() if number % 20 == 19 else None
-        assert producer.flush(30) == 0
-    down = ends.downstream()
+    topic = link.topic
+    for broker in (link.source, link.target):
+        for first in range(0, 200, 20):  # each a batch of its own
+            for partition in (0, 1):
+                numbers = range(first + partition, first + 20, 2)
+                values = [{"value": b"x" * 100, "timestamp": 1_700_000_000_000 + each} for each in numbers]
+                clients.produce(broker, topic, values, partition)
+    down = link.downstream()
     one = {"partitionStartValue": "0", "partitionStopValue": "2"}
-    other = {"partitionStartValue": "2", "partitionStopValue": "2", "bootstrapServers": target.plaintext}
+    other = {"partitionStartValue": "2", "partitionStopValue": "2", "bootstrapServers": link.target.plaintext}
     expected: set[tuple[int, int]] = set()
 
     def resend(new: set[tuple[int, int]], **options: str) -> str:
         """Resend, and return the output, once these records and no others have come as well."""
         expected.update(new)
-        argv = [f"--{name}={value}" for name, value in (ends.sending | options).items()]
-        assert main(["diode", "resend", *argv]) == ExitCode.DONE
-        wait_for(lambda: len(crossed(target, raw)) >= len(expected), "what was sent again")
-        assert crossed(target, raw) == expected
+        assert link.resend(**options) == ExitCode.DONE
+        wait_for("what was sent again", lambda: len(link.covered()) >= len(expected))
+        assert link.covered() == expected
         return capsys.readouterr().err
 
-    def bundle(kind: str, **gaps: list[list[int]]) -> str:
+    def bundle(kind: str, **gaps: list[list[int]]) -> None:
         results = [{"topic": topic, "partition": int(name[1:]), "gaps": each} for name, each in gaps.items()]
-        (tmp_path / "bundle.json").write_text(json.dumps({"type": kind, "results": results}))
-        return str(tmp_path / "bundle.json")
+        link.bundle_file.write_text(json.dumps({"type": kind, "results": results}))
 
     everywhere = {f"p{number}": [[3, 5], [8, 8]] for number in range(4)}
     listed = (3, 4, 5, 8)
-    file = bundle("all", **everywhere)
-    said = resend({(p, o) for p in (0, 1) for o in listed}, resendFileName=file, **one)
+    bundle("all", **everywhere)
+    said = resend({(p, o) for p in (0, 1) for o in listed}, **one)
     assert f"8 offsets of 2 partitions of the bundle ({topic}-2, {topic}-3) left out" in said
-    said = resend({(p, o) for p in (2, 3) for o in listed}, resendFileName=file, **other)
+    said = resend({(p, o) for p in (2, 3) for o in listed}, **other)
     assert f"8 offsets of 2 partitions of the bundle ({topic}-0, {topic}-1) left out" in said
     # One partition, by its number downstream.
     resend(
@@ -125,29 +85,21 @@ def test_each_of_two_clusters_sends_its_own_of_a_bundle_and_no_more_than_is_aske
     window = {"from": "1700000000080", "to": "1700000000090"}
     resend({(0, o) for o in range(40, 46)}, topic=topic, partition="0", **window, **one)
     # From the first gap on.
-    file = bundle("first", p1=[[95, 96], [98, 98]])
-    resend({(1, o) for o in range(95, 100)}, resendFileName=file, **one)
-    ends.stop(down)
+    bundle("first", p1=[[95, 96], [98, 98]])
+    resend({(1, o) for o in range(95, 100)}, **one)
+    link.stop(down)
 
 
 @pytest.mark.parametrize(("limit", "per_second"), [("eps", 25), ("bitsPerSecond", 50_000)])
-def test_no_more_is_sent_in_a_second_than_is_allowed(
-    limit: str,
-    per_second: int,
-    source: Broker,  # noqa: F811
-    topic: str,  # noqa: F811
-    ends: Ends,  # noqa: F811
-    relay: Relay,  # noqa: F811
-) -> None:
+def test_no_more_is_sent_in_a_second_than_is_allowed(link: Link, limit: str, per_second: int) -> None:
     """Resend 250 records: it may take longer on a busy machine, never less."""
     for seed in range(5):
-        write(source, topic, 100, seed=seed)
-    relay.recorded = []
-    options = ends.sending | {"topic": topic, "partition": "0", limit: str(per_second)}
+        link.write(100, seed=seed)
+    link.relay.recorded = []
     began = time.monotonic()
-    assert main(["diode", "resend", *(f"--{name}={value}" for name, value in options.items())]) == 0
+    assert link.resend(topic=link.topic, partition="0", **{limit: str(per_second)}) == ExitCode.DONE
     seconds = time.monotonic() - began
-    bits = 8 * sum(map(len, relay.recorded))
+    bits = 8 * sum(map(len, link.relay.recorded))
     assert bits > 300_000
     # The last datagrams may still be paced for when the command ends.
     assert seconds >= (250 if limit == "eps" else 0.9 * bits) / per_second

@@ -1,23 +1,18 @@
 """`aqueduct mirror` against a real MirrorMaker 2 that mirrors from one broker to the other."""
 
 import json
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
+import clients
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
-from kafka_broker import Broker
 
 from aqueduct.cli import main
-from aqueduct.kafka.admin.topics import apply_topics, await_topics
-from aqueduct.kafka.client import connect
-from aqueduct.kafka.client_config import End
-from aqueduct.kafka.topics import DeclaredTopic, TopicChanges
+from servers.broker import Broker
+from servers.process import Process, java
 
 TOPIC = "flights-of.day"
 
@@ -54,42 +49,12 @@ sys.exit(main(sys.argv[1:]))
 
 
 @contextmanager
-def mirror_maker(source: Broker, target: Broker, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+def mirror_maker(source: Broker, target: Broker, directory: Path) -> Iterator[None]:
     properties = directory / "mm2.properties"
     properties.write_text(PROPERTIES.format(source=source.plaintext, target=target.plaintext))
-    jars = os.environ["AQUEDUCT_KAFKA_JARS"]
-    java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
-    with (directory / "mm2.log").open("w") as log:
-        process = subprocess.Popen(
-            [*java, "org.apache.kafka.connect.mirror.MirrorMaker", properties, "--clusters", "lake"],
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def produce(broker: Broker, records: int, *, transactional: bool = False) -> None:
-    settings = {"transactional_id": "writer"} if transactional else {}
-    producer = KafkaProducer(bootstrap_servers=broker.plaintext, **settings)
-    if transactional:
-        producer.init_transactions()
-        producer.begin_transaction()
-    for number in range(records):
-        producer.send(TOPIC, partition=0, value=b"%d" % number)
-    if transactional:
-        producer.commit_transaction()
-    producer.close()
-
-
-def make_topic(broker: Broker) -> None:
-    topic = DeclaredTopic(TOPIC, 2)
-    with connect(End("cluster", broker.plaintext), "test") as client:
-        apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
-        await_topics(client, [topic])
+    command = java("org.apache.kafka.connect.mirror.MirrorMaker", properties, "--clusters", "lake")
+    with Process(command, directory / "mm2.log", lambda: True).running():
+        yield
 
 
 def test_a_mirror_is_well_falls_behind_dies_and_loses(
@@ -108,8 +73,8 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
     assert code == 3
     assert "no state of a mirror from pro1" in text
 
-    make_topic(source)
-    produce(source, 50, transactional=True)
+    clients.create(source, TOPIC, 2)
+    clients.transaction(source, TOPIC, range(50), "commit")
     with mirror_maker(source, target, tmp_path):
         code, text = said("--wait", "60s", "--until-caught-up")
         assert (code, text) == (0, "2 partitions, 0 of them behind by 0 records.\n")
@@ -121,27 +86,21 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
         # The transaction's marker is the log's last offset, and no record that could be behind.
         assert (first["topic"], first["next"], first["to"], first["behind"]) == (TOPIC, 50, 51, 0)
 
-    produce(source, 30)
+    clients.produce(source, TOPIC, range(30))
     code, text = said("--until-caught-up")
     assert code == 3
     assert f"Not caught up: {TOPIC}-0 (31 records)." in text
 
-    with closing(KafkaAdminClient(bootstrap_servers=source.plaintext)) as admin:
-        admin.delete_records({TopicPartition(TOPIC, 0): 60})
-        deadline = time.monotonic() + 30
-        while (
-            "No worker" not in text
-        ):  # its tasks stay RUNNING; the group forgets it after session.timeout.ms
-            assert time.monotonic() < deadline, text
-            code, text = said()
-        assert code == 3
-        assert f"deleted it before it was mirrored: {TOPIC}-0 (10 offsets from 50)" in text
-        gap = {"topic": TOPIC, "partition": 0, "from": 50, "to": 60}
-        assert json.loads(report.read_text())["gaps"] == [gap]
+    clients.delete_records(source, TOPIC, 60)
+    # Its tasks stay RUNNING; the group forgets it after session.timeout.ms.
+    code, text = clients.wait_for("no worker", lambda: (told := said()) and "No worker" in told[1] and told)
+    assert code == 3
+    assert f"deleted it before it was mirrored: {TOPIC}-0 (10 offsets from 50)" in text
+    gap = {"topic": TOPIC, "partition": 0, "from": 50, "to": 60}
+    assert json.loads(report.read_text())["gaps"] == [gap]
 
-        admin.delete_topics([TOPIC])
-    make_topic(source)
-    produce(source, 3)
+    clients.recreate(source, TOPIC, 2)
+    clients.produce(source, TOPIC, range(3))
     code, text = said()
     assert code == 3
     assert f"Deleted and recreated at pro1: {TOPIC}-0 (mirrored to offset 50, ends at 3)" in text

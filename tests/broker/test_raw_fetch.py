@@ -7,12 +7,10 @@ from itertools import pairwise
 from uuid import UUID, uuid4
 
 import clients
-import confluent_kafka
 import pytest
-from clients import admin, create, transaction, unique
+from clients import create, delete, delete_records, transaction, unique
 from confluent_kafka import Producer
 from kafka.protocol.admin import AlterClientQuotasRequest
-from kafka_broker import Broker
 
 from aqueduct.errors import Failed
 from aqueduct.kafka import acls, client_config, offsets
@@ -24,6 +22,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import Fetched, Recreated, read
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
+from servers.broker import Broker
 
 Record = tuple[int, bytes | None, bytes | None]  # offset, key, value
 ONE_BATCH = 1  # of bytes to fetch: a broker gives a whole batch all the same
@@ -32,17 +31,6 @@ ONE_BATCH = 1  # of bytes to fetch: a broker gives a whole batch all the same
 @pytest.fixture
 def make_topic(broker: Broker) -> Callable[..., str]:
     return lambda partitions=1, **config: create(broker, unique("raw"), partitions=partitions, **config)
-
-
-def delete(broker: Broker, name: str) -> None:
-    asked = admin(broker)
-    asked.delete_topics([name])[name].result()
-
-
-def delete_records(broker: Broker, topic: str, before: int) -> None:
-    asked = admin(broker)
-    [done] = asked.delete_records([confluent_kafka.TopicPartition(topic, 0, before)]).values()
-    done.result()
 
 
 def write(broker: Broker, topic: str, values: Iterable[object], key: str | None = None) -> None:
@@ -69,19 +57,6 @@ def whole(client: Client, topic: str) -> Range:
     return Range(topic, 0, offsets.log_starts(client, [place])[place], offsets.ends(client, [place])[place])
 
 
-def settled(client: Client, topic: str) -> Range:
-    """Return `whole`'s range, when the markers of all transactions are written.
-
-    They are, a moment after the commit.
-    """
-    place = TopicPartition(topic, 0)
-    deadline = time.monotonic() + 30
-    while offsets.ends(client, [place]) != offsets.ends(client, [place], "read_uncommitted"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return whole(client, topic)
-
-
 def decoded(pieces: Iterable[Fetched]) -> list[Record]:
     """Decode pieces with another decoder than ours."""
     records = [
@@ -106,7 +81,8 @@ def test_committed_records_come_and_no_others(
     transaction(broker, topic, ["aborted 5"], "abort")
     write(broker, topic, ["plain 7"])
     transaction(broker, topic, ["committed 8"], "commit")
-    assert settled(client, topic) == Range(topic, 0, 0, 10)
+    clients.settle(broker, topic)
+    assert whole(client, topic) == Range(topic, 0, 0, 10)
     opened = transaction(broker, topic, ["open 10"], "leave")
     write(broker, topic, ["behind the open one 11"])
     wanted = whole(client, topic)
@@ -341,7 +317,7 @@ def test_the_newest_time_is_that_of_a_record_or_of_a_transaction_s_end(
     clients.produce(
         broker, topic, [{"value": "a", "timestamp": now - 5_000}, {"value": "b", "timestamp": now - 9_000}]
     )
-    transaction(broker, topic, [{"value": "c", "timestamp": now - 300_000}], "commit", partition=1)
+    transaction(broker, topic, [{"value": "c", "timestamp": now - 300_000}], "commit", 1)
     asked = [TopicPartition(topic, number) for number in range(3)]
     plain, transactional, empty = (offsets.newest(client, asked)[each] for each in asked)
     assert plain == now - 5_000

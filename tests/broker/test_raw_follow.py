@@ -5,22 +5,15 @@ from collections import defaultdict
 from itertools import pairwise
 
 import clients
-import confluent_kafka
 import pytest
 from clients import create, decoded, produce, unique
-from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_broker import Broker
 
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.follow import Follower, News
 from aqueduct.names import TopicPartition
+from servers.broker import Broker
 
 SECONDS = 30
-
-
-@pytest.fixture
-def admin(broker: Broker) -> AdminClient:
-    return clients.admin(broker)
 
 
 @pytest.fixture
@@ -73,26 +66,21 @@ def test_what_was_aborted_does_not(broker: Broker, client: Client, topic: str) -
     assert all(before[1] == after[0] for before, after in pairwise(told))
 
 
-def test_deleted_records_are_told(broker: Broker, admin: AdminClient, client: Client, topic: str) -> None:
+def test_deleted_records_are_told(broker: Broker, client: Client, topic: str) -> None:
     produce(broker, topic, ["a", "b", "c"])
-    [done] = admin.delete_records([confluent_kafka.TopicPartition(topic, 0, 2)]).values()
-    done.result()
+    clients.delete_records(broker, topic, 2)
     follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["c"])
     first = news[0]
     assert (first.start, first.next_offset, first.log_start, first.batches) == (0, 2, 2, ())
 
 
-def test_a_topic_made_anew_is_told_by_its_id(
-    broker: Broker, admin: AdminClient, client: Client, topic: str
-) -> None:
+def test_a_topic_made_anew_is_told_by_its_id(broker: Broker, client: Client, topic: str) -> None:
     produce(broker, topic, ["a", "b"])
     follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["a", "b"])
     old = news[-1].topic_id
-    admin.delete_topics([topic])[topic].result()
-    time.sleep(1)  # a broker refuses the name while the old logs go
-    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result()
+    clients.recreate(broker, topic, 3)
     produce(broker, topic, ["c"])
     until(follower, news, lambda: values(news)[topic, 0] == ["a", "b", "c"])
     assert news[-1].topic_id != old

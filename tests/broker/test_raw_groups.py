@@ -7,14 +7,14 @@ import confluent_kafka
 import pytest
 from clients import consumer, create, unique
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
-from kafka_broker import Broker
 
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
+from servers.broker import Broker
 
 
 @pytest.fixture
@@ -100,8 +100,7 @@ def test_offsets_that_are_set_are_seen_by_other_clients(
 
 def test_more_offsets_are_set_than_a_batch_of_the_coordinator_takes(broker: Broker, client: Client) -> None:
     topic, group = f"raw.{uuid4().hex[:8]}", f"group-{uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})
-    admin.create_topics([NewTopic(topic, 300, 1)])[topic].result()
+    create(broker, topic, 300)
     wanted = {TopicPartition(topic, number): (number, "m" * 4000) for number in range(300)}
     groups.commit(client, group, wanted)
     assert groups.committed(client, [group]) == {group: wanted}

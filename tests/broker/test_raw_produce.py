@@ -7,10 +7,8 @@ from uuid import uuid4
 
 import clients
 import pytest
-from clients import unique
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
-from confluent_kafka.admin import AdminClient
-from kafka_broker import Broker
+from clients import Record, unique
+from confluent_kafka import Producer
 
 from aqueduct.errors import Failed
 from aqueduct.kafka import acls, client_config, groups, offsets
@@ -25,10 +23,9 @@ from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import Fenced, Retry, TransactionalProducer
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
+from servers.broker import Broker
 
 MAX_BYTES = 1 << 20
-
-Record = tuple[bytes | None, bytes | None, object, object]  # key, value, headers, timestamp
 
 
 @pytest.fixture
@@ -75,26 +72,13 @@ def readies(client: Client, topic: str, start: int = 0) -> list[Ready]:
 
 def visible(broker: Broker, topic: str) -> list[Record]:
     """Read partition 0, read-committed, up to the log's end or an open transaction."""
-    messages = clients.read(broker, topic)
-    return [(each.key(), each.value(), each.headers(), each.timestamp()) for each in messages]
+    return [clients.record(each) for each in clients.read(broker, topic)]
 
 
 def position(broker: Broker, group: str, stable: bool = False) -> int:
     """Return the offset that a group committed for its only partition."""
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})
-    asked = [ConsumerGroupTopicPartitions(group)]
-    [answer] = admin.list_consumer_group_offsets(asked, require_stable=stable).values()
-    [found] = answer.result().topic_partitions
-    return found.offset  # its metadata confluent-kafka reads beyond their end
-
-
-def committed_end(client: Client, topic: str) -> int:
-    """Return the last stable offset when all markers are written."""
-    place = TopicPartition(topic, 0)
-    patience = raw.Patience(client, "writes no markers")
-    while (end := offsets.ends(client, [place])) != offsets.ends(client, [place], "read_uncommitted"):
-        patience.pause(raw.NodeNotReadyError())
-    return end[place]
+    [found] = clients.committed(broker, group, stable).values()
+    return found
 
 
 def test_records_and_progress_become_visible_together(
@@ -117,7 +101,7 @@ def test_records_and_progress_become_visible_together(
         producer.commit_offsets(group, {TopicPartition(target, 0): progress})
         assert (visible(broker, target), position(broker, group)) == before
         producer.commit()
-        committed_end(client, target)
+        clients.settle(broker, target)
         assert len(visible(broker, target)) == progress[0]
         assert position(broker, group, stable=True) == progress[0]
         assert groups.progress(client, group, [TopicPartition(target, 0)]) == {
@@ -142,7 +126,7 @@ def test_what_is_aborted_is_never_seen(
         end()
     producer.begin()
     producer.commit()  # of nothing
-    committed_end(client, target)
+    clients.settle(broker, target)
     assert visible(broker, target) == 2 * visible(broker, source)
 
 
@@ -168,7 +152,7 @@ def test_a_later_producer_fences_an_earlier_one(
             earlier.begin()
         later.send(target, 0, readies(client, source)[0])
         later.commit()
-    committed_end(client, target)
+    clients.settle(broker, target)
     assert visible(broker, target) == len(steps) * visible(broker, source)
 
 
@@ -220,7 +204,7 @@ def test_a_broker_killed_in_a_transaction_doubles_and_loses_nothing(
                 retries += 1
         for restart in restarts:
             restart.result()
-        committed_end(client, target)
+        clients.settle(broker, target)
     assert (kills, len(restarts)) == ([], expected_kills)
     assert visible(broker, target) == expected
     assert retries <= 4
@@ -242,8 +226,7 @@ def test_a_batch_that_the_broker_refuses_is_named_and_blocks_nobody(
 
     with pytest.raises(Failed, match=f"MessageSizeTooLarge.*{target}-0"):
         write()
-    with raw.connect(End("target", broker.plaintext), "test") as client:
-        committed_end(client, target)
+    clients.settle(broker, target)
 
 
 def test_tls_and_the_rights_that_it_takes(broker: Broker, make_topic: Callable[..., str]) -> None:
@@ -263,7 +246,7 @@ def test_tls_and_the_rights_that_it_takes(broker: Broker, make_topic: Callable[.
                 producer.send(target, 0, each)
             producer.commit_offsets(name, {TopicPartition(target, 0): (5, "")})
             producer.commit()
-            committed_end(client, target)
+            clients.settle(broker, target)
 
     with pytest.raises(Failed, match=r"TransactionalIdAuthorizationFailed|AuthorizationFailed"):
         write()

@@ -17,13 +17,8 @@ from uuid import uuid4
 
 import clients
 import pytest
-from clients import consumer, create
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaException,
-)
-from confluent_kafka.admin import AdminClient, NewPartitions
-from kafka_broker import Broker
+from clients import Record, committed, consumer, create
+from confluent_kafka.admin import NewPartitions
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
@@ -47,21 +42,13 @@ from aqueduct.mirror.status import SOURCE_CONNECTOR
 from aqueduct.names import TopicPartition
 from aqueduct.restore import records
 from aqueduct.restore import settings as topic_settings
+from servers.broker import Broker
 
-Record = tuple[bytes | None, bytes | None, Any, tuple[int, int]]  # key, value, headers, time with its type
+Backup = Callable[..., None]
 Run = Callable[..., dict[str, Any]]
+Said = pytest.CaptureFixture[str]
 NOW = 1_700_000_000_000
 CREATE_TIME = 1
-
-
-@pytest.fixture
-def source(brokers: list[Broker]) -> Broker:
-    return brokers[0]
-
-
-@pytest.fixture
-def target(brokers: list[Broker]) -> Broker:
-    return brokers[1]
 
 
 @pytest.fixture
@@ -75,7 +62,7 @@ def store(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def backup(source: Broker, store: str) -> Callable[..., None]:
+def backup(source: Broker, store: str) -> Backup:
     def run(*topics: str, code: ExitCode = ExitCode.DONE, groups_pattern: str | None = None) -> None:
         argv = ["backup", "--bootstrap-servers", source.plaintext, "--store", store]
         argv += ["--topics", ",".join(topics), "--segment-bytes", "3000"]
@@ -126,7 +113,7 @@ def numbered(
     broker: Broker, topic: str, partition: int = 0, start: int | None = None
 ) -> list[tuple[int, Record]]:
     return [
-        (message.offset() or 0, (message.key(), message.value(), message.headers(), message.timestamp()))
+        (message.offset() or 0, clients.record(message))
         for message in clients.read(broker, topic, partition, start=start)
     ]
 
@@ -136,13 +123,6 @@ def commit(broker: Broker, group: str, offsets: Mapping[tuple[str, int], int], m
         groups.commit(
             client, group, {TopicPartition(*place): (offset, metadata) for place, offset in offsets.items()}
         )
-
-
-def committed(broker: Broker, group: str) -> dict[tuple[str, int], int]:
-    """Return a group's offsets, as another client sees them."""
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})
-    [answer] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    return {(each.topic, each.partition): each.offset for each in answer.result().topic_partitions or ()}
 
 
 def end(broker: Broker, topic: str, partition: int = 0) -> int:
@@ -165,7 +145,7 @@ ODD_RECORDS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_kind_of_record_comes_back_as_it_was(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, codec: str
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, codec: str
 ) -> None:
     unlimited = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
     create(source, name, 2, **unlimited)
@@ -180,9 +160,7 @@ def test_every_kind_of_record_comes_back_as_it_was(
     assert settings(target, name).keys() >= unlimited.keys()
 
 
-def test_names_of_every_form(
-    source: Broker, target: Broker, backup: Callable[..., None], restore: Run
-) -> None:
+def test_names_of_every_form(source: Broker, target: Broker, backup: Backup, restore: Run) -> None:
     stem = uuid4().hex[:6]
     names = [f"{stem}.a-b_c", f"{stem}-", stem * 41 + "xyz", f"{stem}.snapshots"]
     assert max(map(len, names)) == 249
@@ -196,7 +174,7 @@ def test_names_of_every_form(
 
 
 def test_a_group_goes_on_at_its_very_next_record_wherever_it_stood(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     """Check holes by markers and aborted transactions, in topics that have records already, renamed."""
     create(source, name)
@@ -229,17 +207,19 @@ def test_a_group_goes_on_at_its_very_next_record_wherever_it_stood(
 
 
 def test_a_compacted_topic_and_its_groups(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     compaction = {"min_cleanable_dirty_ratio": "0.001", "segment_ms": "1", "delete_retention_ms": "0"}
     create(source, name, cleanup_policy="compact", **compaction)
     for number in range(6):
         produce(source, name, [{"key": f"{key}", "value": f"{number}"} for key in range(number, 10)])
         time.sleep(0.01)
-    deadline = time.monotonic() + 60
-    while len(numbered(source, name)) > 15:
-        assert time.monotonic() < deadline
+
+    def compacted() -> bool:
         produce(source, name, [{"key": "9", "value": uuid4().hex}])  # in a new segment: the last is cleaned
+        return len(numbered(source, name)) <= 15
+
+    clients.wait_for("compaction", compacted)
     last = end(source, name)
     for offset in range(last + 1):
         commit(source, f"{name}-{offset}", {(name, 0): offset})
@@ -256,7 +236,7 @@ def test_a_compacted_topic_and_its_groups(
 
 
 def test_settings_come_back_and_retention_waits_for_leave(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     mine = {
         "retention.ms": "100000",
@@ -288,7 +268,7 @@ def test_settings_come_back_and_retention_waits_for_leave(
 
 @pytest.mark.parametrize("there", [False, True])
 def test_log_append_times_are_kept(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, there: bool
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, there: bool
 ) -> None:
     create(source, name, message_timestamp_type="LogAppendTime")
     if there:
@@ -306,10 +286,10 @@ def test_times_are_kept_where_the_target_would_give_its_own(
     source: Broker,
     target: Broker,
     name: str,
-    backup: Callable[..., None],
+    backup: Backup,
     restore: Run,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Said,
 ) -> None:
     """Check that nothing is committed until a broker knows the topic's new setting."""
     create(source, name)
@@ -330,7 +310,7 @@ def test_times_are_kept_where_the_target_would_give_its_own(
 
 
 def test_only_records_inside_the_window_come(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
     times = [*range(NOW, NOW + 50), *range(NOW + 20, NOW + 40)]
@@ -355,12 +335,7 @@ def test_only_records_inside_the_window_come(
 
 
 def test_a_window_says_at_most_before_and_nothing_after(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    restore: Run,
-    capsys: pytest.CaptureFixture[str],
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, capsys: Said
 ) -> None:
     create(source, name)
     produce(source, name, [{"value": "v", "timestamp": NOW + 1000 * each} for each in range(10)])
@@ -385,12 +360,7 @@ def test_a_window_says_at_most_before_and_nothing_after(
 
 
 def test_what_is_in_the_way_is_refused_before_anything_is_written(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    restore: Run,
-    capsys: pytest.CaptureFixture[str],
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, capsys: Said
 ) -> None:
     create(source, name, 2)
     create(source, f"{name}.other")
@@ -409,11 +379,10 @@ def test_what_is_in_the_way_is_refused_before_anything_is_written(
     restore("--topics", name, "--instance", "g7", code=ExitCode.REFUSED)
     restore("--snapshot", "7", code=ExitCode.REFUSED)
     restore("--from-time", "yesterday", code=ExitCode.REFUSED)
-    topics = AdminClient({"bootstrap.servers": target.plaintext}).list_topics().topics
-    assert f"{name}.other" not in topics
+    assert f"{name}.other" not in clients.topics(target)
     report = restore("--dry-run", "--topics", f"{name}.other")
     assert report["dry_run"]
-    assert f"{name}.other" not in AdminClient({"bootstrap.servers": target.plaintext}).list_topics().topics
+    assert f"{name}.other" not in clients.topics(target)
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
@@ -421,10 +390,10 @@ def test_a_damaged_object_is_found_before_anything_is_written(
     source: Broker,
     target: Broker,
     name: str,
-    backup: Callable[..., None],
+    backup: Backup,
     restore: Run,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Said,
     harm: str,
 ) -> None:
     create(source, name)
@@ -441,16 +410,11 @@ def test_a_damaged_object_is_found_before_anything_is_written(
         victim.write_bytes(data if harm == "flip" else data[:-1])
     restore("--topics", name, code=ExitCode.FAILED)
     assert victim.name in capsys.readouterr().err
-    assert name not in AdminClient({"bootstrap.servers": target.plaintext}).list_topics().topics
+    assert name not in clients.topics(target)
 
 
 def test_a_group_with_members_is_named_and_gets_its_offsets_later(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    restore: Run,
-    capsys: pytest.CaptureFixture[str],
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, capsys: Said
 ) -> None:
     create(source, name)
     produce(source, name, range(10))
@@ -481,7 +445,7 @@ def test_a_group_with_members_is_named_and_gets_its_offsets_later(
 
 
 def test_groups_that_were_left_out_come_later(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     compacted = f"{name}.compacted"
     create(source, name)
@@ -514,7 +478,7 @@ def test_groups_that_were_left_out_come_later(
 
 
 def test_settings_that_were_left_out_come_later(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     mine = {"retention.ms": "100000", "compression.type": "lz4", "max.message.bytes": "200000"}
     create(source, name, **{**mine, "retention.ms": "-1"})
@@ -534,7 +498,7 @@ def test_settings_that_were_left_out_come_later(
 
 
 def test_a_snapshot_of_groups_alone_is_refused(
-    source: Broker, name: str, backup: Callable[..., None], restore: Run, capsys: pytest.CaptureFixture[str]
+    source: Broker, name: str, backup: Backup, restore: Run, capsys: Said
 ) -> None:
     create(source, name)
     commit(source, f"{name}.group", {(name, 0): 0})
@@ -545,12 +509,7 @@ def test_a_snapshot_of_groups_alone_is_refused(
 
 
 def test_targets_that_brokers_keep_for_themselves_or_refuse_are_refused(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    restore: Run,
-    capsys: pytest.CaptureFixture[str],
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, capsys: Said
 ) -> None:
     create(source, name)
     backup(name)
@@ -568,11 +527,11 @@ def test_targets_that_brokers_keep_for_themselves_or_refuse_are_refused(
             assert why in capsys.readouterr().err
     assert settings(target, "__consumer_offsets") == before
     restore("--topics", name, "--groups-pattern", "nobody", code=ExitCode.REFUSED)
-    assert name not in AdminClient({"bootstrap.servers": target.plaintext}).list_topics().topics
+    assert name not in clients.topics(target)
 
 
 def test_acls_and_quotas_come_if_asked_for(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
     acl = Acl(f"User:{name}", "topic", name, "literal", "read")
@@ -633,13 +592,7 @@ POINTS = [
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_restore_that_is_killed_goes_on_and_doubles_nothing(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    restore: Run,
-    store: str,
-    seed: int,
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str, seed: int
 ) -> None:
     create(source, name, 3, retention_ms="3600000", cleanup_policy="compact,delete")
     for partition in range(3):
@@ -701,7 +654,7 @@ def stopped(point: Iterable[str], call: int, when: str, command: list[str]) -> I
 
 
 def test_a_run_that_is_still_alive_is_fenced_by_the_next(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, store: str
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str
 ) -> None:
     create(source, name, 2)
     for partition in range(2):
@@ -726,7 +679,7 @@ def test_two_first_restores_at_once_break_nothing(
     source: Broker,
     target: Broker,
     name: str,
-    backup: Callable[..., None],
+    backup: Backup,
     restore: Run,
     store: str,
     when: str,
@@ -748,13 +701,7 @@ def test_two_first_restores_at_once_break_nothing(
 
 
 def test_another_restore_of_the_same_topic_is_refused_until_the_first_has_ended(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    restore: Run,
-    store: str,
-    capsys: pytest.CaptureFixture[str],
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str, capsys: Said
 ) -> None:
     create(source, name, cleanup_policy="compact")
     produce(source, name, [{"key": f"{number}", "value": "v"} for number in range(60)])
@@ -778,13 +725,7 @@ REMEMBER = "aqueduct.restore.topics", "", "remember"
 
 @pytest.mark.parametrize("there", [True, False])
 def test_what_another_restore_wrote_while_objects_were_read_is_not_doubled(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    restore: Run,
-    store: str,
-    there: bool,
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str, there: bool
 ) -> None:
     create(source, name)
     produce(source, name, range(60))
@@ -804,7 +745,7 @@ def test_what_another_restore_wrote_while_objects_were_read_is_not_doubled(
 
 
 def test_of_two_that_begin_at_the_same_moment_one_restores(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, store: str
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str
 ) -> None:
     create(source, name)
     produce(source, name, range(60))
@@ -818,7 +759,7 @@ def test_of_two_that_begin_at_the_same_moment_one_restores(
 
 
 def test_of_two_that_found_nothing_in_their_way_one_gives_up(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], store: str
+    source: Broker, target: Broker, name: str, backup: Backup, store: str
 ) -> None:
     create(source, name)
     produce(source, name, range(60))
@@ -838,12 +779,7 @@ def test_of_two_that_found_nothing_in_their_way_one_gives_up(
 
 @pytest.mark.parametrize("what", ["records", "partitions"])
 def test_what_changed_while_objects_were_read_is_refused(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    store: str,
-    what: str,
+    source: Broker, target: Broker, name: str, backup: Backup, store: str, what: str
 ) -> None:
     create(source, name)
     produce(source, name, range(60))
@@ -854,7 +790,7 @@ def test_what_changed_while_objects_were_read_is_refused(
         if what == "records":
             produce(target, name, range(3))
         else:
-            admin = AdminClient({"bootstrap.servers": target.plaintext})
+            admin = clients.admin(target)
             admin.create_partitions([NewPartitions(name, 2)])[name].result()
     assert run.code == ExitCode.REFUSED
     assert ("with records" if what == "records" else "another number of partitions") in run.said
@@ -862,7 +798,7 @@ def test_what_changed_while_objects_were_read_is_refused(
 
 
 def test_a_group_that_reads_a_topic_which_is_appended_to_keeps_its_place(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
     produce(source, name, range(60))
@@ -879,13 +815,7 @@ def test_a_group_that_reads_a_topic_which_is_appended_to_keeps_its_place(
 
 
 def test_a_run_that_goes_on_tells_its_own_records_from_all(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    restore: Run,
-    store: str,
-    capsys: pytest.CaptureFixture[str],
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str, capsys: Said
 ) -> None:
     create(source, name)
     produce(source, name, range(60))
@@ -905,12 +835,7 @@ def test_a_run_that_goes_on_tells_its_own_records_from_all(
 
 
 def test_brokers_may_be_away_for_a_while(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    restore: Run,
-    monkeypatch: pytest.MonkeyPatch,
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(source, name)
     produce(source, name, range(200))
@@ -936,12 +861,7 @@ def test_brokers_may_be_away_for_a_while(
 
 
 def test_fewer_brokers_are_told_of(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    restore: Run,
-    monkeypatch: pytest.MonkeyPatch,
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(source, name)
     backup(name)
@@ -951,19 +871,12 @@ def test_fewer_brokers_are_told_of(
 
 
 def test_what_was_there_before_the_topic_was_made_again(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
     produce(source, name, ["old"])
     backup(name)
-    admin = AdminClient({"bootstrap.servers": source.plaintext})
-    admin.delete_topics([name])[name].result()
-    while True:
-        try:
-            create(source, name)
-            break
-        except KafkaException:
-            time.sleep(0.1)
+    clients.recreate(source, name)
     produce(source, name, ["new", "newer"])
     commit(source, f"{name}.group", {(name, 0): 1})
     backup(name)
@@ -978,7 +891,7 @@ def test_what_was_there_before_the_topic_was_made_again(
 
 
 def test_a_group_beyond_the_snapshot_is_set_to_the_end_and_named(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
     produce(source, name, range(3))
@@ -991,7 +904,7 @@ def test_a_group_beyond_the_snapshot_is_set_to_the_end_and_named(
 
 
 def test_mirrors_go_on_at_the_same_records_and_stay_named_where_they_were_ahead(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     positions = f"mm2-offsets.{name}.internal"
     create(target, positions, cleanup_policy="compact")
@@ -1022,12 +935,7 @@ def test_mirrors_go_on_at_the_same_records_and_stay_named_where_they_were_ahead(
 
 
 def test_what_a_restore_remembers_may_be_deleted_when_it_has_ended(
-    source: Broker,
-    target: Broker,
-    name: str,
-    backup: Callable[..., None],
-    restore: Run,
-    capsys: pytest.CaptureFixture[str],
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, capsys: Said
 ) -> None:
     create(source, name)
     produce(source, name, range(10))
@@ -1047,7 +955,7 @@ def test_what_a_restore_remembers_may_be_deleted_when_it_has_ended(
 
 
 def test_a_topic_that_was_deleted_is_restored_anew_and_the_others_are_left_alone(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, tmp_path: Path
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, tmp_path: Path
 ) -> None:
     """Delete a topic of a finished restore, and restore again.
 
@@ -1059,10 +967,8 @@ def test_a_topic_that_was_deleted_is_restored_anew_and_the_others_are_left_alone
         produce(source, topic, range(10))
     backup(name, other)
     own = "aqueduct-restore-" + restore("--topics", f"{name},{other}")["restore_id"]
-    admin = AdminClient({"bootstrap.servers": target.plaintext})
-    admin.delete_topics([other])[other].result()
-    while other in admin.list_topics().topics:
-        time.sleep(0.1)
+    clients.delete(target, other)
+    clients.wait_for("the deletion", lambda: other not in clients.topics(target))
     with raw.connect(End("cluster", target.plaintext), "test") as ours:
         groups.delete(ours, [own])
     for path in (tmp_path / "store" / "topics" / name).rglob("*.log*"):
@@ -1090,7 +996,7 @@ def topic_id(broker: Broker, topic: str) -> str:
 
 
 def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name, 2)
     transaction(source, name, range(3), commit=True)
@@ -1123,7 +1029,7 @@ def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
 
 
 def test_what_a_link_may_have_sent_since_its_backup_is_named(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
     produce(source, name, range(10))
@@ -1140,7 +1046,7 @@ def test_what_a_link_may_have_sent_since_its_backup_is_named(
 
 @pytest.mark.parametrize("known", [False, True], ids=["not backed up", "forgotten, but not by the topic"])
 def test_a_link_that_would_send_all_again_must_stay_stopped(
-    source: Broker, target: Broker, name: str, backup: Callable[..., None], restore: Run, known: bool
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, known: bool
 ) -> None:
     create(source, name)
     produce(source, name, range(10))
@@ -1161,7 +1067,7 @@ def test_a_link_that_would_send_all_again_must_stay_stopped(
 
 
 def test_a_link_in_the_very_topic_that_is_appended_to_goes_on(
-    source: Broker, name: str, backup: Callable[..., None], restore: Run
+    source: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
     produce(source, name, range(10))

@@ -1,36 +1,26 @@
 """Verbs whose client properties name a user and a password, against a broker that asks for them."""
 
 from pathlib import Path
-from uuid import uuid4
 
+import clients
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AdminClient,
-    NewTopic,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
-from kafka_broker import PASSWORD, USER, Broker
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from aqueduct.cli import main
 from aqueduct.kafka.client_config import MECHANISMS
+from servers.broker import PASSWORD, USER, Broker
 
 
 @pytest.fixture(scope="module")
 def topic(brokers: list[Broker]) -> str:
     """Create a topic with records; and the user, who may now come by SCRAM."""
-    broker, name = brokers[0], f"sasl.{uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result()
+    broker = brokers[0]
+    admin, name = clients.admin(broker), clients.create(broker, clients.unique("sasl"), 2)
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         made = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
         admin.alter_user_scram_credentials([made])[USER].result()
-    producer = Producer({"bootstrap.servers": broker.plaintext})
-    for number in range(100):
-        producer.produce(name, b"%d" % number)
-    assert producer.flush(30) == 0
+    clients.produce(broker, name, range(50), 0)
+    clients.produce(broker, name, range(50, 100), 1)
     return name
 
 

@@ -18,13 +18,14 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+import clients
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_broker import Broker
+from confluent_kafka import TopicPartition
 
 from demo.flights import flights
 from docs.generate import pages
+from servers.broker import Broker
+from servers.process import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES = ROOT / "docs/guides"
@@ -148,7 +149,7 @@ STORE, LINK, PORT = "/tmp/backups", "/tmp/link", "9777"  # noqa: S108
 @pytest.fixture(scope="module")
 def servers(brokers: list[Broker]) -> str:
     """Return the address of a broker that has what the examples need."""
-    fill(brokers[1].plaintext)
+    fill(brokers[1])
     return brokers[1].plaintext
 
 
@@ -160,7 +161,7 @@ def test_examples_with_a_broker_do_what_they_show(
         "localhost:9092": servers,
         STORE: str(tmp_path / "backups"),
         LINK: str(tmp_path / "link"),
-        PORT: free_port(),
+        PORT: str(*free_ports(1, socket.SOCK_DGRAM)),
     }
     found = list(examples((GUIDES / name).read_text(), "with a broker"))
     commands = [changed(command, here) for command, _ in found]
@@ -175,28 +176,15 @@ def changed(text: str, words: Mapping[str, str]) -> str:
     return text
 
 
-def free_port() -> str:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
-
-
-def fill(servers: str) -> None:
+def fill(broker: Broker) -> None:
     """Write 1,000 flights, a group that has read some of them, and a link's topics."""
-    admin = AdminClient({"bootstrap.servers": servers})  # one that is collected drops its requests
-    gaps = NewTopic("gaps", 1, 1, config={"cleanup.policy": "compact"})
-    topics = [NewTopic("flights", 2, 1), NewTopic("flights-arrived", 2, 1), NewTopic("raw", 1, 1), gaps]
-    for created in admin.create_topics(topics).values():
-        created.result()
-    producer = Producer({"bootstrap.servers": servers})
-    for number, flight in enumerate(islice(flights("EWR"), 1_000)):
-        producer.produce(
-            *("flights", flight.value, flight.key, number % 2),
-            timestamp=flight.timestamp,
-            headers=list(flight.headers),
-        )
-    assert producer.flush(30) == 0
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "readers"})
+    for topic, partitions in (("flights", 2), ("flights-arrived", 2), ("raw", 1)):
+        clients.create(broker, topic, partitions)
+    clients.create(broker, "gaps", cleanup_policy="compact")
+    some = enumerate(islice(flights("EWR"), 1_000))
+    written = [vars(flight) | {"headers": [*flight.headers], "partition": n % 2} for n, flight in some]
+    clients.produce(broker, "flights", written)
+    consumer = clients.consumer(broker, "readers")
     positions = [TopicPartition("flights", 0, 300), TopicPartition("flights", 1, 500)]
     consumer.commit(offsets=positions, asynchronous=False)
     consumer.close()

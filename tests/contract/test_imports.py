@@ -56,10 +56,11 @@ RUNNING = {
     "cli",
 }
 
-# Also by the names under which pytest finds their modules: tests/kafka_broker.py is `kafka_broker`.
+# Also by the names under which pytest finds their modules: tests/clients.py is `clients`.
 TESTS = {
     "tests",
     "molecule",
+    "servers",
     *(path.stem for folder in ("tests", "molecule") for path in (ROOT / folder).rglob("[!_]*.py")),
 }
 # Parts of Python's own library that reach another process or machine, or import what can't be seen here.
@@ -240,9 +241,9 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         ("aqueduct/restore/run.py", "from aqueduct.cli import main"),
         ("aqueduct/restore/run.py", "from spark_apps import restore"),
         ("aqueduct/cli/new.py", "import demo"),
-        ("aqueduct/cli/new.py", "from tests import pki"),
+        ("aqueduct/cli/new.py", "from tests import clients"),
         ("aqueduct/cli/new.py", "from . import report_file"),
-        ("spark_apps/new.py", "import kafka_broker"),
+        ("spark_apps/new.py", "from servers import broker"),
         ("plugins/filter/new.py", "from aqueduct.kafka.admin import acls"),
         ("plugins/modules/new.py", "from aqueduct.cli import health"),
         ("demo/new.py", "from lab import Lab"),

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SCENARIOS = sorted(path for path in (ROOT / "molecule").iterdir() if path.name != "shared")
+NO_SCENARIOS = {"conftest.py", "shared", "__pycache__"}
+SCENARIOS = sorted(path for path in (ROOT / "molecule").iterdir() if path.name not in NO_SCENARIOS)
 TEST_FILES = sorted(
     path
     for folder in ("tests", "molecule", "demo/tests")

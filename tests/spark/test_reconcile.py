@@ -9,22 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import clients
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
-from kafka_broker import Broker
+from clients import End
+from confluent_kafka import Producer
+from confluent_kafka.admin import AclOperation
 
 from aqueduct import cli
 from aqueduct.reconcile import reader
 from aqueduct.reconcile import run as app
+from servers.broker import Broker
 
 
 @dataclass(frozen=True)
@@ -78,30 +72,19 @@ def ends(source: Broker, target: Broker) -> list[str]:
 
 
 def create(broker: Broker, topic: str, partitions: int = 2, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})
-    settings = {name.replace("_", "."): value for name, value in config.items()}
-    admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result()
+    clients.create(broker, topic, partitions, **config)
 
 
 def write(broker: Broker, topic: str, records: Iterable[Record]) -> None:
-    producer = Producer({"bootstrap.servers": broker.plaintext, "enable.idempotence": True})
-    send(producer, topic, records)
+    clients.produce(broker, topic, map(arguments, records))
 
 
-def send(producer: Producer, topic: str, records: Iterable[Record]) -> None:
-    for each in records:
-        producer.produce(
-            topic, each.value, each.key, each.partition, timestamp=each.timestamp, headers=list(each.headers)
-        )
-    assert producer.flush(30) == 0
+def arguments(record: Record) -> dict[str, Any]:
+    return vars(record) | {"headers": list(record.headers)}
 
 
-def transaction(broker: Broker, topic: str, records: Sequence[Record], commit: bool = True) -> None:
-    producer = Producer({"bootstrap.servers": broker.plaintext, "transactional.id": topic})
-    producer.init_transactions()
-    producer.begin_transaction()
-    send(producer, topic, records)
-    (producer.commit_transaction if commit else producer.abort_transaction)()
+def transaction(broker: Broker, topic: str, records: Sequence[Record], end: End = "commit") -> Producer:
+    return clients.transaction(broker, topic, map(arguments, records), end)
 
 
 def changed(**fields: Any) -> list[Record]:
@@ -202,9 +185,9 @@ def test_transactions_leave_no_trace(
     create(source, topic)
     write(source, topic, RECORDS[:30])
     transaction(source, topic, RECORDS[30:32])
-    transaction(source, topic, RECORDS[:40], commit=False)
+    transaction(source, topic, RECORDS[:40], "abort")
     transaction(source, topic, RECORDS[32:])
-    transaction(source, topic, RECORDS[:40], commit=False)
+    transaction(source, topic, RECORDS[:40], "abort")
     create(target, topic)
     transaction(target, topic, RECORDS)
     run = reconcile(*ends(source, target), "--topics", topic)
@@ -218,10 +201,7 @@ def test_open_transaction_is_not_read(brokers: list[Broker], topic: str, reconci
     for broker in brokers:
         create(broker, topic)
         write(broker, topic, RECORDS)
-    producer = Producer({"bootstrap.servers": source.plaintext, "transactional.id": topic})
-    producer.init_transactions()
-    producer.begin_transaction()
-    send(producer, topic, RECORDS)
+    producer = transaction(source, topic, RECORDS, "leave")
     run = reconcile(*ends(source, target), "--topics", topic)
     producer.abort_transaction()
     assert run.code == 0
@@ -309,9 +289,7 @@ def test_what_retention_deleted_at_the_source_is_extra(
     for broker in brokers:
         create(broker, topic)
         write(broker, topic, RECORDS)
-    admin = AdminClient({"bootstrap.servers": source.plaintext})
-    deleted = TopicPartition(topic, 0, 10)
-    admin.delete_records([deleted])[deleted].result()
+    clients.delete_records(source, topic, 10)
     run = reconcile(*ends(source, target), "--topics", topic)
     assert run.code == 3
     assert "10 records of the target are not in the source, first at target offset 0" in run.out
@@ -323,8 +301,8 @@ def test_least_rights_over_tls(brokers: list[Broker], topic: str, reconcile: Rec
     for broker in brokers:
         create(broker, topic)
         write(broker, topic, RECORDS)
-        allow(broker, topic, "reader", AclOperation.READ, AclOperation.DESCRIBE)
-        allow(broker, topic, "describer", AclOperation.DESCRIBE)
+        clients.allow(broker, "reader", topic, AclOperation.READ, AclOperation.DESCRIBE)
+        clients.allow(broker, "describer", topic, AclOperation.DESCRIBE)
     source_config = source.authority.client_config("reader")
     target_config = target.authority.client_config("reader")
     tls = ["--source", source.tls, "--target", target.tls, "--topics", topic]
@@ -350,24 +328,6 @@ def test_least_rights_over_tls(brokers: list[Broker], topic: str, reconcile: Rec
     run = reconcile(*tls, "--source-config", str(stranger), "--target-config", str(target_config))
     assert run.code == 2
     assert f"No source has a topic {topic} that its client may describe" in run.err
-
-
-def allow(broker: Broker, topic: str, name: str, *operations: AclOperation) -> None:
-    acls = [
-        AclBinding(
-            ResourceType.TOPIC,
-            topic,
-            ResourcePatternType.LITERAL,
-            f"User:CN={name}",
-            "*",
-            operation,
-            AclPermissionType.ALLOW,
-        )
-        for operation in operations
-    ]
-    admin = AdminClient({"bootstrap.servers": broker.plaintext})  # must live as long as its futures
-    for created in admin.create_acls(acls).values():
-        created.result()
 
 
 def test_unreachable_end(

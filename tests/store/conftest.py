@@ -3,17 +3,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import s3_gateway
-from pki import Authority
-from s3_gateway import Gateway
+
+from servers.object_store import Gateway, running
+from servers.pki import Authority
 
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """Yield a server over TLS, whose CA the system does not know."""
     directory = tmp_path_factory.mktemp("gateway")
-    with s3_gateway.running(directory, Authority(directory / "pki")) as running:
-        yield running
+    with running(directory, Authority(directory / "pki")) as started:
+        yield started
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +30,6 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def s3(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gateway:
     """Return the gateway, as the environment says."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
-    monkeypatch.setenv("AWS_REGION", s3_gateway.REGION)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_gateway.ACCESS_KEY)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_gateway.SECRET_KEY)
-    assert gateway.authority
-    monkeypatch.setenv("AWS_CA_BUNDLE", str(gateway.authority.certificate))
+    for name, value in gateway.environment.items():
+        monkeypatch.setenv(name, value)
     return gateway

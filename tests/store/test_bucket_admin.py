@@ -9,54 +9,54 @@ from typing import Any
 
 import boto3
 import pytest
-import s3_gateway
 from botocore.exceptions import ClientError
-from pki import Authority
 
 from aqueduct.errors import Failed
 from aqueduct.store.bucket_admin import BucketAdmin, S3Server
 from aqueduct.store.bucket_policy import bucket_policy
+from servers.object_store import ACCESS_KEY, REGION, SECRET_KEY, Gateway, running
+from servers.pki import Authority
 
 SECRET = "secret-of-a-user"  # noqa: S105
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3_gateway.Gateway]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     directory = tmp_path_factory.mktemp("gateway")
     users = {
         user: {"access": user, "secret": SECRET, "role": "user"} for user in ("reader", "writer", "pruner")
     }
     (directory / "iam").mkdir()
     (directory / "iam/users.json").write_text(json.dumps({"accessAccounts": users}))
-    with s3_gateway.running(directory, Authority(directory / "authority")) as running:
-        yield running
+    with running(directory, Authority(directory / "authority")) as started:
+        yield started
 
 
-def endpoint(gateway: s3_gateway.Gateway, **other: Any) -> S3Server:
+def endpoint(gateway: Gateway, **other: Any) -> S3Server:
     assert gateway.authority
     given = {
         "address": f"127.0.0.1:{gateway.port}",
-        "region": s3_gateway.REGION,
-        "access_key": s3_gateway.ACCESS_KEY,
-        "secret_key": s3_gateway.SECRET_KEY,
+        "region": REGION,
+        "access_key": ACCESS_KEY,
+        "secret_key": SECRET_KEY,
         "ca_file": str(gateway.authority.certificate),
     }
     return S3Server(**(given | other))
 
 
-def client(gateway: s3_gateway.Gateway, user: str) -> Any:
+def client(gateway: Gateway, user: str) -> Any:
     assert gateway.authority
     return boto3.client(
         "s3",
         endpoint_url=gateway.endpoint,
-        region_name=s3_gateway.REGION,
+        region_name=REGION,
         aws_access_key_id=user,
         aws_secret_access_key=SECRET,
         verify=str(gateway.authority.certificate),
     )
 
 
-def test_a_bucket_is_made_once_and_gets_its_rights(gateway: s3_gateway.Gateway) -> None:
+def test_a_bucket_is_made_once_and_gets_its_rights(gateway: Gateway) -> None:
     admin = BucketAdmin(endpoint(gateway))
     admin.wait(30)
     rights = bucket_policy("made", read=["reader"], write=["writer"], delete=["pruner"])
@@ -88,14 +88,14 @@ def test_a_bucket_is_made_once_and_gets_its_rights(gateway: s3_gateway.Gateway) 
     ],
 )
 def test_what_waiting_does_not_mend_is_told_at_once(
-    gateway: s3_gateway.Gateway, other: dict[str, Any], said: str
+    gateway: Gateway, other: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(Failed, match=said) as raised:
         BucketAdmin(endpoint(gateway, **other)).wait(3600)
-    assert s3_gateway.SECRET_KEY not in str(raised.value)
+    assert SECRET_KEY not in str(raised.value)
 
 
-def test_a_name_that_no_bucket_may_have(gateway: s3_gateway.Gateway) -> None:
+def test_a_name_that_no_bucket_may_have(gateway: Gateway) -> None:
     with pytest.raises(Failed, match="a bucket has 3 to 63 small letters"):
         BucketAdmin(endpoint(gateway)).ensure("Not_a_bucket", None)
 

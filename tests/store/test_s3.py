@@ -7,15 +7,14 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-import s3_gateway
-from pki import Authority
-from s3_gateway import Gateway
 from small_servers import Proxy, Script, serving
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.store import backends as object_store
 from aqueduct.store.backends import open_store
 from aqueduct.store.objects import Exists
+from servers.object_store import ACCESS_KEY, REGION, SECRET_KEY, Gateway, running
+from servers.pki import Authority
 
 UNREACHABLE = r"^The store s3://store can't be reached: {}\.$"
 
@@ -26,7 +25,7 @@ def ask(url: str = "s3://store") -> int | None:
 
 
 def secrets_in(text: str) -> bool:
-    return s3_gateway.SECRET_KEY in text or s3_gateway.ACCESS_KEY in text
+    return SECRET_KEY in text or ACCESS_KEY in text
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: Gateway) -> Iterator[Gateway]:
     """Yield a second server, without TLS."""
-    with s3_gateway.running(tmp_path / "plain", None) as gateway:
+    with running(tmp_path / "plain", None) as gateway:
         monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
         yield gateway
 
@@ -48,11 +47,11 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: Gateway) -> Itera
 def test_a_profile(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert gateway.authority
     (tmp_path / "config").write_text(
-        f"[profile backup]\nregion = {s3_gateway.REGION}\nendpoint_url = {gateway.endpoint}\n"
+        f"[profile backup]\nregion = {REGION}\nendpoint_url = {gateway.endpoint}\n"
     )
     (tmp_path / "credentials").write_text(
         f"[default]\naws_access_key_id = x\naws_secret_access_key = x\n[backup]\n"
-        f"aws_access_key_id = {s3_gateway.ACCESS_KEY}\naws_secret_access_key = {s3_gateway.SECRET_KEY}\n"
+        f"aws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n"
     )
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
@@ -90,7 +89,7 @@ def test_wrong_credentials(s3: Gateway, monkeypatch: pytest.MonkeyPatch, name: s
 @pytest.mark.parametrize("name", ["AWS_REGION", "AWS_DEFAULT_REGION"])
 def test_a_region(s3: Gateway, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.delenv("AWS_REGION")
-    monkeypatch.setenv(name, s3_gateway.REGION)
+    monkeypatch.setenv(name, REGION)
     assert ask() is None
     monkeypatch.setenv(name, "us-west-2")
     with pytest.raises(Refused, match=r"^The store s3://store is in another region .*; set AWS_REGION\.$"):
@@ -180,7 +179,7 @@ def test_a_bucket_with_a_typo(s3: Gateway) -> None:
 
 
 def test_read_only(tmp_path: Path, s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    with s3_gateway.running(tmp_path / "ro", s3.authority, "--readonly") as gateway:
+    with running(tmp_path / "ro", s3.authority, "--readonly") as gateway:
         monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
         store = open_store("s3://store")
         with pytest.raises(
@@ -236,10 +235,10 @@ def test_a_server_killed_and_back(s3: Gateway) -> None:
     def disturb() -> int:
         times = 0
         while not done.is_set():
-            s3.kill()
+            s3.process.kill()
             killed.set()
             time.sleep(0.7)
-            s3.start()
+            s3.process.start()
             times += 1
             done.wait(1)
         return times

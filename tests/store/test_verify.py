@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_store import batch
-from s3_gateway import Gateway
 
 from aqueduct import cli
 from aqueduct.backup import verify
@@ -23,6 +22,7 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import Segment, StoredPartition, pack, unpack
 from aqueduct.work.workers import Workers
+from servers.object_store import Gateway
 
 FORMAT_1 = Path(__file__).parent / "format_1"
 LIVE = sorted(path.relative_to(FORMAT_1) for path in (FORMAT_1 / "topics").rglob("*") if path.is_file())

@@ -11,10 +11,10 @@ from threading import Thread
 
 import connect_worker
 import pytest
-from pki import Authority
 
 from aqueduct.cli import main
 from aqueduct.connect import tls
+from servers.pki import Authority
 
 SERVERS = "broker-1:9092,broker-2:9092"
 UNKNOWN = "${vault:secret:password}"

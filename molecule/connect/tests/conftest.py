@@ -1,16 +1,8 @@
 """Good, poisoned and good records go to both sinks once, for all tests of this scenario."""
 
-import os
-from pathlib import Path
-
 import pytest
 from lab import Lab
 from lake import GOOD, POISON, Site, flight
-
-
-@pytest.fixture(scope="session")
-def lab() -> Lab:
-    return Lab(Path(os.environ["MOLECULE_SCENARIO_DIRECTORY"]) / "inventory")
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,6 @@
 """Flights cross once for all tests of this scenario."""
 
-import os
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from crossing import Crossing
@@ -11,11 +9,6 @@ from lab import Lab
 from demo.flights import flights
 
 FLIGHTS = 20_000
-
-
-@pytest.fixture(scope="session")
-def lab() -> Lab:
-    return Lab(Path(os.environ["MOLECULE_SCENARIO_DIRECTORY"]) / "inventory")
 
 
 @pytest.fixture(scope="session")

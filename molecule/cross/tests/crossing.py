@@ -79,10 +79,8 @@ class Crossing:
         return self._figures(DOWNSTREAM, 9850, "aqueduct_dedup_")
 
     def _figures(self, host: str, port: int, prefix: str) -> dict[str, float]:
-        url = f"http://127.0.0.1:{port}/metrics"
-        program = f"import urllib.request as u; print(u.urlopen({url!r}, timeout=10).read().decode())"
         found: dict[str, float] = defaultdict(float)
-        for line in self.lab.run(host, "python3", "-c", program).stdout.splitlines():
+        for line in self.lab.metrics(host, port).splitlines():
             if line.startswith(prefix):
                 name, value = line.split()
                 found[name.removeprefix(prefix).partition("{")[0]] += float(value)

@@ -2,7 +2,6 @@
 
 import os
 import random
-from pathlib import Path
 
 import pytest
 from lab import Lab
@@ -10,11 +9,6 @@ from outage import Outcome, write_and_break
 
 # One seed of each class of fault in CI; `script/scenario replicate --all` runs them all.
 SEEDS = range(1, 6) if os.environ.get("AQUEDUCT_ALL_SEEDS") else range(1, 2)
-
-
-@pytest.fixture(scope="session")
-def lab() -> Lab:
-    return Lab(Path(os.environ["MOLECULE_SCENARIO_DIRECTORY"]) / "inventory")
 
 
 @pytest.fixture(scope="session")

@@ -1,17 +1,9 @@
 """A site is filled, backed up, lost, made again and restored, once for all tests of this scenario."""
 
-import os
-from pathlib import Path
-
 import pytest
 from estate import Estate
 from lab import Lab
 from loss import Outcome, lose_and_restore
-
-
-@pytest.fixture(scope="session")
-def lab() -> Lab:
-    return Lab(Path(os.environ["MOLECULE_SCENARIO_DIRECTORY"]) / "inventory")
 
 
 @pytest.fixture(scope="session")

@@ -1,3 +1,5 @@
+"""What the tests of every scenario have."""
+
 import os
 from pathlib import Path
 

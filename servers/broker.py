@@ -1,0 +1,111 @@
+"""A real broker: a KRaft node of its own, with plaintext, mutual TLS and SASL listeners.
+
+Who comes by plaintext is a super user; who comes by TLS may do what ACLs allow. By SASL comes USER, a super
+user: by PLAIN at once, by SCRAM once it was made.
+"""
+
+import base64
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from servers.pki import Authority
+from servers.process import QUICK, Process, free_ports, java
+
+USER, PASSWORD = "anna", "correct; horse"
+PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,SASL:SASL_SSL,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{plaintext},SSL://127.0.0.1:{tls},SASL://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
+log.dirs={directory}/data
+log.retention.ms=-1
+log.segment.delete.delay.ms=100
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.backoff.ms=100
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS;User:{user}{supers}
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.sasl.ssl.client.auth=none
+listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
+    user_{user}="{password}";
+listener.name.sasl.scram-sha-256.sasl.jaas.config=\\
+    org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl.scram-sha-512.sasl.jaas.config=\\
+    org.apache.kafka.common.security.scram.ScramLoginModule required;
+ssl.client.auth=required
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+ssl.truststore.type=PEM
+ssl.truststore.location={truststore}
+"""
+
+
+@dataclass(frozen=True)
+class Broker:
+    plaintext: str  # bootstrap servers
+    tls: str
+    sasl: str
+    authority: Authority
+    process: Process
+
+
+@contextmanager
+def running(directory: Path, *, jvm: Sequence[str] = QUICK, supers: Sequence[str] = ()) -> Iterator[Broker]:
+    """Yield a broker that keeps everything in the directory, ready to be used.
+
+    `supers`: names in certificates of further super users.
+    """
+    plaintext, tls, sasl, controller = free_ports(4)
+    authority = Authority(directory / "pki")
+    properties = directory / "server.properties"
+    properties.write_text(
+        PROPERTIES.format(
+            plaintext=plaintext,
+            tls=tls,
+            sasl=sasl,
+            user=USER,
+            password=PASSWORD,
+            supers="".join(f";User:CN={name}" for name in supers),
+            controller=controller,
+            directory=directory,
+            keystore=authority.issue("broker"),
+            truststore=authority.certificate,
+        )
+    )
+    log = directory / "broker.log"
+    arguments = ("format", "--cluster-id", _cluster_id(), "--config", properties)
+    tool = java("kafka.tools.StorageTool", *arguments, jvm=QUICK)
+    with log.open("w") as out:
+        if subprocess.run(tool, stdout=out, stderr=out).returncode:
+            raise RuntimeError(f"the broker's storage was not formatted:\n{log.read_text()}")
+    by_plaintext, by_tls, by_sasl = (f"127.0.0.1:{port}" for port in (plaintext, tls, sasl))
+    admin = AdminClient({"bootstrap.servers": by_plaintext, "log_level": 0})
+
+    def ready() -> bool:
+        try:
+            admin.list_topics(timeout=1)
+        except KafkaException:
+            return False
+        return True
+
+    with Process(java("kafka.Kafka", properties, jvm=jvm), log, ready).running() as process:
+        yield Broker(by_plaintext, by_tls, by_sasl, authority, process)
+
+
+def _cluster_id() -> str:
+    """Return a UUID as Kafka writes it: 22 characters of base64 for 16 bytes, and no option."""
+    return "M" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:21] + "A"

@@ -1,0 +1,92 @@
+"""How a server's process is started, killed and started again."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+START_SECONDS = 120
+# A JVM that starts soon, or one with both compilers: without C2 a broker is several times slower.
+QUICK = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+FAST = ("-Xmx1g",)
+
+
+class Process:
+    """A server's process, which may be killed and started again: what it wrote stays."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        ready: Callable[[], bool],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._command, self._log, self._ready, self._environment = command, log, ready, environment
+
+    @property
+    def id(self) -> int:
+        return self._process.pid
+
+    def start(self) -> None:
+        """Return when the server is ready to be used; RuntimeError with what it said if it does not start."""
+        with self._log.open("a") as out:
+            self._process = subprocess.Popen(self._command, stdout=out, stderr=out, env=self._environment)
+        deadline = time.monotonic() + START_SECONDS
+        while not self._ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"{self._command[0]} did not start:\n{self._log.read_text()[-3000:]}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """Stop the server as a host does that loses its power, but for its disks."""
+        self._process.kill()
+        self._process.wait()
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Pause the server: it takes connections, and answers nothing."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    @contextmanager
+    def running(self) -> Iterator["Process"]:
+        """Yield it from when it is ready on; nothing of it is kept."""
+        self.start()
+        try:
+            yield self
+        finally:
+            self.kill()
+
+
+def binary(name: str) -> str:
+    """Return what a variable of the environment names."""
+    if not (path := os.environ.get(name)):
+        raise RuntimeError(f"set {name} as have_test_software of script/_setup.sh does: a real server is run")
+    return path
+
+
+def java(main: str, *arguments: str | Path, jvm: Sequence[str] = QUICK) -> list[str]:
+    """Return the command that runs a program of Kafka's, from the jars in AQUEDUCT_KAFKA_JARS."""
+    return ["java", *jvm, "-cp", f"{binary('AQUEDUCT_KAFKA_JARS')}/*", main, *map(str, arguments)]
+
+
+def free_ports(number: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list[int]:
+    """Return ports of 127.0.0.1 that nobody has."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket(type=kind)) for _ in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
