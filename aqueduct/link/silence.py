@@ -9,7 +9,6 @@ from itertools import chain
 
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import Client
-from aqueduct.names import TopicPartition
 from aqueduct.wording import count
 
 COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to be seen
