@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+import sandboxes
 from crossing import DOWNSTREAM, SOURCE, TARGET, TOPIC, UPSTREAM, Crossing, count
-from lab import wait_until
+from lab import Lab, wait_until
 
 LINKS = ("pro1", "second", "plain")
 UNITS = (
@@ -11,6 +12,10 @@ UNITS = (
     (DOWNSTREAM, "dedup@pro1"),
     (UPSTREAM, "diode_upstream@enclave-pro1"),
 )
+
+
+def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
+    sandboxes.check(lab)
 
 
 def test_flights_cross_once_and_in_order(crossing: Crossing) -> None:
