@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import sandboxes
@@ -87,6 +88,22 @@ def setting(lab: Lab, host: str, node_id: int, name: str) -> str:
 
 def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
     sandboxes.check(lab)
+
+
+def test_a_dry_run_of_the_whole_estate_shows_one_changed_setting_and_nothing_else(
+    lab: Lab, tmp_path: Path
+) -> None:
+    """What is converged stays unmentioned: four hosts have no change, and the fifth has this one alone."""
+    changed = {"all": {"hosts": {EAST[1]: {"kafka_settings": {"log.cleaner.backoff.ms": 14000}}}}}
+    (tmp_path / "changed.yml").write_text(json.dumps(changed))
+    before = processes(lab, EAST)
+    tried = lab.play("site", "--check", "--diff", "--inventory", str(tmp_path / "changed.yml"))
+    said = re.sub(r"\x1b\[[0-9;]*m", "", tried.stdout)  # its colours
+    assert tried.returncode == 0, said
+    recap = re.findall(r"^(\S+) +: ok=\d+ +changed=(\d+) +unreachable=0 +failed=0", said, re.MULTILINE)
+    assert {host: int(count) for host, count in recap} == {**dict.fromkeys(HOSTS, 0), EAST[1]: 1}, said
+    assert re.findall(r"^[-+](?![-+]).*", said, re.MULTILINE) == ["+log.cleaner.backoff.ms=14000"]
+    assert processes(lab, EAST) == before
 
 
 def test_a_broker_whose_every_default_is_changed_serves(lab: Lab) -> None:
