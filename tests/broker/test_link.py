@@ -598,8 +598,7 @@ def test_two_links_lose_different_things(
     relay.faults = other.faults = Faults(lose=0.02)
     for seed in range(10):
         write(source, topic, 400, seed=seed)
-        time.sleep(0.2)  # so that each is a frame of its own
-    wait_for(sent_all(source, topic, ends), "sending all")
+        wait_for(sent_all(source, topic, ends), "sending all")  # so that each is a frame of its own
     relay.faults = other.faults = Faults()
     ends.stop(up)
     wait_for(told_all(source, target, topic, raw), "telling all")
