@@ -111,7 +111,7 @@ def provided_fault(pem: str, authorities: str, principal: str, now: datetime) ->
         key = serialization.load_pem_private_key(pem.encode(), password=None)
     except (TypeError, ValueError):
         return "it has no private key that can be read without a password"
-    if "-----BEGIN PRIVATE KEY-----" not in pem:
+    if "BEGIN PRIVATE KEY" not in pem:
         return "its private key isn't PKCS #8, the form that Kafka reads (openssl pkcs8 -topk8 -nodes)"
     if key.public_key() != certificate.public_key():
         return "its private key isn't its first certificate's"
