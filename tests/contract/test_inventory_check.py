@@ -98,6 +98,14 @@ def key_of(pem: str, other: str) -> str:
     return other.partition(begin)[0] + begin + pem.partition(begin)[2]
 
 
+def older(folder: Path) -> str:
+    """Return the file with its key as OpenSSL wrote keys before 1.0."""
+    pem = (folder / "provided/kafka.pem").read_text()
+    command = ["openssl", "pkey", "-traditional"]
+    key = subprocess.run(command, input=pem, capture_output=True, text=True, check=True).stdout
+    return key_of(pem, key + "-----BEGIN CERTIFICATE")
+
+
 WRONG = {
     "ended": (ended, r"its certificate of CN=kafka ended at [-0-9]{10} [0-9:]{5} UTC"),
     "another key": (
@@ -119,8 +127,8 @@ WRONG = {
         "it has no private key that can be read without a password",
     ),
     "an older form of key": (
-        lambda folder: (folder / "provided/kafka.pem").read_text().replace(" PRIVATE", " EC PRIVATE"),
-        "its private key isn't PKCS #8, the form that Kafka reads (openssl pkcs8 -topk8 -nodes)",
+        older,
+        r"its private key isn't PKCS #8, the form that Kafka reads \(openssl pkcs8 -topk8 -nodes\)",
     ),
     "nothing": (lambda _: "", "it has no certificate that can be read"),
 }
