@@ -166,13 +166,13 @@ def test_no_more_is_sent_in_a_second_than_is_allowed(
     sent: list[tuple[float, int]] = []  # when, and bits
     for module in (outlet, resend):
         monkeypatch.setattr(module, "time", clock)
-    send = udp.Sender.send
+    send = udp.SendingSocket.send
 
-    def noted(to: udp.Sender, pieces: Sequence[bytes], size: int) -> None:
+    def noted(to: udp.SendingSocket, pieces: Sequence[bytes], size: int) -> None:
         sent.append((clock.now, 8 * sum(map(len, pieces))))
         send(to, pieces, size)
 
-    monkeypatch.setattr(udp.Sender, "send", noted)
+    monkeypatch.setattr(udp.SendingSocket, "send", noted)
     relay.recorded = []
     options = ends.sending | {"topic": topic, "partition": "0", limit: str(per_second)}
     began = clock.now
