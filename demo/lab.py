@@ -101,13 +101,15 @@ class Lab:
         return self.pki / "clients/admin.properties"
 
     def client(self, host: str, principal: str = "admin") -> dict[str, Any]:
-        """Return settings for a broker, of a principal that has a certificate."""
+        """Return settings for a broker, of a principal that has a certificate of the site's authority."""
+        provided = self.variables[host].get("certificates_source") == "provided"
+        ca, folder = ("provided/ca.pem", "provided") if provided else ("ca/ca.pem", "clients")
         return {
             "bootstrap.servers": self.address(host),
             "security.protocol": "SSL",
-            "ssl.ca.location": str(self.pki / "ca/ca.pem"),
-            "ssl.certificate.location": str(self.pki / f"clients/{principal}.pem"),
-            "ssl.key.location": str(self.pki / f"clients/{principal}.pem"),
+            "ssl.ca.location": str(self.pki / ca),
+            "ssl.certificate.location": str(self.pki / folder / f"{principal}.pem"),
+            "ssl.key.location": str(self.pki / folder / f"{principal}.pem"),
             "log_level": 3,
         }
 

@@ -5,6 +5,7 @@ host can't ask for more than it is.
 """
 
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -82,9 +83,7 @@ def fault(pem: str, public_key: str, wanted: Wanted, authority: Authority, now: 
     certificate = x509.load_pem_x509_certificate(pem.encode())
     if certificate.public_key() != _public(public_key):
         return "it is another key's"
-    try:
-        certificate.verify_directly_issued_by(authority.certificate)
-    except Exception:  # of several kinds; each means no
+    if not _signed(certificate, authority.certificate):
         return "another authority signed it"
     if certificate.subject != _subject(wanted.principal):
         return f"it isn't {wanted.principal}'s"
@@ -93,6 +92,43 @@ def fault(pem: str, public_key: str, wanted: Wanted, authority: Authority, now: 
     if certificate.not_valid_after_utc < now + timedelta(days=wanted.renewal_days):
         return "it is due"
     return ""
+
+
+def provided_fault(pem: str, authorities: str, principal: str, now: datetime) -> str:
+    """Say why a provided file (private key and certificate chain) can't serve; nothing where it can.
+
+    `authorities` is `ca.pem`; `principal` is what brokers take from the certificate's subject.
+    """
+    try:
+        trusted = x509.load_pem_x509_certificates(authorities.encode())
+    except ValueError:
+        return "ca.pem has no certificate that can be read"
+    try:
+        certificate, *intermediates = x509.load_pem_x509_certificates(pem.encode())
+    except ValueError:
+        return "it has no certificate that can be read"
+    try:
+        key = serialization.load_pem_private_key(pem.encode(), password=None)
+    except (TypeError, ValueError):
+        return "it has no private key that can be read without a password"
+    if "BEGIN PRIVATE KEY" not in pem:
+        return "its private key isn't PKCS #8, the form that Kafka reads (openssl pkcs8 -topk8 -nodes)"
+    if key.public_key() != certificate.public_key():
+        return "its private key isn't its first certificate's"
+    subject = certificate.subject.rfc4514_string()
+    if not re.match(f"CN={re.escape(principal)}(,|$)", subject):
+        return f"it is of {subject}, not of CN={principal}"
+    for each in (certificate, *intermediates):
+        begin, end = each.not_valid_before_utc, each.not_valid_after_utc
+        if not begin <= now <= end:
+            which = f"its certificate of {each.subject.rfc4514_string()}"
+            return f"{which} ended at {_minute(end)}" if end < now else f"{which} begins at {_minute(begin)}"
+    for below, above in zip((certificate, *intermediates), (*intermediates, None), strict=True):
+        if any(_signed(below, each) for each in trusted):
+            return ""
+        if above is None or not _signed(below, above):
+            break
+    return "no certificate of ca.pem leads to it"
 
 
 def issue(public_key: str, wanted: Wanted, authority: Authority, now: datetime) -> str:
@@ -216,6 +252,14 @@ def _usage(**used: bool) -> x509.KeyUsage:
     return x509.KeyUsage(**{**unused, **used})
 
 
+def _signed(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except Exception:  # of several kinds; each means no
+        return False
+    return True
+
+
 def _subject(principal: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, principal)])
 
@@ -240,6 +284,10 @@ def _usages(certificate: x509.Certificate) -> frozenset[x509.ObjectIdentifier]:
         return frozenset(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
     except x509.ExtensionNotFound:
         return frozenset()
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def utc_now() -> datetime:

@@ -6,7 +6,7 @@ must agree on is worked out here, from the inventory alone: nothing is ever aske
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aqueduct.estate.model import Groups, HostVars, members, read_mirrors, site_names
@@ -40,6 +40,8 @@ class Link:
     )  # what is written, by its name at the source
     upstream_settings: Mapping[str, Any] = field(default_factory=dict)
     downstream_settings: Mapping[str, Any] = field(default_factory=dict)
+    sent_by: str = ""  # name of the link whose sending service sends this one's datagrams, too
+    also: tuple["Link", ...] = ()  # the links whose datagrams its sending service sends, too
 
     @property
     def name(self) -> str:
@@ -65,6 +67,11 @@ class Link:
     def group(self) -> str:
         """Return the group that the link's position is committed as, at the source."""
         return f"aqueduct-diode-{self.sent_as}"
+
+    @property
+    def targets(self) -> str:
+        """Return the option of its sending service: where it sends to, and each link's number there."""
+        return ",".join(f"{_host(each.address)}:{each.port}={each.number}" for each in (self, *self.also))
 
     @property
     def topics_pattern(self) -> str:
@@ -96,7 +103,12 @@ class Link:
             clean_topics=dict(declared.get("clean_topics", {})),
             upstream_settings=dict(declared.get("upstream_settings", {})),
             downstream_settings=dict(declared.get("downstream_settings", {})),
+            sent_by=declared.get("sent_by", ""),
         )
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
 
 
 def _pattern(topic: str) -> str:
@@ -124,9 +136,18 @@ def kept_raw(links: Iterable[Link]) -> list[Link]:
 
 
 def read_links_from(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...]:
-    """Return the links that leave a site."""
+    """Return the links that leave a site by a sending service of their own, each with those it sends, too."""
     links = (link for target in site_names(groups) for link in read_links(groups, hostvars, target))
-    return tuple(link for link in links if link.source == site)
+    leaving = [link for link in links if link.source == site]
+    return tuple(
+        replace(link, also=tuple(each for each in leaving if _sends(link, each)))
+        for link in leaving
+        if not link.sent_by
+    )
+
+
+def _sends(link: Link, other: Link) -> bool:
+    return (link.target, link.name) == (other.target, other.sent_by)
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,8 @@ class ActionModule(ActionBase):
         return result
 
     def _provided(self, given: dict[str, Any]) -> tuple[str, list[dict[str, str]]]:
-        folder = Path(given["provided_directory"] or "")
-        chains = []
+        folder, now = Path(given["provided_directory"] or ""), certificates.utc_now()
+        ca, chains = (folder / "ca.pem").read_text(), []
         for key in given["keys"]:
             name = f"{key['principal']}.pem"
             files = [path for path in (folder / self._host / name, folder / name) if path.is_file()]
@@ -66,8 +66,14 @@ class ActionModule(ActionBase):
                     f"{folder} has neither {self._host}/{name} nor {name}: "
                     "put key and certificate chain of that principal there, in one file."
                 )
-            chains.append({"provided": files[0].read_text()})
-        return (folder / "ca.pem").read_text(), chains
+            chain = files[0].read_text()
+            if why := certificates.provided_fault(chain, ca, key["principal"], now):
+                raise AnsibleActionFail(
+                    f"{files[0]} can't serve {self._host}: {why}; put one there that can. "
+                    f"No key of {self._host} was changed."
+                )
+            chains.append({"provided": chain})
+        return ca, chains
 
     def _sign(self, given: dict[str, Any]) -> dict[str, Any]:
         folder = Path(given["directory"]) / "ca"

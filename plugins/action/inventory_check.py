@@ -10,6 +10,7 @@ from ansible._internal._datatag._tags import Origin
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
+from aqueduct.controller import certificates
 from aqueduct.estate.check import Repository, check
 from aqueduct.estate.check.inventory import Inventory, Unknown, place
 from aqueduct.estate.check.settings import Definitions
@@ -59,6 +60,9 @@ def read_repository(roles: Path, artifacts: Path) -> Repository:
         defaults=yaml.safe_load((roles / "kafka/defaults/main.yml").read_text()),
         supported_versions=[path.stem.removeprefix("kafka-") for path in digests],
         is_file=lambda path: Path(path).is_file(),
+        provided_fault=lambda file, ca, principal: certificates.provided_fault(
+            Path(file).read_text(), Path(ca).read_text(), principal, certificates.utc_now()
+        ),
         definitions={
             known.version: known
             for path in artifacts.glob("kafka-*.configs.json")

@@ -165,7 +165,7 @@ def connect_worker(site: str) -> Json:
 
 
 def _link(link: links.Link) -> Json:
-    names = ("name", "sent_as", "raw_topic", "gap_topic", "group", "topics_pattern")
+    names = ("name", "sent_as", "raw_topic", "gap_topic", "group", "topics_pattern", "targets")
     return {**asdict(link), **{name: getattr(link, name) for name in names}}
 
 

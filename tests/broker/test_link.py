@@ -2,7 +2,6 @@
 
 import random
 import socket
-import time
 from uuid import uuid4
 
 import clients
@@ -177,8 +176,7 @@ def test_two_links_lose_different_things(link: Link) -> None:
     link.relay.faults = second.faults = Faults(lose=0.02)
     for seed in range(10):
         link.write(400, seed=seed)
-        time.sleep(0.2)  # so that each is a frame of its own
-    link.wait_until_sent()
+        link.wait_until_sent()  # so that each is a frame of its own
     link.relay.faults = second.faults = Faults()
     link.stop(up)
     link.wait_until_told()

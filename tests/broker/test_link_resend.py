@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from uuid import UUID
 
 import clients
@@ -12,6 +13,7 @@ from links import Link
 from aqueduct.errors import ExitCode
 from aqueduct.kafka import client as kafka
 from aqueduct.kafka.client_config import End
+from aqueduct.link import outlet, resend, udp
 
 
 def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(
@@ -90,16 +92,53 @@ def test_each_of_two_clusters_sends_its_own_of_a_bundle_and_no_more_than_is_aske
     link.stop(down)
 
 
+COARSE_SECONDS = 0.006  # of the clock that the sender allows for
+
+
+class Clock:
+    """A clock in place of the module time: only sleeping makes it go, so that a schedule is exact."""
+
+    time_ns = staticmethod(time.time_ns)
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 @pytest.mark.parametrize(("limit", "per_second"), [("eps", 25), ("bitsPerSecond", 50_000)])
-def test_no_more_is_sent_in_a_second_than_is_allowed(link: Link, limit: str, per_second: int) -> None:
-    """Resend 250 records: it may take longer on a busy machine, never less."""
+def test_no_more_is_sent_in_a_second_than_is_allowed(
+    link: Link, limit: str, per_second: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resend 250 records: at each moment, by the sender's clock, no more was sent than is allowed."""
     for seed in range(5):
         link.write(100, seed=seed)
+    clock = Clock()
+    sent: list[tuple[float, int]] = []  # when, and bits
+    for module in (outlet, resend):
+        monkeypatch.setattr(module, "time", clock)
+    send = udp.SendingSocket.send
+
+    def noted(to: udp.SendingSocket, pieces: Sequence[bytes], size: int) -> None:
+        sent.append((clock.now, 8 * sum(map(len, pieces))))
+        send(to, pieces, size)
+
+    monkeypatch.setattr(udp.SendingSocket, "send", noted)
     link.relay.recorded = []
-    began = time.monotonic()
+    began = clock.now
     assert link.resend(topic=link.topic, partition="0", **{limit: str(per_second)}) == ExitCode.DONE
-    seconds = time.monotonic() - began
-    bits = 8 * sum(map(len, link.relay.recorded))
+    bits, seconds = sum(size for _, size in sent), clock.now - began
     assert bits > 300_000
-    # The last datagrams may still be paced for when the command ends.
-    assert seconds >= (250 if limit == "eps" else 0.9 * bits) / per_second
+    wait_for("what was sent at the other end", lambda: 8 * sum(map(len, link.relay.recorded or ())) == bits)
+    amount = 250 if limit == "eps" else bits
+    # The session's beginning and end come on top.
+    assert amount / per_second - 1 <= seconds < amount / per_second + 2
+    if limit == "bitsPerSecond":
+        first, before = sent[0][0], 0
+        for at, size in sent:
+            assert before <= per_second * (at - first + COARSE_SECONDS)
+            before += size

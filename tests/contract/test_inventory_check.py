@@ -3,12 +3,14 @@
 A playbook takes two seconds, so most are read by Ansible's own classes and judged in this process.
 """
 
+import getpass
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 
@@ -21,6 +23,7 @@ from ansible.vars.manager import VariableManager
 
 from aqueduct.estate.check import check
 from aqueduct.estate.check.inventory import Finding
+from servers.pki import Authority
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = Path(__file__).parent / "broken_inventories"
@@ -64,13 +67,124 @@ def test_a_broken_inventory_gets_its_sentences(name: str, monkeypatch: pytest.Mo
     assert found
 
 
+@pytest.fixture
+def provided(tmp_path: Path) -> Path:
+    """An inventory of one broker, whose key and certificate are provided, and good."""
+    authority = Authority(tmp_path / "provided")
+    authority.certificate.rename(tmp_path / "provided/ca.pem")
+    authority.issue("kafka")
+    Authority(tmp_path / "stranger").issue("kafka")
+    authority.issue("admin")
+    (tmp_path / "hosts.yml").write_text(
+        f"""all:
+  vars: {{certificates_source: provided, certificates_provided_directory: {tmp_path}/provided}}
+  children:
+    site_one: {{hosts: {{one-kafka-1: {{kafka_node_id: 1}}}}}}
+    kafka: {{hosts: {{one-kafka-1: }}}}
+"""
+    )
+    return tmp_path
+
+
+def ended(folder: Path) -> str:
+    late = Authority(folder / "late")
+    late.certificate.rename(folder / "provided/ca.pem")
+    return late.issue("kafka", days=-1).read_text()
+
+
+def key_of(pem: str, other: str) -> str:
+    """Return `pem` with the private key of `other`."""
+    begin = "-----BEGIN CERTIFICATE"
+    return other.partition(begin)[0] + begin + pem.partition(begin)[2]
+
+
+def older(folder: Path) -> str:
+    """Return the file with its key as OpenSSL wrote keys before 1.0."""
+    pem = (folder / "provided/kafka.pem").read_text()
+    command = ["openssl", "pkey", "-traditional"]
+    key = subprocess.run(command, input=pem, capture_output=True, text=True, check=True).stdout
+    return key_of(pem, key + "-----BEGIN CERTIFICATE")
+
+
+WRONG = {
+    "ended": (ended, r"its certificate of CN=kafka ended at [-0-9]{10} [0-9:]{5} UTC"),
+    "another key": (
+        lambda folder: key_of(
+            (folder / "provided/kafka.pem").read_text(), (folder / "provided/admin.pem").read_text()
+        ),
+        "its private key isn't its first certificate's",
+    ),
+    "another authority": (
+        lambda folder: (folder / "stranger/kafka.pem").read_text(),
+        "no certificate of ca.pem leads to it",
+    ),
+    "another principal": (
+        lambda folder: (folder / "provided/admin.pem").read_text(),
+        "it is of CN=admin, not of CN=kafka",
+    ),
+    "no key": (
+        lambda folder: (folder / "provided/ca.pem").read_text(),
+        "it has no private key that can be read without a password",
+    ),
+    "an older form of key": (
+        older,
+        r"its private key isn't PKCS #8, the form that Kafka reads \(openssl pkcs8 -topk8 -nodes\)",
+    ),
+    "nothing": (lambda _: "", "it has no certificate that can be read"),
+}
+
+
+@pytest.mark.parametrize("where", ["", "one-kafka-1/"])
+@pytest.mark.parametrize("what", WRONG)
+def test_a_provided_certificate_that_can_not_serve_is_refused(what: str, where: str, provided: Path) -> None:
+    assert findings(provided / "hosts.yml") == []
+    make, why = WRONG[what]
+    file = provided / f"provided/{where}kafka.pem"
+    made = make(provided)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(made)
+    (found,) = findings(provided / "hosts.yml")
+    sentence = f"{re.escape(str(file))} can't serve one-kafka-1: {why}; put one there that can."
+    assert re.fullmatch(sentence, found.sentence), found.sentence
+    assert not found.is_warning
+
+
+def test_a_host_s_keys_are_not_changed_where_one_can_not_serve(
+    playbook: "Playbook", provided: Path, tmp_path: Path
+) -> None:
+    """A service's own playbook doesn't check the inventory: there the action that brings keys refuses."""
+    file = provided / "provided/kafka.pem"
+    good, tls = file.read_text(), tmp_path / "tls"
+    keys = [{"principal": "kafka", "folder": str(tls), "owner": getpass.getuser()}]
+    bring = tmp_path / "bring.yml"
+    bring.write_text(
+        f"""- hosts: all
+  gather_facts: false
+  connection: local
+  tasks:
+    - ansible.builtin.import_role: {{name: certificates, tasks_from: host}}
+      vars: {{_certificates_keys: {keys}, ansible_python_interpreter: {sys.executable}}}
+"""
+    )
+    run = partial(playbook, "-i", str(provided / "hosts.yml"), book=bring)
+    done = run()
+    assert done.returncode == 0, done.stdout
+    assert (tls / "kafka.pem").read_text() == good
+    file.write_text((provided / "stranger/kafka.pem").read_text())
+    done = run()
+    assert done.returncode == 2
+    said = " ".join(done.stdout.split())
+    assert f"{file} can't serve one-kafka-1: no certificate of ca.pem leads to it; put one" in said, said
+    assert (tls / "kafka.pem").read_text() == good
+
+
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
 def playbook() -> Playbook:
-    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        command = [Path(sys.executable).parent / "ansible-playbook", "playbooks/check.yml", *arguments]
+    def run(*arguments: str, book: Path = Path("playbooks/check.yml")) -> "subprocess.CompletedProcess[str]":
+        command = [Path(sys.executable).parent / "ansible-playbook", book, *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"}
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 

@@ -45,6 +45,21 @@ def test_links_arrive_where_they_are_declared_and_leave_where_they_come_from() -
     assert read_links(GROUPS, HOSTVARS, "pro1") == read_links_from(GROUPS, HOSTVARS, "enclave") == ()
 
 
+def test_one_sending_service_may_serve_several_links() -> None:
+    beside = {"source": "pro1", "number": 5, "topics": ["flights"], "name": "beside", "sent_by": "pro1"}
+    declared = [*DECLARED, {**beside, "address": "fd00::7", "port": 9790}]
+    hostvars = {"d1": {"diode_downstream_links": declared}}
+    first, second = read_links_from(GROUPS, hostvars, "pro1")
+    assert (first.name, second.name) == ("pro1", "second")
+    assert first.targets == "d1:9777=1,[fd00::7]:9790=5"
+    assert second.targets == "d1:9778=2"
+    assert [each.name for each in read_links(GROUPS, hostvars, "enclave")] == ["pro1", "second", "beside"]
+    assert [reader.unit for reader in read_readers(GROUPS, hostvars, "pro1")] == [
+        "diode_upstream@enclave-pro1",
+        "diode_upstream@enclave-second",
+    ]
+
+
 def test_readers_of_a_site_are_its_mirrors_and_the_links_that_leave_it() -> None:
     groups = {**GROUPS, "site_lake": ["m1", "m2"], "mirror_maker": ["m1", "m2"]}
     flows = {"mirror_maker_flows": [{"source": "pro1", "topics": [".*"]}]}

@@ -28,6 +28,8 @@ class Repository:
     defaults: Mapping[str, Any]  # of roles/kafka, as `aqueduct.estate.model` takes them
     supported_versions: Sequence[str]  # of Kafka
     is_file: Callable[[str], bool]  # on the controller
+    # Why a provided file there can't serve a principal, by its path, that of ca.pem, and the principal.
+    provided_fault: Callable[[str, str, str], str] = lambda _file, _ca, _principal: ""
     definitions: Mapping[str, settings.Definitions] = field(default_factory=dict)  # by version of Kafka
 
 
@@ -43,7 +45,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
     yield from clusters.check_versions(inventory, repository.supported_versions)
     sound = Sound(inventory, repository.roles, repository.defaults)
     yield from settings.check_brokers(inventory, sound, repository.definitions)
-    yield from secrets.check_certificates(inventory, sound, repository.is_file)
+    yield from secrets.check_certificates(inventory, sound, repository.is_file, repository.provided_fault)
     right: list[flows.DeclaredFlow] = []
     for site in inventory.sites:
         if any(len(inventory.sites_of[host]) > 1 for host in inventory.members(site)):

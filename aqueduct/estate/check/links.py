@@ -47,6 +47,8 @@ def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Findi
         ]
         yield from faults
         right += [] if faults else [each]
+    for each in right:
+        yield from _check_sent_by(each, [other.link for other in found])
     for one, other in combinations(right, 2):
         yield from _check_pair(one, other)
     for each in right:
@@ -144,6 +146,27 @@ def _check_neighbour(each: DeclaredLink, sound: Sound) -> Iterator[Finding]:
     if link.upstream in each.inventory.hosts and not sound.value(link.upstream, "diode_upstream_nic"):
         sentence = f"with a mac, {link.upstream} must have diode_upstream_nic; set it there."
         yield each.finding(sentence, ("mac",))
+
+
+def _check_sent_by(each: DeclaredLink, arriving: list[Link]) -> Iterator[Finding]:
+    """Check that a link which another one's service sends leaves all that concerns sending to that one."""
+    link = each.link
+    if not link.sent_by:
+        return
+    others = [other for other in arriving if other.source == link.source and not other.sent_by]
+    sender = next((other for other in others if other.name == link.sent_by), None)
+    if sender is None:
+        sentence = f"no link {link.sent_by} with a sending service of its own comes from {link.source}; "
+        remedy = did_you_mean(link.sent_by, [other.name for other in others], "name one, or leave it out.")
+        yield each.finding(sentence + remedy, ("sent_by",))
+        return
+    if link.upstream_settings:
+        sentence = f"the service of link {sender.name} sends this one; set what it needs there."
+        yield each.finding(sentence, ("upstream_settings",))
+    for key in ("upstream", "topics", "mode", "mtu", "largest_record_bytes"):
+        if getattr(link, key) != getattr(sender, key):
+            sentence = f"the service of link {sender.name} sends this one, so both need the same {key}."
+            yield each.finding(sentence, (key,) if key in each.value else ("sent_by",))
 
 
 def _is_address(text: str) -> bool:

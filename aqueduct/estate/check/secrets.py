@@ -13,24 +13,35 @@ WITH_CERTIFICATE = (
 
 
 def check_certificates(
-    inventory: Inventory, sound: Sound, is_file: Callable[[str], bool]
+    inventory: Inventory,
+    sound: Sound,
+    is_file: Callable[[str], bool],
+    provided_fault: Callable[[str, str, str], str],
 ) -> Iterator[Finding]:
-    """Check that provided certificates are there: the CA's and each service's."""
-    missing: dict[tuple[str, str], dict[str, None]] = {}  # folder and file: hosts that need it
+    """Check that provided certificates are there, the CA's and each service's, and can serve."""
+    # Folder and sentence, in two parts: the hosts that it is about.
+    faults: dict[tuple[str, str, str], dict[str, None]] = {}
     for host, service, site in _presenting(inventory):
         if sound.value(host, "certificates_source") != "provided":
             continue
-        folder, name = sound.value(host, "certificates_provided_directory"), f"{principal(service, site)}.pem"
+        owner = principal(service, site)
+        folder, name = sound.value(host, "certificates_provided_directory"), f"{owner}.pem"
         if not folder:
             sentence = "certificates are provided, but not where; set certificates_provided_directory."
             yield inventory.finding(host, "certificates_source", sentence)
             continue
-        if not is_file(f"{folder}/ca.pem"):
-            missing.setdefault((folder, "ca.pem"), {})[host] = None
-        if not is_file(f"{folder}/{host}/{name}") and not is_file(f"{folder}/{name}"):
-            missing.setdefault((folder, f"{name} and no <host>/{name}"), {})[host] = None
-    for (folder, name), hosts in missing.items():
-        sentence = f"{folder} has no {name} for {some(list(hosts))}; put it there."
+        has_authority = is_file(f"{folder}/ca.pem")
+        if not has_authority:
+            faults.setdefault((folder, "has no ca.pem for", "; put it there"), {})[host] = None
+        file = next(filter(is_file, (f"{folder}/{host}/{name}", f"{folder}/{name}")), "")
+        if not file:
+            missing = f"has no {name} and no <host>/{name} for"
+            faults.setdefault((folder, missing, "; put it there"), {})[host] = None
+        elif has_authority and (why := provided_fault(file, f"{folder}/ca.pem", owner)):
+            remedy = f": {why}; put one there that can"
+            faults.setdefault((file, "can't serve", remedy), {})[host] = None
+    for (path, what, remedy), hosts in faults.items():
+        sentence = f"{path} {what} {some(list(hosts))}{remedy}."
         yield inventory.finding(next(iter(hosts)), "certificates_provided_directory", sentence)
 
 

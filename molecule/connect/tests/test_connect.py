@@ -4,6 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import sandboxes
 from lab import wait_until
 from lake import (
     BROKER,
@@ -16,6 +17,10 @@ from lake import (
     Site,
     flight,
 )
+
+
+def test_every_service_is_in_its_sandbox(site: Site) -> None:
+    sandboxes.check(site.lab)
 
 
 def test_what_comes_after_a_poison_record_arrives(poisoned: Site) -> None:

@@ -1,9 +1,13 @@
 """Promise `cross`: what is sent arrives or is listed, and nothing flows back."""
 
+from itertools import islice
 from pathlib import Path
 
+import sandboxes
 from crossing import DOWNSTREAM, SOURCE, TARGET, TOPIC, UPSTREAM, Crossing, count
-from lab import wait_until
+from lab import Lab, wait_until
+
+from demo.flights import flights
 
 LINKS = ("pro1", "second", "plain")
 UNITS = (
@@ -11,6 +15,10 @@ UNITS = (
     (DOWNSTREAM, "dedup@pro1"),
     (UPSTREAM, "diode_upstream@enclave-pro1"),
 )
+
+
+def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
+    sandboxes.check(lab)
 
 
 def test_flights_cross_once_and_in_order(crossing: Crossing) -> None:
@@ -115,3 +123,22 @@ def test_without_the_rule_packets_would_flow_back(crossing: Crossing) -> None:
     crossing.knock()
     wait_until("what was sent at the enclave's network card", lambda: crossing.packets_in() > before + 20)
     assert crossing.packets_out() == answered
+
+
+def test_data_flows_again_when_the_receiving_host_was_restarted(crossing: Crossing) -> None:
+    """Without a playbook: services, the card's address and the rule that lets nothing out are there again."""
+    crossing.lab.restart(DOWNSTREAM)
+    # What is sent before the sender's next key can't be opened.
+    wait_until(
+        "the sender's key", lambda: crossing.figures(DOWNSTREAM)["downstream_keys_total"] > 0, seconds=60
+    )
+    before = count(crossing.sent())
+    crossing.write(islice(flights("EWR"), before, before + 2_000))
+    sent = crossing.sent()
+    assert count(sent) == before + 2_000
+    wait_until("what was sent since", lambda: crossing.arrived() == sent)
+    assert [entry["gaps"] for entry in crossing.ledgers()[TOPIC].values()] == [[]] * 4
+    crossing.knock()
+    before = crossing.packets_in()
+    wait_until("what was sent at the enclave's network card", lambda: crossing.packets_in() > before + 20)
+    assert crossing.packets_out() == 0

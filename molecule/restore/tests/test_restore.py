@@ -3,11 +3,16 @@
 import re
 
 import pytest
+import sandboxes
 from estate import BY_BROKER, COMPACTED, EDGE, KINDS, LAKE, LONGEST, OPEN, SITE, TRANSACTIONS, Estate, number
 from lab import wait_until
 from loss import GROUPS, Outcome
 
 TOPICS = ["flights", EDGE, LONGEST, BY_BROKER, TRANSACTIONS, OPEN]
+
+
+def test_every_service_is_in_its_sandbox(estate: Estate) -> None:
+    sandboxes.check(estate.lab)
 
 
 @pytest.mark.parametrize("topic", TOPICS, ids=lambda name: name[:20])

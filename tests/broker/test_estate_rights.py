@@ -1,0 +1,103 @@
+"""What leaves the inventory loses its rights: by the role's own task, as a cluster tells another client."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import clients
+import yaml
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from servers.broker import Broker
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE, TARGET = "pro1-host-1", "lake-host-1"
+PLAY = f"""
+- hosts: kafka
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {{name: {ROOT}/roles/kafka, tasks_from: entities}}
+"""
+# A mirror and a link from pro1 to the lake, a backup there and Connect here.
+SERVICES = {
+    "backup": SOURCE,
+    "diode_upstream": SOURCE,
+    **dict.fromkeys(("mirror_maker", "reconcile", "diode_downstream", "dedup", "connect"), TARGET),
+}
+FLOWS = {
+    "mirror_maker_flows": [{"source": "pro1", "topics": ["flights"]}],
+    "diode_downstream_links": [{"source": "pro1", "number": 7, "topics": ["flights"], "address": "10.0.0.2"}],
+}
+RIGHTS = {
+    SOURCE: {"mirror-lake", "reconcile-lake", "diode-upstream-pro1", "backup-pro1"},
+    TARGET: {
+        *("mirror-lake", "reconcile-lake", "diode-downstream-lake", "dedup-lake", "connect-lake"),
+    },
+}
+PERSON, STRANGER = "anna-of-the-inventory", "mirrorless-stranger"
+
+
+def have_entities(folder: Path, brokers: dict[str, Broker], *, flows: bool) -> str:
+    """Run the role's task for both sites as playbooks/kafka.yml does; what Ansible said."""
+    host = {
+        name: {"kafka_node_id": 1, "broker": broker.plaintext, **(FLOWS if flows and name == TARGET else {})}
+        for name, broker in brokers.items()
+    }
+    person = {"principal": PERSON, "resource": "topic", "name": "flights", "operations": ["read"]}
+    groups: dict[str, Any] = {service: {"hosts": {name: {}}} for service, name in SERVICES.items() if flows}
+    groups["site_pro1"] = {"hosts": {SOURCE: host[SOURCE]}, "vars": {"kafka_acls": [person]}}
+    groups["site_lake"] = {"hosts": {TARGET: host[TARGET]}}
+    groups["kafka"] = {"hosts": {SOURCE: {}, TARGET: {}}}
+    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    (folder / "play.yml").write_text(PLAY)
+    (folder / "client.properties").write_text("")
+    # Only where the cluster is, and what runs the modules, is not the role's.
+    extra = {
+        "_kafka_bootstrap_servers": "{{ broker }}",
+        "_kafka_tls": str(folder),
+        "ansible_python_interpreter": sys.executable,
+        "ansible_connection": "local",
+    }
+    ansible = Path(sys.executable).parent / "ansible-playbook"
+    done = subprocess.run(
+        [ansible, "-i", folder / "hosts.yml", folder / "play.yml", "--extra-vars", json.dumps(extra)],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def principals(broker: Broker) -> set[str]:
+    """Return who has rights there, without those that other tests gave."""
+    every = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    admin = clients.admin(broker)
+    found = {acl.principal.removeprefix("User:") for acl in admin.describe_acls(every).result(30)}
+    return found & {*RIGHTS[SOURCE], *RIGHTS[TARGET], PERSON, STRANGER}
+
+
+def test_the_last_flow_of_a_site_leaves_no_rights_behind(brokers: list[Broker], tmp_path: Path) -> None:
+    sites = dict(zip((SOURCE, TARGET), brokers, strict=True))
+    by_hand = AclBinding(
+        ResourceType.TOPIC, "x", ResourcePatternType.LITERAL, f"User:{STRANGER}", "*",
+        AclOperation.READ, AclPermissionType.ALLOW,
+    )  # fmt: skip
+    admin = clients.admin(sites[SOURCE])
+    admin.create_acls([by_hand])[by_hand].result(30)
+    have_entities(tmp_path, sites, flows=True)
+    people = {SOURCE: {PERSON, STRANGER}, TARGET: set()}
+    assert {site: principals(sites[site]) for site in sites} == {s: RIGHTS[s] | people[s] for s in sites}
+    have_entities(tmp_path, sites, flows=False)
+    clients.wait_for("no rights", lambda: {site: principals(sites[site]) for site in sites} == people)
+    assert "changed=0" in have_entities(tmp_path, sites, flows=False)
