@@ -1,4 +1,4 @@
-"""The steps of script/demo that are not playbooks: `python -m demo stream`, `fill` and `table`."""
+"""The steps of script/demo that are not playbooks: `python -m demo stream`, `fill`, `compare` and `table`."""
 
 import json
 import subprocess
@@ -20,6 +20,7 @@ from demo.table import Row, table
 
 LAB = Lab(Path("inventories/lab"))
 STREAMED = LAB.reports / "streamed.json"
+COMPARED = LAB.reports / "links.json"
 AIRPORTS = {"pro1": "EWR", "pro2": "JFK"}
 CATCH_UP = "5m"
 
@@ -137,15 +138,20 @@ def stream() -> None:
 
 
 def fill() -> None:
-    """Wait until what was sent again has filled the gaps, and compare both ends of every link."""
+    """Wait until what was sent again has filled the gaps."""
     streamed = json.loads(STREAMED.read_text())
     for crossing, told in zip((Crossing(LAB, link) for link in LAB.links), streamed["links"], strict=True):
         crossing.wait(lambda: crossing.missing() == 0, "the gaps to be filled")  # noqa: B023
         told["missing"] = crossing.listed()
         told["resent"] = crossing.resent()
         told["behind"] = crossing.untold()
-        told["compared"] = crossing.compare()
     STREAMED.write_text(json.dumps(streamed, indent=2))
+
+
+def compare() -> None:
+    """Compare both ends of every link."""
+    found = [Crossing(LAB, link).compare() for link in LAB.links]
+    COMPARED.write_text(json.dumps(found, indent=2))
 
 
 def show() -> None:
@@ -156,7 +162,8 @@ def show() -> None:
     for told in streamed["mirrors"]:
         compared = json.loads((LAB.reports / f"{told['source']}-{told['target']}.json").read_text())
         rows.append(Row.of("->", told, compared))
-    rows += [Row.of("=>", told, told["compared"]) for told in streamed["links"]]
+    links = zip(streamed["links"], json.loads(COMPARED.read_text()), strict=True)
+    rows += [Row.of("=>", told, compared) for told, compared in links]
     rows += [Row.of_sink(told) for told in streamed["sinks"]]
     print("\n" + table(rows))
     findings = [finding for told in streamed["mirrors"] for finding in told["findings"]]
@@ -183,7 +190,7 @@ def show() -> None:
 
 if __name__ == "__main__":
     try:
-        {"stream": stream, "fill": fill, "table": show}[sys.argv[1]]()
+        {"stream": stream, "fill": fill, "compare": compare, "table": show}[sys.argv[1]]()
     except subprocess.CalledProcessError as error:
         said = (error.stderr or error.stdout or "").strip()
         sys.exit(f"demo: {' '.join(map(str, error.cmd))} failed: {said}")
