@@ -231,11 +231,24 @@ def test_one_complete_generation_exists_at_every_moment(estate: Estate) -> None:
     finally:
         process.terminate()
         process.communicate(timeout=30)
-    code, said = estate.aqueduct("restore", "--store", store, "--topics", "generations:generations-again")
-    assert code == 0, said
-    restored = {record.key: record.value for record in estate.lab.read(SITE, "generations-again")[0]}
     states = [{record.key: record.value for record in log[:length]} for length in range(500, len(log) + 1)]
-    assert restored in states[50:], "it is of no moment, or of one before the newest generation"
+    in_the_middle = restored_generation(estate, store, "in-the-middle")
+    assert in_the_middle in states[50:], "it is of no moment, or of one before the newest generation"
+
+    estate.write("generations", new := rewritten(50, len(log)))
+    code, said = estate.aqueduct(
+        *("backup", "--store", store, "--topics", "generations", "--compacted-generation-hours", "0.0001")
+    )
+    assert code == 0, said
+    last = {record.key: record.value for record in log + new}
+    assert restored_generation(estate, store, "last") == last, "it is of the generation before"
+
+
+def restored_generation(estate: Estate, store: str, name: str) -> dict[bytes | None, bytes | None]:
+    """Restore the newest snapshot of the topic, and return what it says of each key."""
+    code, said = estate.aqueduct("restore", "--store", store, "--topics", f"generations:{name}")
+    assert code == 0, said
+    return {record.key: record.value for record in estate.lab.read(SITE, name)[0]}
 
 
 def test_a_live_group_is_named_and_the_rest_is_done(estate: Estate, topic: str) -> None:
