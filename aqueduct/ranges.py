@@ -1,6 +1,6 @@
 """Half-open ranges of offsets, and how the work of reading them is shared out.
 
-`start` and `stop`, or `end`, are half-open everywhere; `first` and `last`, as of spans, are inclusive.
+Everywhere, `start` is inside and `stop`, or `end`, is not; `first` and `last` (spans.py) are both inside.
 """
 
 from collections.abc import Iterable, Iterator

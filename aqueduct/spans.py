@@ -1,6 +1,6 @@
 """Sets of offsets as sorted lists of inclusive spans that neither touch nor overlap: few gaps, few spans.
 
-`first` and `last` are inclusive everywhere; `start` and `stop`, as of ranges, are half-open.
+Everywhere, `first` and `last` are both inside; of `start` and `stop`, as in ranges.py, only `start` is.
 """
 
 from bisect import bisect_left, bisect_right

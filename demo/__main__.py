@@ -192,7 +192,8 @@ if __name__ == "__main__":
     try:
         {"stream": stream, "fill": fill, "compare": compare, "table": show}[sys.argv[1]]()
     except subprocess.CalledProcessError as error:
-        said = (error.stderr or error.stdout or "").strip()
+        told = error.stderr or error.stdout or ""
+        said = (told.decode(errors="replace") if isinstance(told, bytes) else told).strip()
         sys.exit(f"demo: {' '.join(map(str, error.cmd))} failed: {said}")
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         sys.exit(f"demo: {error}.")

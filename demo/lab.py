@@ -101,7 +101,7 @@ class Lab:
         return self.pki / "clients/admin.properties"
 
     def client(self, host: str, principal: str = "admin") -> dict[str, Any]:
-        """Return settings for a broker, of a principal that has a certificate of the site's authority."""
+        """Return settings for a broker's client, with a certificate of the site's authority."""
         provided = self.variables[host].get("certificates_source") == "provided"
         ca, folder = ("provided/ca.pem", "provided") if provided else ("ca/ca.pem", "clients")
         return {

@@ -149,6 +149,9 @@ class Crossing:
         host = next(iter(self.lab.groups["reconcile"]))
         network = self.lab.variables[self.link.downstream]["lab_network"]
         container, report = self.lab.container(host), "/tmp/aqueduct-demo.json"  # noqa: S108 (the container's)
+        # One that was ended in the middle has left it there.
+        left = ["docker", "network", "disconnect", network, container]
+        subprocess.run(left, capture_output=True, check=False)
         _docker("network", "connect", network, container)
         try:
             brokers = [f"{self.lab.brokers[site]}:9092" for site in (self.link.source, self.link.target)]

@@ -29,7 +29,7 @@ class Gateway:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return what tells a client of S3 of it, and gives it all rights."""
+        """Return the environment by which an S3 client finds it, with all rights."""
         common = {"AWS_ENDPOINT_URL": self.endpoint, "AWS_REGION": REGION}
         keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
         trust = {"AWS_CA_BUNDLE": str(self.authority.certificate)} if self.authority else {}

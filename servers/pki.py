@@ -1,4 +1,4 @@
-"""Certificates for one test session."""
+"""Certificates for servers and their clients."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address

@@ -69,7 +69,7 @@ class Process:
 def binary(name: str) -> str:
     """Return what a variable of the environment names."""
     if not (path := os.environ.get(name)):
-        raise RuntimeError(f"set {name} as have_test_software of script/_setup.sh does: a real server is run")
+        raise RuntimeError(f"{name} is not set: have_test_software of script/_setup.sh sets it")
     return path
 
 

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
@@ -94,11 +95,21 @@ def fault(pem: str, public_key: str, wanted: Wanted, authority: Authority, now: 
     return ""
 
 
-def provided_fault(pem: str, authorities: str, principal: str, now: datetime) -> str:
+def provided_fault(file: Path, authorities: Path, principal: str, now: datetime) -> str:
     """Say why a provided file (private key and certificate chain) can't serve; nothing where it can.
 
-    `authorities` is `ca.pem`; `principal` is what brokers take from the certificate's subject.
+    `authorities` is the site's `ca.pem`; `principal` is what brokers take from the certificate's subject.
     """
+    texts = {}
+    for path, what in ((file, "it"), (authorities, authorities.name)):
+        try:
+            texts[path] = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            return f"{what} can't be read: {error.strerror}"
+    return _chain_fault(texts[file], texts[authorities], principal, now)
+
+
+def _chain_fault(pem: str, authorities: str, principal: str, now: datetime) -> str:
     try:
         trusted = x509.load_pem_x509_certificates(authorities.encode())
     except ValueError:
@@ -109,26 +120,37 @@ def provided_fault(pem: str, authorities: str, principal: str, now: datetime) ->
         return "it has no certificate that can be read"
     try:
         key = serialization.load_pem_private_key(pem.encode(), password=None)
+        public = certificate.public_key()
     except (TypeError, ValueError):
         return "it has no private key that can be read without a password"
+    except UnsupportedAlgorithm as error:
+        return f"its key can't be used: {error}"
     if "BEGIN PRIVATE KEY" not in pem:
         return "its private key isn't PKCS #8, the form that Kafka reads (openssl pkcs8 -topk8 -nodes)"
-    if key.public_key() != certificate.public_key():
+    if key.public_key() != public:
         return "its private key isn't its first certificate's"
     subject = certificate.subject.rfc4514_string()
     if not re.match(f"CN={re.escape(principal)}(,|$)", subject):
-        return f"it is of {subject}, not of CN={principal}"
-    for each in (certificate, *intermediates):
-        begin, end = each.not_valid_before_utc, each.not_valid_after_utc
-        if not begin <= now <= end:
-            which = f"its certificate of {each.subject.rfc4514_string()}"
-            return f"{which} ended at {_minute(end)}" if end < now else f"{which} begins at {_minute(begin)}"
+        return f"its subject is {subject}, not CN={principal}"
+    # As clients do: certificates beyond the one that a trusted authority signed are of no interest.
     for below, above in zip((certificate, *intermediates), (*intermediates, None), strict=True):
-        if any(_signed(below, each) for each in trusted):
-            return ""
+        if why := _out_of_date(below, "its certificate", now):
+            return why
+        signers = [each for each in trusted if _signed(below, each)]
+        faults = [_out_of_date(each, "the certificate in ca.pem", now) for each in signers]
+        if faults:
+            return min(faults)  # nothing, where one of them is in date
         if above is None or not _signed(below, above):
             break
-    return "no certificate of ca.pem leads to it"
+    return "it does not lead to a certificate of ca.pem"
+
+
+def _out_of_date(certificate: x509.Certificate, what: str, now: datetime) -> str:
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if begin <= now <= end:
+        return ""
+    which = f"{what} of {certificate.subject.rfc4514_string()}"
+    return f"{which} ended at {_minute(end)}" if end < now else f"{which} begins at {_minute(begin)}"
 
 
 def issue(public_key: str, wanted: Wanted, authority: Authority, now: datetime) -> str:

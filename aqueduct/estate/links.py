@@ -180,7 +180,7 @@ class DedupWork:
 
 
 def ledgers(links: tuple[Link, ...]) -> tuple[DedupWork, ...]:
-    """Return the ledgers of the links that arrive at one site, in their order."""
+    """Return the work of dedup for the links that arrive at one site: a ledger for each source."""
     found: dict[str, list[Link]] = {}
     for link in kept_raw(links):
         found.setdefault(link.source, []).append(link)

@@ -20,7 +20,7 @@ class Created:
 
 
 def create(settings: Create) -> Created:
-    """Create a link's topics; Refused if the gap topic would forget what is missing."""
+    """Create the bundle of what the ledger lists as missing; Refused if the gap topic would forget it."""
     end = settings.end("target")
     with connect(end, f"{settings.id}-create") as client:
         numbers = gap_topic.numbers(client, settings.topic)

@@ -24,7 +24,8 @@ def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterato
         newest = max(times[partition] for partition in topic.topic_partitions)
         if newest >= now - seconds * 1000:
             continue
-        how_long = "at all" if newest < 0 else f"for {(now - newest) // 1000} s"
+        kept = "at all, or for longer than it keeps records"
+        how_long = kept if newest < 0 else f"for {(now - newest) // 1000} s"
         yield (
             f"Nothing from the sender of raw topic {name} {how_long}, and a sender announces everything "
             "each minute: what is missing since then is not known. See that both ends run, and that the "

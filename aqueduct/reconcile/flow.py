@@ -29,7 +29,7 @@ class ComparedFlow:
 
 
 @dataclass(frozen=True)
-class ComparedPartition:
+class ComparedLane:
     topic: str  # the target's
     partition: int
     ranges: tuple[Range | None, ...]  # by the number of the end; None: it has no such partition
@@ -82,7 +82,7 @@ def topic_partitions(
 
 def lanes(
     names: Mapping[str, str], found: Sequence[Mapping[TopicPartition, Range]]
-) -> Iterator[ComparedPartition]:
+) -> Iterator[ComparedLane]:
     """Yield every partition that any end has; `found` is what each end answered for its partitions."""
     for source, target in names.items():
         for partition in count():
@@ -92,4 +92,4 @@ def lanes(
             )
             if not any(each is not None for each in ranges):
                 break
-            yield ComparedPartition(target, partition, ranges)
+            yield ComparedLane(target, partition, ranges)

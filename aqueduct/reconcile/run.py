@@ -14,7 +14,7 @@ from aqueduct.ranges import Range, shares, split
 from aqueduct.reconcile import reader
 from aqueduct.reconcile.difference import Stream, out_of_order, unmatched
 from aqueduct.reconcile.digest import RangeDigest, RecordColumns, RecordHeader
-from aqueduct.reconcile.flow import ComparedFlow, ComparedPartition, ComparedTopics, lanes, topic_partitions
+from aqueduct.reconcile.flow import ComparedFlow, ComparedLane, ComparedTopics, lanes, topic_partitions
 from aqueduct.reconcile.verdict import Difference, Verdict
 from aqueduct.wording import count
 from aqueduct.work.runner import Runner
@@ -41,7 +41,7 @@ def reconcile(flow: ComparedFlow, topics: ComparedTopics, master: str | None = N
     return verdicts
 
 
-def plan(flow: ComparedFlow, topics: ComparedTopics) -> list[ComparedPartition]:
+def plan(flow: ComparedFlow, topics: ComparedTopics) -> list[ComparedLane]:
     """List the lanes to compare. The target is asked first: what comes meanwhile is missing, not extra."""
     partitions = [reader.partitions(end) for end in flow.ends]
     names = topics.choose(partitions[1:])
@@ -59,7 +59,7 @@ class ReconcileShare:
     header: RecordHeader | None
 
 
-def first_reading(flow: ComparedFlow, every: Sequence[ComparedPartition], run: Runner) -> list[Verdict]:
+def first_reading(flow: ComparedFlow, every: Sequence[ComparedLane], run: Runner) -> list[Verdict]:
     tasks = []
     for number, end in enumerate(flow.ends):
         whole = (lane.ranges[number] for lane in every)
@@ -93,30 +93,30 @@ class SecondReading:
     """The work of one task of the second reading: a lane, and what is known of it already."""
 
     flow: ComparedFlow
-    lane: ComparedPartition
+    lane: ComparedLane
     timed: bool
     same_records: bool
 
 
 def second_reading(flow: ComparedFlow, verdicts: Sequence[Verdict], run: Runner) -> list[Verdict]:
-    questions = [
+    readings = [
         SecondReading(flow, each.lane, each.timed, each.same_records)
         for each in verdicts
         if each.needs_second_reading
     ]
-    answers = iter(run(look_closer, questions))
+    answers = iter(run(look_closer, readings))
     return [
         replace(each, difference=next(answers)) if each.needs_second_reading else each for each in verdicts
     ]
 
 
-def look_closer(question: SecondReading) -> Difference:
-    flow, lane = question.flow, question.lane
+def look_closer(reading: SecondReading) -> Difference:
+    flow, lane = reading.flow, reading.lane
     streams = [
-        _stream(end, part, flow.header, question.timed)
+        _stream(end, part, flow.header, reading.timed)
         for end, part in zip(flow.ends, lane.ranges, strict=True)
     ]
-    if question.same_records:
+    if reading.same_records:
         return Difference(out_of_order=out_of_order(streams))
     return Difference(unmatched=tuple(unmatched(streams)))
 

@@ -6,7 +6,7 @@ from operator import add
 
 from aqueduct.reconcile.difference import Unmatched
 from aqueduct.reconcile.digest import Digest, RangeDigest
-from aqueduct.reconcile.flow import ComparedPartition
+from aqueduct.reconcile.flow import ComparedLane
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Difference:
 class Verdict:
     """A lane and what was read of it, by the number of the end."""
 
-    lane: ComparedPartition
+    lane: ComparedLane
     readings: tuple[RangeDigest, ...]
     difference: Difference | None = None  # where a second reading was made
 

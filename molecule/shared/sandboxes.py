@@ -97,12 +97,12 @@ def _is_off(name: str) -> bool:
 def running_a_sleep(names: Iterable[str]) -> Iterator[None]:
     """Start services that are off, as their units say, but for their commands; stop them afterwards."""
     started = []
-    for name in names:
-        added = Path(f"/run/systemd/system/{name}.service.d/sandbox.conf")
-        added.parent.mkdir(parents=True, exist_ok=True)
-        added.write_text("[Service]\nExecStartPre=\nExecStart=\nExecStart=/usr/bin/sleep 600\n")
-        started.append((name, added))
     try:
+        for name in names:
+            added = Path(f"/run/systemd/system/{name}.service.d/sandbox.conf")
+            added.parent.mkdir(parents=True, exist_ok=True)
+            started.append((name, added))
+            added.write_text("[Service]\nExecStartPre=\nExecStart=\nExecStart=/usr/bin/sleep 600\n")
         if started:
             _said("systemctl", "daemon-reload")
             _said("systemctl", "start", *(name for name, _ in started))
@@ -110,7 +110,7 @@ def running_a_sleep(names: Iterable[str]) -> Iterator[None]:
     finally:
         for name, added in started:
             _said("systemctl", "stop", name)
-            added.unlink()
+            added.unlink(missing_ok=True)
             added.parent.rmdir()
         if started:
             _said("systemctl", "daemon-reload")

@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
 
     def _provided(self, given: dict[str, Any]) -> tuple[str, list[dict[str, str]]]:
         folder, now = Path(given["provided_directory"] or ""), certificates.utc_now()
-        ca, chains = (folder / "ca.pem").read_text(), []
+        ca, chains = folder / "ca.pem", []
         for key in given["keys"]:
             name = f"{key['principal']}.pem"
             files = [path for path in (folder / self._host / name, folder / name) if path.is_file()]
@@ -66,14 +66,13 @@ class ActionModule(ActionBase):
                     f"{folder} has neither {self._host}/{name} nor {name}: "
                     "put key and certificate chain of that principal there, in one file."
                 )
-            chain = files[0].read_text()
-            if why := certificates.provided_fault(chain, ca, key["principal"], now):
+            if why := certificates.provided_fault(files[0], ca, key["principal"], now):
                 raise AnsibleActionFail(
                     f"{files[0]} can't serve {self._host}: {why}; put one there that can. "
-                    f"No key of {self._host} was changed."
+                    f"Nothing of {self._host} was changed."
                 )
-            chains.append({"provided": chain})
-        return ca, chains
+            chains.append({"provided": files[0].read_text()})
+        return ca.read_text(), chains
 
     def _sign(self, given: dict[str, Any]) -> dict[str, Any]:
         folder = Path(given["directory"]) / "ca"

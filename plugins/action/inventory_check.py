@@ -61,7 +61,7 @@ def read_repository(roles: Path, artifacts: Path) -> Repository:
         supported_versions=[path.stem.removeprefix("kafka-") for path in digests],
         is_file=lambda path: Path(path).is_file(),
         provided_fault=lambda file, ca, principal: certificates.provided_fault(
-            Path(file).read_text(), Path(ca).read_text(), principal, certificates.utc_now()
+            Path(file), Path(ca), principal, certificates.utc_now()
         ),
         definitions={
             known.version: known

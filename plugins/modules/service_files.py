@@ -32,7 +32,9 @@ options:
       mode: {description: Its permissions in octal digits., type: str, default: "0644"}
       shown: {description: Whether a difference (C(--diff)) is shown., type: bool, default: true}
   secrets:
-    description: Texts that are masked wherever something is shown.
+    description:
+      - Texts that are masked in all that is shown.
+      - One that only the file that was there has is not among them, and is shown.
     type: list
     elements: str
     default: []
@@ -53,11 +55,12 @@ FILE = {
 }
 
 
-def declared_text(file: dict[str, Any]) -> str | None:
-    """Return the text that a file is to have; None if it is to be absent."""
+def declared_content(file: dict[str, Any]) -> bytes | None:
+    """Return what a file is to have, in UTF-8; None if it is to be absent."""
     if file["state"] == "absent":
         return None
-    return file["content"] or ""  # Ansible makes None of an empty template
+    text = file["content"] or ""  # Ansible makes None of an empty template
+    return str(text).encode("utf-8", "surrogateescape")
 
 
 def problem(file: dict[str, Any]) -> str | None:
@@ -76,10 +79,10 @@ def problem(file: dict[str, Any]) -> str | None:
     return None
 
 
-def text(path: Path) -> str | None:
+def content(path: Path) -> bytes | None:
     """Read a file; None if it isn't there."""
     try:
-        return path.read_text(errors="surrogateescape")
+        return path.read_bytes()
     except FileNotFoundError:
         return None
 
@@ -102,13 +105,13 @@ def give_rights(file: dict[str, Any], descriptor: int) -> None:
     os.fchmod(descriptor, mode)
 
 
-def write(module: Any, file: dict[str, Any], content: str) -> None:
+def write(module: Any, file: dict[str, Any], wanted: bytes) -> None:
     """Replace a file at once: a reader finds the old or the new one, and only who may read it."""
     dest = Path(file["dest"])
     descriptor, scratch = tempfile.mkstemp(dir=dest.parent, prefix=f".{dest.name}.")
     try:
-        with os.fdopen(descriptor, "w", errors="surrogateescape") as stream:
-            stream.write(content)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(wanted)
             give_rights(file, stream.fileno())
         Path(scratch).replace(dest)
     except BaseException:
@@ -120,17 +123,18 @@ def write(module: Any, file: dict[str, Any], content: str) -> None:
 
 def apply(module: Any, file: dict[str, Any]) -> dict[str, str] | None:
     """Have a file as declared; return the difference, None where there was none."""
-    dest, wanted = Path(file["dest"]), declared_text(file)
-    found = text(dest)
+    dest, wanted = Path(file["dest"]), declared_content(file)
+    found = content(dest)
     if found != wanted:
         if not module.check_mode:
             dest.unlink() if wanted is None else write(module, file, wanted)
-        before, after = (found or "", wanted or "") if file["shown"] else ("", NOT_SHOWN)
+        both = ((each or b"").decode("utf-8", "replace") for each in (found, wanted))
+        before, after = both if file["shown"] else ("", NOT_SHOWN)
     elif wanted is None or problem(file) or rights(dest) == declared_rights(file):
         return None
     else:
-        both = rights(dest), declared_rights(file)
-        before, after = (f"{user}:{group} {mode:04o}\n" for user, group, mode in both)
+        owned = rights(dest), declared_rights(file)
+        before, after = (f"{user}:{group} {mode:04o}\n" for user, group, mode in owned)
         if not module.check_mode:
             with dest.open() as stream:
                 give_rights(file, stream.fileno())

@@ -116,11 +116,11 @@ WRONG = {
     ),
     "another authority": (
         lambda folder: (folder / "stranger/kafka.pem").read_text(),
-        "no certificate of ca.pem leads to it",
+        "it does not lead to a certificate of ca.pem",
     ),
     "another principal": (
         lambda folder: (folder / "provided/admin.pem").read_text(),
-        "it is of CN=admin, not of CN=kafka",
+        "its subject is CN=admin, not CN=kafka",
     ),
     "no key": (
         lambda folder: (folder / "provided/ca.pem").read_text(),
@@ -174,7 +174,9 @@ def test_a_host_s_keys_are_not_changed_where_one_can_not_serve(
     done = run()
     assert done.returncode == 2
     said = " ".join(done.stdout.split())
-    assert f"{file} can't serve one-kafka-1: no certificate of ca.pem leads to it; put one" in said, said
+    assert f"{file} can't serve one-kafka-1: it does not lead to a certificate of ca.pem; put one" in said, (
+        said
+    )
     assert (tls / "kafka.pem").read_text() == good
 
 

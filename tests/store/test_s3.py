@@ -261,8 +261,8 @@ def test_a_stream_that_breaks_goes_on(s3: Gateway) -> None:
     store.create("a", content)
     chunks = store.stream("a", 1 << 16)
     first = next(chunks)
-    s3.kill()
-    s3.start()
+    s3.process.kill()
+    s3.process.start()
     assert b"".join([first, *chunks]) == content
 
 

@@ -49,6 +49,13 @@ def test_a_file_is_written_once_with_its_rights_and_then_left_alone(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["worker.properties"], "a scratch file was left"
 
 
+def test_bytes_are_written_as_they_are(tmp_path: Path) -> None:
+    file = {"dest": str(tmp_path / "key.pub"), "content": "Zürich\r\n"}
+    assert run(file)["changed"]
+    assert Path(file["dest"]).read_bytes() == "Zürich\r\n".encode()
+    assert not run(file)["changed"], "its unit would restart in every run"
+
+
 def test_an_empty_file_is_a_file_and_an_absent_one_goes(tmp_path: Path) -> None:
     empty = {"dest": str(tmp_path / "secrets.properties"), "content": ""}
     assert run(empty)["changed"]

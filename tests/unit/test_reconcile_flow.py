@@ -2,7 +2,7 @@ import pytest
 
 from aqueduct.errors import Refused
 from aqueduct.ranges import Range
-from aqueduct.reconcile.flow import ComparedPartition, ComparedTopics, lanes, topic_partitions
+from aqueduct.reconcile.flow import ComparedLane, ComparedTopics, lanes, topic_partitions
 
 AT_SOURCE = ["__consumer_offsets", "audit-events", "audit.events", "flights", "b"]
 
@@ -62,9 +62,9 @@ def test_lanes_are_all_partitions_of_any_end() -> None:
     ]
     found = [{place: Range(*place, number, 10) for place in end} for number, end in enumerate(wanted)]
     assert list(lanes(names, found)) == [
-        ComparedPartition("x", 0, (Range("x", 0, 0, 10), Range("a", 0, 1, 10), None)),
-        ComparedPartition("x", 1, (None, Range("a", 1, 1, 10), None)),
-        ComparedPartition("b", 0, (Range("b", 0, 0, 10), Range("b", 0, 1, 10), Range("b", 0, 2, 10))),
-        ComparedPartition("b", 1, (Range("b", 1, 0, 10), None, Range("b", 1, 2, 10))),
-        ComparedPartition("b", 2, (Range("b", 2, 0, 10), None, None)),
+        ComparedLane("x", 0, (Range("x", 0, 0, 10), Range("a", 0, 1, 10), None)),
+        ComparedLane("x", 1, (None, Range("a", 1, 1, 10), None)),
+        ComparedLane("b", 0, (Range("b", 0, 0, 10), Range("b", 0, 1, 10), Range("b", 0, 2, 10))),
+        ComparedLane("b", 1, (Range("b", 1, 0, 10), None, Range("b", 1, 2, 10))),
+        ComparedLane("b", 2, (Range("b", 2, 0, 10), None, None)),
     ]

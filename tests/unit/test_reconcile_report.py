@@ -9,7 +9,7 @@ from aqueduct.ranges import Range
 from aqueduct.reconcile import report
 from aqueduct.reconcile.difference import Unmatched
 from aqueduct.reconcile.digest import Digest, RangeDigest
-from aqueduct.reconcile.flow import ComparedFlow, ComparedPartition
+from aqueduct.reconcile.flow import ComparedFlow, ComparedLane
 from aqueduct.reconcile.verdict import Difference, Verdict
 from aqueduct.wording import COLUMNS
 
@@ -26,7 +26,7 @@ def reading(records: int, ordered: int = 0, unordered: int = 0, append_times: in
 def verdict(*readings: RangeDigest | None, topic: str = "flights", partition: int = 2) -> Verdict:
     ranges = [each and Range(topic, partition, 100, 100 + each.records) for each in readings]
     return Verdict(
-        ComparedPartition(topic, partition, tuple(ranges)), tuple(each or RangeDigest() for each in readings)
+        ComparedLane(topic, partition, tuple(ranges)), tuple(each or RangeDigest() for each in readings)
     )
 
 

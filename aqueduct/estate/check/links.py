@@ -51,9 +51,10 @@ def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Findi
         yield from _check_sent_by(each, [other.link for other in found])
     for one, other in combinations(right, 2):
         yield from _check_pair(one, other)
+    senders = {each.link.name: each.link for each in right}
     for each in right:
         yield from _check_topics(each, sound)
-        yield from _check_partitions(each, sound)
+        yield from _check_partitions(each, senders.get(each.link.sent_by, each.link), sound)
 
 
 def _hosts(inventory: Inventory, site: str, found: list[DeclaredLink]) -> Iterator[Finding]:
@@ -164,7 +165,8 @@ def _check_sent_by(each: DeclaredLink, arriving: list[Link]) -> Iterator[Finding
         sentence = f"the service of link {sender.name} sends this one; set what it needs there."
         yield each.finding(sentence, ("upstream_settings",))
     for key in ("upstream", "topics", "mode", "mtu", "largest_record_bytes"):
-        if getattr(link, key) != getattr(sender, key):
+        one, other = getattr(link, key), getattr(sender, key)
+        if set(one) != set(other) if key == "topics" else one != other:
             sentence = f"the service of link {sender.name} sends this one, so both need the same {key}."
             yield each.finding(sentence, (key,) if key in each.value else ("sent_by",))
 
@@ -269,11 +271,14 @@ def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
     return found
 
 
-def _check_partitions(each: DeclaredLink, sound: Sound) -> Iterator[Finding]:
-    """Check topics that both sites declare: each partition that crosses must have its place."""
+def _check_partitions(each: DeclaredLink, sender: Link, sound: Sound) -> Iterator[Finding]:
+    """Check topics that both sites declare: each partition that crosses must have its place.
+
+    `sender` is the link whose service sends this one.
+    """
     link = each.link
     here = _partitions(sound, link.target)
-    given = str(link.upstream_settings.get("partitionStartValue", 0))
+    given = str(sender.upstream_settings.get("partitionStartValue", 0))
     shift = int(given) if given.isdecimal() else 0
     pattern = re.compile(link.topics_pattern)
     for name, count in _partitions(sound, link.source).items():

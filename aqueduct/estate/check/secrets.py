@@ -19,7 +19,7 @@ def check_certificates(
     provided_fault: Callable[[str, str, str], str],
 ) -> Iterator[Finding]:
     """Check that provided certificates are there, the CA's and each service's, and can serve."""
-    # Folder and sentence, in two parts: the hosts that it is about.
+    # Path, and the sentence before and after the hosts: the hosts.
     faults: dict[tuple[str, str, str], dict[str, None]] = {}
     for host, service, site in _presenting(inventory):
         if sound.value(host, "certificates_source") != "provided":

@@ -63,7 +63,7 @@ class Announcement:
 
 @dataclass(frozen=True)
 class FrameKey:
-    """A raw record's key: the offsets of a frame or, where `announced`, of the sender's log."""
+    """A raw record's key: the offsets, both inside, of a frame or, where `announced`, of the source's log."""
 
     topic: str
     partition: int
