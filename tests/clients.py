@@ -9,6 +9,7 @@ from aiokafka.record import MemoryRecords
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     Message,
     Producer,
@@ -148,7 +149,7 @@ def read(broker: Broker, topic: str, *partitions: int, start: int | None = None)
     try:
         places = [TopicPartition(topic, number) for number in partitions]
         for place in places:
-            low, _ = reader.get_watermark_offsets(place, timeout=SECONDS)
+            low, _ = watermarks(reader, place)
             place.offset = low if start is None else start
         reader.assign(places)
         found: list[Message] = []
@@ -202,12 +203,25 @@ def allow(broker: Broker, name: str, topic: str, *operations: AclOperation) -> N
         done.result()
 
 
+def watermarks(reader: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """Return a partition's first offset and its end; a broker that was paused leads it soon again."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            found: tuple[int, int] = reader.get_watermark_offsets(partition, timeout=SECONDS)
+            return found
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
 def ends(broker: Broker, topic: str, *partitions: int, isolation: str = "read_uncommitted") -> list[int]:
     """Return end offsets of partitions (0 if none is named)."""
     reader = consumer(broker, **{"isolation.level": isolation})
     try:
         places = [TopicPartition(topic, number) for number in partitions or (0,)]
-        return [reader.get_watermark_offsets(place, timeout=SECONDS)[1] for place in places]
+        return [watermarks(reader, place)[1] for place in places]
     finally:
         reader.close()
 
