@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         other_cluster=args.other_cluster,
         past_damage=args.past_damage,
     )
-    with Workers("aqueduct backup", args.master) as workers:
+    with Workers("aqueduct backup", common.spark(args)) as workers:
         while True:
             started = datetime.now(UTC)
             began = time.monotonic()
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
                 page = report.text(outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds)
                 print(page, flush=True)
                 if args.report:
-                    content = report.report(outcome.manifest, outcome.left_out)
+                    content = report.report(outcome.manifest, outcome.left_out) | workers.ran()
                     report_file.write(args.report, "backup", code, started, content)
                 if args.every is None:
                     return code

@@ -2,7 +2,8 @@
 
 import argparse
 
-from aqueduct.cli import report_file, selection
+from aqueduct.cli import duration, report_file, selection
+from aqueduct.work.options import EXECUTOR_SECONDS, SparkOptions, setting
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +29,43 @@ def add_rate_limit(parser: argparse.ArgumentParser) -> None:
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say where the work is done, and where it is reported."""
-    help_ = "Spark's master; default local[*], if there is much to do"
-    parser.add_argument("--master", metavar="URL", help=help_)
+    add_spark(parser)
     report_file.add_arguments(parser)
+
+
+def add_spark(parser: argparse.ArgumentParser) -> None:
+    """Add the options of Spark, which spark-submit has, too."""
+    add = parser.add_argument
+    add(
+        "--master",
+        metavar="URL",
+        help="Spark's master, such as spark://HOST:7077; default: this host's cores, if there is much to do",
+    )
+    add(
+        "--conf",
+        metavar="KEY=VALUE",
+        type=_setting,
+        action="append",
+        default=[],
+        help="a setting of Spark; repeat it for others",
+    )
+    add(
+        "--wait",
+        metavar="DURATION",
+        type=duration.parse,
+        default=EXECUTOR_SECONDS,
+        help=f"for a cluster's first executor; default {EXECUTOR_SECONDS:g}s",
+    )
+
+
+def spark(args: argparse.Namespace) -> SparkOptions:
+    """Return what was given of add_spark's options."""
+    return SparkOptions(args.master, dict(args.conf), args.wait)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    """Parse a setting of Spark, for argparse's `type`."""
+    try:
+        return setting(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

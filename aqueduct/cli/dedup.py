@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=SILENCE_SECONDS,
         help="without a word of a sender, after which that is told; default 3m",
     )
-    add("--master", metavar="URL", help="Spark's master; default local[*], if there is much to do")
+    common.add_spark(parser)
     add(
         "--metrics-port",
         metavar="PORT",
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         done_so_far.add(done, time.time())
         print(dedup.sentence(done, seconds), flush=True)
 
-    done = dedup.run(order, args.master, tell)
+    done = dedup.run(order, common.spark(args), tell)
     return ExitCode.INCOMPLETE if done.malformed or done.silent else ExitCode.DONE
 
 

@@ -56,17 +56,21 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.reconcile import report
         from aqueduct.reconcile.flow import ComparedFlow, ComparedTopics
         from aqueduct.reconcile.run import reconcile
+        from aqueduct.work.workers import Workers
 
     sources = _ends("source", args.source, args.source_config or [args.client_config])
     (target,) = _ends("target", [args.target], [args.target_config or args.client_config])
     flow = ComparedFlow(target, sources, args.header)
     topics = ComparedTopics.parse(args.topics, args.topics_pattern, args.target_prefix)
-    verdicts = reconcile(flow, topics, args.master)
+    with Workers("aqueduct reconcile", common.spark(args)) as workers:
+        verdicts = reconcile(flow, topics, workers)
 
     code = ExitCode.DONE if all(verdict.equal for verdict in verdicts) else ExitCode.INCOMPLETE
     print(report.text(flow, verdicts))
     if args.report:
-        report_file.write(args.report, "reconcile", code, started, report.report(flow, verdicts))
+        report_file.write(
+            args.report, "reconcile", code, started, report.report(flow, verdicts) | workers.ran()
+        )
     return code
 
 

@@ -116,12 +116,12 @@ def run(args: argparse.Namespace) -> int:
         ),
         links=tuple(args.link),
     )
-    with Workers("aqueduct restore", args.master) as workers:
+    with Workers("aqueduct restore", common.spark(args)) as workers:
         outcome = restore.main(order, workers)
     code = report.exit_code(outcome)
     print(report.text(outcome))
     if args.report:
-        report_file.write(args.report, "restore", code, started, report.report(outcome))
+        report_file.write(args.report, "restore", code, started, report.report(outcome) | workers.ran())
     return code
 
 

@@ -30,11 +30,11 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.backup.verify import verify
         from aqueduct.work.workers import Workers
 
-    with Workers("aqueduct verify", args.master) as workers:
+    with Workers("aqueduct verify", common.spark(args)) as workers:
         outcome = verify(args.store, args.snapshot, workers, bytes_per_second=args.rate_limit_bytes)
     code = faults.exit_code(outcome.faults)
     print(faults.text(outcome.snapshot, outcome.faults, outcome.seconds))
     if args.report:
-        content = faults.report(outcome.snapshot, outcome.faults)
+        content = faults.report(outcome.snapshot, outcome.faults) | workers.ran()
         report_file.write(args.report, "verify", code, started, content)
     return code

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from aqueduct import job_files
 from aqueduct.errors import Refused
 
 KNOWN = (
@@ -53,7 +54,7 @@ class Login:
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """The client's way to a cluster. Paths are this host's and, on a Spark cluster, every worker's."""
+    """The client's way to a cluster. Paths are the driver's; tasks elsewhere have the files' contents."""
 
     tls: bool = False
     ca: str | None = None  # PEM file of trusted certificates; None: the system's
@@ -74,9 +75,9 @@ class ClientConfig:
         login = self.login
         settings = {
             "security.protocol": self.protocol.lower(),
-            "ssl.ca.location": self.ca,
-            "ssl.certificate.location": self.certificate,
-            "ssl.key.location": self.key,
+            "ssl.ca.location": _here(self.ca),
+            "ssl.certificate.location": _here(self.certificate),
+            "ssl.key.location": _here(self.key),
             "ssl.key.password": self.key_password,
             "ssl.endpoint.identification.algorithm": "https" if self.verify_host else "none",
             "sasl.mechanism": login.mechanism if login else None,
@@ -98,9 +99,9 @@ class ClientConfig:
         )
         return login | {
             "security_protocol": self.protocol,
-            "ssl_cafile": self.ca,
-            "ssl_certfile": self.certificate,
-            "ssl_keyfile": self.key,
+            "ssl_cafile": _here(self.ca),
+            "ssl_certfile": _here(self.certificate),
+            "ssl_keyfile": _here(self.key),
             "ssl_password": self.key_password,
             "ssl_check_hostname": self.verify_host,
         }
@@ -135,6 +136,8 @@ def checked(config: ClientConfig, path: str) -> ClientConfig:
     for what, pem in (("CA", config.ca), ("certificate", config.certificate), ("key", config.key)):
         if pem is not None and "-----BEGIN " not in _read(pem, f" ({what} of {path})"):
             raise Refused(f"{pem} ({what} of {path}) is not PEM: convert it with openssl or keytool.")
+        if pem is not None:
+            job_files.remember(pem)
     return config
 
 
@@ -228,6 +231,10 @@ def _unescape(text: str) -> str:
         lambda match: chr(int(match[1], 16)) if match[1] else controls.get(match[2], match[2]),
         text,
     )
+
+
+def _here(path: str | None) -> str | None:
+    return path and job_files.path(path)
 
 
 def _read(path: Path | str, role: str = "") -> str:

@@ -23,21 +23,17 @@ from aqueduct.work.workers import Workers
 TASK_OFFSETS = 1_000_000  # a task of the first reading: some seconds of work
 
 
-def reconcile(flow: ComparedFlow, topics: ComparedTopics, master: str | None = None) -> list[Verdict]:
-    """Return a verdict on every lane.
-
-    Without a master, Spark runs on this host, if there is enough to read.
-    """
+def reconcile(flow: ComparedFlow, topics: ComparedTopics, workers: Workers) -> list[Verdict]:
+    """Return a verdict on every lane."""
     every = plan(flow, topics)
     offsets = sum(len(each) for lane in every for each in lane.ranges if each)
     _say(f"Reading {count(offsets, 'offset')} of {count(len(every), 'partition')} at both ends.")
-    with Workers("aqueduct reconcile", master) as workers:
-        run = workers.runner(offsets)
-        verdicts = first_reading(flow, every, run)
-        unclear = sum(verdict.needs_second_reading for verdict in verdicts)
-        if unclear:
-            _say(f"Reading {count(unclear, 'partition')} again, to find what differs.")
-            verdicts = second_reading(flow, verdicts, run)
+    run = workers.runner(offsets)
+    verdicts = first_reading(flow, every, run)
+    unclear = sum(verdict.needs_second_reading for verdict in verdicts)
+    if unclear:
+        _say(f"Reading {count(unclear, 'partition')} again, to find what differs.")
+        verdicts = second_reading(flow, verdicts, run)
     return verdicts
 
 

@@ -26,7 +26,9 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 
+from aqueduct import job_files
 from aqueduct.errors import Failed, Refused
+from aqueduct.store import names
 from aqueduct.store.objects import Entry, Exists, MissingObject, Objects
 from aqueduct.store.trouble import Trouble, explain
 from aqueduct.store.url import Location, parse
@@ -280,6 +282,7 @@ class _Directory:
         self.url = str(location)
         self._root = Path(location.path)
         self._synced: set[Path] = set()  # folders whose own names are durable
+        job_files.share(self._root, WRITING, names.STORE)
 
     def read(self, path: str) -> memoryview:
         with self._sentences(path, "read"):

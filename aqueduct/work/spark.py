@@ -1,62 +1,101 @@
 """A Spark application that distributes a plain function over small descriptions."""
 
 import os
-import signal
 import sys
-import tempfile
-import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import IO, cast
+from typing import cast
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
-from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException
+from pyspark import SparkContext
 
+from aqueduct import job_files
 from aqueduct.errors import Failed
+from aqueduct.job_files import JobFiles
 from aqueduct.wording import count
-from aqueduct.work import daemon
-from aqueduct.work.runner import D, R, Runner
+from aqueduct.work import options, session
+from aqueduct.work.options import SparkOptions
+from aqueduct.work.runner import D, R
 
 PROGRESS_SECONDS = 10.0
-# Of glibc in the workers: what a thread gives back goes to the next one, and what is large to the system.
-MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
-SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
+
+
+class Application:
+    """A Spark application that runs plain functions, a task for each description."""
+
+    def __init__(self, context: SparkContext, hosts: Counter[str]) -> None:
+        """Keep the context, and what counts the tasks that ended by host."""
+        self._context = context
+        self._hosts = hosts
+
+    def __call__(self, function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
+        """Return the results, in order; Failed if a call ended with it."""
+        with self._files() as files:
+
+            def job() -> list[tuple[str, R | Failed]]:
+                tasks = self._context.parallelize(descriptions, max(1, len(descriptions)))
+                return tasks.map(partial(_attempt, function, files)).collect()
+
+            results = _wait(self._context, job, len(descriptions))
+        self._hosts.update(host for host, _ in results)
+        for _, result in results:
+            if isinstance(result, Failed):
+                raise result
+        return [cast(R, result) for _, result in results]
+
+    def _files(self) -> AbstractContextManager[JobFiles | None]:
+        """Collect what tasks need; of a master on this host they find it where it is."""
+        return nullcontext() if self._here else job_files.packed()
+
+    @property
+    def _here(self) -> int:
+        return options.local_cores(str(self._context.master))
+
+    @property
+    def cores(self) -> int:
+        """The number of tasks that run at once on the executors that are there now."""
+        if self._here:
+            return self._here
+        per_task = int(self._context.getConf().get("spark.task.cpus", "1"))
+        return max(1, sum(each.cores for each in session.executors(self._context)) // per_task)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the cluster or the JVM has lost it: another one must be started."""
+        return not session.alive(self._context)
+
+    def __str__(self) -> str:
+        """Say where the work is done."""
+        if self._here:
+            return f"on Spark, {count(self._here, 'core')} of this host"
+        found = session.executors(self._context)
+        hosts = count(len({executor.host for executor in found}), "host")
+        said = f"on Spark at {self._context.master}, {count(len(found), 'executor')} on {hosts}"
+        return f"{said}; {self._context.uiWebUrl}" if self._context.uiWebUrl else said
 
 
 @contextmanager
-def application(name: str, master: str) -> Iterator[Runner]:
-    """Yield a Runner with a task for each description. `master` is Spark's, such as local[*]."""
-    context = _start(name, master)
-
-    def run(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
-        def job() -> list[R | Failed]:
-            tasks = context.parallelize(descriptions, max(1, len(descriptions)))
-            return tasks.map(partial(_attempt, function)).collect()
-
-        results = _wait(context, job, len(descriptions))
-        for result in results:
-            if isinstance(result, Failed):
-                raise result
-        return cast(list[R], results)
-
-    try:
-        yield run
-    finally:
-        context.stop()
+def application(name: str, asked: SparkOptions, hosts: Counter[str]) -> Iterator[Application]:
+    """Yield an application that counts tasks by host; Failed if Spark does not start, or has no executor."""
+    with session.session(name, asked) as context:
+        yield Application(context, hosts)
 
 
-def _attempt(function: Callable[[D], R], description: D) -> R | Failed:
-    """Return the result, or an error with a sentence.
+def _attempt(function: Callable[[D], R], files: JobFiles | None, description: D) -> tuple[str, R | Failed]:
+    """Return the host and the result, or an error with a sentence.
 
     Raised, it would come back as the text of a traceback.
     """
+    host = os.uname().nodename
     try:
-        return function(description)
+        if files:
+            files.unpack()
+        return host, function(description)
     except Failed as error:
-        return error
+        return host, error
 
 
 def _wait(context: SparkContext, job: Callable[[], R], tasks: int) -> R:
@@ -77,62 +116,8 @@ def _wait(context: SparkContext, job: Callable[[], R], tasks: int) -> R:
             reason = str(error.java_exception.getMessage())
             if "PythonException" in reason:
                 raise  # a mistake of ours: the traceback is what helps
-            if context._jsc.sc().isStopped():
-                reason = f"the master {context.master} does not answer any more, or never did."
+            if not session.alive(context):
+                reason = f"{context.master} has lost this application; its log says why."
             raise Failed(f"Spark gave up: {reason.splitlines()[0]}") from None
-
-
-def _start(name: str, master: str) -> SparkContext:
-    """Start Spark.
-
-    The JVM's stderr, its log and its workers', goes nowhere but into our sentence if it does not start.
-    """
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.python.daemon.module": daemon.__name__,
-        # The JVM lives for seconds and moves no data: compile little, collect garbage in one thread.
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
-    }
-    if master.startswith("local"):
-        # Needs no name of this host, and is reached by nobody else.
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    conf = SparkConf().setAppName(name).setMaster(master).setAll(list(settings.items()))
-    with tempfile.TemporaryFile("w+") as log:
-        try:
-            with _uninterrupted(), _stderr(log):
-                context = SparkContext(conf=conf)
-        except (Py4JError, PySparkException) as error:
-            log.seek(0)
-            lines = log.read().splitlines() or [str(error)]
-            reason = next((line for line in lines if "xception" in line or "rror" in line), lines[-1])
-            raise Failed(f"Spark does not start: {reason}") from None
-    # Who distributes a function has loaded what it needs.
-    loaded = (name for name in sys.modules if name.startswith(SHARED) and not name.startswith("aqueduct.cli"))
-    context.environment |= MALLOC | {daemon.MODULES: ",".join(loaded)}
-    return context
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Put off Ctrl-C: a JVM that loses its parent while it starts would stay for ever (Spark 4.0.0)."""
-    interrupted = threading.Event()
-    before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-
-
-@contextmanager
-def _stderr(log: IO[str]) -> Iterator[None]:
-    """Make processes that are started meanwhile write their stderr to the file."""
-    ours = os.dup(2)
-    os.dup2(log.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(ours, 2)
-        os.close(ours)
+        except (Py4JError, OSError):
+            raise Failed("Spark's JVM on this host has died; run the command again: it goes on.") from None

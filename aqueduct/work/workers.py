@@ -1,27 +1,34 @@
 """Workers run a plain function over small descriptions: this process for little work, Spark for much."""
 
-import os
-import re
+import sys
+from collections import Counter
 from contextlib import ExitStack
-from typing import Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
+from aqueduct.work.options import LOCAL, SparkOptions, given, local_cores, submitted
 from aqueduct.work.runner import THREADS, Runner, here, threads
 
+if TYPE_CHECKING:
+    from aqueduct.work.spark import Application  # takes a while, and is not installed everywhere
+
+R = TypeVar("R", bound=Runner)
 SPARK_OFFSETS = 2_000_000  # less is read in this process before Spark would have started
 
 
 class Workers:
     """The workers: this process for little work, Spark for much; Spark starts once, when it is needed."""
 
-    def __init__(self, name: str, master: str | None) -> None:
-        """Keep Spark's name and master.
+    def __init__(self, name: str, options: SparkOptions | None = None) -> None:
+        """Keep Spark's name and options.
 
         Without a master, Spark's workers are this host's cores, and little work does without them.
         """
         self._name = name
-        self._master = master
-        self._spark: Runner | None = None
+        self._options = options or SparkOptions()
+        self._spark: Application | None = None
         self._stack = ExitStack()
+        self._told = ""
+        self._hosts: Counter[str] = Counter()  # Spark's tasks that ended
 
     def __enter__(self) -> Self:
         return self
@@ -31,30 +38,47 @@ class Workers:
 
     def runner(self, offsets: int) -> Runner:
         """Return the runner for so many offsets to be read."""
-        if not self.many(offsets):
-            return here
-        if self._spark is None:
-            from aqueduct.work.spark import application  # takes a while, and is not installed everywhere
-
-            self._spark = self._stack.enter_context(application(self._name, self._master or "local[*]"))
-        return self._spark
+        return self._application() if self._much(offsets) else self._tell("in this process", here)
 
     def parallel(self, offsets: int) -> Runner:
         """Return the runner of tasks that spend their time outside of Python.
 
         This process does two at once.
         """
-        return self.runner(offsets) if self.many(offsets) else threads
+        return self._application() if self._much(offsets) else self._tell("in this process", threads)
 
     def many(self, offsets: int) -> int:
         """Return how many tasks run at once; 0: none, but this process does the work."""
-        if self._master is None and offsets <= SPARK_OFFSETS:
+        if not self._much(offsets):
             return 0
-        local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", self._master or "local[*]")
-        if local and local[1] != "*":
-            return int(local[1] or 1)
-        return os.cpu_count() or 1
+        known = None if submitted() else given(self._options).get("spark.master", LOCAL)
+        return (known and local_cores(known)) or self._application().cores
 
     def per_task(self, per_second: int | None, offsets: int) -> float | None:
-        """Divide a limit for the whole run among the tasks of `parallel`."""
+        """Return each task's part, in `parallel`, of a limit for the whole run."""
         return per_second / (self.many(offsets) or THREADS) if per_second else None
+
+    def ran(self) -> dict[str, dict[str, int]]:
+        """Return, for a report, the number of Spark's tasks by host, since the last one."""
+        hosts, self._hosts = self._hosts, Counter()
+        return {"tasks": dict(hosts)}
+
+    def _much(self, offsets: int) -> bool:
+        return self._options.wanted or offsets > SPARK_OFFSETS
+
+    def _application(self) -> "Application":
+        if self._spark is not None and self._spark.ended:
+            self._stack.close()
+            self._spark = None
+        if self._spark is None:
+            from aqueduct.work.spark import application
+
+            self._spark = self._stack.enter_context(application(self._name, self._options, self._hosts))
+        return self._tell(str(self._spark), self._spark)
+
+    def _tell(self, where: str, runner: R) -> R:
+        """Say where the work is done, where that is new."""
+        if where != self._told:
+            print(f"Working {where}.", file=sys.stderr, flush=True)
+            self._told = where
+        return runner

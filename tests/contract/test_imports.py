@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     ("errors",),
     ("names",),
-    ("wording", "moments", "ranges", "spans", "strict_json"),
+    ("wording", "moments", "ranges", "spans", "strict_json", "job_files"),
     ("kafka.batches",),
     ("kafka",),
     ("store", "work"),
@@ -39,7 +39,7 @@ RUNNING = {
     *(f"kafka.{name}" for name in ("answers", "client", "fan_out", "fetch", "follow", "groups")),
     *(f"kafka.{name}" for name in ("offsets", "produce", "table", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin")),
-    *(f"work.{name}" for name in ("daemon", "spark", "workers")),
+    *(f"work.{name}" for name in ("daemon", "session", "spark", "workers")),
     "mirror.reading",
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "figures", "filter", "metrics", "options")),

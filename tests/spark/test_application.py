@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,13 +13,14 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from aqueduct.errors import Failed
+from aqueduct.work.options import SparkOptions
+from aqueduct.work.runner import Runner
 from aqueduct.work.spark import application
-from aqueduct.work.workers import Runner
 
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Runner]:
-    with application("test", "local[2]") as runner:
+    with application("test", SparkOptions("local[2]"), Counter()) as runner:
         yield runner
 
 
@@ -70,8 +72,9 @@ def test_a_mistake_of_ours_keeps_its_traceback(run: Runner) -> None:
 def test_spark_that_does_not_start() -> None:
     """Start Spark in a process of its own, because its JVM stays once it has started."""
     program = (
-        "from aqueduct.errors import Failed; from aqueduct.work.spark import application\n"
-        "try: application('test', 'bogus').__enter__()\n"
+        "from aqueduct.errors import Failed; from aqueduct.work.options import SparkOptions\n"
+        "from aqueduct.work.spark import application\n"
+        "try: application('test', SparkOptions('bogus'), {}).__enter__()\n"
         "except Failed as error: print(error)\n"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -354,5 +354,6 @@ def test_in_spark(brokers: list[Broker], topic: str, tmp_path: Path) -> None:
     assert "5 records of the source are not in the target, first at source offset 45" in run.stdout
     assert run.stderr.splitlines() == [
         "Reading 190 offsets of 2 partitions at both ends.",
+        "Working on Spark, 2 cores of this host.",
         "Reading 2 partitions again, to find what differs.",
     ]

@@ -94,5 +94,5 @@ def test_records_are_read() -> None:
 
 
 def test_nothing_of_it_is_damaged() -> None:
-    with Workers("test", None) as workers:
+    with Workers("test") as workers:
         assert [verify.verify(STORE.as_uri(), number, workers).faults for number in (1, 2, 3)] == [()] * 3

@@ -21,6 +21,7 @@ from aqueduct.store import names
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import Segment, StoredPartition, pack, unpack
+from aqueduct.work.options import SparkOptions
 from aqueduct.work.workers import Workers
 from servers.object_store import Gateway
 
@@ -44,7 +45,7 @@ def damaged(store: Path | str, *, whole: bool = True, master: str | None = None)
     url = store if isinstance(store, str) else store.as_uri()
     snapshot = Catalog.open(open_store(url)).snapshot()
     every = [segment for of_place in snapshot.segments.values() for segment in of_place]
-    with Workers("test", master) as workers:
+    with Workers("test", SparkOptions(master)) as workers:
         return [fault.path for fault in verify.verify_segments(url, every, workers, whole=whole)]
 
 
@@ -76,7 +77,7 @@ def test_one_flipped_bit_is_found(shared: Path, path: Path, at: float, bit: int)
 def test_every_damage_is_named(store: Path, change: object, why: str, number: int) -> None:
     path = LIVE[number]
     change(store / path)  # type: ignore[operator]
-    with Workers("test", None) as workers:
+    with Workers("test") as workers:
         (fault,) = verify.verify(store.as_uri(), None, workers).faults
     assert fault.path == str(path)
     assert why.format(path=path, url=store.as_uri()) in fault.why
@@ -92,7 +93,7 @@ def test_a_store_that_is_gone_is_no_damaged_object(store: Path) -> None:
     snapshot = Catalog.open(open_store(store.as_uri())).snapshot()
     shutil.rmtree(store)
     with (
-        Workers("test", None) as workers,
+        Workers("test") as workers,
         pytest.raises(Failed, match=r"isn't a store any more: store\.json"),
     ):
         verify.verify_segments(
@@ -123,7 +124,7 @@ class TestWrittenWrongly:
         made_store.make(url)
         segment = made_store.segment(objects, StoredPartition("written", 1, 0), 0, stop, *batches)
         claimed: Segment = segment._replace(**claims)  # type: ignore[arg-type]
-        with Workers("test", None) as workers:
+        with Workers("test") as workers:
             assert verify.verify_segments(url, [claimed], workers, whole=False) == []
             return verify.verify_segments(url, [claimed], workers, whole=True)
 

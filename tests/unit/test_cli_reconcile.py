@@ -7,6 +7,8 @@ from aqueduct import cli
 from aqueduct.reconcile import run as reconcile
 from aqueduct.reconcile.flow import ComparedFlow, ComparedTopics
 from aqueduct.reconcile.verdict import Verdict
+from aqueduct.work.options import SparkOptions
+from aqueduct.work.workers import Workers
 
 ENDS = ["--source", "pro1:9092", "--target", "lake:9092"]
 
@@ -44,19 +46,19 @@ def test_refusals(arguments: list[str], sentence: str, capsys: pytest.CaptureFix
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ComparedFlow, ComparedTopics, str | None]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ComparedFlow, ComparedTopics, Workers]]:
     """Return the list of the application's calls, each with its arguments."""
     calls = []
 
-    def main(flow: ComparedFlow, topics: ComparedTopics, master: str | None) -> list[Verdict]:
-        calls.append((flow, topics, master))
+    def main(flow: ComparedFlow, topics: ComparedTopics, workers: Workers) -> list[Verdict]:
+        calls.append((flow, topics, workers))
         return []
 
     monkeypatch.setattr(reconcile, "reconcile", main)
     return calls
 
 
-def test_options(asked: list[tuple[ComparedFlow, ComparedTopics, str | None]]) -> None:
+def test_options(asked: list[tuple[ComparedFlow, ComparedTopics, Workers]]) -> None:
     options = [
         "--topics-pattern",
         "a.*",
@@ -66,19 +68,23 @@ def test_options(asked: list[tuple[ComparedFlow, ComparedTopics, str | None]]) -
         "h=a=b",
         "--master",
         "local[2]",
+        "--conf",
+        "spark.ui.port=4050",
+        "--wait",
+        "90s",
     ]
     assert cli.main(["reconcile", *ENDS, *options]) == 0
-    ((flow, topics, master),) = asked
+    ((flow, topics, workers),) = asked
     assert [(end.role, end.bootstrap_servers) for end in flow.ends] == [
         ("target", "lake:9092"),
         ("source", "pro1:9092"),
     ]
     assert flow.header == ("h", b"a=b")
     assert topics == ComparedTopics.parse(None, "a.*", "p.")
-    assert master == "local[2]"
+    assert workers._options == SparkOptions("local[2]", {"spark.ui.port": "4050"}, 90)
 
 
-def test_client_configs(asked: list[tuple[ComparedFlow, ComparedTopics, str | None]], tmp_path: Path) -> None:
+def test_client_configs(asked: list[tuple[ComparedFlow, ComparedTopics, Workers]], tmp_path: Path) -> None:
     """Give one for both ends, unless an end has its own; one for all sources, or one for each, in order."""
     files = {}
     for name in "abc":

@@ -8,6 +8,7 @@ import pytest
 
 from aqueduct.errors import Failed
 from aqueduct.work import runner
+from aqueduct.work.options import SparkOptions
 from aqueduct.work.runner import THREADS, here, threads
 from aqueduct.work.workers import SPARK_OFFSETS, Workers
 
@@ -18,7 +19,7 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_little_work_is_done_here() -> None:
-    with Workers("test", None) as workers:
+    with Workers("test") as workers:
         assert workers.many(SPARK_OFFSETS) == 0
         assert workers.runner(SPARK_OFFSETS) is here
         assert workers.parallel(SPARK_OFFSETS) is threads
@@ -40,7 +41,7 @@ def test_little_work_is_done_here() -> None:
     ],
 )
 def test_tasks_share_a_limit(master: str | None, offsets: int, tasks: int) -> None:
-    with Workers("test", master) as workers:
+    with Workers("test", SparkOptions(master)) as workers:
         assert workers.per_task(1000, offsets) == 1000 / tasks
         assert workers.per_task(None, offsets) is None
 

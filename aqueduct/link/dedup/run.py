@@ -19,6 +19,7 @@ from aqueduct.link.ledger import gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import OWN_TOPICS
 from aqueduct.wording import count
+from aqueduct.work.options import SparkOptions
 from aqueduct.work.workers import Workers
 
 CLIENT = "aqueduct-dedup"
@@ -41,12 +42,12 @@ class DedupOrder:
         return gap_topic.group(self.gap_topic)
 
 
-def run(order: DedupOrder, master: str | None, tell: Callable[[DedupCounts, float], None]) -> DedupCounts:
+def run(order: DedupOrder, spark: SparkOptions, tell: Callable[[DedupCounts, float], None]) -> DedupCounts:
     """Dedup all that was there at the start; or, if it is to continue, until it is interrupted.
 
     `tell` is told what each round did, and its seconds.
     """
-    with Workers(CLIENT, master) as workers:
+    with Workers(CLIENT, spark) as workers:
         while True:
             share, waiting, silent = _plan(order)
             tasks = workers.many(waiting) or 1

@@ -1,0 +1,128 @@
+"""Files and variables that a job's tasks need wherever they run: keys, certificates, a store's credentials.
+
+A task on another host has their contents in memory, as files without a name (memfd_create(2)): nothing has
+to exist there, and nothing is left behind. A store in a folder is proven to be the driver's by a file in it.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aqueduct.errors import Failed
+
+# Variables of object stores' clients, and those of them that name a file.
+STORES = ("AWS_", "AZURE_", "GOOGLE_")
+FILES = (
+    "AWS_CA_BUNDLE",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AZURE_FEDERATED_TOKEN_FILE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_SERVICE_ACCOUNT",
+    "SSL_CERT_FILE",
+)
+
+_named: set[str] = set()  # in the driver: files that its clients read
+_shared: dict[Path, tuple[str, str]] = {}  # in the driver: folders that tasks use, as `share` was told
+_here: dict[str, tuple[bytes, str]] = {}  # in a task's process: of each path its contents, and where they are
+
+
+def remember(path: str) -> None:
+    """Keep in mind that tasks need this file."""
+    _named.add(path)
+
+
+def share(folder: Path, scratch: str, known: str) -> None:
+    """Keep in mind that tasks use this folder itself.
+
+    `scratch` is a folder in it for files that are nobody's, `known` a file that no other such folder has.
+    """
+    _shared[folder] = scratch, known
+
+
+def path(name: str) -> str:
+    """Return where a file is in this process: at its own path, unless a job brought its contents."""
+    return _here[name][1] if name in _here else name
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A file by which a task knows a folder for the driver's."""
+
+    folder: Path
+    path: str
+    content: bytes
+    own: bool  # made for this, and removed at the end
+
+    def seen(self) -> bool:
+        """Return whether this host's file is the driver's."""
+        try:
+            return (self.folder / self.path).read_bytes() == self.content
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """What tasks need: the contents of files by path, object stores' variables, probes of shared folders."""
+
+    contents: Mapping[str, bytes] = field(repr=False)
+    variables: Mapping[str, str] = field(repr=False)
+    probes: tuple[Probe, ...]
+
+    def unpack(self) -> None:
+        """Have them in this process; Failed if this host hasn't a folder that all are to share."""
+        for name, content in self.contents.items():
+            if name not in _here or _here[name][0] != content:
+                _here[name] = content, _unnamed(content)
+        for name, value in self.variables.items():
+            os.environ[name] = path(value) if name in FILES else value
+        for probe in self.probes:
+            if not probe.seen():
+                raise Failed(
+                    f"{os.uname().nodename} hasn't the driver's folder {probe.folder}: a cluster's hosts "
+                    "must share a file:// store at the same path; mount it there, or take an object store."
+                )
+
+
+@contextmanager
+def packed(environment: Mapping[str, str] = os.environ) -> Iterator[JobFiles]:
+    """Yield what tasks need as it is now: keys are renewed while a service runs."""
+    variables = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(STORES) or name == "SSL_CERT_FILE"
+    }
+    named = _named | {variables[name] for name in FILES if name in variables}
+    found = (Path(name) for name in sorted(named))
+    contents = {str(each): each.read_bytes() for each in found if each.is_file()}
+    probes = tuple(_probe(folder, *told) for folder, told in _shared.items())
+    try:
+        yield JobFiles(contents, variables, probes)
+    finally:
+        for probe in probes:
+            if probe.own:
+                (probe.folder / probe.path).unlink(missing_ok=True)
+
+
+def _probe(folder: Path, scratch: str, known: str) -> Probe:
+    """Make a file that no copy of the folder has; take the known one where nothing can be written."""
+    own = Probe(folder, f"{scratch}/probe-{secrets.token_hex(8)}", secrets.token_bytes(16), own=True)
+    try:
+        (folder / scratch).mkdir(exist_ok=True)
+        (folder / own.path).write_bytes(own.content)
+    except OSError:
+        return Probe(folder, known, (folder / known).read_bytes(), own=False)
+    return own
+
+
+def _unnamed(content: bytes) -> str:
+    """Return the path of a new file in memory, which this process alone can open by it."""
+    descriptor = os.memfd_create("aqueduct", os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(descriptor), "wb") as stream:
+        stream.write(content)
+    return f"/proc/self/fd/{descriptor}"  # stays open for as long as the process

@@ -1,0 +1,114 @@
+"""Options of a Spark application: what its user sets wins over what this program would choose."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aqueduct.errors import Refused
+from aqueduct.kafka.client_config import parse_properties
+
+LOCAL = "local[*]"
+DAEMON = "aqueduct.work.daemon"
+EXECUTOR_SECONDS = 60.0
+# The JVM lives for seconds and moves no data: compile little, collect garbage in one thread.
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # of spark-submit's JVM, which it starts before its application
+SECRETS = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as spark.redaction.regex
+
+
+@dataclass(frozen=True)
+class SparkOptions:
+    """Options for Spark from the command line."""
+
+    master: str | None = None  # None: spark-submit's or spark-defaults.conf's; else this host's cores
+    settings: Mapping[str, str] = field(default_factory=dict)
+    executor_seconds: float = EXECUTOR_SECONDS  # to wait for the first executor of a cluster
+
+    @property
+    def wanted(self) -> bool:
+        """Whether even little work is Spark's: the user named a master, or runs spark-submit."""
+        return submitted() or "spark.master" in given(self)
+
+
+def submitted() -> bool:
+    """Return whether spark-submit started this process."""
+    return SUBMITTED in os.environ
+
+
+def setting(text: str) -> tuple[str, str]:
+    """Parse KEY=VALUE; ValueError with a sentence if it can't be a setting of Spark, or is a secret."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise ValueError(f"{text!r} isn't a setting of Spark; write spark.KEY=VALUE")
+    if SECRETS.search(key):
+        raise ValueError(
+            f"{key} would be seen in the list of processes; set it in spark-defaults.conf of SPARK_CONF_DIR"
+        )
+    return key, value
+
+
+def defaults(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
+    """Read `spark-defaults.conf` of SPARK_CONF_DIR or SPARK_HOME; Refused if it can't be read."""
+    home = environment.get("SPARK_HOME")
+    folder = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
+    path = Path(folder, "spark-defaults.conf")
+    if not folder or not path.exists():
+        return {}
+    try:
+        return parse_properties(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{path} can't be read: {error}.") from None
+
+
+def given(options: SparkOptions) -> dict[str, str]:
+    """Return what the user set, in this process and in `spark-defaults.conf`."""
+    found = {**({} if submitted() else defaults()), **options.settings}
+    return found | ({"spark.master": options.master} if options.master else {})
+
+
+def launch(options: SparkOptions) -> dict[str, str]:
+    """Return settings for the JVM's command line; the file's are not among them, for it may hold a secret."""
+    chosen = given(options)
+    own = {"spark.master": LOCAL, "spark.driver.extraJavaOptions": JAVA_OPTIONS}
+    missing = {key: value for key, value in own.items() if key not in chosen}
+    master = {"spark.master": options.master} if options.master else {}
+    return {**missing, **options.settings, **master}
+
+
+def missing(master: str, has: Mapping[str, str]) -> dict[str, str]:
+    """Return this program's settings where the user has none.
+
+    Refused if what is set can't be right: a second copy of a task that writes would fence the first.
+    """
+    if has.get("spark.speculation", "false").lower() == "true":
+        raise Refused(
+            "spark.speculation=true can't be used: copies of a task that writes would fence each other."
+        )
+    own = {"spark.python.daemon.module": DAEMON}
+    if local_cores(master):
+        # Needs no name of this host, and is reached by nobody else.
+        own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        own |= {"spark.ui.enabled": "false"}
+    return {key: value for key, value in own.items() if key not in has}
+
+
+def local_cores(master: str) -> int:
+    """Return how many tasks a master runs at once in processes of this host; 0 if it is a cluster's."""
+    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master)
+    if not found:
+        return 0
+    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
+
+
+def python(has: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> str:
+    """Return the Python of Spark's workers: the user's; an archive's; or this one, at the same path."""
+    if named := environment.get("PYSPARK_PYTHON") or has.get("spark.pyspark.python"):
+        return named
+    for archive in filter(None, has.get("spark.archives", "").split(",")):
+        _, hash_, folder = archive.partition("#")
+        if hash_:
+            return f"./{folder}/bin/python"
+    return sys.executable

@@ -1,0 +1,253 @@
+"""How Spark is started, or taken as spark-submit started it, and why it can't be."""
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.work import daemon, options
+from aqueduct.work.options import SparkOptions
+
+PROGRESS_SECONDS = 10.0
+SETTLED_SECONDS = 1.0
+ENDED_EXECUTORS = 4  # with none that ran: no later one will
+# Of glibc in the workers: what a thread gives back goes to the next one, and what is large to the system.
+MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
+SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
+
+_making = threading.Lock()  # one context at a time, also where an earlier one was given up
+
+
+@contextmanager
+def session(name: str, asked: SparkOptions) -> Iterator[SparkContext]:
+    """Yield Spark with executors; Failed if it does not start, or has none in time."""
+    _forget_dead_jvm()
+    with tempfile.TemporaryFile("w+") as log:
+        try:
+            with _uninterrupted(), _stderr(log):
+                SparkContext._ensure_initialized(
+                    conf=SparkConf(loadDefaults=False).setAll([*options.launch(asked).items()])
+                )
+        except PySparkException as error:
+            log.seek(0)
+            lines = log.read().splitlines() or [str(error)]
+            reason = next((line for line in lines if "xception" in line or "rror" in line), lines[-1])
+            raise Failed(f"Spark does not start: {reason}") from None
+    conf = _settings(name, asked)
+    with _logged() as said:
+        context = _made(conf, asked, said)
+        try:
+            if not options.local_cores(str(context.master)):
+                _await_executor(context, asked, said)
+        except BaseException:
+            context.stop()
+            raise
+    # Who distributes a function has loaded what it needs.
+    loaded = (name for name in sys.modules if name.startswith(SHARED) and not name.startswith("aqueduct.cli"))
+    context.environment |= MALLOC | {daemon.MODULES: ",".join(loaded)}
+    try:
+        yield context
+    finally:
+        with suppress(Py4JError, OSError):  # the JVM may have died
+            context.stop()
+
+
+def alive(context: SparkContext) -> bool:
+    """Return whether the cluster and the JVM still have the application."""
+    try:
+        return not context._jsc.sc().isStopped()
+    except (Py4JError, OSError, AttributeError):
+        return False
+
+
+@dataclass(frozen=True)
+class Executor:
+    """An executor of a cluster."""
+
+    id: str
+    host: str
+    cores: int
+
+
+def executors(context: SparkContext) -> list[Executor]:
+    """List the executors that are there now, by what Spark's own pages show."""
+    listed = context._jsc.sc().statusStore().executorList(True)
+    every = (listed.apply(at) for at in range(listed.size()))
+    return [
+        Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores())
+        for each in every
+        if each.id() != "driver"
+    ]
+
+
+def trouble(said: str, master: str, driver: str) -> str | None:
+    """Return why no executor will come, by what Spark logged, as a sentence; None if one may.
+
+    `driver` is the address that the driver announced.
+    """
+    # It took the connection, and then not what it was told over it.
+    answered = "Exception while bootstrapping client" in said or "Successfully created connection" in said
+    if answered and "Failed to connect to master" in said and "Connected to Spark cluster" not in said:
+        return (
+            f"{master} refuses this host: both need the same spark.authenticate.secret, in "
+            "spark-defaults.conf of SPARK_CONF_DIR, and the same version of Spark."
+        )
+    if "All masters are unresponsive" in said:
+        return f"{master} does not answer: see that it runs, and that this host reaches its port."
+    if said.count("is now EXITED") >= ENDED_EXECUTORS and "Registered executor" not in said:
+        return (
+            f"{master} started executors which ended at once. They must reach this driver at {driver}: if "
+            "they can't, set spark.driver.host; if they can, the workers' logs of them say why."
+        )
+    return None
+
+
+def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> SparkContext:
+    """Make the context in a thread of its own: with a master that does not answer, that takes a minute."""
+    made: list[SparkContext | BaseException] = []
+    given_up = threading.Event()
+
+    def make() -> None:
+        with _making:
+            try:
+                context = SparkContext(conf=conf)
+                context.stop() if given_up.is_set() else made.append(context)
+            except BaseException as error:
+                made.append(error)
+
+    maker = threading.Thread(target=make, daemon=True)
+    maker.start()
+    master = str(conf.get("spark.master"))
+    began = told = time.monotonic()
+    while maker.is_alive():
+        maker.join(0.1)
+        now = time.monotonic()
+        if reason := trouble(said(), master, "its address"):
+            given_up.set()
+            raise Failed(reason)
+        if now - told > PROGRESS_SECONDS:
+            print(f"Waiting for {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
+            told = now
+    (context,) = made
+    if isinstance(context, Py4JJavaError):
+        reason = str(context.java_exception.getMessage()).splitlines()[0]
+        raise Failed(f"Spark does not start: {reason}") from None
+    if isinstance(context, Py4JError | PySparkException | ValueError):
+        raise Failed(f"Spark does not start: {context}") from None
+    if isinstance(context, BaseException):
+        raise context
+    return context
+
+
+def _await_executor(context: SparkContext, asked: SparkOptions, said: Callable[[], str]) -> None:
+    """Wait for a first executor, and a moment for others."""
+    master, seconds = context.master, asked.executor_seconds
+    conf = context.getConf()
+    driver = f"{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')}"
+    began = told = time.monotonic()
+    while not (found := executors(context)):
+        now = time.monotonic()
+        if reason := trouble(said(), str(master), driver):
+            raise Failed(reason)
+        if context._jsc.sc().isStopped():
+            raise Failed(f"{master} gave this application up: its log says why.")
+        if now - began > seconds:
+            raise Failed(
+                f"{master} gave no executor within {seconds:g} s: see that its workers have free cores "
+                "and memory; --wait waits longer."
+            )
+        if now - told > PROGRESS_SECONDS:
+            print(f"Waiting for resources of {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
+            told = now
+        time.sleep(0.1)
+    # The others of a cluster come within moments; they are counted for the division of the work.
+    while True:
+        time.sleep(SETTLED_SECONDS)
+        if (more := executors(context)) == found:
+            return
+        found = more
+
+
+def _forget_dead_jvm() -> None:
+    """Let pyspark start a new JVM where the one of an earlier session was killed."""
+    if SparkContext._jvm:
+        try:
+            SparkContext._jvm.java.lang.System.nanoTime()
+        except (Py4JError, OSError):
+            SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+
+
+def _settings(name: str, asked: SparkOptions) -> SparkConf:
+    """Return all settings: those of spark-submit or spark-defaults.conf, the command line's, then ours."""
+    conf = SparkConf()
+    conf.setAll([*asked.settings.items()])
+    if asked.master and conf.get("spark.master") not in (options.LOCAL, asked.master):
+        raise Refused(
+            f"spark-submit was given --master {conf.get('spark.master')}, and the application "
+            f"--master {asked.master}: give one of them."
+        )
+    if asked.master:
+        conf.setMaster(asked.master)
+    # spark-submit names an application by its file, if nobody else names it.
+    if conf.get("spark.app.name", "pyspark-shell") in ("pyspark-shell", Path(sys.argv[0]).name):
+        conf.setAppName(name)
+    has = dict(conf.getAll())
+    conf.setAll([*options.missing(has["spark.master"], has).items()])
+    os.environ["PYSPARK_PYTHON"] = options.python(has)
+    return conf
+
+
+@contextmanager
+def _logged() -> Iterator[Callable[[], str]]:
+    """Yield a function that returns what Spark has logged since; where else its log goes is the user's."""
+    jvm: Any = SparkContext._jvm
+    log4j = jvm.org.apache.logging.log4j
+    said = jvm.java.io.StringWriter()
+    layout = (
+        log4j.core.layout.PatternLayout.newBuilder().withPattern("%m%n%throwable{short.message}%n").build()
+    )
+    appender = log4j.core.appender.WriterAppender.createAppender(layout, None, said, "aqueduct", False, True)
+    appender.start()
+    root = log4j.LogManager.getRootLogger()
+    root.addAppender(appender)
+    try:
+        yield said.toString
+    finally:
+        root.removeAppender(appender)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put off Ctrl-C: a JVM that loses its parent while it starts would stay for ever (Spark 4.0.0)."""
+    interrupted = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _stderr(log: IO[str]) -> Iterator[None]:
+    """Make processes that are started meanwhile write their stderr to the file."""
+    ours = os.dup(2)
+    os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
