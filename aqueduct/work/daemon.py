@@ -19,7 +19,7 @@ def main() -> None:
             import_module(name)
     gc.collect()
     gc.freeze()  # a worker's collections would write to, and so copy, all pages with objects
-    daemon.manager()  # type: ignore[no-untyped-call]
+    daemon.manager()
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def _wait(context: SparkContext, job: Callable[[], R], tasks: int) -> R:
             raise
         except Py4JJavaError as error:
             reason = str(error.java_exception.getMessage())
-            if "PythonException" in reason:
+            if "PythonException" in reason or "[PYTHON_EXCEPTION]" in reason:
                 raise  # a mistake of ours: the traceback is what helps
             if not session.alive(context):
                 reason = f"{context.master} has lost this application; its log says why."

@@ -204,4 +204,4 @@ def test_the_controller_runs_every_verb() -> None:
     """Run README's commands, in the environment that the scripts make. Spark is for much work alone."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     needed = {each for name, packages in extras.items() if name != "dev" for each in packages}
-    assert needed - set(extras["dev"]) == {"pyspark==4.0.0"}
+    assert needed - set(extras["dev"]) == {"pyspark==4.3.0"}
