@@ -22,6 +22,7 @@ VERBS = {
     "diode": "send topics over a one-way link, and take them",
     "dlq": "send dead letters of Kafka Connect back to their topics",
     "doctor": "name what silently stops a part of the estate",
+    "environment": "pack what the Python workers of a Spark cluster need",
     "health": "say what is wrong with a cluster or a broker",
     "mirror": "tell how one MirrorMaker flow is doing",
     "reconcile": "compare two ends of a flow, record by record",

@@ -39,7 +39,7 @@ RUNNING = {
     *(f"kafka.{name}" for name in ("answers", "client", "fan_out", "fetch", "follow", "groups")),
     *(f"kafka.{name}" for name in ("offsets", "produce", "table", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin")),
-    *(f"work.{name}" for name in ("daemon", "session", "spark", "workers")),
+    *(f"work.{name}" for name in ("daemon", "environment", "session", "spark", "workers")),
     "mirror.reading",
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "figures", "filter", "metrics", "options")),

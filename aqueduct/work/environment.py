@@ -1,0 +1,165 @@
+"""The environment of a cluster's Python workers, as an archive for Spark's `--archives`.
+
+It holds what this process runs on: Aqueduct, and the packages that its tasks need, in the versions that are
+installed here. Nothing is fetched. PySpark is left out: executors have their own, which Spark puts on their
+path. A worker's Python is its host's: `bin/python` finds it, and says so where there is another one.
+"""
+
+import gzip
+import hashlib
+import os
+import platform
+import re
+import sys
+import tarfile
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+import aqueduct
+from aqueduct.errors import Failed, Refused
+
+OWN, EXTRA = "aqueduct", "spark"
+OF_SPARK = {"pyspark", "py4j"}
+SUFFIXES = (".tar.gz", ".tgz")
+# As metadata writes a requirement: a name, what versions, and when.
+REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(.*))?")
+OF_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)""")
+LAUNCHER = """#!/bin/sh
+# Runs the host's Python with the packages of ../lib.
+here=$(cd "$(dirname "$0")/.." && pwd)
+fail() {{
+    echo "aqueduct: The worker $(uname -n) $1: its environment was packed for Python {python}, {machine}." >&2
+    exit 1
+}}
+[ "$(uname -m)" = {machine} ] || fail "is of machine type $(uname -m)"
+for python in python{python} python3; do
+    if [ "$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" = {python} ]; then
+        PYTHONPATH=$here/lib${{PYTHONPATH:+:$PYTHONPATH}} exec "$python" "$@"
+    fi
+done
+fail "has no python{python}"
+"""
+
+
+def write(out: Path) -> list[str]:
+    """Write the archive, and return its packages with their versions; the same packages make the same bytes.
+
+    It appears under its name when it is whole. Refused if its name can't be right, or a package is missing
+    here; Failed if a file is not as it was installed, or the archive can't be written.
+    """
+    if not out.name.endswith(SUFFIXES):
+        raise Refused(f"Spark knows by its name how to unpack an archive: let {out} end with .tar.gz.")
+    packages = sorted(needed(), key=_name)
+    partial = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        try:
+            with partial.open("xb") as stream:
+                _write(stream, packages)
+            partial.replace(out)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise Failed(f"{out} can't be written: {error}.") from None
+    return [f"{_name(each)} {each.version}" for each in packages]
+
+
+def needed() -> Iterator[Distribution]:
+    """Yield the packages that tasks need, ours too; Refused if one is not installed here."""
+    seen = set(OF_SPARK)
+    wanted = [(OWN, "")]
+    while wanted:
+        name, by = wanted.pop()
+        if _plain(name) in seen:
+            continue
+        seen.add(_plain(name))
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            raise Refused(
+                f"This host has no Python package {name}, which {by} needs: install aqueduct[spark]."
+            ) from None
+        yield found
+        extras = {EXTRA} if name == OWN else set()
+        wanted += [(each, name) for each in requirements(found.requires or [], extras)]
+
+
+def requirements(written: list[str], extras: set[str]) -> Iterator[str]:
+    """Yield the names of required packages; those that only some hosts need, if they are installed here."""
+    for each in written:
+        found = REQUIREMENT.match(each)
+        if not found:
+            continue
+        name, marker = found[1], found[2] or ""
+        if of := OF_EXTRA.search(marker):
+            if of[1] in extras:
+                yield name
+        elif not marker or _installed(name):
+            yield name
+
+
+def _installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _write(stream: BinaryIO, packages: list[Distribution]) -> None:
+    # Without times, users and the file's name.
+    with (
+        gzip.GzipFile("", "wb", compresslevel=6, mtime=0, fileobj=stream) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        python = f"{sys.version_info.major}.{sys.version_info.minor}"
+        launcher = LAUNCHER.format(python=python, machine=platform.machine()).encode()
+        _add(archive, "bin/python", launcher, mode=0o755)
+        for package in packages:
+            for name, content in sorted(_own(package) if _name(package) == OWN else _files(package)):
+                _add(archive, f"lib/{name}", content)
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    archive.addfile(entry, BytesIO(content))
+
+
+def _files(package: Distribution) -> Iterator[tuple[str, bytes]]:
+    """Yield all files that were installed below site-packages, but what Python makes itself."""
+    for path in package.files or []:
+        if ".." in path.parts or path.suffix == ".pyc" or path.name in ("RECORD", "INSTALLER", "REQUESTED"):
+            continue
+        content = Path(str(path.locate())).read_bytes()
+        if path.hash and _digest(path.hash.mode, content) != path.hash.value:
+            raise Failed(
+                f"{path.locate()} isn't as {_name(package)} {package.version} brought it: install it again."
+            )
+        yield str(path), content
+
+
+def _own(package: Distribution) -> Iterator[tuple[str, bytes]]:
+    """Yield our modules from where they are, which may be a checkout, and what tells their version."""
+    folder = Path(aqueduct.__file__).parent
+    for path in folder.rglob("*.py"):
+        yield str(path.relative_to(folder.parent)), path.read_bytes()
+    metadata = str(package.read_text("METADATA"))
+    yield f"{OWN}-{package.version}.dist-info/METADATA", metadata.encode()
+
+
+def _digest(algorithm: str, content: bytes) -> str:
+    """Return a digest as RECORD writes it."""
+    return urlsafe_b64encode(hashlib.new(algorithm, content).digest()).rstrip(b"=").decode()
+
+
+def _name(package: Distribution) -> str:
+    return str(package.metadata["Name"])
+
+
+def _plain(name: str) -> str:
+    """Return a package's name as all ways to write it have it."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,129 @@
+"""The archive of a cluster's Python workers, packed from what is installed here."""
+
+import subprocess
+import sys
+import tarfile
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+
+from aqueduct import cli
+from aqueduct.errors import Failed, Refused
+from aqueduct.work import environment
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("environment") / "env.tar.gz"
+    environment.write(out)
+    return out
+
+
+def test_the_same_packages_make_the_same_bytes(
+    archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = tmp_path / "again.tgz"
+    assert cli.main(["environment", "--out", str(again)]) == 0
+    assert again.read_bytes() == archive.read_bytes()
+    assert [each.name for each in tmp_path.iterdir()] == [again.name]
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith(f"{again}: {len(said) - 1} packages, ")
+    assert f"numpy {distribution('numpy').version}" in said
+    assert not any(each.startswith(("pyspark ", "py4j ", "pytest ")) for each in said)
+
+
+def test_it_holds_what_tasks_need_and_nothing_of_this_host(archive: Path, tmp_path: Path) -> None:
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path, filter="data")
+        assert {(each.uid, each.mtime, each.isreg()) for each in opened} == {(0, 0, True)}
+    program = (
+        "import aqueduct.backup.run, aqueduct.reconcile.reader, boto3, sys; "
+        "from importlib.metadata import version; print(version('aqueduct'), *sys.path)"
+    )
+    # Without what this process has: its Python is another installation's, if there is one.
+    path = {"PATH": f"{Path(sys.base_prefix) / 'bin'}:/usr/bin:/bin"}
+    command = [str(tmp_path / "bin/python"), "-c", program]
+    done = subprocess.run(command, env=path, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stderr == ""
+    version, *where = done.stdout.split()
+    assert version == distribution("aqueduct").version
+    assert str(tmp_path / "lib") in where
+    assert not any(each.startswith(sys.prefix) for each in where)
+
+
+def test_a_host_with_another_python_says_so(archive: Path, tmp_path: Path) -> None:
+    with tarfile.open(archive) as opened:
+        opened.extract("bin/python", tmp_path, filter="data")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, said in (("uname", "vm"), ("dirname", "/"), ("python3", "3.9")):
+        (tools / name).write_text(f"#!/bin/sh\necho {said}\n")
+        (tools / name).chmod(0o755)
+    command = [str(tmp_path / "bin/python"), "-c", "print('ran')"]
+
+    def run() -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(command, env={"PATH": str(tools)}, capture_output=True, text=True)
+
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    done = run()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("aqueduct: The worker vm is of machine type vm: its environment was packed")
+
+    (tools / "uname").unlink()
+    (tools / "uname").symlink_to("/bin/uname")
+    done = run()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"has no python{python}: its environment was packed for Python {python}, " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("out", "code", "sentence"),
+    [
+        ("env.zip", 2, "Spark knows by its name how to unpack an archive: let {} end with .tar.gz."),
+        ("none/env.tar.gz", 1, "{} can't be written: "),
+    ],
+)
+def test_bad_input_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str, code: int, sentence: str
+) -> None:
+    assert cli.main(["environment", "--out", str(tmp_path / out)]) == code
+    said = capsys.readouterr().err
+    assert said.startswith("aqueduct: " + sentence.format(tmp_path / out))
+    assert said.count("\n") == 1
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_changed_file_is_not_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change the digest that stands for a file, instead of the file, which other tests use."""
+    monkeypatch.setattr(environment, "_digest", lambda *_: "other")
+    with pytest.raises(Failed, match=r"isn't as boto3 \S+ brought it: install it again"):
+        environment.write(tmp_path / "env.tar.gz")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_jmespath(name: str) -> Distribution:
+        if name == "jmespath":
+            raise PackageNotFoundError(name)
+        return distribution(name)
+
+    monkeypatch.setattr(environment, "distribution", without_jmespath)
+    with pytest.raises(
+        Refused, match=r"no Python package jmespath, which boto\w+ needs: install aqueduct\[spark\]"
+    ):
+        environment.write(tmp_path / "env.tar.gz")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_requirements_as_metadata_writes_them() -> None:
+    written = [
+        'boto3==1.44.5; extra == "spark"',
+        "ansible==1; extra == 'dev'",
+        "kafka-python>=3,<4",
+        "no-such-package; python_version < '3.0'",
+        "numpy (>=1.23) ; python_version > '3.0'",
+        "botocore[crt]<2; extra == 'crt'",
+    ]
+    assert [*environment.requirements(written, {"spark"})] == ["boto3", "kafka-python", "numpy"]
+    assert [*environment.requirements(written, set())] == ["kafka-python", "numpy"]
