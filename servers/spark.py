@@ -35,8 +35,8 @@ class Cluster:
 
 
 @contextmanager
-def running(directory: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Yield a cluster that keeps everything in the directory."""
+def running(directory: Path, workers: int = 2, **variables: str) -> Iterator[Cluster]:
+    """Yield a cluster that keeps everything in the directory; `variables`: of its hosts' environment."""
     conf = directory / "conf"
     conf.mkdir()
     defaults = {
@@ -51,6 +51,7 @@ def running(directory: Path, workers: int = 2) -> Iterator[Cluster]:
         "SPARK_CONF_DIR": str(conf),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_HOME": str(HOME),
+        **variables,
     }
     environment |= {
         "SPARK_DAEMON_MEMORY": "256m",
