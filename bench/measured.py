@@ -18,7 +18,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -80,6 +81,14 @@ class _Watch(threading.Thread):
                 if program and _ignores_children(parent):
                     self.unclaimed[process] = max(cpu_seconds(process), self.unclaimed.get(process, 0))
             self.python, self.java = max(self.python, python), max(self.java, java)
+
+
+def descendants(processes: Iterable[int]) -> Iterator[tuple[int, float]]:
+    """Yield all descendants of these, each with the CPU seconds that it used until now."""
+    for parent in processes:
+        for process, _ in _descendants(parent):
+            with suppress(IndexError, ValueError):  # it has ended
+                yield process, cpu_seconds(process)
 
 
 def _descendants(parent: int) -> Iterator[tuple[int, int]]:
