@@ -170,6 +170,42 @@ def test_a_killed_executor_costs_its_tasks_only(
     assert sum(each["records"] for each in report["partitions"]) == 4 * RECORDS
 
 
+def test_a_worker_that_hangs_comes_back_as_a_zombie(
+    cluster: Cluster, backup: list[str], tmp_path: Path
+) -> None:
+    """Its task was given to another one meanwhile: both write the same objects, and nothing else."""
+    soon = ["--conf", "spark.network.timeout=12s", "--conf", "spark.executor.heartbeatInterval=2s"]
+    process = start(
+        cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000", *soon)
+    )
+    hung = clients.wait_for("a task", lambda: busy(cluster))[0]
+    frozen = [hung, *children(hung)]
+    for each in frozen:
+        os.kill(each, signal.SIGSTOP)
+    clients.wait_for("the store without it", lambda: len(objects(tmp_path)) >= 2)
+    time.sleep(15)  # for longer than Spark waits for its word
+    for each in frozen:
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGCONT)
+    code, page = said(process)
+    assert code == 0, page
+    code, page = said(start(cluster, aqueduct("verify", "--store", f"file://{tmp_path}/store")))
+    assert (code, "80,000 records" in page) == (0, True), page
+    assert len(objects(tmp_path)) == 8  # a segment and its index for each of four tasks
+
+
+def objects(folder: Path) -> list[Path]:
+    return [path for path in (folder / "store/topics").rglob("*") if path.is_file()]
+
+
+def children(process: int) -> list[int]:
+    """Return all descendants of a process."""
+    lists = [(task / "children").read_text().split() for task in Path(f"/proc/{process}/task").iterdir()]
+    return [
+        each for child in {int(each) for some in lists for each in some} for each in (child, *children(child))
+    ]
+
+
 def busy(cluster: Cluster) -> list[int]:
     """Return the executors whose Python runs tasks, by the ids of their JVMs."""
     found = set()
