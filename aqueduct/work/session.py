@@ -27,6 +27,8 @@ ENDED_EXECUTORS = 4  # with none that ran: no later one will
 MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
 SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
 
+UNANSWERED = "{} does not answer: see that it runs, and that this host reaches its port."
+
 _making = threading.Lock()  # one context at a time, also where an earlier one was given up
 
 
@@ -105,7 +107,7 @@ def trouble(said: str, master: str, driver: str) -> str | None:
             "spark-defaults.conf of SPARK_CONF_DIR, and the same version of Spark."
         )
     if "All masters are unresponsive" in said:
-        return f"{master} does not answer: see that it runs, and that this host reaches its port."
+        return UNANSWERED.format(master)
     if said.count("is now EXITED") >= ENDED_EXECUTORS and "Registered executor" not in said:
         return (
             f"{master} started executors which ended at once. They must reach this driver at {driver}: if "
@@ -134,7 +136,10 @@ def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> Spar
     while maker.is_alive():
         maker.join(0.1)
         now = time.monotonic()
-        if reason := trouble(said(), master, "its address"):
+        reason = trouble(said(), master, "its address")
+        if reason is None and now - began > asked.executor_seconds:
+            reason = UNANSWERED.format(master)
+        if reason:
             given_up.set()
             raise Failed(reason)
         if now - told > PROGRESS_SECONDS:
