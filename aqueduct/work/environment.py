@@ -67,6 +67,14 @@ def write(out: Path) -> list[str]:
     return [f"{_name(each)} {each.version}" for each in packages]
 
 
+def fingerprint() -> str:
+    """Return a digest of our modules, which is the same wherever they are."""
+    digest = hashlib.sha256()
+    for name, content in sorted(_modules()):
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
 def needed() -> Iterator[Distribution]:
     """Yield the packages that tasks need, ours too; Refused if one is not installed here."""
     seen = set(OF_SPARK)
@@ -143,12 +151,17 @@ def _files(package: Distribution) -> Iterator[tuple[str, bytes]]:
 
 
 def _own(package: Distribution) -> Iterator[tuple[str, bytes]]:
-    """Yield our modules from where they are, which may be a checkout, and what tells their version."""
+    """Yield our modules, and what tells their version."""
+    yield from _modules()
+    metadata = str(package.read_text("METADATA"))
+    yield f"{OWN}-{package.version}.dist-info/METADATA", metadata.encode()
+
+
+def _modules() -> Iterator[tuple[str, bytes]]:
+    """Yield our modules from where they are, which may be a checkout."""
     folder = Path(aqueduct.__file__).parent
     for path in folder.rglob("*.py"):
         yield str(path.relative_to(folder.parent)), path.read_bytes()
-    metadata = str(package.read_text("METADATA"))
-    yield f"{OWN}-{package.version}.dist-info/METADATA", metadata.encode()
 
 
 def _digest(algorithm: str, content: bytes) -> str:

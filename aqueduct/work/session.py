@@ -17,7 +17,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.work import daemon, options
+from aqueduct.work import daemon, options, reasons
 from aqueduct.work.options import SparkOptions
 
 PROGRESS_SECONDS = 10.0
@@ -147,8 +147,8 @@ def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> Spar
             told = now
     (context,) = made
     if isinstance(context, Py4JJavaError):
-        reason = str(context.java_exception.getMessage()).splitlines()[0]
-        raise Failed(f"Spark does not start: {reason}") from None
+        why = str(context.java_exception.getMessage())
+        raise Failed(reasons.reason(why) or f"Spark does not start: {why.splitlines()[0]}") from None
     if isinstance(context, Py4JError | PySparkException | ValueError):
         raise Failed(f"Spark does not start: {context}") from None
     if isinstance(context, BaseException):

@@ -16,7 +16,7 @@ from aqueduct import job_files
 from aqueduct.errors import Failed
 from aqueduct.job_files import JobFiles
 from aqueduct.wording import count
-from aqueduct.work import options, session
+from aqueduct.work import environment, options, reasons, session
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.runner import D, R
 
@@ -81,7 +81,18 @@ class Application:
 def application(name: str, asked: SparkOptions, hosts: Counter[str]) -> Iterator[Application]:
     """Yield an application that counts tasks by host; Failed if Spark does not start, or has no executor."""
     with session.session(name, asked) as context:
-        yield Application(context, hosts)
+        started = Application(context, hosts)
+        if not options.local_cores(str(context.master)):
+            _try_workers(context, started.cores)
+        yield started
+
+
+def _try_workers(context: SparkContext, cores: int) -> None:
+    """Run an idle task on each core, before any that writes; Failed if workers can't run ours."""
+    # A lambda, because another version of this module may not be one that workers can import.
+    tasks = context.parallelize(range(cores), cores).map(lambda _: environment.fingerprint())
+    if {*_wait(context, tasks.collect, cores)} != {environment.fingerprint()}:
+        raise Failed(reasons.OTHER_VERSION)
 
 
 def _attempt(function: Callable[[D], R], files: JobFiles | None, description: D) -> tuple[str, R | Failed]:
@@ -113,11 +124,13 @@ def _wait(context: SparkContext, job: Callable[[], R], tasks: int) -> R:
             context.cancelAllJobs()
             raise
         except Py4JJavaError as error:
-            reason = str(error.java_exception.getMessage())
-            if "PythonException" in reason or "[PYTHON_EXCEPTION]" in reason:
+            said = str(error.java_exception.getMessage())
+            if not options.local_cores(str(context.master)) and (reason := reasons.reason(said)):
+                raise Failed(reason) from None
+            if "PythonException" in said or "[PYTHON_EXCEPTION]" in said:
                 raise  # a mistake of ours: the traceback is what helps
             if not session.alive(context):
-                reason = f"{context.master} has lost this application; its log says why."
-            raise Failed(f"Spark gave up: {reason.splitlines()[0]}") from None
+                said = f"{context.master} has lost this application; its log says why."
+            raise Failed(f"Spark gave up: {said.splitlines()[0]}") from None
         except (Py4JError, OSError):
             raise Failed("Spark's JVM on this host has died; run the command again: it goes on.") from None
