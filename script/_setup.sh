@@ -210,3 +210,32 @@ PY
         --requirement "$directory/requirements.txt"
     printf '%s' "$wanted" >.venv/with-spark
 }
+
+# What only YARN's tests need: the jars of Hadoop.
+have_hadoop() {
+    local lock=artifacts/hadoop-3.4.1.sha256 directory
+    directory=$AQUEDUCT_CACHE/hadoop-$(sha256sum "$lock" | cut -c1-12)
+    export AQUEDUCT_HADOOP_JARS="$directory/libs"
+    [[ -d $directory ]] && return
+    have_packages maven openjdk-17-jre-headless
+    say "Having Hadoop for tests on this machine"
+    .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" "$lock" <<'PY'
+import sys, tarfile, tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from aqueduct.controller.artifacts import maven_jars
+from aqueduct.errors import AqueductError
+from servers.yarn import COORDINATES, VERSION
+
+cache, directory, lock = sys.argv[1:]
+try:
+    jars = maven_jars(name=f"hadoop-{VERSION}", coordinates=COORDINATES, lock=lock, cache=cache)
+except AqueductError as error:
+    sys.exit(f"test: {error}")
+with tempfile.TemporaryDirectory(dir=cache) as scratch, tarfile.open(jars.path) as archive:
+    archive.extractall(Path(scratch, "hadoop"), filter="data")
+    with suppress(OSError):  # another run of the same was faster
+        Path(scratch, "hadoop").rename(directory)
+PY
+}

@@ -18,7 +18,7 @@ import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,18 +75,39 @@ def kafka_jars(
     cache: str,
 ) -> Artifact:
     """Fetch the jars of one Kafka version from Maven's repository or a vendor's archive, and pack them."""
+
+    def fetch(jars: Path) -> None:
+        if source == "maven":
+            modules = [f"org.apache.kafka:{module}:{version}" for module in KAFKA_MODULES]
+            log4j = [f"org.apache.logging.log4j:{module}:{LOG4J_VERSION}" for module in LOG4J_MODULES]
+            _fetch_from_maven(
+                [*modules, *log4j], jars, "Kafka's jars", "set artifact_kafka_source to archive"
+            )
+        else:
+            _fetch_archive(str(archive_url), str(archive_sha256), jars)
+
+    return _jars(Path(cache) / f"kafka-{version}.tar", lock, fetch)
+
+
+def maven_jars(*, name: str, coordinates: Sequence[str], lock: str, cache: str) -> Artifact:
+    """Fetch jars by their Maven coordinates (`group:artifact:version`), with what they need; pack them."""
+
+    def fetch(jars: Path) -> None:
+        _fetch_from_maven(coordinates, jars, f"the jars of {name}", f"leave {name} out")
+
+    return _jars(Path(cache) / f"{name}.tar", lock, fetch)
+
+
+def _jars(target: Path, lock: str, fetch: Callable[[Path], None]) -> Artifact:
+    """Pack the jars that `fetch` brings into a folder, if they are those of the lock; else Failed."""
     wanted = read_lock(Path(lock))
-    target = Path(cache) / f"kafka-{version}.tar"
     with _exclusive(target):
         if target.exists():
             _check_jars(_digests_in_tar(target), wanted, target, lock)
             return Artifact(target, fetched=False)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             jars = Path(scratch) / "libs"
-            if source == "maven":
-                _fetch_from_maven(version, jars)
-            else:
-                _fetch_archive(str(archive_url), str(archive_sha256), jars)
+            fetch(jars)
             _check_jars({p.name: sha256_of(p) for p in jars.iterdir()}, wanted, jars, lock)
             _pack(target, {f"libs/{p.name}": p for p in jars.iterdir()})
     return Artifact(target, fetched=True)
@@ -245,22 +266,18 @@ def _check_jars(found: dict[str, str], wanted: dict[str, str], where: Path, lock
         )
 
 
-def _fetch_from_maven(version: str, destination: Path) -> None:
-    maven = _maven("set artifact_kafka_source to archive")
-    coordinates = [
-        *(("org.apache.kafka", module, version) for module in KAFKA_MODULES),
-        *(("org.apache.logging.log4j", module, LOG4J_VERSION) for module in LOG4J_MODULES),
-    ]
+def _fetch_from_maven(coordinates: Sequence[str], destination: Path, what: str, otherwise: str) -> None:
+    maven = _maven(otherwise)
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{module}</artifactId><version>{escape(number)}</version>"
         "</dependency>"
-        for group, module, number in coordinates
+        for group, module, number in (each.split(":") for each in coordinates)
     )
     with tempfile.TemporaryDirectory() as project:
         pom = Path(project) / "pom.xml"
         pom.write_text(
             '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-            "<groupId>aqueduct</groupId><artifactId>kafka</artifactId><version>1</version>"
+            "<groupId>aqueduct</groupId><artifactId>jars</artifactId><version>1</version>"
             f"<dependencies>{dependencies}</dependencies></project>"
         )
         _run(
@@ -274,7 +291,7 @@ def _fetch_from_maven(version: str, destination: Path) -> None:
                 f"-DoutputDirectory={destination}",
                 "-DincludeScope=runtime",
             ],
-            "fetch Kafka's jars with Maven",
+            f"fetch {what} with Maven",
             REACH_MAVEN,
         )
 
