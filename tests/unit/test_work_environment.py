@@ -127,3 +127,20 @@ def test_requirements_as_metadata_writes_them() -> None:
     ]
     assert [*environment.requirements(written, {"spark"})] == ["boto3", "kafka-python", "numpy"]
     assert [*environment.requirements(written, set())] == ["kafka-python", "numpy"]
+
+
+def test_the_fingerprint_is_of_modules_wherever_they_are(archive: Path, tmp_path: Path) -> None:
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path, filter="data")
+    program = "from aqueduct.work.environment import fingerprint; print(fingerprint())"
+
+    def there() -> str:
+        command = [str(tmp_path / "bin/python"), "-c", program]
+        path = {"PATH": f"{Path(sys.base_prefix) / 'bin'}:/usr/bin:/bin"}
+        done = subprocess.run(command, env=path, capture_output=True, text=True, cwd=tmp_path, check=True)
+        return done.stdout.strip()
+
+    assert there() == environment.fingerprint()
+    with (tmp_path / "lib/aqueduct/names.py").open("a") as other:
+        other.write("# another version\n")
+    assert there() != environment.fingerprint()
