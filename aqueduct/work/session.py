@@ -6,6 +6,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
 SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
 
 UNANSWERED = "{} does not answer: see that it runs, and that this host reaches its port."
+
+# PySpark's pickling looks into all of its modules; one of them has a word on pandas, which nothing here uses.
+warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
 _making = threading.Lock()  # one context at a time, also where an earlier one was given up
 
