@@ -16,13 +16,15 @@ TEXTS = {"type": "list", "elements": "str", "default": []}
 NEEDS: dict[str, dict[str, Any]] = {
     "user": {"type": "str", "required": True},
     "home": {"type": "str", "required": True},
-    "folders": {  # the user's, unless they name an owner
+    "groups": TEXTS,  # further ones of the user
+    "folders": {  # the user's, unless they name an owner, or a group that shares all that is created there
         "type": "list",
         "elements": "dict",
         "default": [],
         "options": {
             "path": {"type": "str", "required": True},
             "owner": {"type": "str"},
+            "shared_by": {"type": "str"},
             "mode": {"type": "str", "default": "0700"},
         },
     },
@@ -64,7 +66,6 @@ class ActionModule(ActionBase):
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         _, given = self.validate_argument_spec({"roles": {"type": "path", "required": True}})
         variables, roles = task_vars or {}, Path(given["roles"])
-        shared = self._variables(roles / "certificates", "defaults")
         needs: dict[str, list[Any]] = {
             name: [] for name in ("users", "folders", "packages", "kafka", "environments", "versitygw")
         } | {"files": [], "keys": []}
@@ -72,14 +73,27 @@ class ActionModule(ActionBase):
             own = self._variables(roles / role, "vars")
             if f"_{role}_needs" not in own:
                 continue
-            defaults = shared | self._variables(roles / role, "defaults")
-            templar = self._templar.copy_with_new_env(available_variables={**defaults, **variables, **own})
+            defaults, internal = self._of_dependencies(roles, role)
+            defaults |= self._variables(roles / role, "defaults")
+            known = {**defaults, **variables, **internal, **own}
+            templar = self._templar.copy_with_new_env(available_variables=known)
             said = templar.template(own[f"_{role}_needs"])
             checked = ArgumentSpecValidator(NEEDS).validate(said)
             if checked.error_messages:
                 raise AnsibleActionFail(f"_{role}_needs: {'; '.join(checked.error_messages)}")
             self._add(needs, checked.validated_parameters)
         return {"changed": False, "needs": {name: _once(found) for name, found in needs.items()}}
+
+    def _of_dependencies(self, roles: Path, role: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return defaults and internal variables of the roles that a role depends on."""
+        defaults: dict[str, Any] = {}
+        internal: dict[str, Any] = {}
+        for each in self._variables(roles / role, "meta").get("dependencies", ()):
+            name = each["role"]
+            theirs, its = self._of_dependencies(roles, name)
+            defaults |= theirs | self._variables(roles / name, "defaults")
+            internal |= its | self._variables(roles / name, "vars")
+        return defaults, internal
 
     def _variables(self, role: Path, part: str) -> dict[str, Any]:
         file = role / part / "main.yml"
@@ -92,7 +106,7 @@ class ActionModule(ActionBase):
     @staticmethod
     def _add(needs: dict[str, list[Any]], service: dict[str, Any]) -> None:
         owner = service["user"]
-        needs["users"].append({"name": owner, "home": service["home"]})
+        needs["users"].append({"name": owner, "home": service["home"], "groups": service["groups"]})
         needs["folders"] += [{**folder, "owner": folder["owner"] or owner} for folder in service["folders"]]
         needs["keys"] += [{**key, "owner": owner} for key in service["keys"]]
         needs["packages"] += KEY_PACKAGES if service["keys"] else []

@@ -6,6 +6,7 @@ import hashlib
 import os
 import pwd
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
@@ -24,12 +25,13 @@ description:
     The controller brings that, and calls again.
 options:
   users:
-    description: The services' users.
+    description: "The services' users: C(name), C(home), and C(groups) beside the one of their name."
     type: list
     elements: dict
     default: []
   folders:
-    description: "Folders, parents first: C(path), C(owner), C(mode)."
+    description: "Folders, parents first: C(path), C(owner), C(mode); C(shared_by), a group that may read and
+      change all that is created there, whoever does it."
     type: list
     elements: dict
     default: []
@@ -67,6 +69,9 @@ python: {description: "The host's Python, such as 3.11.", type: str, returned: s
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 COMPLETE = "complete"  # an empty file: what was unpacked, was unpacked to its end
 WHEELS = "wheels"  # names the packages that an environment has
+# Access control lists as Linux keeps them (linux/posix_acl_xattr.h).
+ACL_DEFAULT, ACL_VERSION, NOBODY = "system.posix_acl_default", 2, 0xFFFFFFFF
+USER_OBJ, GROUP_OBJ, GROUP, MASK, OTHER = 0x01, 0x04, 0x08, 0x10, 0x20
 OWN = "own"  # the name under which Aqueduct's own wheel is brought
 
 
@@ -78,8 +83,8 @@ class Host:
         self.lacks: list[str] = []
         self.changed: list[str] = []
 
-    def user(self, name: str, home: str) -> None:
-        """Make sure of a user that nobody can log in as."""
+    def user(self, name: str, home: str, groups: list[str]) -> None:
+        """Make sure of a user that nobody can log in as, and of groups that it shares with others."""
         try:
             pwd.getpwnam(name)
         except KeyError:
@@ -87,8 +92,15 @@ class Host:
             group = [f"--gid={name}"] if _has_group(name) else ["--user-group"]
             options = ["--system", f"--home-dir={home}", "--no-create-home", "--shell=/usr/sbin/nologin"]
             self._run(["useradd", *options, *group, name])
+        for shared in groups:
+            if not _has_group(shared):
+                self._change(f"group {shared}")
+                self._run(["groupadd", "--system", shared])
+            if not _is_member(name, shared):
+                self._change(f"user {name}")
+                self._run(["usermod", "--append", f"--groups={shared}", name])
 
-    def folder(self, path: str, owner: str, mode: str) -> None:
+    def folder(self, path: str, owner: str, mode: str, shared_by: str | None) -> None:
         """Make sure of a folder; one that doesn't exist is made with its parents, which are root's."""
         folder = Path(path)
         if not folder.is_dir():
@@ -96,7 +108,9 @@ class Host:
             if self.check:
                 return
             folder.mkdir(mode=0o700, parents=True)
-        self._access(folder, owner, int(mode, 8))
+        self._access(folder, owner, shared_by or owner, int(mode, 8))
+        if shared_by and not self.check:
+            self._share(folder, grp.getgrnam(shared_by).gr_gid)
 
     def archive(self, name: str, path: str) -> None:
         """Unpack an archive into a folder."""
@@ -120,7 +134,7 @@ class Host:
                 partial.chmod(int(mode, 8))
                 partial.replace(target)
         else:
-            self._access(target, "root", int(mode, 8))
+            self._access(target, "root", "root", int(mode, 8))
 
     def environment(self, name: str, path: str, wheels: str, own: str, uv: str) -> None:
         """Make sure of a Python environment with exactly these packages, and Aqueduct among them."""
@@ -164,18 +178,47 @@ class Host:
         if what not in self.changed:
             self.changed.append(what)
 
-    def _access(self, path: Path, owner: str, mode: int) -> None:
+    def _access(self, path: Path, owner: str, group: str, mode: int) -> None:
         has = path.stat()
-        ids = _ids(owner)
+        ids = _ids(owner, group)
         if not ids:  # in check mode, on a fresh host
             if not self.check:
-                self.module.fail_json(msg=f"{owner}, who is to own {path}, is no user of this host.")
+                self.module.fail_json(
+                    msg=f"{owner}:{group}, to whom {path} is to belong, is not on this host."
+                )
             return
         if (has.st_mode & 0o7777, has.st_uid, has.st_gid) != (mode, *ids):
             self._change(str(path))
             if not self.check:
                 os.chown(path, *ids)
                 path.chmod(mode)
+
+    def _share(self, folder: Path, group: int) -> None:
+        """Have a default ACL: what is created there is the group's, too, and nobody else's.
+
+        The bit setgid would do it, but a program that keeps it when it changes a folder's mode may not do so
+        under RestrictSUIDSGID=.
+        """
+        entries = [
+            (USER_OBJ, 7, NOBODY),
+            (GROUP_OBJ, 0, NOBODY),
+            (GROUP, 7, group),
+            (MASK, 7, NOBODY),
+            (OTHER, 0, NOBODY),
+        ]
+        wanted = struct.pack("<I", ACL_VERSION) + b"".join(struct.pack("<HHI", *each) for each in entries)
+        try:
+            found = os.getxattr(folder, ACL_DEFAULT)
+        except OSError:
+            found = b""
+        if found != wanted:
+            self._change(f"{folder}, shared")
+            try:
+                os.setxattr(folder, ACL_DEFAULT, wanted)
+            except OSError as error:
+                self.module.fail_json(
+                    msg=f"{folder} can't be shared by a group: {error}; its file system must have ACLs."
+                )
 
     def _run(self, command: list[str]) -> None:
         if not self.check:
@@ -185,12 +228,11 @@ class Host:
                 self.module.fail_json(msg=f"{' '.join(command[:4])} failed: {' '.join(said[-3:])}")
 
 
-def _ids(owner: str) -> tuple[int, int] | None:
+def _ids(owner: str, group: str) -> tuple[int, int] | None:
     try:
-        found = pwd.getpwnam(owner)
+        return pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
     except KeyError:
         return None
-    return found.pw_uid, found.pw_gid
 
 
 def _has_group(name: str) -> bool:
@@ -199,6 +241,13 @@ def _has_group(name: str) -> bool:
     except KeyError:
         return False
     return True
+
+
+def _is_member(user: str, group: str) -> bool:
+    try:
+        return user in grp.getgrnam(group).gr_mem
+    except KeyError:  # in check mode
+        return False
 
 
 def _unpack(archive: Path, folder: Path) -> None:
