@@ -10,7 +10,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from aqueduct.errors import AqueductError
-from aqueduct.estate import acls, connectors, links, model
+from aqueduct.estate import acls, connectors, links, model, spark
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 
@@ -164,6 +164,40 @@ def connect_worker(site: str) -> Json:
     return {"group.id": connectors.worker_group(site), **connectors.internal_topics(site)}
 
 
+def spark_url(groups: model.Groups, hostvars: model.HostVars, site: str) -> str:
+    """`groups | spark_url(hostvars, site)`: its own masters, or `local[*]` where it has none."""
+    return spark.own_master(groups, hostvars, site, _number({}, "spark_master", "spark_master_port"))
+
+
+def spark_master_host(groups: model.Groups, hostvars: model.HostVars, master: str) -> str:
+    """`groups | spark_master_host(hostvars, url)`: the host of its first master, empty if it is not ours."""
+    return spark.master_host(groups, hostvars, master)
+
+
+def spark_site(groups: model.Groups, host: str) -> str:
+    """`groups | spark_site(host)`: the site of a master; empty without a host."""
+    return spark.site_of(groups, host)
+
+
+def spark_page_urls(groups: model.Groups, hostvars: model.HostVars, site: str, role: str) -> list[str]:
+    """`groups | spark_page_urls(hostvars, site, role)`: the pages of a site's masters, workers or history
+    servers."""
+    return [
+        f"https://{spark.address(host, hostvars)}:{_number(hostvars[host], role, f'{role}_page_port')}"
+        for host in model.members(groups, site, role)
+    ]
+
+
+def spark_defaults(properties: Json) -> str:
+    """`properties | spark_defaults`: as a `spark-defaults.conf` has them."""
+    return spark.defaults_file(properties)
+
+
+def spark_pages(folder: str, password: str) -> Json:
+    """`folder | spark_pages(password)`: settings of pages, with a principal's stores in the folder."""
+    return dict(spark.pages(folder, password))
+
+
 def _link(link: links.Link) -> Json:
     names = ("name", "sent_as", "raw_topic", "gap_topic", "group", "topics_pattern", "targets")
     return {**asdict(link), **{name: getattr(link, name) for name in names}}
@@ -203,4 +237,5 @@ class FilterModule:
         every += (managed_principals,)
         every += (reader_options, links_to, links_from, ledgers, link_topics, link_acls)
         every += (connect_topics, connect_acls, connectors_of, connect_worker, dead_letters)
+        every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)
         return {function.__name__: _in_ansible(function) for function in every}

@@ -1,5 +1,6 @@
 """Filters for units of systemd: what every service of ours may not do, stands here alone."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,6 +32,11 @@ def unit_lines(properties: Mapping[str, Any]) -> str:
     return "\n".join(f"{name}={value}" for name, value in properties.items())
 
 
+def unit_environment(variables: Mapping[str, Any]) -> str:
+    """`variables | unit_environment`: the value of `Environment=`."""
+    return " ".join(json.dumps(f"{name}={value}").replace("%", "%%") for name, value in variables.items())
+
+
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"hardened": hardened, "unit_lines": unit_lines}
+        return {"hardened": hardened, "unit_lines": unit_lines, "unit_environment": unit_environment}

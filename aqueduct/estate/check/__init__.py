@@ -13,6 +13,7 @@ from aqueduct.estate.check import (
     secrets,
     settings,
     sites,
+    spark,
     stores,
 )
 from aqueduct.estate.check.inventory import Finding, Inventory
@@ -56,6 +57,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         yield from settings.check_topics(inventory, sound, site, repository.definitions)
         yield from stores.check_buckets(inventory, sound, site)
         yield from backups.check_backup(inventory, sound, site)
+        yield from spark.check_spark(inventory, sound, site)
         yield from links.check_links(inventory, sound, site)
         yield from connectors.check_connect(inventory, sound, site)
         arriving = []

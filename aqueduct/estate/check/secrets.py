@@ -8,7 +8,7 @@ from aqueduct.estate.model import principal
 
 WITH_CERTIFICATE = (
     *("backup", "connect", "dedup", "diode_downstream", "diode_upstream", "kafka", "mirror_maker"),
-    *("object_store", "reconcile"),
+    *("object_store", "reconcile", "spark_history", "spark_master", "spark_worker"),
 )
 
 

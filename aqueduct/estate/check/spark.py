@@ -1,0 +1,80 @@
+"""A site's Spark: is its cluster whole, and can the site's applications reach the one that they use?"""
+
+from collections.abc import Iterator
+
+from aqueduct.estate import spark
+from aqueduct.estate.check.inventory import Finding, Inventory, some
+from aqueduct.estate.check.sound import Sound
+
+APPLICATIONS = ("backup", "dedup", "reconcile")
+
+
+def check_spark(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    yield from _check_cluster(inventory, sound, site)
+    for host in inventory.members(site):
+        faults = [*_faults_of_master(inventory, sound, host)]
+        yield from faults
+        if any(host in inventory.members(site, service) for service in APPLICATIONS):
+            yield from _faults_of_settings(inventory, sound, host)
+        if faults:
+            break  # the others have it from the same file
+
+
+def _check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    masters, workers = inventory.members(site, "spark_master"), inventory.members(site, "spark_worker")
+    if workers and not masters:
+        sentence = f"site {site} has no master for {some(workers)}; put a host into the group spark_master."
+        yield Finding(inventory.declared(workers[0]), "spark_worker", sentence)
+    if masters and not workers:
+        sentence = f"the master of site {site} has nobody to work; put a host into the group spark_worker."
+        yield Finding(inventory.declared(masters[0]), "spark_master", sentence)
+    for host in inventory.members(site, "spark_history"):
+        if sound.value(host, "spark_event_log_directory") == "":
+            sentence = (
+                f"{host} would show what Spark logged, and nothing is logged; "
+                "name a folder, or take it out of spark_history."
+            )
+            yield inventory.finding(host, "spark_event_log_directory", sentence)
+    for host in masters:
+        recovery = sound.value(host, "spark_master_recovery") or "file"
+        if len(masters) > 1 and recovery != "zookeeper":
+            sentence = f"{some(masters)} would all lead; set it to zookeeper, or leave one master."
+            yield inventory.finding(host, "spark_master_recovery", sentence)
+            break
+        if recovery == "zookeeper" and not sound.value(host, "spark_master_recovery_zookeeper"):
+            sentence = "masters recover by ZooKeeper, and none is named; set spark_master_recovery_zookeeper."
+            yield inventory.finding(host, "spark_master_recovery", sentence)
+            break
+
+
+def _faults_of_master(inventory: Inventory, sound: Sound, host: str) -> Iterator[Finding]:
+    master = sound.value(host, "spark_master")
+    if master is None:
+        return
+    if not spark.MASTER.fullmatch(master):
+        sentence = (
+            f"{master} is no master of Spark; write spark://HOST:7077, yarn, k8s://URL or local[*], "
+            "or delete the line: then it is the site's own."
+        )
+        yield inventory.finding(host, "spark_master", sentence)
+    unknown = spark.unknown_hosts(inventory.groups, inventory.hosts, master)
+    if unknown and not sound.value(host, "spark_secret"):
+        sentence = (
+            f"{some(unknown)} is in no group spark_master, so its secret is not known; "
+            "name a host that is, or, for a cluster elsewhere, set spark_secret."
+        )
+        yield inventory.finding(host, "spark_master", sentence)
+
+
+def _faults_of_settings(inventory: Inventory, sound: Sound, host: str) -> Iterator[Finding]:
+    settings = sound.value(host, "spark_settings") or {}
+    for key, value in settings.items():
+        if not str(key).startswith("spark."):
+            yield inventory.finding(
+                host, "spark_settings", f"{key} isn't a setting of Spark; theirs begin with spark.", (key,)
+            )
+        elif key == "spark.master":
+            yield inventory.finding(host, "spark_settings", "set spark_master instead.", (key,))
+        elif key == "spark.speculation" and str(value).lower() == "true":
+            sentence = "copies of a task that writes would fence each other; take it out."
+            yield inventory.finding(host, "spark_settings", sentence, (key,))
