@@ -30,7 +30,7 @@ options:
     description: The name under which others reach it. A name of this host alone is refused.
     type: str
     required: true
-  page: {description: "Its page, C(https://host:port).", type: str, required: true}
+  page: {description: "The address of its page, without a path.", type: str, required: true}
   masters: {description: Pages of the masters; for a worker., type: list, elements: str, default: []}
   certificate: {description: PEM file with key and certificate for the pages., type: path, required: true}
   ca: {description: PEM file of the authority., type: path, required: true}

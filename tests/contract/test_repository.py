@@ -159,7 +159,15 @@ def test_a_secret_is_found(text: str, expected: list[str]) -> None:
 
 # Public pages and XML namespaces that sources name; anything else may be one site's mirror or registry.
 ANY = "0.0.0.0"  # noqa: S104 (a text to look for)
-HOSTS = {"localhost", ANY, "127.0.0.1", "kafka.apache.org", "maven.apache.org", "www.apache.org"}
+HOSTS = {
+    "localhost",
+    ANY,
+    "127.0.0.1",
+    "kafka.apache.org",
+    "maven.apache.org",
+    "spark.apache.org",
+    "www.apache.org",
+}
 PRIVATE_KEY = re.compile("-----BEGIN ([A-Z]+ )*PRIVATE " + "KEY-----")
 HOME = re.compile(r"(?<![\w.~}])/(root|home/\w+|Users/\w+)/")
 KEY_FILES = (".pem", ".key", ".p12", ".pfx", ".jks", ".crt", ".csr")

@@ -38,7 +38,14 @@ def test_a_cluster_is_found_by_a_host_s_name_and_by_its_address() -> None:
     [
         *(
             (each, True)
-            for each in ("local", "local[*]", "local[4]", "local[2,3]", "yarn", "k8s://https://a:6443")
+            for each in (
+                "local",
+                "local[*]",
+                "local[4]",
+                "local[2,3]",
+                "yarn",
+                "k8s://https://a.example.com:6443",
+            )
         ),
         *((each, True) for each in ("spark://a:7077", "spark://a:7077,b:7077")),
         *(

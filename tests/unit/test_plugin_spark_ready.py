@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 PLUGIN = Path(__file__).resolve().parents[2] / "plugins/modules/spark_ready.py"
-PAGE, OTHER = "https://m1:8480", "https://m2:8480"
+PAGE, OTHER = "https://m1.example.com:8480", "https://m2.example.com:8480"
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,12 @@ from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.sound import Sound
 
 APPLICATIONS = ("backup", "dedup", "reconcile")
+LIMITS = {"spark.cores.max", "spark.dynamicAllocation.enabled"}
 
 
 def check_spark(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
     yield from _check_cluster(inventory, sound, site)
+    yield from _check_shares(inventory, sound, site)
     for host in inventory.members(site):
         faults = [*_faults_of_master(inventory, sound, host)]
         yield from faults
@@ -45,6 +47,24 @@ def _check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
             sentence = "masters recover by ZooKeeper, and none is named; set spark_master_recovery_zookeeper."
             yield inventory.finding(host, "spark_master_recovery", sentence)
             break
+
+
+def _check_shares(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    """Check that services, which keep what they have, leave something of a standalone cluster to others."""
+    periodic = [
+        host for host in inventory.members(site, "backup") if sound.value(host, "backup_every_seconds")
+    ]
+    for service, hosts in (("backup", periodic), ("dedup", inventory.members(site, "dedup"))):
+        for host in hosts:
+            master = sound.value(host, "spark_master")
+            own = master is None and inventory.members(site, "spark_master")
+            settings = sound.value(host, "spark_settings") or {}
+            if (own or spark.named_hosts(master or "")) and LIMITS.isdisjoint(settings):
+                sentence = (
+                    f"{service} would keep all cores of its cluster, and others would wait for ever; "
+                    "set spark.cores.max in spark_settings."
+                )
+                yield Finding(inventory.declared(host), host, sentence, is_warning=True)
 
 
 def _faults_of_master(inventory: Inventory, sound: Sound, host: str) -> Iterator[Finding]:
