@@ -162,7 +162,7 @@ def broken(unit: dict[str, str]) -> Iterator[str]:
     # As the service's user, whom alone the kernel lets into its namespaces without CAP_SYS_PTRACE.
     caps = "+sys_admin,+sys_chroot"
     enter = (
-        *("setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"),
+        *("setpriv", f"--reuid={uid}", f"--regid={gid}", "--init-groups"),
         *(f"--inh-caps={caps}", f"--ambient-caps={caps}"),
         *("nsenter", f"--target={unit['MainPID']}", "--mount", sys.executable, "-c", INSIDE),
     )

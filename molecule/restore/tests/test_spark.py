@@ -1,0 +1,176 @@
+"""The site's backups and restores work on the lake's Spark cluster, and so do the lake's reconciles."""
+
+import base64
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import zstandard
+from estate import SITE, Estate
+from lab import Lab, wait_until
+from loss import Outcome
+
+MASTER, WORKERS = "lake-spark-1", ("lake-spark-2", "lake-spark-3")
+PAGES = {
+    "master": (MASTER, 8480, "/json/"),
+    "history": (MASTER, 18480, "/api/v1/applications"),
+    "worker": (WORKERS[0], 8481, "/json/"),
+}
+EVENTS = "/var/lib/aqueduct-spark-events"
+# Runs in a host: asks for a page with the host's authority, and with a certificate where one is given.
+ASK = """
+import ssl, sys, urllib.request as r
+url, ca, *certificate = sys.argv[1:]
+context = ssl.create_default_context(cafile=ca)
+if certificate: context.load_cert_chain(*certificate)
+opener = r.build_opener(r.ProxyHandler({}), r.HTTPSHandler(context=context))
+print(opener.open(url, timeout=20).read().decode())
+"""
+
+# Runs in a host: the status and the place that a page which redirects names.
+FIRST_ANSWER = """
+import http.client, sys, urllib.parse
+url = urllib.parse.urlsplit(sys.argv[1])
+asked = http.client.HTTPConnection(url.netloc, timeout=20)
+asked.request("GET", url.path)
+answer = asked.getresponse()
+print(answer.status, answer.headers["Location"])
+"""
+# Runs in a host: which files hold a text, and whether processes and what all may read do.
+SEEN = """
+import json, os, pathlib, stat
+secret = b"SECRET"
+own, everybody = [], []
+def look(path, found):
+    try:
+        if secret in path.read_bytes():
+            found.append(str(path))
+    except OSError:
+        pass
+for process in pathlib.Path("/proc").glob("[0-9]*"):
+    if int(process.name) != os.getpid():
+        look(process / "cmdline", everybody)
+for root in ("/etc", "/run", "/var/lib/aqueduct-spark", "/var/lib/aqueduct-spark-events"):
+    for folder, _, names in os.walk(root):
+        for path in (pathlib.Path(folder, name) for name in names):
+            if not stat.S_ISREG(path.lstat().st_mode):
+                continue
+            private = not stat.S_IMODE(path.stat().st_mode) & 0o077
+            look(path, own if private else everybody)
+print(json.dumps({"in files of their owner": sorted(own), "for everybody": sorted(everybody)}))
+"""
+CERTIFICATE = "/etc/aqueduct/spark_master/tls/spark-lake.pem"
+UNITS = [
+    (MASTER, "spark_master"),
+    (MASTER, "spark_history"),
+    *((worker, "spark_worker") for worker in WORKERS),
+]
+
+
+def began(lab: Lab, host: str, unit: str) -> str:
+    return lab.run(host, "systemctl", "show", "--property=InvocationID", unit).stdout
+
+
+def ask(estate: Estate, page: str, *certificate: str) -> tuple[int, str]:
+    tls = "/etc/aqueduct/spark_master/tls"
+    at, port, path = PAGES[page]
+    asked = (f"https://{at}:{port}{path}", f"{tls}/ca.pem", *certificate)
+    done = estate.lab.run(MASTER, "python3", "-c", ASK, *asked, check=False)
+    return done.returncode, done.stdout or done.stderr
+
+
+def events(estate: Estate, host: str, application: str) -> Iterator[dict[str, Any]]:
+    """Yield what Spark logged of an application, read as the file that it is, not through Spark."""
+    files = estate.lab.run(host, "find", EVENTS, "-name", "events_*", "-type", "f").stdout.split()
+    for file in sorted(files):
+        packed = io.BytesIO(base64.b64decode(estate.lab.run(host, "base64", file).stdout))
+        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as lines:
+            found = [json.loads(line) for line in lines.read().splitlines()]
+        if any(each.get("App Name") == application for each in found):
+            yield from found
+
+
+def tasks_by_host(estate: Estate, host: str, application: str) -> Counter[str]:
+    found = events(estate, host, application)
+    ended = (each for each in found if each["Event"] == "SparkListenerTaskEnd")
+    return Counter(each["Task Info"]["Host"] for each in ended if not each["Task Info"]["Failed"])
+
+
+def reported(estate: Estate, report: str) -> dict[str, int]:
+    return dict(json.loads((estate.lab.reports / f"{report}.json").read_text())["tasks"])
+
+
+@pytest.mark.parametrize("verb", ["backup", "restore"])
+def test_tasks_ran_on_both_workers(estate: Estate, outcome: Outcome, verb: str) -> None:
+    assert outcome.after
+    assert set(reported(estate, f"{verb}-pro1")) == {*WORKERS}
+
+
+def test_spark_itself_logged_tasks_on_both_workers(estate: Estate, outcome: Outcome) -> None:
+    assert outcome.after
+    assert set(tasks_by_host(estate, SITE, "aqueduct restore")) == {*WORKERS}
+
+
+def test_the_history_server_shows_what_a_reconcile_of_its_host_did(estate: Estate, outcome: Outcome) -> None:
+    """Another user writes the log than the one that reads it, and nobody else may."""
+    assert outcome.after
+    done = estate.lab.play("reconcile")
+    assert done.returncode == 0, done.stdout
+    assert set(reported(estate, "pro1-lake")) <= {*WORKERS}
+    assert sum(reported(estate, "pro1-lake").values()) > 0
+
+    def shown() -> list[str]:
+        code, said = ask(estate, "history", CERTIFICATE)
+        assert code == 0, said
+        return [each["name"] for each in json.loads(said)]
+
+    wait_until("the reconcile in the history", lambda: "aqueduct reconcile" in shown(), 60)
+    found = estate.lab.run(MASTER, "find", EVENTS, "-mindepth", "1", "-printf", "%u %M;").stdout
+    rights = {each for each in found.split(";") if each}
+    assert rights == {"reconcile drwxrwx---", "reconcile -rw-rw----"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_refuses_who_has_no_certificate(estate: Estate, page: str) -> None:
+    code, said = ask(estate, page, CERTIFICATE)
+    assert (code, said[:1] in ("{", "[")) == (0, True), said
+    code, said = ask(estate, page)
+    assert code == 1, f"it answered: {said}"
+    assert re.search("certificate.required|connection reset", said, re.IGNORECASE), said
+    at, port, path = PAGES[page]
+    found = estate.lab.run(MASTER, "python3", "-c", FIRST_ANSWER, f"http://{at}:{port - 400}{path}").stdout
+    assert found.split() == ["302", f"https://{at}:{port}{path}"]
+
+
+def test_the_secret_stands_nowhere_where_others_see_it(estate: Estate, outcome: Outcome) -> None:
+    """No list of processes, no unit, no file that others may read; not while tasks run either."""
+    assert outcome.after
+    secret = (estate.lab.pki / "passwords/spark.lake").read_text().strip()
+    assert len(secret) >= 32
+    for host in estate.lab.variables:
+        seen = json.loads(estate.lab.run(host, "python3", "-", stdin=SEEN.replace("SECRET", secret)).stdout)
+        assert seen["in files of their owner"] == OWNERS.get(host, []), host
+        assert seen["for everybody"] == [], host
+
+
+# What the master and each worker have of it, and each application's user.
+OWNERS = {
+    SITE: ["/etc/aqueduct/backup/spark-defaults.conf"],
+    MASTER: ["/etc/aqueduct/reconcile/spark-defaults.conf", "/etc/aqueduct/spark_master/spark-defaults.conf"],
+    **{worker: ["/etc/aqueduct/spark_worker/spark-defaults.conf"] for worker in WORKERS},
+}
+
+
+def test_a_setting_of_one_worker_restarts_it_alone(estate: Estate, outcome: Outcome) -> None:
+    assert outcome.after
+    lab: Lab = estate.lab
+    before = {(host, unit): began(lab, host, unit) for host, unit in UNITS}
+    done = lab.play("spark", "--limit=site_lake", spark_worker_cleanup_seconds=80_000)
+    assert done.returncode == 0, done.stdout
+    after = {(host, unit): began(lab, host, unit) for host, unit in UNITS}
+    changed = {each for each in UNITS if before[each] != after[each]}
+    assert changed == {(worker, "spark_worker") for worker in WORKERS}
