@@ -43,6 +43,9 @@ def running(directory: Path, workers: int = 2, **variables: str) -> Iterator[Clu
         "spark.authenticate": "true",
         "spark.authenticate.secret": SECRET,
         "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.authEngineVersion": "2",
+        "spark.network.crypto.saslFallback": "false",
+        "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     }
     (conf / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in defaults.items()))
     port, web, *webs = free_ports(2 + workers)

@@ -160,7 +160,7 @@ def test_a_killed_executor_costs_its_tasks_only(
     cluster: Cluster, brokers: list[Broker], topic: str, backup: list[str], tmp_path: Path
 ) -> None:
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000"))
-    killed = clients.wait_for("a task", lambda: busy(cluster))
+    killed = clients.wait_for("a task", lambda: busy(cluster), 180)
     os.kill(killed[0], signal.SIGKILL)
     code, page = said(process)
     assert code == 0, page
@@ -178,11 +178,11 @@ def test_a_worker_that_hangs_comes_back_as_a_zombie(
     process = start(
         cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000", *soon)
     )
-    hung = clients.wait_for("a task", lambda: busy(cluster))[0]
+    hung = clients.wait_for("a task", lambda: busy(cluster), 180)[0]
     frozen = [hung, *children(hung)]
     for each in frozen:
         os.kill(each, signal.SIGSTOP)
-    clients.wait_for("the store without it", lambda: len(objects(tmp_path)) >= 2)
+    clients.wait_for("the store without it", lambda: len(objects(tmp_path)) >= 2, 180)
     time.sleep(15)  # for longer than Spark waits for its word
     for each in frozen:
         with suppress(ProcessLookupError):
@@ -282,7 +282,7 @@ def test_the_driver_that_is_killed_runs_again(
     cluster: Cluster, brokers: list[Broker], topic: str, backup: list[str], tmp_path: Path
 ) -> None:
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000"))
-    clients.wait_for("a task", lambda: busy(cluster))
+    clients.wait_for("a task", lambda: busy(cluster), 180)
     time.sleep(1)
     process.kill()
     process.wait()
