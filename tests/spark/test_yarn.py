@@ -1,0 +1,153 @@
+"""Applications on YARN 3.4.1 with HDFS, whose node has Spark and Python alone, in both deploy modes."""
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import clients
+import pytest
+
+from aqueduct.kafka.batches.bodies import body
+from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.link.ledger.arrivals import bucket
+from aqueduct.link.wire import frame
+from aqueduct.link.wire.frame import Frame
+from aqueduct.work import environment
+from servers import broker, yarn
+from servers.broker import Broker
+from servers.spark import HOME
+from servers.yarn import Hadoop
+
+pytestmark = pytest.mark.skipif(
+    "AQUEDUCT_HADOOP_JARS" not in os.environ,
+    reason="Hadoop's jars are not there: script/test --all has them",
+)
+ROOT = Path(__file__).resolve().parents[2]
+RECORDS = 5_000
+PARTITIONS = 2
+
+
+@dataclass(frozen=True)
+class Yarn:
+    """A Hadoop, a broker, an archive, and the folder that applications are submitted from."""
+
+    hadoop: Hadoop
+    broker: Broker
+    folder: Path
+
+    def submit(self, mode: str, verb: str, *arguments: str) -> str:
+        """Run an application by spark-submit, as docs/guides/spark.md tells; return what it said."""
+        options = ["--archives", "env.tar.gz#environment"]
+        if mode == "cluster":
+            # The driver is in a container, too.
+            files = "backup.properties,backup.pem,authority.pem"
+            options += ["--files", files, "--conf", "spark.pyspark.python=./environment/bin/python"]
+        command = [str(HOME / "bin/spark-submit"), "--master", "yarn", "--deploy-mode", mode, *options]
+        return self.run([*command, str(ROOT / f"spark_apps/{verb}.py"), *arguments])
+
+    def run(self, command: Sequence[str]) -> str:
+        mine = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env={**mine, **self.hadoop.environment, "SPARK_CONF_DIR": str(self.folder)},
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr + "\n".join(self.hadoop.containers())
+        return done.stdout + done.stderr
+
+    def cluster(self) -> tuple[str, ...]:
+        """Return a verb's arguments that say where Kafka is, and by which key."""
+        return ("--bootstrap-servers", self.broker.tls, "--client-config", "backup.properties")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
+    bare, folder = tmp_path_factory.mktemp("bare"), tmp_path_factory.mktemp("submit")
+    venv.create(bare, symlinks=True)
+    environment.write(folder / "env.tar.gz")
+    # Where a cluster has no Spark, these jars go to HDFS once (spark.yarn.archive).
+    (folder / "spark-defaults.conf").write_text(
+        f"spark.yarn.jars local:{HOME}/jars/*\nspark.executor.instances 2\nspark.driver.memory 512m\n"
+        "spark.executor.memory 512m\nspark.yarn.submit.waitAppCompletion true\n"
+    )
+    with (
+        broker.running(tmp_path_factory.mktemp("broker"), supers=("backup",)) as kafka,
+        yarn.running(tmp_path_factory.mktemp("hadoop"), PATH=f"{bare}/bin:/usr/bin:/bin") as hadoop,
+    ):
+        config = kafka.authority.client_config("backup")
+        # Paths in it are relative: the same words are right here and in the driver's container.
+        (folder / config.name).write_text(config.read_text().replace(f"{config.parent}/", ""))
+        for name in ("backup.pem", "authority.pem"):
+            (folder / name).write_bytes((config.parent / name).read_bytes())
+        yield Yarn(hadoop, kafka, folder)
+
+
+@pytest.fixture(scope="module")
+def topic(running: Yarn) -> str:
+    name = clients.create(running.broker, clients.unique("yarn"), PARTITIONS)
+    for partition in range(PARTITIONS):
+        clients.produce(running.broker, name, [f"{partition}-{n}" for n in range(RECORDS)], partition)
+    return name
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_a_backup_and_its_restore(running: Yarn, topic: str, tmp_path: Path, mode: str) -> None:
+    store, report = ("--store", f"file://{tmp_path}/store"), tmp_path / "report.json"
+    again = f"{topic}.{mode}"
+    running.submit(mode, "backup", *running.cluster(), *store, "--topics", topic, "--report", str(report))
+    assert sum(json.loads(report.read_text())["tasks"].values()) > 0
+    running.submit(mode, "verify", *store)
+    running.submit(mode, "restore", *running.cluster(), *store, "--topics", f"{topic}:{again}")
+    for partition in range(PARTITIONS):
+        before, after = (clients.records(running.broker, name, partition) for name in (topic, again))
+        assert len(before) == RECORDS
+        assert before == after
+    ends = ("--source", running.broker.tls, "--target", running.broker.tls)
+    running.submit(
+        mode, "reconcile", *ends, "--client-config", "backup.properties", "--topics", f"{topic}:{again}"
+    )
+    # A driver in a container is named by spark-submit, before it is one.
+    ours = (
+        f"aqueduct {verb}" if mode == "client" else f"{verb}.py"
+        for verb in ("backup", "verify", "restore", "reconcile")
+    )
+    found = {each["name"]: each["finalStatus"] for each in running.hadoop.applications()}
+    assert [found[name] for name in ours] == ["SUCCEEDED"] * 4
+    # Of --files YARN keeps a copy in its cache; of what goes to tasks in memory, nothing is left.
+    key = (running.folder / "backup.pem").read_bytes()
+    node = (path for path in (running.hadoop.directory / "local").rglob("*") if path.is_file())
+    left = {path.name for path in node if path.stat().st_size < 100_000 and key in path.read_bytes()}
+    assert left == (set() if mode == "client" else {"backup.pem"})
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_dedup(running: Yarn, mode: str) -> None:
+    raw, gaps, clean = (clients.unique(f"{name}.{mode}") for name in ("raw", "gaps", "clean"))
+    clients.create(running.broker, raw, PARTITIONS)
+    clients.create(running.broker, gaps, PARTITIONS, cleanup_policy="compact")
+    clients.create(running.broker, clean, PARTITIONS)
+    rows = [Record(1_700_000_000_000, offset, body(b"k", b"%d" % offset)) for offset in range(100)]
+    for partition in range(PARTITIONS):
+        came = Frame(clean, UUID(int=1), partition, 0, 99, bytes(build(Records.listed(rows))))
+        twice = [{"key": frame.key(came), "value": frame.pack(came)}] * 2
+        clients.produce(running.broker, raw, twice, bucket(clean, partition, PARTITIONS))
+    topics = ("--raw-topics", raw, "--gap-topic", gaps, "--topics", clean, "--gap-grace", "0s")
+    running.submit(mode, "dedup", *running.cluster(), *topics, "--until-caught-up")
+    for partition in range(PARTITIONS):
+        assert [int(each.value()) for each in clients.read(running.broker, clean, partition)] == [*range(100)]
+
+
+def test_by_the_command_line(running: Yarn, topic: str, tmp_path: Path) -> None:
+    archive = ("--conf", "spark.archives=env.tar.gz#environment")
+    verb = ("backup", *running.cluster(), "--store", f"file://{tmp_path}/store", "--topics", topic)
+    page = running.run([sys.executable, "-m", "aqueduct.cli", *verb, "--master", "yarn", *archive])
+    assert "Working on Spark at yarn, 2 executors on 1 host" in page
