@@ -29,6 +29,10 @@ MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
 SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
 
 UNANSWERED = "{} does not answer: see that it runs, and that this host reaches its port."
+QUEUED = (
+    "{} started no application in time: see that the ResourceManager of HADOOP_CONF_DIR runs, and that its "
+    "queue has free memory and cores; --wait waits longer."
+)
 
 # PySpark's pickling looks into all of its modules; one of them has a word on pandas, which nothing here uses.
 warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
@@ -142,7 +146,7 @@ def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> Spar
         now = time.monotonic()
         reason = trouble(said(), master, "its address")
         if reason is None and now - began > asked.executor_seconds:
-            reason = UNANSWERED.format(master)
+            reason = (QUEUED if master == "yarn" else UNANSWERED).format(master)
         if reason:
             given_up.set()
             raise Failed(reason)
