@@ -47,7 +47,8 @@ def own_wheel_name(repository: str) -> str:
 
 
 def own_sources(root: Path) -> list[Path]:
-    return [*sorted((root / "aqueduct").rglob("*.py")), root / "pyproject.toml"]
+    packages = (root / name for name in ("aqueduct", "spark_apps"))
+    return [*(path for each in packages for path in sorted(each.rglob("*.py"))), root / "pyproject.toml"]
 
 
 def read_lock(lock: Path) -> dict[str, str]:
