@@ -155,13 +155,22 @@ def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> Spar
             told = now
     (context,) = made
     if isinstance(context, Py4JJavaError):
-        why = str(context.java_exception.getMessage())
-        raise Failed(reasons.reason(why) or f"Spark does not start: {why.splitlines()[0]}") from None
+        causes = [*_causes(context)]
+        reason = reasons.reason("\n".join(causes)) or f"Spark does not start: {causes[-1].splitlines()[0]}"
+        raise Failed(reason) from None
     if isinstance(context, Py4JError | PySparkException | ValueError):
         raise Failed(f"Spark does not start: {context}") from None
     if isinstance(context, BaseException):
         raise context
     return context
+
+
+def _causes(error: Py4JJavaError) -> Iterator[str]:
+    """Yield what an error says, and then what began it."""
+    cause = error.java_exception
+    while cause is not None:
+        yield str(cause.getMessage() or cause.toString())
+        cause = cause.getCause()
 
 
 def _await_executor(context: SparkContext, asked: SparkOptions, said: Callable[[], str]) -> None:
