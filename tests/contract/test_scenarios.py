@@ -221,7 +221,7 @@ test "$call" != "{fails}"
     return run.returncode, (tmp_path / "calls").read_text().splitlines(), run.stdout.splitlines()
 
 
-TESTS = "pytest tests --numprocesses 2 --dist loadfile --no-loadscope-reorder"
+TESTS = "pytest tests --ignore tests/yarn --numprocesses 2 --dist loadfile --no-loadscope-reorder"
 DEMO = "pytest demo/tests --capture=no"
 CALLS = ["script/lint", TESTS, DEMO, "script/scenario one", "script/scenario other"]
 

@@ -24,10 +24,6 @@ from servers.broker import Broker
 from servers.spark import HOME
 from servers.yarn import Hadoop
 
-pytestmark = pytest.mark.skipif(
-    "AQUEDUCT_HADOOP_JARS" not in os.environ,
-    reason="Hadoop's jars are not there: script/test --all has them",
-)
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = 5_000
 PARTITIONS = 2
