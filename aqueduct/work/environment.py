@@ -176,3 +176,7 @@ def _name(package: Distribution) -> str:
 def _plain(name: str) -> str:
     """Return a package's name as all ways to write it have it."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+# Of the modules as they were when this process began: files may be replaced under a service that runs on.
+OWN_CODE = fingerprint()

@@ -1,10 +1,16 @@
-"""Why Spark's workers can't run our tasks, by what Spark 4.3 says, as a sentence for its user."""
+"""Why Spark can't start, or its workers can't run our tasks: a sentence, by what Spark 4.3 says."""
 
 import re
 
 PACK = "`aqueduct environment --out env.tar.gz`"
 GIVE = f"give them what {PACK} packs, by --conf spark.archives=env.tar.gz#environment"
 OTHER_VERSION = f"Workers have another version of Aqueduct than this host: {GIVE}."
+UNANSWERED = "{} does not answer: see that it runs, and that this host reaches its port."
+QUEUED = (
+    "{} started no application in time: see that the ResourceManager of HADOOP_CONF_DIR runs, and that its "
+    "queue has free memory and cores; --wait waits longer."
+)
+ENDED_EXECUTORS = 4  # with none that ran: no later one will
 # Braces take what the pattern's groups found. The first pattern that is found is the reason.
 SENTENCES = (
     (
@@ -45,4 +51,32 @@ def reason(said: str) -> str | None:
     for pattern, sentence in SENTENCES:
         if found := re.search(pattern, said):
             return sentence.format(*found.groups())
+    return None
+
+
+def late(master: str) -> str:
+    """Return why no application began in time."""
+    return (QUEUED if master == "yarn" else UNANSWERED).format(master)
+
+
+def start(said: str, master: str, driver: str) -> str | None:
+    """Return why no executor will come, by what Spark logged, as a sentence; None if one may.
+
+    `driver` is the address that the driver announced.
+    """
+    # It took the connection, and then not what it was told over it. Of several, one may be down meanwhile.
+    answered = "Exception while bootstrapping client" in said or "Successfully created connection" in said
+    alone = "," not in master and "Connected to Spark cluster" not in said
+    if alone and answered and "Failed to connect to master" in said:
+        return (
+            f"{master} refuses this host: both need the same spark.authenticate.secret, in "
+            "spark-defaults.conf of SPARK_CONF_DIR, and the same version of Spark."
+        )
+    if "All masters are unresponsive" in said:
+        return UNANSWERED.format(master)
+    if said.count("is now EXITED") >= ENDED_EXECUTORS and "Registered executor" not in said:
+        return (
+            f"{master} started executors which ended at once. They must reach this driver at {driver}: if "
+            "they can't, set spark.driver.host; if they can, the workers' logs of them say why."
+        )
     return None

@@ -1,5 +1,6 @@
 """How Spark is started, or taken as spark-submit started it, and why it can't be."""
 
+import math
 import os
 import signal
 import sys
@@ -23,16 +24,9 @@ from aqueduct.work.options import SparkOptions
 
 PROGRESS_SECONDS = 10.0
 SETTLED_SECONDS = 1.0
-ENDED_EXECUTORS = 4  # with none that ran: no later one will
 # Of glibc in the workers: what a thread gives back goes to the next one, and what is large to the system.
 MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
 SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
-
-UNANSWERED = "{} does not answer: see that it runs, and that this host reaches its port."
-QUEUED = (
-    "{} started no application in time: see that the ResourceManager of HADOOP_CONF_DIR runs, and that its "
-    "queue has free memory and cores; --wait waits longer."
-)
 
 # PySpark's pickling looks into all of its modules; one of them has a word on pandas, which nothing here uses.
 warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
@@ -102,28 +96,6 @@ def executors(context: SparkContext) -> list[Executor]:
     ]
 
 
-def trouble(said: str, master: str, driver: str) -> str | None:
-    """Return why no executor will come, by what Spark logged, as a sentence; None if one may.
-
-    `driver` is the address that the driver announced.
-    """
-    # It took the connection, and then not what it was told over it.
-    answered = "Exception while bootstrapping client" in said or "Successfully created connection" in said
-    if answered and "Failed to connect to master" in said and "Connected to Spark cluster" not in said:
-        return (
-            f"{master} refuses this host: both need the same spark.authenticate.secret, in "
-            "spark-defaults.conf of SPARK_CONF_DIR, and the same version of Spark."
-        )
-    if "All masters are unresponsive" in said:
-        return UNANSWERED.format(master)
-    if said.count("is now EXITED") >= ENDED_EXECUTORS and "Registered executor" not in said:
-        return (
-            f"{master} started executors which ended at once. They must reach this driver at {driver}: if "
-            "they can't, set spark.driver.host; if they can, the workers' logs of them say why."
-        )
-    return None
-
-
 def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> SparkContext:
     """Make the context in a thread of its own: with a master that does not answer, that takes a minute."""
     made: list[SparkContext | BaseException] = []
@@ -131,6 +103,8 @@ def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> Spar
 
     def make() -> None:
         with _making:
+            if given_up.is_set():
+                return
             try:
                 context = SparkContext(conf=conf)
                 context.stop() if given_up.is_set() else made.append(context)
@@ -140,13 +114,14 @@ def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> Spar
     maker = threading.Thread(target=make, daemon=True)
     maker.start()
     master = str(conf.get("spark.master"))
+    seconds = math.inf if options.local_cores(master) else asked.executor_seconds
     began = told = time.monotonic()
     while maker.is_alive():
         maker.join(0.1)
         now = time.monotonic()
-        reason = trouble(said(), master, "its address")
-        if reason is None and now - began > asked.executor_seconds:
-            reason = (QUEUED if master == "yarn" else UNANSWERED).format(master)
+        reason = reasons.start(said(), master, "its address")
+        if reason is None and now - began > seconds:
+            reason = reasons.late(master)
         if reason:
             given_up.set()
             raise Failed(reason)
@@ -181,7 +156,7 @@ def _await_executor(context: SparkContext, asked: SparkOptions, said: Callable[[
     began = told = time.monotonic()
     while not (found := executors(context)):
         now = time.monotonic()
-        if reason := trouble(said(), str(master), driver):
+        if reason := reasons.start(said(), str(master), driver):
             raise Failed(reason)
         if context._jsc.sc().isStopped():
             raise Failed(f"{master} gave this application up: its log says why.")
@@ -195,7 +170,7 @@ def _await_executor(context: SparkContext, asked: SparkOptions, said: Callable[[
             told = now
         time.sleep(0.1)
     # The others of a cluster come within moments; they are counted for the division of the work.
-    while True:
+    while time.monotonic() - began < seconds:
         time.sleep(SETTLED_SECONDS)
         if (more := executors(context)) == found:
             return

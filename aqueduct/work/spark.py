@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -13,7 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark import SparkContext
 
 from aqueduct import job_files
-from aqueduct.errors import Failed
+from aqueduct.errors import AqueductError, Failed
 from aqueduct.job_files import JobFiles
 from aqueduct.wording import count
 from aqueduct.work import environment, options, reasons, session
@@ -21,28 +22,30 @@ from aqueduct.work.options import SparkOptions
 from aqueduct.work.runner import D, R
 
 PROGRESS_SECONDS = 10.0
+COMPARISON = "Compare what workers have"  # of a job that does nothing else
 
 
 class Application:
     """A Spark application that runs plain functions, a task for each description."""
 
-    def __init__(self, context: SparkContext, hosts: Counter[str]) -> None:
-        """Keep the context, and what counts the tasks that ended by host."""
+    def __init__(self, context: SparkContext, hosts: Counter[str], patience: float) -> None:
+        """Keep the context, a count of tasks that ended by host, and for how long to wait for executors."""
         self._context = context
         self._hosts = hosts
+        self._patience = patience
 
     def __call__(self, function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
         """Return the results, in order; Failed if a call ended with it."""
         with self._files() as files:
 
-            def job() -> list[tuple[str, R | Failed]]:
+            def job() -> list[tuple[str, R | AqueductError]]:
                 tasks = self._context.parallelize(descriptions, max(1, len(descriptions)))
-                return tasks.map(partial(_attempt, function, files)).collect()
+                return tasks.map(partial(_attempt, function, environment.OWN_CODE, files)).collect()
 
-            results = _wait(self._context, job, len(descriptions))
+            results = _wait(self._context, job, len(descriptions), self._patience)
         self._hosts.update(host for host, _ in results)
         for _, result in results:
-            if isinstance(result, Failed):
+            if isinstance(result, AqueductError):
                 raise result
         return [cast(R, result) for _, result in results]
 
@@ -81,44 +84,66 @@ class Application:
 def application(name: str, asked: SparkOptions, hosts: Counter[str]) -> Iterator[Application]:
     """Yield an application that counts tasks by host; Failed if Spark does not start, or has no executor."""
     with session.session(name, asked) as context:
-        started = Application(context, hosts)
+        started = Application(context, hosts, asked.executor_seconds)
         if not options.local_cores(str(context.master)):
-            _try_workers(context, started.cores)
+            _try_workers(context, started.cores, asked.executor_seconds)
         yield started
 
 
-def _try_workers(context: SparkContext, cores: int) -> None:
+def _try_workers(context: SparkContext, cores: int, patience: float) -> None:
     """Run an idle task on each core, before any that writes; Failed if workers can't run ours."""
     # A lambda, because another version of this module may not be one that workers can import.
-    tasks = context.parallelize(range(cores), cores).map(lambda _: environment.fingerprint())
-    if {*_wait(context, tasks.collect, cores)} != {environment.fingerprint()}:
+    tasks = context.parallelize(range(cores), cores).map(lambda _: environment.OWN_CODE)
+
+    def job() -> set[str]:
+        context.setJobDescription(COMPARISON)
+        return {*tasks.collect()}
+
+    if _wait(context, job, cores, patience) != {environment.OWN_CODE}:
         raise Failed(reasons.OTHER_VERSION)
 
 
-def _attempt(function: Callable[[D], R], files: JobFiles | None, description: D) -> tuple[str, R | Failed]:
+def _attempt(
+    function: Callable[[D], R], code: str, files: JobFiles | None, description: D
+) -> tuple[str, R | AqueductError]:
     """Return the host and the result, or an error with a sentence.
 
-    Raised, it would come back as the text of a traceback.
+    Raised, it would come back as the text of a traceback. `code` is the driver's: an executor that came
+    later, or whose host was upgraded meanwhile, may have another one.
     """
     host = os.uname().nodename
     try:
+        if code != environment.OWN_CODE:
+            raise Failed(reasons.OTHER_VERSION)
         if files:
             files.unpack()
         return host, function(description)
-    except Failed as error:
+    except AqueductError as error:
         return host, error
 
 
-def _wait(context: SparkContext, job: Callable[[], R], tasks: int) -> R:
-    """Run the job in another thread: this one tells progress, and Ctrl-C can't hurt py4j here."""
+def _wait(context: SparkContext, job: Callable[[], R], tasks: int, patience: float) -> R:
+    """Run the job in another thread: this one tells progress, and Ctrl-C can't hurt py4j here.
+
+    Failed if a cluster has no executor for it for so many seconds: Spark itself would wait for ever.
+    """
     with ThreadPoolExecutor(1) as working:
         result = working.submit(job)
+        worked = time.monotonic()
         try:
             while not wait([result], PROGRESS_SECONDS).done:
-                tracker = context.statusTracker()
-                stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
-                done = sum(stage.numCompletedTasks for stage in stages)
-                print(f"{done} of {count(tasks, 'task')} done", file=sys.stderr)
+                now = time.monotonic()
+                if options.local_cores(str(context.master)) or session.executors(context):
+                    worked = now
+                    print(f"{_done(context)} of {count(tasks, 'task')} done", file=sys.stderr, flush=True)
+                elif now - worked < patience:
+                    print(f"Waiting for resources of {context.master}", file=sys.stderr, flush=True)
+                else:
+                    context.cancelAllJobs()
+                    raise Failed(
+                        f"{context.master} has had no executor for this application for {now - worked:.0f} "
+                        "s: see that its workers run, and run the command again: it goes on."
+                    )
             return result.result()
         except KeyboardInterrupt:
             context.cancelAllJobs()
@@ -133,4 +158,12 @@ def _wait(context: SparkContext, job: Callable[[], R], tasks: int) -> R:
                 said = f"{context.master} has lost this application; its log says why."
             raise Failed(f"Spark gave up: {said.splitlines()[0]}") from None
         except (Py4JError, OSError):
+            if session.alive(context):
+                raise
             raise Failed("Spark's JVM on this host has died; run the command again: it goes on.") from None
+
+
+def _done(context: SparkContext) -> int:
+    tracker = context.statusTracker()
+    stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
+    return sum(stage.numCompletedTasks for stage in stages)

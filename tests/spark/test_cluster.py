@@ -66,6 +66,16 @@ def said(process: "subprocess.Popen[str]") -> tuple[int, str]:
     return process.returncode, out + err
 
 
+def working(process: "subprocess.Popen[str]") -> None:
+    """Return when tasks of the command itself have begun."""
+    assert process.stderr
+    before = []
+    while not (line := process.stderr.readline()).startswith("Working on Spark"):
+        before.append(line)
+        assert line, "".join(before)
+    time.sleep(1.5)
+
+
 def submit(cluster: Cluster, app: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
     """Run an application by spark-submit, and return what it said."""
     command = [str(HOME / "bin/spark-submit"), "--master", cluster.url, *options]
@@ -160,8 +170,8 @@ def test_a_killed_executor_costs_its_tasks_only(
     cluster: Cluster, brokers: list[Broker], topic: str, backup: list[str], tmp_path: Path
 ) -> None:
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000"))
-    killed = clients.wait_for("a task", lambda: busy(cluster), 180)
-    os.kill(killed[0], signal.SIGKILL)
+    working(process)
+    os.kill(busy(cluster)[0], signal.SIGKILL)
     code, page = said(process)
     assert code == 0, page
     code, page = said(start(cluster, aqueduct("verify", "--store", f"file://{tmp_path}/store")))
@@ -174,11 +184,13 @@ def test_a_worker_that_hangs_comes_back_as_a_zombie(
     cluster: Cluster, backup: list[str], tmp_path: Path
 ) -> None:
     """Its task was given to another one meanwhile: both write the same objects, and nothing else."""
-    soon = ["--conf", "spark.network.timeout=12s", "--conf", "spark.executor.heartbeatInterval=2s"]
+    soon = ["--conf", "spark.network.timeout=12s", "--conf", "spark.network.timeoutInterval=2s"]
+    soon += ["--conf", "spark.executor.heartbeatInterval=2s"]
     process = start(
         cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000", *soon)
     )
-    hung = clients.wait_for("a task", lambda: busy(cluster), 180)[0]
+    working(process)
+    hung = busy(cluster)[0]
     frozen = [hung, *children(hung)]
     for each in frozen:
         os.kill(each, signal.SIGSTOP)
@@ -278,12 +290,30 @@ def test_speculation_and_two_masters_are_refused(cluster: Cluster, backup: list[
     assert "spark.speculation=true can't be used" in page.splitlines()[-1]
 
 
+def test_a_cluster_that_loses_all_workers(cluster: Cluster, backup: list[str]) -> None:
+    patient = ["--wait", "15s", "--rate-limit-bytes", "50000"]
+    process = start(cluster, aqueduct(*backup, "--master", cluster.url, *patient))
+    working(process)
+    executors = busy(cluster)
+    for worker in cluster.workers:
+        worker.kill()
+    for executor in executors:
+        os.kill(executor, signal.SIGKILL)
+    try:
+        code, page = said(process)
+    finally:
+        for worker in cluster.workers:
+            worker.start()
+    assert code == 1
+    assert f"Waiting for resources of {cluster.url}\n" in page
+    assert f"aqueduct: {cluster.url} has had no executor for this application for " in page.splitlines()[-1]
+
+
 def test_the_driver_that_is_killed_runs_again(
     cluster: Cluster, brokers: list[Broker], topic: str, backup: list[str], tmp_path: Path
 ) -> None:
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000"))
-    clients.wait_for("a task", lambda: busy(cluster), 180)
-    time.sleep(1)
+    working(process)
     process.kill()
     process.wait()
     code, page = said(start(cluster, aqueduct(*backup, "--master", cluster.url)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aqueduct.work.reasons import reason
+from aqueduct.work.reasons import reason, start
 
 ABORTED = (
     "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent "
@@ -97,3 +97,34 @@ RAISED = (
 )
 def test_what_spark_says_of_workers(said: str, sentence: str | None) -> None:
     assert reason(said) == sentence
+
+
+REFUSED = (
+    "Connecting to master spark://one:7077...\n\nSuccessfully created connection to /10.0.0.1:7077\n\n"
+    "Failed to connect to master one:7077\nException thrown in awaitResult: \n"
+)
+CONNECTED = "Connected to Spark cluster with app ID app-20261122124432-0001\n"
+ENDED = "Executor updated: app-20261122124432-0001/1 is now EXITED (Command exited with code 1)\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "master", "sentence"),
+    [
+        pytest.param(REFUSED, "spark://one:7077", "spark://one:7077 refuses this host", id="secret"),
+        pytest.param(REFUSED, "spark://one:7077,two:7077", None, id="one of two masters is down"),
+        pytest.param(REFUSED + CONNECTED, "spark://one:7077", None, id="taken at the second try"),
+        pytest.param(
+            "All masters are unresponsive! Giving up.", "spark://one:7077", "does not answer", id="no master"
+        ),
+        pytest.param(CONNECTED + ENDED * 3, "spark://one:7077", None, id="a few executors ended"),
+        pytest.param(
+            CONNECTED + ENDED * 4, "spark://one:7077", "reach this driver at me:1", id="all of them ended"
+        ),
+        pytest.param(
+            CONNECTED + ENDED * 4 + "Registered executor", "spark://one:7077", None, id="one of them ran"
+        ),
+    ],
+)
+def test_why_no_executor_comes(said: str, master: str, sentence: str | None) -> None:
+    found = start(said, master, "me:1")
+    assert found is None if sentence is None else sentence in str(found)

@@ -20,6 +20,7 @@ PAGES = {
     "history": (MASTER, 18480, "/api/v1/applications"),
     "worker": (WORKERS[0], 8481, "/json/"),
 }
+COMPARISON = "Compare what workers have"
 EVENTS = "/var/lib/aqueduct-spark-events"
 # Runs in a host: asks for a page with the host's authority, and with a certificate where one is given.
 ASK = """
@@ -95,9 +96,18 @@ def events(estate: Estate, host: str, application: str) -> Iterator[dict[str, An
 
 
 def tasks_by_host(estate: Estate, host: str, application: str) -> Counter[str]:
-    found = events(estate, host, application)
-    ended = (each for each in found if each["Event"] == "SparkListenerTaskEnd")
-    return Counter(each["Task Info"]["Host"] for each in ended if not each["Task Info"]["Failed"])
+    """Count tasks that did work; those that only compare workers did none."""
+    counted: Counter[str] = Counter()
+    idle: set[int] = set()  # stages of the application that is read
+    for each in events(estate, host, application):
+        if each["Event"] == "SparkListenerApplicationStart":
+            idle = set()
+        elif each["Event"] == "SparkListenerJobStart":
+            if each["Properties"].get("spark.job.description") == COMPARISON:
+                idle |= {*each["Stage IDs"]}
+        elif each["Event"] == "SparkListenerTaskEnd" and each["Stage ID"] not in idle:
+            counted[each["Task Info"]["Host"]] += not each["Task Info"]["Failed"]
+    return counted
 
 
 def reported(estate: Estate, report: str) -> dict[str, int]:

@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 from estate import SITE, Estate
 from lab import Lab, wait_until
-from test_spark import MASTER, WORKERS, tasks_by_host
+from test_spark import MASTER, WORKERS
 
 pytestmark = pytest.mark.usefixtures("outcome")
 
@@ -123,4 +123,3 @@ def test_nothing_is_lost_and_nothing_doubled(estate: Estate, topic: str, seed: i
     whole_again(estate)
     assert lab.read(SITE, target) == lab.read(SITE, topic)
     assert estate.aqueduct("verify", "--store", store)[0] == 0
-    assert {*tasks_by_host(estate, SITE, "aqueduct restore")} == {*WORKERS}
