@@ -106,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
             except Failed as error:
                 if args.every is None:
                     raise
+                workers.ran()  # nothing of this round is in the next one's report
                 print(f"aqueduct: {error}", file=sys.stderr, flush=True)  # the next run resumes from there
             else:
                 code = report.exit_code(outcome.manifest, outcome.left_out)

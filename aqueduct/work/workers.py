@@ -60,8 +60,9 @@ class Workers:
 
     def ran(self) -> dict[str, dict[str, int]]:
         """Return, for a report, the number of Spark's tasks by host, since the last one."""
-        hosts, self._hosts = self._hosts, Counter()
-        return {"tasks": dict(hosts)}
+        tasks = dict(self._hosts)
+        self._hosts.clear()
+        return {"tasks": tasks}
 
     def _much(self, offsets: int) -> bool:
         return self._options.wanted or offsets > SPARK_OFFSETS

@@ -79,3 +79,11 @@ def test_threads_tell_how_far_they_are(
     never = Event()
     threads(lambda number: never.wait(number / 5), range(2))
     assert "1 of 2 tasks done" in capsys.readouterr().err
+
+
+def test_each_report_has_the_tasks_since_the_last_one() -> None:
+    with Workers("test") as workers:
+        workers._hosts.update(["one", "one", "other"])
+        assert workers.ran() == {"tasks": {"one": 2, "other": 1}}
+        workers._hosts.update(["one"])  # by an application that a service keeps
+        assert workers.ran() == {"tasks": {"one": 1}}
