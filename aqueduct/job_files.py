@@ -98,8 +98,7 @@ def packed(environment: Mapping[str, str] = os.environ) -> Iterator[JobFiles]:
         if name.startswith(STORES) or name == "SSL_CERT_FILE"
     }
     named = _named | {variables[name] for name in FILES if name in variables}
-    found = (Path(name) for name in sorted(named))
-    contents = {str(each): each.read_bytes() for each in found if each.is_file()}
+    contents = {name: Path(name).read_bytes() for name in sorted(named) if Path(name).is_file()}
     probes = tuple(_probe(folder, *told) for folder, told in _shared.items())
     try:
         yield JobFiles(contents, variables, probes)

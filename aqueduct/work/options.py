@@ -105,9 +105,10 @@ def local_cores(master: str) -> int:
 
 def python(has: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> str:
     """Return the Python of Spark's workers: the user's; an archive's; or this one, at the same path."""
-    if named := environment.get("PYSPARK_PYTHON") or has.get("spark.pyspark.python"):
+    if named := has.get("spark.pyspark.python") or environment.get("PYSPARK_PYTHON"):
         return named
-    for archive in filter(None, has.get("spark.archives", "").split(",")):
+    archives = "" if local_cores(has.get("spark.master", LOCAL)) else has.get("spark.archives", "")
+    for archive in filter(None, archives.split(",")):
         _, hash_, folder = archive.partition("#")
         if hash_:
             return f"./{folder}/bin/python"
