@@ -120,7 +120,7 @@ def _probe(folder: Path, scratch: str, known: str) -> Probe:
 
 
 def _unnamed(content: bytes) -> str:
-    """Return the path of a new file in memory, which this process alone can open by it."""
+    """Return the path of a new file in memory, which only this process's user can open."""
     descriptor = os.memfd_create("aqueduct", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(descriptor), "wb") as stream:
         stream.write(content)

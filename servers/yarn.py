@@ -38,7 +38,6 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c: %m%n
 """
 NODE = "127.0.0.1"
 MEMORY_MB, CORES = 6144, 6  # what applications may have: two, each of a driver and two executors
-STOP_SECONDS = 30
 JVM = (*QUICK, "--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED")
 
 

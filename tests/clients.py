@@ -51,6 +51,14 @@ def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> str
     return name
 
 
+def numbered(broker: Broker, name: str, partitions: int, records: int) -> str:
+    """Make a topic of its own whose records tell their partition and number."""
+    topic = create(broker, unique(name), partitions)
+    for partition in range(partitions):
+        produce(broker, topic, [f"{partition}-{n}" for n in range(records)], partition)
+    return topic
+
+
 def topics(broker: Broker) -> set[str]:
     return {*admin(broker).list_topics(timeout=SECONDS).topics}
 

@@ -13,7 +13,7 @@ from aqueduct.kafka.client_config import parse_properties
 LOCAL = "local[*]"
 DAEMON = "aqueduct.work.daemon"
 EXECUTOR_SECONDS = 60.0
-# The JVM lives for seconds and moves no data: compile little, collect garbage in one thread.
+# The driver's JVM moves no data: compile little, collect garbage in one thread.
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # of spark-submit's JVM, which it starts before its application
 SECRETS = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as spark.redaction.regex

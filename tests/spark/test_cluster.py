@@ -33,10 +33,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def topic(brokers: list[Broker]) -> str:
-    name = clients.create(brokers[0], clients.unique("spark"), 4)
-    for partition in range(4):
-        clients.produce(brokers[0], name, [f"{partition}-{n}" for n in range(RECORDS)], partition)
-    return name
+    return clients.numbered(brokers[0], "spark", 4, RECORDS)
 
 
 @pytest.fixture

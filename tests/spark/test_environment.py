@@ -50,10 +50,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def topic(brokers: list[Broker]) -> str:
-    name = clients.create(brokers[0], clients.unique("bare"), 2)
-    for partition in range(2):
-        clients.produce(brokers[0], name, [f"{partition}-{n}" for n in range(RECORDS)], partition)
-    return name
+    return clients.numbered(brokers[0], "bare", 2, RECORDS)
 
 
 def run(cluster: Cluster, *command: str, **variables: str) -> Run:
