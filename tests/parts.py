@@ -5,6 +5,7 @@
 DIRECTORY holds `parts`, with a line `name<tab>exit code<tab>seconds` for each part, and pytest's own report
 `name.xml` of each part but lint, which is one check. The exit code is 1 if anything failed. A part that fails
 without a failed test, and a part that ran no test, count as one failure each: silence is never a success.
+Failed tests are named below the table with what they said, for the end may be all that is kept of a long log.
 """
 
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 COLUMNS = "{:<24} {:>6} {:>6} {:>7} {:>7}"
+SAID_CHARACTERS = 2000
 HEADS = ("part", "tests", "failed", "skipped", "seconds")
 
 
@@ -23,8 +25,10 @@ class Case:
     """A test as pytest reports it; `folder` is its first two, such as tests/unit."""
 
     folder: str
+    name: str
     outcome: str  # passed, failed or skipped
     seconds: float
+    said: str = ""  # by a failed test
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def read_parts(directory: Path) -> Iterator[Part]:
         name, code, seconds = line.split("\t")
         report = directory / f"{name}.xml"
         if name == "lint":
-            cases = (Case("lint", "failed" if code != "0" else "passed", float(seconds)),)
+            cases = (Case("lint", "lint", "failed" if code != "0" else "passed", float(seconds)),)
         else:
             cases = tuple(read_cases(report)) if report.exists() else ()
         yield Part(name, int(code), float(seconds), cases)
@@ -73,13 +77,13 @@ def read_parts(directory: Path) -> Iterator[Part]:
 
 def read_cases(report: Path) -> Iterator[Case]:
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it
-        outcome = "passed"
-        if case.find("skipped") is not None:
-            outcome = "skipped"
-        if case.find("failure") is not None or case.find("error") is not None:
-            outcome = "failed"
-        name = case.get("classname") or case.get("name") or ""
-        yield Case("/".join(name.split(".")[:2]), outcome, float(case.get("time") or 0))
+        found = {each.tag: each.get("message") or "" for each in case}
+        failed = found.keys() & {"failure", "error"}
+        outcome = "failed" if failed else "skipped" if "skipped" in found else "passed"
+        said = found.get("failure") or found.get("error") or ""
+        place, name = case.get("classname") or "", case.get("name") or ""
+        folder = "/".join((place or name).split(".")[:2])
+        yield Case(folder, f"{place}.{name}", outcome, float(case.get("time") or 0), said)
 
 
 def main() -> int:
@@ -93,6 +97,8 @@ def main() -> int:
     problems = [part.problem for part in parts if part.problem]
     for problem in problems:
         print(problem)
+    for case in (case for part in parts for case in part.cases if case.outcome == "failed" and case.said):
+        print(f"{case.name} failed after {case.seconds:,.0f} s: {case.said[:SAID_CHARACTERS]}")
     failed = sum(part.count("failed") for part in parts) + len(problems)
     skipped = sum(part.count("skipped") for part in parts)
     passed = sum(part.count("passed") for part in parts)

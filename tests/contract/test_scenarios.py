@@ -176,6 +176,7 @@ REPORT = """<testsuites><testsuite>
 <testcase classname="tests.store.test_b" name="test_two" time="2"/>
 </testsuite></testsuites>"""
 FAILED = REPORT.replace('time="2"/>', 'time="2"><failure message="no"/></testcase>')
+FAILED_TEST = "tests.store.test_b.test_two failed after 2 s: no"
 NOTHING = "<testsuites><testsuite/></testsuites>"
 
 
@@ -262,12 +263,12 @@ def test_fast_leaves_out_the_demo_and_the_scenarios(tmp_path: Path) -> None:
     ("fails", "reports", "last", "why"),
     [
         ("script/lint", {}, "8 passed, 1 failed", ""),
-        (TESTS, {TESTS: FAILED}, "8 passed, 1 failed", ""),
+        (TESTS, {TESTS: FAILED}, "8 passed, 1 failed", FAILED_TEST),
         (TESTS, {}, "9 passed, 1 failed", "tests failed with exit code 1"),
         (DEMO, {DEMO: NOTHING}, "7 passed, 1 failed", "demo failed with exit code 1"),
         ("none", {DEMO: NOTHING}, "7 passed, 1 failed", "demo ran no test"),
         ("script/scenario one", {}, "9 passed, 1 failed", "molecule/one failed with exit code 1"),
-        ("none", {"script/scenario other": FAILED}, "8 passed, 1 failed", ""),
+        ("none", {"script/scenario other": FAILED}, "8 passed, 1 failed", FAILED_TEST),
     ],
 )
 def test_what_fails_fails_ci_and_the_rest_still_runs(
