@@ -80,6 +80,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         from aqueduct.link import figures
         from aqueduct.link.dedup import run as dedup
         from aqueduct.link.dedup.metrics import DedupFigures
+        from aqueduct.work.workers import Workers
     order = dedup.DedupOrder(
         end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
         raw_topics=args.raw_topics,
@@ -90,7 +91,8 @@ def run(args: argparse.Namespace) -> ExitCode:
         silence_seconds=args.silence_after,
     )
     if args.retire:
-        return _retire(order, args.retire, with_gaps=args.with_gaps)
+        with Workers(dedup.CLIENT, common.spark(args)):
+            return _retire(order, args.retire, with_gaps=args.with_gaps)
     done_so_far = DedupFigures()
     if args.metrics_port:
         figures.serve(args.metrics_port, done_so_far.all)

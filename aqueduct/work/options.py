@@ -15,6 +15,8 @@ DAEMON = "aqueduct.work.daemon"
 EXECUTOR_SECONDS = 60.0
 # The driver's JVM moves no data: compile little, collect garbage in one thread.
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+ATTEMPTS = "spark.yarn.maxAppAttempts"
+DEPLOY_MODE = "spark.submit.deployMode"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # of spark-submit's JVM, which it starts before its application
 SECRETS = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as spark.redaction.regex
 
@@ -86,6 +88,12 @@ def missing(master: str, has: Mapping[str, str]) -> dict[str, str]:
     if has.get("spark.speculation", "false").lower() == "true":
         raise Refused(
             "spark.speculation=true can't be used: copies of a task that writes would fence each other."
+        )
+    # YARN took this number from spark-submit, before there was a driver that could set it.
+    if master == "yarn" and has.get(DEPLOY_MODE) == "cluster" and has.get(ATTEMPTS) != "1":
+        raise Refused(
+            "YARN would run this application again after any exit code but 0, also where it is done and has "
+            f"left something out: give spark-submit --conf {ATTEMPTS}=1."
         )
     own = {"spark.python.daemon.module": DAEMON}
     if local_cores(master):

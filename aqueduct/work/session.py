@@ -68,6 +68,14 @@ def session(name: str, asked: SparkOptions) -> Iterator[SparkContext]:
             context.stop()
 
 
+def driver_contained() -> bool:
+    """Return whether spark-submit started this process in a container of the cluster."""
+    if not options.submitted():
+        return False
+    SparkContext._ensure_initialized()  # of the JVM that is there
+    return bool(SparkConf().get(options.DEPLOY_MODE) == "cluster")
+
+
 def alive(context: SparkContext) -> bool:
     """Return whether the cluster and the JVM still have the application."""
     try:

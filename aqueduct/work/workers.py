@@ -31,6 +31,12 @@ class Workers:
         self._hosts: Counter[str] = Counter()  # Spark's tasks that ended
 
     def __enter__(self) -> Self:
+        if submitted():
+            from aqueduct.work import session
+
+            # A cluster takes a driver of its own that never asked for executors for one that failed.
+            if session.driver_contained():
+                self._application()
         return self
 
     def __exit__(self, *_: object) -> None:

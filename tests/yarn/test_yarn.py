@@ -8,6 +8,7 @@ import venv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import clients
@@ -38,17 +39,18 @@ class Yarn:
     broker: Broker
     folder: Path
 
-    def submit(self, mode: str, verb: str, *arguments: str) -> str:
-        """Run an application by spark-submit, as docs/guides/spark.md tells; return what it said."""
+    def submit(self, mode: str, verb: str, *arguments: str, attempts: int | None = 1, code: int = 0) -> str:
+        """Run an application by spark-submit, as docs/guides/yarn.md tells; return what it said."""
         options = ["--archives", "env.tar.gz#environment"]
         if mode == "cluster":
             # The driver is in a container, too.
             files = "backup.properties,backup.pem,authority.pem"
             options += ["--files", files, "--conf", "spark.pyspark.python=./environment/bin/python"]
+            options += ["--conf", f"spark.yarn.maxAppAttempts={attempts}"] if attempts else []
         command = [str(HOME / "bin/spark-submit"), "--master", "yarn", "--deploy-mode", mode, *options]
-        return self.run([*command, str(ROOT / f"spark_apps/{verb}.py"), *arguments, *PATIENTLY])
+        return self.run([*command, str(ROOT / f"spark_apps/{verb}.py"), *arguments, *PATIENTLY], code)
 
-    def run(self, command: Sequence[str]) -> str:
+    def run(self, command: Sequence[str], code: int = 0) -> str:
         mine = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
         done = subprocess.run(
             command,
@@ -58,8 +60,12 @@ class Yarn:
             text=True,
             timeout=400,
         )
-        assert done.returncode == 0, done.stdout + done.stderr + "\n".join(self.hadoop.containers())
+        assert done.returncode == code, done.stdout + done.stderr + "\n".join(self.hadoop.containers())
         return done.stdout + done.stderr
+
+    def newest(self) -> dict[str, Any]:
+        """Return what YARN says of the application that began last."""
+        return max(self.hadoop.applications(), key=lambda each: int(each["startedTime"]))
 
     def with_the_key(self) -> set[Path]:
         """Return the files on YARN's node that hold the client's key."""
@@ -125,6 +131,28 @@ def test_a_backup_and_its_restore(running: Yarn, topic: str, tmp_path: Path, mod
     )
     found = {each["name"]: each["finalStatus"] for each in running.hadoop.applications()}
     assert [found[name] for name in ours] == ["SUCCEEDED"] * 4
+
+
+def test_in_a_container_an_application_that_has_nothing_for_spark_succeeds(
+    running: Yarn, topic: str, tmp_path: Path
+) -> None:
+    store = ("--store", f"file://{tmp_path}/store")
+    running.submit("client", "backup", *running.cluster(), *store, "--topics", topic)
+    renamed = ("--topics", f"{topic}:{topic}.never")
+    running.submit("cluster", "restore", *running.cluster(), *store, *renamed, "--dry-run")
+    assert running.newest()["finalStatus"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("attempts", [None, 2])
+def test_in_a_container_an_application_that_yarn_may_run_again_is_refused(
+    running: Yarn, topic: str, tmp_path: Path, attempts: int | None
+) -> None:
+    verb = ("backup", *running.cluster(), "--store", f"file://{tmp_path}/store", "--topics", topic)
+    running.submit("cluster", *verb, attempts=attempts, code=1)
+    assert running.newest()["finalStatus"] == "FAILED"
+    said = "aqueduct: YARN would run this application again after any exit code but 0"
+    assert any(said in each for each in running.hadoop.containers())
+    assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
