@@ -8,7 +8,7 @@ be restored again, and offsets.retention.minutes (7 days) after the last commit.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from aqueduct import strict_json
@@ -50,6 +50,25 @@ class RestoreProgress:
     bytes: int
     producers: tuple[int, ...]  # the ids that they have in their batches
     oldest: int | None = None  # the least of what the batches tell as their records' greatest time
+    run: str = ""  # the id of the run that wrote last, and what of `records` and `bytes` it wrote
+    run_records: int = 0
+    run_bytes: int = 0
+
+    def written(self, run: str, records: int, size: int) -> "RestoreProgress":
+        """Return the progress after the run wrote so much more."""
+        had, had_bytes = self.by(run)
+        return replace(
+            self,
+            records=self.records + records,
+            bytes=self.bytes + size,
+            run=run,
+            run_records=had + records,
+            run_bytes=had_bytes + size,
+        )
+
+    def by(self, run: str) -> tuple[int, int]:
+        """Return the records and bytes that the run wrote, in all attempts of its tasks."""
+        return (self.run_records, self.run_bytes) if self.run == run else (0, 0)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Writes the records of partitions, and how far it has come, in one transaction after the other."""
 
+import secrets
 import sys
 import time
 from collections import deque
@@ -47,6 +48,7 @@ class RestoreShare:
     end: End
     store: str
     restore_id: str
+    run: str
     number: int
     lanes: tuple[RestoreLane, ...]
     window: Window  # of times
@@ -58,11 +60,13 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
     order = job.order
     with connected(order) as client:
         limits = topics.limits(client, client.topics(job.plan.topics))
+    run = secrets.token_hex(4)
     tasks = [
         RestoreShare(
             order.end,
             order.store,
             job.id,
+            run,
             number,
             lanes,
             job.plan.window,
@@ -76,26 +80,22 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
 
 
 def restore(share: RestoreShare) -> dict[TopicPartition, Written]:
-    """Write what is not written yet. Failed, Fenced if another process does the same."""
+    """Write what is not written yet, and tell what this run wrote, by a task that was run before, too.
+
+    Failed, Fenced if another process does the same.
+    """
     objects = open_store(share.store)
     name = progress.group(share.restore_id)
     with connect(share.end, name) as client:
         producer = TransactionalProducer(client, f"{name}-{share.number}", TIMEOUT_SECONDS, keep_times=True)
-        before: dict[TopicPartition, RestoreProgress] = {}
 
         def attempt(progress: Callable[[], None]) -> dict[TopicPartition, Written]:
             producer.begin()
             task = _Task(client, producer, objects, share, progress)
-            if not before:
-                before.update(task.reached())
             task.run()
-            return {tp: _since(before[tp], each) for tp, each in task.reached().items()}
+            return {tp: Written(each, *each.by(share.run)) for tp, (_, each) in task.positions.items()}
 
         return until_committed(client, attempt, "; the same command goes on from here")
-
-
-def _since(before: RestoreProgress, now: RestoreProgress) -> Written:
-    return Written(now, now.records - before.records, now.bytes - before.bytes)
 
 
 def positions(
@@ -157,9 +157,6 @@ class _Task:
         self._bytes = 0
         self._began = time.monotonic()
 
-    def reached(self) -> dict[TopicPartition, RestoreProgress]:
-        return {partition: each for partition, (_, each) in self.positions.items()}
-
     def run(self) -> None:
         # An empty partition, too: where its log ended before must be known later.
         behind = [
@@ -190,9 +187,7 @@ class _Task:
                 _, before = self.positions[lane.target]
                 producers = dict.fromkeys((*before.producers, self._producer.producer_id))
                 written = replace(
-                    before,
-                    records=before.records + each.count,
-                    bytes=before.bytes + len(each.data),
+                    before.written(self._share.run, each.count, len(each.data)),
                     producers=tuple(producers),
                     oldest=min(self._oldest, self._oldest if before.oldest is None else before.oldest),
                 )

@@ -1,6 +1,6 @@
 """Fixtures of tests that need real brokers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import clients
@@ -10,6 +10,8 @@ from links import Link, linked
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
+from aqueduct.work.runner import D, R, here
+from aqueduct.work.workers import Workers
 from servers.broker import Broker
 
 
@@ -42,3 +44,15 @@ def link(tmp_path: Path, source: Broker, target: Broker) -> Iterator[Link]:
 def client(broker: Broker) -> Iterator[Client]:
     with raw.connect(End("source", broker.plaintext), "test") as client:
         yield client
+
+
+@pytest.fixture
+def each_task_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each task, and then again, as Spark does where an executor dies after its task has written."""
+
+    def run(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
+        here(function, descriptions)
+        return here(function, descriptions)
+
+    for kind in ("parallel", "runner"):
+        monkeypatch.setattr(Workers, kind, lambda *_: run)

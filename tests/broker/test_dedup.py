@@ -18,10 +18,13 @@ from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import Fenced
 from aqueduct.link.dedup import task as dedup
+from aqueduct.link.dedup.run import DedupOrder, run
+from aqueduct.link.dedup.task import DedupCounts
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import bucket
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
+from aqueduct.work.options import SparkOptions
 from servers.broker import Broker
 
 PARTITIONS = 2
@@ -76,6 +79,10 @@ class Crossed:
         return sum(end > 0 for end in clients.ends(self.broker, topic, *range(4)))
 
 
+class Enough(Exception):
+    """The end of a dedup that would run on."""
+
+
 @pytest.fixture
 def crossed(brokers: list[Broker]) -> Crossed:
     return Crossed(brokers[0])
@@ -102,6 +109,50 @@ def test_a_topic_that_is_gone_is_retired(crossed: Crossed, capsys: pytest.Captur
     assert "40 offsets had arrived before" in said
     crossed.dedup("--retire", gone, code=2)
     assert f"has no entry of topic {gone}" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("each_task_twice")
+def test_what_a_task_did_that_is_run_again_counts(
+    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = crossed.topics
+    crossed.bring(*frames(one), *frames(one, 5, 14), *frames(other))
+    clients.produce(crossed.broker, crossed.raw, ["no frame"])
+    crossed.dedup("--topics", one, "--until-caught-up", code=3)
+    said = capsys.readouterr().out
+    assert "60 records in 8 frames" in said
+    assert "20 offsets had arrived before; 1 raw record can't be read;" in said
+    assert f"left out as asked: {other} (4 frames)." in said
+
+
+def test_what_waits_for_its_grace_is_not_counted_each_time_it_is_read(crossed: Crossed) -> None:
+    """Read again what follows an announcement, until that has had its time."""
+    topic, _ = crossed.topics
+    number = bucket(topic, 0, PARTITIONS)
+    crossed.bring(Announcement(topic, ID, 0, 0, 25, compacted=False), *frames(topic, numbers=[0]))
+    clients.produce(crossed.broker, crossed.raw, ["no frame"], number)
+    order = DedupOrder(
+        end=crossed.end,
+        raw_topics=(crossed.raw,),
+        gap_topic=crossed.gaps,
+        grace_seconds=3600,
+        every_seconds=2,
+        topics={topic: topic},
+    )
+    found: list[DedupCounts] = []
+
+    def tell(done: DedupCounts, _: float) -> None:
+        found.append(done)
+        if len(found) == 3:
+            raise Enough
+
+    with pytest.raises(Enough):
+        run(order, SparkOptions(), tell)
+    assert [(each.records, each.frames, each.repeated, each.malformed) for each in found] == [
+        (10, 1, 0, 1),
+        (0, 0, 0, 0),
+        (0, 0, 0, 0),
+    ]
 
 
 def test_raw_topics_that_are_read_again_double_no_topic_that_was_retired(

@@ -160,6 +160,23 @@ def test_every_kind_of_record_comes_back_as_it_was(
     assert settings(target, name).keys() >= unlimited.keys()
 
 
+@pytest.mark.usefixtures("each_task_twice")
+def test_what_a_task_wrote_that_is_run_again_counts(
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, capsys: Said
+) -> None:
+    create(source, name, 2)
+    for partition in range(2):
+        produce(source, name, range(20), partition)
+    backup(name)
+    capsys.readouterr()
+    report = restore("--topics", name)
+    assert [each["records_now"] for each in report["partitions"]] == [20, 20]
+    assert [each["bytes_now"] for each in report["partitions"]] == [
+        each["bytes"] for each in report["partitions"]
+    ]
+    assert "of which this run wrote" not in capsys.readouterr().out
+
+
 def test_names_of_every_form(source: Broker, target: Broker, backup: Backup, restore: Run) -> None:
     stem = uuid4().hex[:6]
     names = [f"{stem}.a-b_c", f"{stem}-", stem * 41 + "xyz", f"{stem}.snapshots"]

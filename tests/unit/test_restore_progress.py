@@ -29,6 +29,13 @@ def test_what_kafka_would_not_keep_is_refused() -> None:
         progress.dumps(long, "topic a")
 
 
+def test_a_run_knows_what_it_wrote() -> None:
+    before = RestoreProgress("id", 7, 0, 0, ()).written("one", 10, 1_000)
+    after = before.written("other", 5, 500).written("other", 1, 100)
+    assert (before.by("one"), before.by("other")) == ((10, 1_000), (0, 0))
+    assert (after.by("other"), after.records, after.bytes) == ((6, 600), 16, 1_600)
+
+
 def test_plans_are_found_by_their_groups_names() -> None:
     assert progress.id_of_plan_group(progress.plan_group("a-1")) == "a-1"
     for other in (progress.group("a-1"), progress.waiting_group("a-1", "g"), "group.plan"):

@@ -4,6 +4,7 @@ The tasks share out the raw topics' partitions, each of which holds all of some 
 aqueduct.link.dedup.task for what one of them does.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -93,7 +94,8 @@ def _plan(order: DedupOrder) -> tuple[DedupShare, int, tuple[str, ...]]:
     share = DedupShare(
         end=order.end,
         group=order.group,
-        raw_topics=order.raw_topics,
+        run=secrets.token_hex(4),
+        raw_topics={name: found[name].id for name in order.raw_topics},
         gap_topic=order.gap_topic,
         buckets=tuple(range(len(found[order.gap_topic].partitions))),
         partitions=len(found[order.gap_topic].partitions),

@@ -7,9 +7,11 @@ a kill at any moment leaves all three as they were.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from uuid import UUID
 
+from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.batches.batch import Damaged
@@ -34,6 +36,7 @@ from aqueduct.wording import count
 POLL_SECONDS = 0.5
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
 LEDGER_BATCH_BYTES = 900_000
+METADATA_BYTES = 4096  # Kafka's default of offset.metadata.max.bytes
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class DedupShare:
 
     end: End
     group: str  # which the raw topics' position is committed as
-    raw_topics: tuple[str, ...]
+    run: str
+    raw_topics: Mapping[str, UUID | None]  # with their ids
     gap_topic: str
     buckets: tuple[int, ...]
     partitions: int  # of each raw topic and of the gap topic, so all buckets
@@ -74,7 +78,7 @@ class DedupCounts:
     lost: int = 0  # of these others, those that can't be sent again
     lag: int = 0  # raw records that were not read at the end
     committed_time: float = 0.0  # of the last transaction, seconds since 1970
-    left_out: Counter[str] = field(default_factory=Counter)  # frames, by source topics that are not wanted
+    left_out: dict[str, int] = field(default_factory=dict)  # frames, by source topics that are not wanted
     silent: tuple[str, ...] = ()  # sentences on senders that were not heard of when the run began
 
     def add(self, other: "DedupCounts") -> None:
@@ -87,24 +91,45 @@ class DedupCounts:
         self.lost += other.lost
         self.lag += other.lag
         self.committed_time = max(self.committed_time, other.committed_time)
-        self.left_out += other.left_out
+        self.left_out = dict(Counter(self.left_out) + Counter(other.left_out))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The metadata of a position: how far its raw partition was counted, and a run's counts of its bucket.
+
+    So a task that is run again knows what it did before, and what is read again is not counted again.
+    """
+
+    topic_id: str  # the raw topic's
+    stop: int
+    run: str
+    done: DedupCounts
+
+    def dumps(self) -> str:
+        text = strict_json.dumps(self).decode()
+        if len(text.encode()) <= METADATA_BYTES:
+            return text
+        # So many names have no room: a task that is run again will count anew what it leaves out.
+        return strict_json.dumps(replace(self, done=replace(self.done, left_out={}))).decode()
 
 
 def dedup(share: DedupShare) -> DedupCounts:
-    """Dedup until the time is over, or all is done. Fenced if another dedup took over a bucket."""
-    done = DedupCounts()
+    """Dedup until the time is over, or all is done; tell what this run did, in all attempts of the task.
+
+    Fenced if another dedup took over a bucket.
+    """
     with connect(share.end, share.group) as client, connect(share.end, share.group) as following:
         deadline = None if share.seconds is None else time.monotonic() + share.seconds
         producers = {number: producer_of(client, share.group, number) for number in share.buckets}
 
-        def attempt(progress: Callable[[], None]) -> None:
-            run = _Run(client, following, share, producers, done)
+        def attempt(progress: Callable[[], None]) -> DedupCounts:
+            run = _Run(client, following, share, producers)
             while run.step(deadline):
                 progress()
-            run.take_stock()
+            return run.counts()
 
-        until_committed(client, attempt)
-    return done
+        return until_committed(client, attempt)
 
 
 def check_there(
@@ -145,6 +170,10 @@ class _Bucket:
 
     ledger: Bucket
     committed: dict[TopicPartition, int]
+    counted: dict[TopicPartition, int]  # what comes before these raw offsets is in the counts of a run
+    done: DedupCounts = field(default_factory=DedupCounts)
+    uncommitted: bool = False  # something new is counted
+    again: list[Frame] = field(default_factory=list)  # that are counted, and read again
     frames: list[Frame] = field(default_factory=list)
     # By partition the oldest announcement and, so that it may be followed at once, the newest.
     announced: dict[TopicPartition, list[_Told]] = field(default_factory=dict)
@@ -173,12 +202,10 @@ class _Run:
         following: Client,
         share: DedupShare,
         producers: Mapping[int, TransactionalProducer],
-        done: DedupCounts,
     ) -> None:
         self._client = client
         self._share = share
         self._producers = producers
-        self._done = done
         for producer in producers.values():
             producer.begin()  # what a predecessor left open is aborted, and it is fenced
         partitions = [TopicPartition(topic, number) for topic in share.raw_topics for number in share.buckets]
@@ -189,14 +216,21 @@ class _Run:
         self._follower = Follower(
             following, {each: max(starts[each], committed.get(each, 0)) for each in partitions}
         )
-        self._buckets = {
-            number: _Bucket(
-                Bucket(self._ledger(number)),
-                {each: offset for each, offset in committed.items() if each.partition == number},
-            )
-            for number in share.buckets
-        }
+        self._buckets = {number: self._bucket(number, progress) for number in share.buckets}
         self._ends = offsets.ends(client, partitions)
+
+    def _bucket(self, number: int, progress: groups.CommittedOffsets) -> _Bucket:
+        """Return a bucket as it was committed."""
+        found = _Bucket(Bucket(self._ledger(number)), {}, {})
+        for each, (offset, metadata) in progress.items():
+            if each.partition != number:
+                continue
+            found.committed[each] = offset
+            if counted := _loads(metadata, self._share.raw_topics[each.topic]):
+                found.counted[each] = counted.stop
+                if counted.run == self._share.run:
+                    found.done = counted.done
+        return found
 
     def _ledger(self, number: int) -> dict[TopicPartition, LedgerPartition]:
         ledger = gap_topic.part(self._client, self._share.gap_topic, [number])
@@ -224,34 +258,42 @@ class _Run:
             bucket.announced for bucket in self._buckets.values()
         )
 
-    def take_stock(self) -> None:
-        """Count what is left to do."""
+    def counts(self) -> DedupCounts:
+        """Return what was done, and what is left to do."""
         positions = self._follower.positions
         ends = offsets.ends(self._client, positions)
-        self._done.lag += sum(max(0, ends[partition] - at) for partition, at in positions.items())
+        found = DedupCounts(lag=sum(max(0, ends[partition] - at) for partition, at in positions.items()))
         for bucket in self._buckets.values():
             missing, lost = bucket.ledger.missing()
-            self._done.missing += missing
-            self._done.lost += lost
+            found.add(replace(bucket.done, missing=missing, lost=lost))
+        return found
 
     def _sort(self, news: News) -> None:
         raw_topic, number = news.topic_partition
         bucket = self._buckets[number]
         for batch in news.batches:
             for record in records_of(batch):
+                new = record.offset >= bucket.counted.get(news.topic_partition, 0)
                 try:
                     _, value = key_and_value(record.body)
                     found = frame.unpack(value or b"")
                 except (frame.Malformed, Damaged, IndexError, ValueError):
-                    self._done.malformed += 1
-                    continue
-                self._check_number(found.topic, found.partition, number, raw_topic)
-                if not self._wanted(found.topic, found.partition):
-                    self._done.left_out[found.topic] += 1
-                elif isinstance(found, Announcement):
-                    bucket.hear(_Told(record.timestamp, news.topic_partition, record.offset, found))
+                    bucket.done.malformed += new
                 else:
-                    bucket.frames.append(found)
+                    self._check_number(found.topic, found.partition, number, raw_topic)
+                    wanted = self._wanted(found.topic, found.partition)
+                    if isinstance(found, Announcement):
+                        if wanted:
+                            bucket.hear(_Told(record.timestamp, news.topic_partition, record.offset, found))
+                        continue
+                    if wanted:
+                        (bucket.frames if new else bucket.again).append(found)
+                    elif new:
+                        left_out = bucket.done.left_out
+                        left_out[found.topic] = left_out.get(found.topic, 0) + 1
+                if new:
+                    bucket.counted[news.topic_partition] = record.offset + 1
+                    bucket.uncommitted = True
 
     def _check_number(self, topic: str, partition: int, number: int, where: str) -> None:
         """Check that a frame's source partition is in its bucket.
@@ -283,37 +325,41 @@ class _Run:
 
     def _write(self, number: int, bucket: _Bucket) -> Callable[[], None]:
         """Write what came for one bucket into one transaction, and return the function that commits it."""
-        producer, done = self._producers[number], DedupCounts(frames=len(bucket.frames))
-        repeated = bucket.ledger.repeated
-        for new in bucket.ledger.arrive(bucket.frames):
-            clean = self._share.clean[new.topic_partition.topic]
-            for each in ready(new.batches, max_bytes=clean.max_bytes):
-                producer.send(clean.topic, new.topic_partition.partition, each)
-                done.records += each.count
-                done.bytes += len(each.data)
-        bucket.frames.clear()
+        producer, done = self._producers[number], bucket.done
+        done.frames += len(bucket.frames)
+        for frames in (bucket.again, bucket.frames):
+            repeated = bucket.ledger.repeated
+            for new in bucket.ledger.arrive(frames):
+                clean = self._share.clean[new.topic_partition.topic]
+                for each in ready(new.batches, max_bytes=clean.max_bytes):
+                    producer.send(clean.topic, new.topic_partition.partition, each)
+                    done.records += each.count
+                    done.bytes += len(each.data)
+            frames.clear()
+        done.repeated += bucket.ledger.repeated - repeated  # of the new ones
         now = int(time.time() * 1000)
         for told in bucket.matured(now - int(self._share.grace_seconds * 1000)):
             bucket.ledger.announce(told)
-        done.repeated = bucket.ledger.repeated - repeated
         changes = bucket.ledger.changes(now)
         for each in entries(changes, now):
             producer.send(self._share.gap_topic, number, each)
         reached = self._reached(number, bucket)
 
         def commit() -> None:
-            if not (changes or reached != bucket.committed):
+            if not (changes or bucket.uncommitted or reached != bucket.committed):
                 return
-            producer.commit_offsets(
-                self._share.group, {partition: (offset, "") for partition, offset in reached.items()}
-            )
+            done.committed_time = time.time()
+            positions = {each: (offset, self._counted(each, bucket)) for each, offset in reached.items()}
+            producer.commit_offsets(self._share.group, positions)
             producer.commit()
             producer.begin()
-            bucket.committed = reached
-            done.committed_time = time.time()
-            self._done.add(done)
+            bucket.committed, bucket.uncommitted = reached, False
 
         return commit
+
+    def _counted(self, raw: TopicPartition, bucket: _Bucket) -> str:
+        topic_id = str(self._share.raw_topics[raw.topic])
+        return Counted(topic_id, bucket.counted.get(raw, 0), self._share.run, bucket.done).dumps()
 
     def _reached(self, number: int, bucket: _Bucket) -> dict[TopicPartition, int]:
         """Return a position that leaves out no announcement that still has its time to wait."""
@@ -321,6 +367,15 @@ class _Run:
         for told in chain.from_iterable(bucket.announced.values()):
             reached[told.raw] = min(reached[told.raw], told.offset)
         return {partition: max(at, bucket.committed.get(partition, 0)) for partition, at in reached.items()}
+
+
+def _loads(metadata: str, topic_id: UUID | None) -> Counted | None:
+    """Parse what was committed with a position; None if it is not of this topic."""
+    try:
+        found = strict_json.loads(Counted, metadata.encode())
+    except strict_json.Unreadable:
+        return None
+    return found if found.topic_id == str(topic_id) else None
 
 
 def entries(changes: Mapping[str, str | None], now: int) -> Iterator[Ready]:
