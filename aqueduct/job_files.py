@@ -1,12 +1,13 @@
 """Files and variables that a job's tasks need wherever they run: keys, certificates, a store's credentials.
 
 A task on another host has their contents in memory, as files without a name (memfd_create(2)): nothing has
-to exist there, and nothing is left behind. A store in a folder is proven to be the driver's by a file in it.
+to exist there, and nothing is left behind. A store in a folder is proven to be the driver's by a file in it,
+an object store by the object that says which one it is.
 """
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +26,13 @@ FILES = (
     "GOOGLE_SERVICE_ACCOUNT",
     "SSL_CERT_FILE",
 )
+# Where the clients of S3 look if these variables name nothing.
+DEFAULTS = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
 
 _named: set[str] = set()  # in the driver: files that its clients read
 _shared: dict[Path, tuple[str, str]] = {}  # in the driver: folders that tasks use, as `share` was told
+_proofs: dict[str, Callable[[], None]] = {}  # in the driver: of object stores, as `prove` was told
+_proven: set[str] = set()  # in a task's process: jobs
 _here: dict[str, tuple[bytes, str]] = {}  # in a task's process: of each path its contents, and where they are
 
 
@@ -44,6 +49,11 @@ def share(folder: Path, scratch: str, known: str) -> None:
     _shared[folder] = scratch, known
 
 
+def prove(url: str, proof: Callable[[], None]) -> None:
+    """Keep in mind that tasks use this object store; `proof` is Failed where it is another one."""
+    _proofs[url] = proof
+
+
 def path(name: str) -> str:
     """Return where a file is in this process: at its own path, unless a job brought its contents."""
     return _here[name][1] if name in _here else name
@@ -58,35 +68,48 @@ class Probe:
     content: bytes
     own: bool  # made for this, and removed at the end
 
-    def seen(self) -> bool:
-        """Return whether this host's file is the driver's."""
+    def check(self) -> None:
+        """Check that this host's file is the driver's; Failed if it isn't, or can't be read."""
+        host = os.uname().nodename
         try:
-            return (self.folder / self.path).read_bytes() == self.content
-        except OSError:
-            return False
+            if (self.folder / self.path).read_bytes() == self.content:
+                return
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            raise Failed(
+                f"User {os.geteuid()} of {host} can't read the file:// store {self.folder}: "
+                f"{error.strerror}. Give tasks' user the right to read it there, and to write."
+            ) from None
+        raise Failed(
+            f"{host} hasn't the driver's folder {self.folder}: a cluster's hosts must share a file:// "
+            "store at the same path; mount it there, or take an object store."
+        )
 
 
 @dataclass(frozen=True)
 class JobFiles:
-    """What tasks need: the contents of files by path, object stores' variables, probes of shared folders."""
+    """What tasks need: the contents of files by path, object stores' variables, and what proves stores."""
 
+    job: str
     contents: Mapping[str, bytes] = field(repr=False)
     variables: Mapping[str, str] = field(repr=False)
     probes: tuple[Probe, ...]
+    proofs: tuple[Callable[[], None], ...] = ()
 
     def unpack(self) -> None:
-        """Have them in this process; Failed if this host hasn't a folder that all are to share."""
+        """Have them in this process; Failed if this host hasn't the driver's stores."""
         for name, content in self.contents.items():
             if name not in _here or _here[name][0] != content:
                 _here[name] = content, _unnamed(content)
         for name, value in self.variables.items():
             os.environ[name] = path(value) if name in FILES else value
         for probe in self.probes:
-            if not probe.seen():
-                raise Failed(
-                    f"{os.uname().nodename} hasn't the driver's folder {probe.folder}: a cluster's hosts "
-                    "must share a file:// store at the same path; mount it there, or take an object store."
-                )
+            probe.check()
+        if self.job not in _proven:  # which asks the store's server
+            for proof in self.proofs:
+                proof()
+            _proven.add(self.job)
 
 
 @contextmanager
@@ -97,11 +120,14 @@ def packed(environment: Mapping[str, str] = os.environ) -> Iterator[JobFiles]:
         for name, value in environment.items()
         if name.startswith(STORES) or name == "SSL_CERT_FILE"
     }
+    if _proofs:
+        defaults = {name: str(Path(at).expanduser()) for name, at in DEFAULTS.items()}
+        variables = {name: at for name, at in defaults.items() if Path(at).is_file()} | variables
     named = _named | {variables[name] for name in FILES if name in variables}
     contents = {name: Path(name).read_bytes() for name in sorted(named) if Path(name).is_file()}
     probes = tuple(_probe(folder, *told) for folder, told in _shared.items())
     try:
-        yield JobFiles(contents, variables, probes)
+        yield JobFiles(secrets.token_hex(4), contents, variables, probes, (*_proofs.values(),))
     finally:
         for probe in probes:
             if probe.own:

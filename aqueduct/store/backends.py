@@ -15,7 +15,8 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -27,7 +28,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 
 from aqueduct import job_files
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store import names
 from aqueduct.store.objects import Entry, Exists, MissingObject, Objects
 from aqueduct.store.trouble import Trouble, explain
@@ -43,7 +44,8 @@ SLOWEST_BYTES = 256 * 1024  # ... so many a second
 CREDENTIALS_SECONDS = 600  # botocore renews those that end within 10 minutes
 RIGHTS = {"read": "read", "written": "create files in", "listed": "list"}  # of a directory
 CHUNK_BYTES = 8 << 20
-WRITING = ".writing"  # the folder of files that are not whole yet
+WRITING = ".writing"  # the folder of files that are not whole yet, and of probes
+STALE_SECONDS = 7 * 86_400  # after which nobody writes one of them any more, nor needs it
 
 Data = bytes | bytearray | memoryview
 Answered = TypeVar("Answered")
@@ -70,7 +72,10 @@ class _Cloud:
         def read() -> memoryview:
             return memoryview(obstore.get(self._store(), path).bytes())
 
-        return self._tried(read, path, "read")
+        found = self._tried(read, path, "read")
+        if path == names.STORE:
+            job_files.prove(self.url, _Same(self.url, bytes(found)))
+        return found
 
     def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
         done = 0
@@ -163,6 +168,28 @@ class _Cloud:
         if not trouble.passing or not attempts.wait():
             kind = Refused if trouble.settings and not self._answered else Failed
             raise kind(f"The store {self.url} {trouble.what}.") from None
+
+
+@dataclass(frozen=True)
+class _Same:
+    """The proof that a URL is another host's name of the same store, too: its endpoint may be its own."""
+
+    url: str
+    content: bytes  # of store.json
+
+    def __call__(self) -> None:
+        host = os.uname().nodename
+        try:
+            same = bytes(open_store(self.url).read(names.STORE)) == self.content
+        except MissingObject:
+            same = False
+        except AqueductError as error:
+            raise Failed(f"On {host}: {error}") from None
+        if not same:
+            raise Failed(
+                f"{self.url} is another store on {host} than on the driver's host: set the endpoint for the "
+                "driver (AWS_ENDPOINT_URL), whose variables its tasks get."
+            )
 
 
 class _Attempts:
@@ -282,6 +309,7 @@ class _Directory:
         self.url = str(location)
         self._root = Path(location.path)
         self._synced: set[Path] = set()  # folders whose own names are durable
+        self._swept = False
         job_files.share(self._root, WRITING, names.STORE)
 
     def read(self, path: str) -> memoryview:
@@ -300,6 +328,9 @@ class _Directory:
                 raise Refused(f"The store {self.url} can't be made: there is no {self._root.parent}.")
             writing = self._root / WRITING
             writing.mkdir(parents=True, exist_ok=True)
+            if not self._swept:
+                self._swept = True
+                _sweep(writing)
             target.parent.mkdir(parents=True, exist_ok=True)
             part = writing / secrets.token_hex(12)
             try:
@@ -363,6 +394,14 @@ class _Directory:
         }.get(error.errno or 0)
         reason = error.strerror + (f"; {remedy}" if remedy else "") if error.strerror else str(error)
         raise Failed(f"{path or '/'} of the store {self.url} can't be {action}: {reason}.") from None
+
+
+def _sweep(writing: Path) -> None:
+    """Remove what processes that were killed left behind."""
+    for path in writing.iterdir():
+        with suppress(OSError):  # another one does the same
+            if path.stat().st_mtime < time.time() - STALE_SECONDS:
+                path.unlink()
 
 
 def _fsync(folder: Path) -> None:

@@ -1,12 +1,13 @@
 import errno
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.store.backends import open_store
+from aqueduct.store.backends import STALE_SECONDS, open_store
 
 
 def test_what_is_created_is_synced_before_it_is_there(
@@ -68,6 +69,18 @@ def test_a_file_that_is_not_whole_is_no_object(tmp_path: Path) -> None:
     store.create("a", b"x")
     (tmp_path / "store/.writing/left-by-a-crash").write_bytes(b"half")
     assert [each.path for each in store.list("")] == ["a"]
+
+
+def test_what_a_process_that_was_killed_left_behind_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    open_store(f"file://{tmp_path}/store").create("a", b"x")
+    writing = tmp_path / "store/.writing"
+    old = time.time() - STALE_SECONDS - 60
+    for name in ("0123abcd", "probe-0123abcd"):
+        (writing / name).write_bytes(b"left")
+        os.utime(writing / name, (old, old))
+        (writing / f"{name}-new").write_bytes(b"in use")
+    open_store(f"file://{tmp_path}/store").create("b", b"y")
+    assert sorted(path.name for path in writing.iterdir()) == ["0123abcd-new", "probe-0123abcd-new"]
 
 
 def test_a_folder_with_a_typo_is_refused(tmp_path: Path) -> None:

@@ -1,17 +1,25 @@
+import os
+import pickle
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
 import pytest
 from small_servers import Proxy, Script, serving
 
+from aqueduct import job_files
 from aqueduct.errors import Failed, Refused
+from aqueduct.job_files import JobFiles
 from aqueduct.store import backends as object_store
 from aqueduct.store.backends import open_store
+from aqueduct.store.catalog import Catalog
 from aqueduct.store.objects import Exists
 from servers.object_store import ACCESS_KEY, REGION, SECRET_KEY, Gateway, running
 from servers.pki import Authority
@@ -39,6 +47,78 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: Gateway) -> Itera
     with running(tmp_path / "plain", None) as gateway:
         monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
         yield gateway
+
+
+# --- a task on another host ---
+
+
+def elsewhere(files: JobFiles, **variables: str) -> str:
+    """Have the files in a process that shares nothing with this one, and read there; return what it says."""
+    program = (
+        "import pickle, sys\n"
+        "from aqueduct.store.backends import open_store\n"
+        "files = pickle.load(sys.stdin.buffer)\n"
+        "files.unpack(); files.unpack()\n"
+        "print(bytes(open_store('s3://store').read('store.json')).decode())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=pickle.dumps(files),
+        env={"AWS_EC2_METADATA_DISABLED": "true", "HOME": "/nonexistent", **variables},
+        capture_output=True,
+    )
+    return (done.stdout or done.stderr).decode().splitlines()[-1].removeprefix("aqueduct.errors.Failed: ")
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what other tests' jobs would bring."""
+    for known in ("_shared", "_proofs", "_named"):
+        monkeypatch.setattr(job_files, known, type(getattr(job_files, known))())
+
+
+@pytest.mark.usefixtures("driver")
+def test_what_is_in_aws_own_files_comes_to_tasks(
+    gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert gateway.authority
+    home = tmp_path / "home/.aws"
+    home.mkdir(parents=True)
+    (home / "config").write_text(f"[default]\nregion = {REGION}\nendpoint_url = {gateway.endpoint}\n")
+    (home / "credentials").write_text(
+        f"[default]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n"
+    )
+    monkeypatch.setenv("HOME", str(home.parent))
+    monkeypatch.delenv("AWS_CONFIG_FILE")
+    monkeypatch.delenv("AWS_SHARED_CREDENTIALS_FILE")
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(gateway.authority.certificate))
+    with job_files.packed() as files:
+        assert not files.contents.keys() & {str(home / "config")}  # nobody asked for a store yet
+    Catalog.open_or_make(open_store("s3://store"))
+    with job_files.packed() as files:
+        assert '"id"' in elsewhere(files)
+        assert ACCESS_KEY not in repr(files)
+
+
+@pytest.mark.usefixtures("driver")
+def test_another_store_by_the_same_url_is_refused(s3: Gateway, tmp_path: Path) -> None:
+    Catalog.open_or_make(open_store("s3://store"))
+    with job_files.packed() as files, running(tmp_path / "other", None) as other:
+        assert '"id"' in elsewhere(files)
+        # As where neither the driver nor its configuration names an endpoint, and the host's own does.
+        moved = replace(files, variables=files.variables | other.environment)
+        said = f"s3://store is another store on {os.uname().nodename} than on the driver's host: set the end"
+        assert elsewhere(moved).startswith(said)
+        (other.bucket("store") / "store.json").write_bytes(b"{}")
+        assert elsewhere(moved).startswith(said)
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_store_that_a_host_can_not_ask_is_told_with_the_host(s3: Gateway) -> None:
+    Catalog.open_or_make(open_store("s3://store"))
+    with job_files.packed() as files:
+        wrong = replace(files, variables=files.variables | {"AWS_SECRET_ACCESS_KEY": "wrong"})
+        assert elsewhere(wrong).startswith(f"On {os.uname().nodename}: The store s3://store refuses these")
 
 
 # --- settings ---

@@ -1,0 +1,92 @@
+"""What a job's tasks have of their driver's, and what stops them before they write."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aqueduct import job_files
+from aqueduct.errors import Failed
+from aqueduct.job_files import JobFiles
+from aqueduct.store.backends import open_store
+from aqueduct.work import environment, reasons
+from aqueduct.work.spark import _attempt
+
+HOST = os.uname().nodename
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield the folder of a store, which is the only one of its driver; others may look into it."""
+    for known in ("_shared", "_proofs", "_named"):
+        monkeypatch.setattr(job_files, known, type(getattr(job_files, known))())
+    with tempfile.TemporaryDirectory() as outer:
+        Path(outer).chmod(0o755)
+        folder = Path(outer, "store")
+        open_store(f"file://{folder}").create("store.json", b"one")
+        yield folder
+
+
+@pytest.fixture
+def files(store: Path) -> Iterator[JobFiles]:
+    with job_files.packed() as files:
+        yield files
+
+
+def attempt(files: JobFiles, folder: Path, code: str = environment.OWN_CODE) -> str:
+    """Run a task that would write; return why it was refused, before it wrote."""
+    written = folder / "written"
+    _, result = _attempt(written.write_text, code, files, "by a task")
+    assert not written.exists()
+    assert isinstance(result, Failed)
+    return str(result)
+
+
+def test_the_drivers_folder_is_worked_in(files: JobFiles, store: Path) -> None:
+    host, result = _attempt((store / "written").write_text, environment.OWN_CODE, files, "by a task")
+    assert (host, result) == (HOST, 9)
+
+
+def test_another_folder_at_the_same_path_is_refused(files: JobFiles, store: Path) -> None:
+    """Put a copy there that is as old as the job: a host's own disk, where the mount is missing."""
+    store.rename(store.with_name("mount"))
+    shutil.copytree(store.with_name("mount"), store, ignore=shutil.ignore_patterns("probe-*"))
+    said = f"{HOST} hasn't the driver's folder {store}: a cluster's hosts must share a file:// store"
+    assert attempt(files, store).startswith(said)
+    (store / files.probes[0].path).write_bytes(b"of another job")
+    assert attempt(files, store).startswith(said)
+
+
+def test_a_folder_that_the_tasks_user_can_not_read_is_told_as_that(files: JobFiles, store: Path) -> None:
+    (store / ".writing").chmod(0o700)
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)  # root may read everywhere
+    else:
+        (store / ".writing").chmod(0)
+    try:
+        said = attempt(files, store)
+        assert said.startswith(f"User {os.geteuid()} of {HOST} can't read the file:// store {store}: Perm")
+        assert "Give tasks' user the right to read it there" in said
+    finally:
+        os.seteuid(before)
+        (store / ".writing").chmod(0o700)
+
+
+def test_a_store_that_can_not_be_written_is_known_by_its_own_file(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(store / ".writing")
+    (store / ".writing").write_bytes(b"no folder")
+    with job_files.packed() as files:
+        assert [each.path for each in files.probes] == ["store.json"]
+        files.unpack()
+        (store / "store.json").write_bytes(b"another")
+        assert attempt(files, store).startswith(f"{HOST} hasn't the driver's folder")
+
+
+def test_an_executor_that_has_other_code_by_now_runs_nothing(files: JobFiles, store: Path) -> None:
+    assert attempt(files, store, code="another version's") == reasons.OTHER_VERSION
