@@ -37,6 +37,16 @@ _making = threading.Lock()  # one context at a time, also where an earlier one w
 @contextmanager
 def session(name: str, asked: SparkOptions) -> Iterator[SparkContext]:
     """Yield Spark with executors; Failed if it does not start, or has none in time."""
+    with jvm():
+        context = _started(name, asked)
+    try:
+        yield context
+    finally:
+        with suppress(Py4JError, OSError):  # the JVM may have died
+            context.stop()
+
+
+def _started(name: str, asked: SparkOptions) -> SparkContext:
     _forget_dead_jvm()
     with tempfile.TemporaryFile("w+") as log:
         try:
@@ -61,19 +71,27 @@ def session(name: str, asked: SparkOptions) -> Iterator[SparkContext]:
     # Who distributes a function has loaded what it needs.
     loaded = (name for name in sys.modules if name.startswith(SHARED) and not name.startswith("aqueduct.cli"))
     context.environment |= MALLOC | {daemon.MODULES: ",".join(loaded)}
+    return context
+
+
+@contextmanager
+def jvm() -> Iterator[None]:
+    """Guard what asks the JVM; Failed if that has died."""
     try:
-        yield context
-    finally:
-        with suppress(Py4JError, OSError):  # the JVM may have died
-            context.stop()
+        yield
+    except (Py4JError, OSError):
+        if _jvm_answers():
+            raise
+        raise Failed("Spark's JVM on this host has died; run the command again: it goes on.") from None
 
 
 def driver_contained() -> bool:
     """Return whether spark-submit started this process in a container of the cluster."""
     if not options.submitted():
         return False
-    SparkContext._ensure_initialized()  # of the JVM that is there
-    return bool(SparkConf().get(options.DEPLOY_MODE) == "cluster")
+    with jvm():
+        SparkContext._ensure_initialized()  # of the JVM that is there
+        return bool(SparkConf().get(options.DEPLOY_MODE) == "cluster")
 
 
 def alive(context: SparkContext) -> bool:
@@ -94,14 +112,15 @@ class Executor:
 
 
 def executors(context: SparkContext) -> list[Executor]:
-    """List the executors that are there now, by what Spark's own pages show."""
-    listed = context._jsc.sc().statusStore().executorList(True)
-    every = (listed.apply(at) for at in range(listed.size()))
-    return [
-        Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores())
-        for each in every
-        if each.id() != "driver"
-    ]
+    """List the executors that are there now, by what Spark's own pages show; Failed without a JVM."""
+    with jvm():
+        listed = context._jsc.sc().statusStore().executorList(True)
+        every = (listed.apply(at) for at in range(listed.size()))
+        return [
+            Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores())
+            for each in every
+            if each.id() != "driver"
+        ]
 
 
 def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> SparkContext:
@@ -187,11 +206,16 @@ def _await_executor(context: SparkContext, asked: SparkOptions, said: Callable[[
 
 def _forget_dead_jvm() -> None:
     """Let pyspark start a new JVM where the one of an earlier session was killed."""
-    if SparkContext._jvm:
-        try:
-            SparkContext._jvm.java.lang.System.nanoTime()
-        except (Py4JError, OSError):
-            SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    if SparkContext._jvm and not _jvm_answers():
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+
+
+def _jvm_answers() -> bool:
+    found = SparkContext._jvm
+    try:
+        return found is not None and bool(found.java.lang.System.nanoTime())
+    except (Py4JError, OSError):
+        return False
 
 
 def _settings(name: str, asked: SparkOptions) -> SparkConf:

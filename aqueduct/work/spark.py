@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import cast
 
@@ -127,7 +127,7 @@ def _wait(context: SparkContext, job: Callable[[], R], tasks: int, patience: flo
 
     Failed if a cluster has no executor for it for so many seconds: Spark itself would wait for ever.
     """
-    with ThreadPoolExecutor(1) as working:
+    with session.jvm(), ThreadPoolExecutor(1) as working:
         result = working.submit(job)
         worked = time.monotonic()
         try:
@@ -146,7 +146,8 @@ def _wait(context: SparkContext, job: Callable[[], R], tasks: int, patience: flo
                     )
             return result.result()
         except KeyboardInterrupt:
-            context.cancelAllJobs()
+            with suppress(Py4JError, OSError):  # spark-submit's JVM takes Ctrl-C, too
+                context.cancelAllJobs()
             raise
         except Py4JJavaError as error:
             said = str(error.java_exception.getMessage())
@@ -157,10 +158,6 @@ def _wait(context: SparkContext, job: Callable[[], R], tasks: int, patience: flo
             if not session.alive(context):
                 said = f"{context.master} has lost this application; its log says why."
             raise Failed(f"Spark gave up: {said.splitlines()[0]}") from None
-        except (Py4JError, OSError):
-            if session.alive(context):
-                raise
-            raise Failed("Spark's JVM on this host has died; run the command again: it goes on.") from None
 
 
 def _done(context: SparkContext) -> int:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import clients
 import pytest
 from py4j.protocol import Py4JJavaError
 
@@ -16,6 +17,8 @@ from aqueduct.errors import Failed
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.runner import Runner
 from aqueduct.work.spark import application
+from servers.process import free_ports
+from servers.spark import HOME
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +70,35 @@ def test_a_worker_that_dies_is_a_sentence(run: Runner) -> None:
 def test_a_mistake_of_ours_keeps_its_traceback(run: Runner) -> None:
     with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
         run(lambda number: 1 // number, [0])
+
+
+def test_a_jvm_that_spark_submit_lost_is_a_sentence(tmp_path: Path) -> None:
+    """Ask for a JVM that is gone, as a process that outlived spark-submit."""
+    (port,) = free_ports(1)
+    gone = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": "any"}
+    command = [sys.executable, "-m", "aqueduct.cli", "verify", "--store", f"file://{tmp_path}"]
+    run = subprocess.run(command, env={**os.environ, **gone}, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr == "aqueduct: Spark's JVM on this host has died; run the command again: it goes on.\n"
+
+
+def test_a_jvm_that_dies_between_two_jobs_of_spark_submit_is_a_sentence(tmp_path: Path) -> None:
+    program = tmp_path / "app.py"
+    program.write_text(
+        "import os\n"
+        "from aqueduct.errors import Failed\n"
+        "from aqueduct.work.workers import Workers\n"
+        "with Workers('test') as workers:\n"
+        "    assert workers.runner(1)(abs, [-1]) == [1]\n"
+        "    os.kill(os.getppid(), 9)\n"
+        "    try: workers.runner(1)(abs, [-1])\n"
+        f"    except Failed as error: open('{tmp_path}/said', 'w').write(str(error))\n"
+    )
+    command = [str(HOME / "bin/spark-submit"), "--master", "local[1]", str(program)]
+    said = tmp_path / "said"
+    subprocess.run(command, env={**os.environ, "PYSPARK_PYTHON": sys.executable}, capture_output=True)
+    clients.wait_for("the end of the driver", said.exists)
+    assert said.read_text().startswith("Spark's JVM on this host has died")
 
 
 def test_spark_that_does_not_start() -> None:
