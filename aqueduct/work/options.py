@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from aqueduct.errors import Refused
@@ -56,8 +57,12 @@ def defaults(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
     """Read `spark-defaults.conf` of SPARK_CONF_DIR or SPARK_HOME; Refused if it can't be read."""
     home = environment.get("SPARK_HOME")
     folder = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
-    path = Path(folder, "spark-defaults.conf")
-    if not folder or not path.exists():
+    return _read(Path(folder, "spark-defaults.conf")) if folder else {}
+
+
+@cache
+def _read(path: Path) -> Mapping[str, str]:
+    if not path.exists():
         return {}
     try:
         return parse_properties(path.read_text(encoding="utf-8"))

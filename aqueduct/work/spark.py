@@ -42,12 +42,66 @@ class Application:
                 tasks = self._context.parallelize(descriptions, max(1, len(descriptions)))
                 return tasks.map(partial(_attempt, function, environment.OWN_CODE, files)).collect()
 
-            results = _wait(self._context, job, len(descriptions), self._patience)
+            results = self._wait(job, len(descriptions))
         self._hosts.update(host for host, _ in results)
         for _, result in results:
             if isinstance(result, AqueductError):
                 raise result
         return [cast(R, result) for _, result in results]
+
+    def try_workers(self) -> None:
+        """Run an idle task on each core, before any that writes; Failed if workers can't run ours."""
+        if self._here:
+            return
+        cores = self.cores
+        # A lambda, because another version of this module may not be one that workers can import.
+        tasks = self._context.parallelize(range(cores), cores).map(lambda _: environment.OWN_CODE)
+
+        def job() -> set[str]:
+            self._context.setJobDescription(COMPARISON)
+            return {*tasks.collect()}
+
+        if self._wait(job, cores) != {environment.OWN_CODE}:
+            raise Failed(reasons.OTHER_VERSION)
+
+    def _wait(self, job: Callable[[], R], tasks: int) -> R:
+        """Run the job in another thread: this one tells progress, and Ctrl-C can't hurt py4j here.
+
+        Failed if a cluster has no executor for it for so many seconds: Spark itself would wait for ever.
+        """
+        context = self._context
+        with session.jvm(), ThreadPoolExecutor(1) as working:
+            result = working.submit(job)
+            worked = time.monotonic()
+            try:
+                while not wait([result], PROGRESS_SECONDS).done:
+                    now = time.monotonic()
+                    if self._here or session.executors(context):
+                        worked = now
+                        print(f"{_done(context)} of {count(tasks, 'task')} done", file=sys.stderr, flush=True)
+                    elif now - worked < self._patience:
+                        print(f"Waiting for resources of {context.master}", file=sys.stderr, flush=True)
+                    else:
+                        context.cancelAllJobs()
+                        raise Failed(
+                            f"{context.master} has had no executor for this application for "
+                            f"{now - worked:.0f} s: see that its workers run, and run the command again: it "
+                            "goes on."
+                        )
+                return result.result()
+            except KeyboardInterrupt:
+                with suppress(Py4JError, OSError):  # spark-submit's JVM takes Ctrl-C, too
+                    context.cancelAllJobs()
+                raise
+            except Py4JJavaError as error:
+                said = str(error.java_exception.getMessage())
+                if not self._here and (reason := reasons.reason(said)):
+                    raise Failed(reason) from None
+                if "PythonException" in said or "[PYTHON_EXCEPTION]" in said:
+                    raise  # a mistake of ours: the traceback is what helps
+                if not session.alive(context):
+                    said = f"{context.master} has lost this application; its log says why."
+                raise Failed(f"Spark gave up: {said.splitlines()[0]}") from None
 
     def _files(self) -> AbstractContextManager[JobFiles | None]:
         """Collect what tasks need; of a master on this host they find it where it is."""
@@ -85,22 +139,8 @@ def application(name: str, asked: SparkOptions, hosts: Counter[str]) -> Iterator
     """Yield an application that counts tasks by host; Failed if Spark does not start, or has no executor."""
     with session.session(name, asked) as context:
         started = Application(context, hosts, asked.executor_seconds)
-        if not options.local_cores(str(context.master)):
-            _try_workers(context, started.cores, asked.executor_seconds)
+        started.try_workers()
         yield started
-
-
-def _try_workers(context: SparkContext, cores: int, patience: float) -> None:
-    """Run an idle task on each core, before any that writes; Failed if workers can't run ours."""
-    # A lambda, because another version of this module may not be one that workers can import.
-    tasks = context.parallelize(range(cores), cores).map(lambda _: environment.OWN_CODE)
-
-    def job() -> set[str]:
-        context.setJobDescription(COMPARISON)
-        return {*tasks.collect()}
-
-    if _wait(context, job, cores, patience) != {environment.OWN_CODE}:
-        raise Failed(reasons.OTHER_VERSION)
 
 
 def _attempt(
@@ -120,44 +160,6 @@ def _attempt(
         return host, function(description)
     except AqueductError as error:
         return host, error
-
-
-def _wait(context: SparkContext, job: Callable[[], R], tasks: int, patience: float) -> R:
-    """Run the job in another thread: this one tells progress, and Ctrl-C can't hurt py4j here.
-
-    Failed if a cluster has no executor for it for so many seconds: Spark itself would wait for ever.
-    """
-    with session.jvm(), ThreadPoolExecutor(1) as working:
-        result = working.submit(job)
-        worked = time.monotonic()
-        try:
-            while not wait([result], PROGRESS_SECONDS).done:
-                now = time.monotonic()
-                if options.local_cores(str(context.master)) or session.executors(context):
-                    worked = now
-                    print(f"{_done(context)} of {count(tasks, 'task')} done", file=sys.stderr, flush=True)
-                elif now - worked < patience:
-                    print(f"Waiting for resources of {context.master}", file=sys.stderr, flush=True)
-                else:
-                    context.cancelAllJobs()
-                    raise Failed(
-                        f"{context.master} has had no executor for this application for {now - worked:.0f} "
-                        "s: see that its workers run, and run the command again: it goes on."
-                    )
-            return result.result()
-        except KeyboardInterrupt:
-            with suppress(Py4JError, OSError):  # spark-submit's JVM takes Ctrl-C, too
-                context.cancelAllJobs()
-            raise
-        except Py4JJavaError as error:
-            said = str(error.java_exception.getMessage())
-            if not options.local_cores(str(context.master)) and (reason := reasons.reason(said)):
-                raise Failed(reason) from None
-            if "PythonException" in said or "[PYTHON_EXCEPTION]" in said:
-                raise  # a mistake of ours: the traceback is what helps
-            if not session.alive(context):
-                said = f"{context.master} has lost this application; its log says why."
-            raise Failed(f"Spark gave up: {said.splitlines()[0]}") from None
 
 
 def _done(context: SparkContext) -> int:

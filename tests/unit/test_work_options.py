@@ -1,5 +1,7 @@
 """Settings of Spark that are ours, and those of the user that can't be right."""
 
+from pathlib import Path
+
 import pytest
 
 from aqueduct.errors import Refused
@@ -24,3 +26,12 @@ def test_yarn_may_not_run_a_driver_of_its_own_again(attempts: dict[str, str]) ->
 )
 def test_a_driver_that_is_not_run_again_needs_no_setting(master: str, has: dict[str, str]) -> None:
     assert options.missing(master, has) == {"spark.python.daemon.module": options.DAEMON}
+
+
+def test_what_stands_in_spark_defaults_is_read_once(tmp_path: Path) -> None:
+    file = tmp_path / "spark-defaults.conf"
+    where = {"SPARK_CONF_DIR": str(tmp_path)}
+    file.write_text("spark.master yarn\n")
+    assert options.defaults(where) == {"spark.master": "yarn"}
+    file.unlink()
+    assert options.defaults(where) == {"spark.master": "yarn"}
