@@ -1,8 +1,15 @@
-"""aqueduct restore as a Spark application: what `spark-submit` is given, with the verb's own arguments."""
+"""aqueduct restore as a Spark application: what `spark-submit` is given."""
 
 import sys
+from collections.abc import Sequence
 
-from aqueduct.cli import main
+from aqueduct import cli
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb with its own arguments, and return its exit code."""
+    return cli.main(["restore", *argv])
+
 
 if __name__ == "__main__":
-    sys.exit(main(["restore", *sys.argv[1:]]))
+    sys.exit(main(sys.argv[1:]))
