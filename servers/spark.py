@@ -1,10 +1,13 @@
 """A real Spark cluster: a standalone master and workers of one core, with a secret and encrypted RPC."""
 
+import json
 import os
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyspark
 
@@ -32,6 +35,12 @@ class Cluster:
     def environment(self) -> dict[str, str]:
         """Return what a driver needs: the secret, and where it is reached."""
         return {"SPARK_CONF_DIR": str(self.directory / "conf"), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+    def applications(self) -> list[dict[str, Any]]:
+        """Return what the master says of the applications that it has seen."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.web}/json/") as answer:
+            found = json.load(answer)
+        return [*found["activeapps"], *found["completedapps"]]
 
 
 @contextmanager

@@ -3,32 +3,31 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import clients
+import drivers
 import pytest
 from confluent_kafka.admin import AclOperation
+from drivers import Process, Run, aqueduct, done, ended, start, submit, until
 
-from servers import spark
+from aqueduct import cli
 from servers.broker import Broker
 from servers.process import free_ports
-from servers.spark import HOME, SECRET, Cluster
+from servers.spark import SECRET, Cluster
 
-ROOT = Path(__file__).resolve().parents[2]
+ABSENT = f"spark://127.0.0.1:{free_ports(1)[0]}"
 RECORDS = 20_000  # of a partition: a task's least
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with spark.running(tmp_path_factory.mktemp("spark")) as cluster:
-        yield cluster
+IN_TURN = """
+import json, sys
+from importlib import import_module
+for verb, arguments in json.loads(sys.argv[1]):
+    if code := import_module(f"spark_apps.{verb}").main(arguments):
+        sys.exit(code)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -43,49 +42,28 @@ def backup(brokers: list[Broker], topic: str, tmp_path: Path) -> list[str]:
     return ["backup", *reached, "--store", f"file://{tmp_path}/store", "--report", f"{tmp_path}/report.json"]
 
 
-def start(cluster: Cluster, command: list[str], **environment: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        command,
-        cwd=cluster.directory,
-        env={**os.environ, **cluster.environment, "PYSPARK_PYTHON": sys.executable, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def aqueduct(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "aqueduct.cli", *arguments]
-
-
-def said(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    out, err = process.communicate(timeout=180)
-    return process.returncode, out + err
-
-
-def working(process: "subprocess.Popen[str]") -> None:
-    """Return when tasks of the command itself have begun."""
-    assert process.stderr
-    before = []
-    while not (line := process.stderr.readline()).startswith("Working on Spark"):
-        before.append(line)
-        assert line, "".join(before)
+def working(process: Process) -> str:
+    """Wait until tasks of the command itself have begun, and return its page's address."""
+    line = until(process, "Working on Spark")
     time.sleep(1.5)
+    return line.rpartition("; ")[2].strip().removesuffix(".")
 
 
-def submit(cluster: Cluster, app: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
-    """Run an application by spark-submit, and return what it said."""
-    command = [str(HOME / "bin/spark-submit"), "--master", cluster.url, *options]
-    code, page = said(start(cluster, [*command, str(ROOT / f"spark_apps/{app}.py"), *arguments]))
+def lost(page: str) -> bool:
+    """Return whether an application has given up an executor, by its own page."""
+    address = page.removeprefix("http://")
+    with urllib.request.urlopen(f"http://{address}/api/v1/applications") as answer:
+        (found,) = json.load(answer)
+    with urllib.request.urlopen(f"http://{address}/api/v1/applications/{found['id']}/allexecutors") as answer:
+        return not all(each["isActive"] for each in json.load(answer))
+
+
+def verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what `aqueduct verify` says, in this process."""
+    code = cli.main(["verify", "--store", f"file://{tmp_path}/store"])
+    page = capsys.readouterr().out
     assert code == 0, page
     return page
-
-
-def applications(cluster: Cluster) -> list[dict[str, Any]]:
-    """Return what the master says of the applications that it has seen."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{cluster.web}/json/") as answer:
-        found = json.load(answer)
-    return [*found["activeapps"], *found["completedapps"]]
 
 
 def assert_equal(broker: Broker, one: str, other: str) -> None:
@@ -98,108 +76,86 @@ def assert_equal(broker: Broker, one: str, other: str) -> None:
 def test_every_verb_of_a_store_is_submitted(
     cluster: Cluster, brokers: list[Broker], topic: str, backup: list[str], tmp_path: Path
 ) -> None:
-    verb, *arguments = backup
-    page = submit(cluster, verb, *arguments)
+    """Run them one after another in one driver, the last with keys that no other host has."""
+    store, again = ("--store", f"file://{tmp_path}/store"), f"{topic}.again"
+    reached = ("--bootstrap-servers", brokers[0].plaintext)
+    for name in (topic, again):
+        clients.allow(brokers[0], "reader", name, AclOperation.READ, AclOperation.DESCRIBE)
+    config = str(brokers[0].authority.client_config("reader"))
+    ends = ("--source", brokers[0].tls, "--target", brokers[0].tls, "--client-config", config)
+    verbs = {
+        "backup": backup[1:],
+        "verify": store,
+        "restore": (*reached, *store, "--topics", f"{topic}:{again}"),
+        "reconcile": (*ends, "--topics", f"{topic}:{again}"),
+    }
+    program = tmp_path / "in_turn.py"
+    program.write_text(IN_TURN)
+    page = done(start(cluster, submit(cluster, program, json.dumps([*verbs.items()]))))
     assert f"Working on Spark at {cluster.url}, 2 executors on 1 host" in page
     assert sum(json.loads((tmp_path / "report.json").read_text())["tasks"].values()) == 4
-    store = ("--store", f"file://{tmp_path}/store")
-    assert "80,000 records" in submit(cluster, "verify", *store)
-    again = f"{topic}.again"
-    reached = ("--bootstrap-servers", brokers[0].plaintext)
-    submit(cluster, "restore", *reached, *store, "--topics", f"{topic}:{again}")
+    assert "80,000 records" in page
+    assert "equal" in page
     assert_equal(brokers[0], topic, again)
-    ends = ("--source", brokers[0].plaintext, "--target", brokers[0].plaintext)
-    assert "equal" in submit(cluster, "reconcile", *ends, "--topics", f"{topic}:{again}")
-    names = [each["name"] for each in applications(cluster)]
-    assert {f"aqueduct {verb}" for verb in ("backup", "verify", "restore", "reconcile")} <= set(names)
-    probes = [path.name for path in (tmp_path / "store/.writing").iterdir()]
-    assert probes == []
+    names = [each["name"] for each in cluster.applications()]
+    assert {f"aqueduct {verb}" for verb in verbs} <= set(names)
+    assert [*(tmp_path / "store/.writing").iterdir()] == []  # probes
+    left = [path for path in (cluster.directory / "work").rglob("*") if path.is_file()]
+    assert left
+    assert not [path for path in left if b"PRIVATE KEY" in path.read_bytes()]
 
 
 def test_what_the_user_sets_is_so(cluster: Cluster, backup: list[str], tmp_path: Path) -> None:
-    """Set by spark-submit, by --conf and by spark-defaults.conf, as the master saw it."""
+    """Set by --conf and by spark-defaults.conf, as the master saw it."""
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / "spark-defaults.conf").write_text(
         (cluster.directory / "conf/spark-defaults.conf").read_text()
         + f"spark.executor.memory 500m\nspark.app.name of-the-file\nspark.master {cluster.url}\n"
     )
-    code, page = said(start(cluster, aqueduct(*backup), SPARK_CONF_DIR=str(conf)))
-    assert code == 0, page
-    by_file = applications(cluster)[-1]
+    done(start(cluster, aqueduct(*backup), SPARK_CONF_DIR=str(conf)))
+    by_file = cluster.applications()[-1]
     assert (by_file["name"], by_file["memoryperexecutor"]) == ("of-the-file", 500)
 
-    own = [
-        "--master",
-        cluster.url,
-        "--conf",
-        "spark.executor.memory=600m",
-        "--conf",
-        "spark.ui.enabled=false",
-    ]
-    code, page = said(start(cluster, aqueduct(*backup, *own), SPARK_CONF_DIR=str(conf)))
-    assert code == 0, page
+    own = ["--master", cluster.url, "--conf", "spark.executor.memory=600m"]
+    own += ["--conf", "spark.ui.enabled=false"]
+    page = done(start(cluster, aqueduct(*backup, *own), SPARK_CONF_DIR=str(conf)))
     assert "executors on 1 host.\n" in page  # and no address of a page
-    assert applications(cluster)[-1]["memoryperexecutor"] == 600
-
-    verb, *arguments = backup
-    page = submit(
-        cluster, verb, *arguments, options=("--name", "mine", "--conf", "spark.executor.memory=700m")
-    )
-    submitted = applications(cluster)[-1]
-    assert (submitted["name"], submitted["memoryperexecutor"]) == ("mine", 700)
-
-
-def test_keys_are_brought_to_tasks(cluster: Cluster, brokers: list[Broker], topic: str) -> None:
-    clients.allow(brokers[0], "reader", topic, AclOperation.READ, AclOperation.DESCRIBE)
-    config = str(brokers[0].authority.client_config("reader"))
-    ends = ["--source", brokers[0].tls, "--target", brokers[0].tls, "--client-config", config]
-    code, page = said(
-        start(cluster, aqueduct("reconcile", *ends, "--topics", topic, "--master", cluster.url))
-    )
-    assert code == 0, page
-    left = [path for path in (cluster.directory / "work").rglob("*") if path.is_file()]
-    assert left
-    assert not [path for path in left if b"PRIVATE KEY" in path.read_bytes()]
+    assert cluster.applications()[-1]["memoryperexecutor"] == 600
 
 
 def test_a_killed_executor_costs_its_tasks_only(
-    cluster: Cluster, brokers: list[Broker], topic: str, backup: list[str], tmp_path: Path
+    cluster: Cluster, backup: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000"))
     working(process)
     os.kill(busy(cluster)[0], signal.SIGKILL)
-    code, page = said(process)
-    assert code == 0, page
-    code, page = said(start(cluster, aqueduct("verify", "--store", f"file://{tmp_path}/store")))
-    assert code == 0, page
+    done(process)
+    verified(tmp_path, capsys)
     report = json.loads((tmp_path / "report.json").read_text())
     assert sum(each["records"] for each in report["partitions"]) == 4 * RECORDS
 
 
 def test_a_worker_that_hangs_comes_back_as_a_zombie(
-    cluster: Cluster, backup: list[str], tmp_path: Path
+    cluster: Cluster, backup: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its task was given to another one meanwhile: both write the same objects, and nothing else."""
-    soon = ["--conf", "spark.network.timeout=12s", "--conf", "spark.network.timeoutInterval=2s"]
-    soon += ["--conf", "spark.executor.heartbeatInterval=2s"]
+    soon = ["--conf", "spark.network.timeout=8s", "--conf", "spark.network.timeoutInterval=1s"]
+    soon += ["--conf", "spark.executor.heartbeatInterval=1s"]
     process = start(
         cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000", *soon)
     )
-    working(process)
+    page = working(process)
     hung = busy(cluster)[0]
     frozen = [hung, *children(hung)]
     for each in frozen:
         os.kill(each, signal.SIGSTOP)
-    clients.wait_for("the store without it", lambda: len(objects(tmp_path)) >= 2, 180)
-    time.sleep(15)  # for longer than Spark waits for its word
+    clients.wait_for("the end of Spark's patience", lambda: lost(page))
     for each in frozen:
         with suppress(ProcessLookupError):
             os.kill(each, signal.SIGCONT)
-    code, page = said(process)
-    assert code == 0, page
-    code, page = said(start(cluster, aqueduct("verify", "--store", f"file://{tmp_path}/store")))
-    assert (code, "80,000 records" in page) == (0, True), page
+    done(process)
+    assert "80,000 records" in verified(tmp_path, capsys)
     assert len(objects(tmp_path)) == 8  # a segment and its index for each of four tasks
 
 
@@ -226,69 +182,60 @@ def busy(cluster: Cluster) -> list[int]:
     return sorted(found)
 
 
+@pytest.fixture(scope="module")
+def wrong(
+    cluster: Cluster, brokers: list[Broker], topic: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Run]:
+    """Return how backups ended that can't begin, by what is wrong."""
+    defaults = (cluster.directory / "conf/spark-defaults.conf").read_text()
+    changes = {
+        "another secret": defaults.replace(SECRET, "another"),
+        "no secret": "",
+        "driver": f"{defaults}spark.driver.host 203.0.113.7\nspark.driver.bindAddress 127.0.0.1\n",
+    }
+    options = {"master": ("--wait", "5s"), "cores": ("--conf", "spark.executor.memory=90g", "--wait", "12s")}
+    commands = {}
+    for name in (*changes, *options):
+        folder = tmp_path_factory.mktemp("wrong")
+        (folder / "spark-defaults.conf").write_text(changes.get(name, defaults))
+        reached = ("--bootstrap-servers", brokers[0].plaintext, "--topics", topic)
+        url = ABSENT if name == "master" else cluster.url
+        store = ("--store", f"file://{folder}/store", "--master", url)
+        command = aqueduct("backup", *reached, *store, *options.get(name, ()))
+        commands[name] = command, {"SPARK_CONF_DIR": str(folder)}
+    return drivers.ended_all(cluster, commands)
+
+
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("what", "sentence"),
     [
-        pytest.param(
-            {"secret": "another"},
-            "refuses this host: both need the same spark.authenticate.secret",
-            id="wrong secret",
-        ),
-        pytest.param(
-            {"secret": None},
-            "refuses this host: both need the same spark.authenticate.secret",
-            id="no secret",
-        ),
-        pytest.param({"driver": "203.0.113.7"}, "They must reach this driver at 203.0.113.7:", id="driver"),
+        ("another secret", "refuses this host: both need the same spark.authenticate.secret"),
+        ("no secret", "refuses this host: both need the same spark.authenticate.secret"),
+        ("driver", "started executors which ended at once. They must reach this driver at 203.0.113.7:"),
+        ("cores", "gave no executor within 12 s: see that its workers have free cores"),
     ],
 )
 def test_what_is_wrong_is_a_sentence(
-    cluster: Cluster, backup: list[str], tmp_path: Path, change: dict[str, str | None], sentence: str
+    cluster: Cluster, wrong: dict[str, Run], what: str, sentence: str
 ) -> None:
-    conf = tmp_path / "conf"
-    conf.mkdir()
-    defaults = (cluster.directory / "conf/spark-defaults.conf").read_text()
-    if "secret" in change:
-        defaults = defaults.replace(SECRET, change["secret"]) if change["secret"] else ""
-    if "driver" in change:
-        defaults += f"spark.driver.host {change['driver']}\nspark.driver.bindAddress 127.0.0.1\n"
-    (conf / "spark-defaults.conf").write_text(defaults)
-    process = start(cluster, aqueduct(*backup, "--master", cluster.url), SPARK_CONF_DIR=str(conf))
-    code, page = said(process)
-    assert code == 1
-    last = page.splitlines()[-1]
-    assert last.startswith(f"aqueduct: {cluster.url} ")
-    assert sentence in last
-    assert "Traceback" not in page
+    assert wrong[what].code == 1
+    assert wrong[what].last.startswith(f"aqueduct: {cluster.url} {sentence}"), wrong[what].page
+    assert "Traceback" not in wrong[what].page
 
 
-def test_a_master_that_does_not_answer(cluster: Cluster, backup: list[str]) -> None:
-    (port,) = free_ports(1)
-    url = f"spark://127.0.0.1:{port}"
-    code, page = said(start(cluster, aqueduct(*backup, "--master", url, "--wait", "5s")))
-    assert code == 1
-    assert page.splitlines()[-1] == (
-        f"aqueduct: {url} does not answer: see that it runs, and that this host reaches its port."
+def test_a_master_that_does_not_answer(wrong: dict[str, Run]) -> None:
+    assert wrong["master"].code == 1
+    assert wrong["master"].last == (
+        f"aqueduct: {ABSENT} does not answer: see that it runs, and that this host reaches its port."
     )
 
 
-def test_a_cluster_without_free_cores(cluster: Cluster, backup: list[str]) -> None:
-    huge = ["--conf", "spark.executor.memory=90g", "--wait", "12s"]
-    code, page = said(start(cluster, aqueduct(*backup, "--master", cluster.url, *huge)))
-    assert code == 1
-    assert f"Waiting for resources of {cluster.url}, for 10 s" in page
-    assert f"aqueduct: {cluster.url} gave no executor within 12 s: see that its workers" in page
-
-
-def test_speculation_and_two_masters_are_refused(cluster: Cluster, backup: list[str]) -> None:
-    twice = ["--master", cluster.url, "--conf", "spark.speculation=true"]
-    code, page = said(start(cluster, aqueduct(*backup, *twice)))
-    assert code == 2
-    assert "spark.speculation=true can't be used" in page.splitlines()[-1]
+def test_waiting_for_resources_is_told(cluster: Cluster, wrong: dict[str, Run]) -> None:
+    assert f"Waiting for resources of {cluster.url}, for 10 s" in wrong["cores"].page
 
 
 def test_a_cluster_that_loses_all_workers(cluster: Cluster, backup: list[str]) -> None:
-    patient = ["--wait", "15s", "--rate-limit-bytes", "50000"]
+    patient = ["--wait", "12s", "--rate-limit-bytes", "50000"]
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, *patient))
     working(process)
     executors = busy(cluster)
@@ -297,23 +244,21 @@ def test_a_cluster_that_loses_all_workers(cluster: Cluster, backup: list[str]) -
     for executor in executors:
         os.kill(executor, signal.SIGKILL)
     try:
-        code, page = said(process)
+        run = ended(process)
     finally:
         for worker in cluster.workers:
             worker.start()
-    assert code == 1
-    assert f"Waiting for resources of {cluster.url}\n" in page
-    assert f"aqueduct: {cluster.url} has had no executor for this application for " in page.splitlines()[-1]
+    assert run.code == 1
+    assert f"Waiting for resources of {cluster.url}\n" in run.page
+    assert f"aqueduct: {cluster.url} has had no executor for this application for " in run.last
 
 
 def test_the_driver_that_is_killed_runs_again(
-    cluster: Cluster, brokers: list[Broker], topic: str, backup: list[str], tmp_path: Path
+    cluster: Cluster, backup: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000"))
     working(process)
     process.kill()
     process.wait()
-    code, page = said(start(cluster, aqueduct(*backup, "--master", cluster.url)))
-    assert code == 0, page
-    code, page = said(start(cluster, aqueduct("verify", "--store", f"file://{tmp_path}/store")))
-    assert code == 0, page
+    done(start(cluster, aqueduct(*backup, "--master", cluster.url)))
+    verified(tmp_path, capsys)

@@ -2,43 +2,22 @@
 
 import json
 import os
-import subprocess
 import sys
 import tarfile
-import venv
-from collections.abc import Iterator
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
 import clients
+import drivers
 import pytest
+from drivers import LEAST, ROOT, Run, aqueduct, submit
 
 from aqueduct.work import environment
-from aqueduct.work.reasons import GIVE
-from servers import spark
+from aqueduct.work.reasons import GIVE, OTHER_VERSION
 from servers.broker import Broker
-from servers.spark import HOME, Cluster
+from servers.spark import Cluster
 
-ROOT = Path(__file__).resolve().parents[2]
 RECORDS = 5_000
-
-
-@dataclass(frozen=True)
-class Run:
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Yield a cluster whose hosts' Python has no packages."""
-    bare = tmp_path_factory.mktemp("bare")
-    venv.create(bare, symlinks=True)
-    path = f"{bare}/bin:/usr/bin:/bin"
-    with spark.running(tmp_path_factory.mktemp("spark"), PATH=path, PYTHONPATH="") as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -51,29 +30,6 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def topic(brokers: list[Broker]) -> str:
     return clients.numbered(brokers[0], "bare", 2, RECORDS)
-
-
-def run(cluster: Cluster, *command: str, **variables: str) -> Run:
-    mine = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
-    done = subprocess.run(
-        command,
-        cwd=cluster.directory,
-        env={**mine, **cluster.environment, **variables},
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    return Run(done.returncode, done.stdout, done.stderr)
-
-
-def aqueduct(cluster: Cluster, *arguments: str, **variables: str) -> Run:
-    command = (sys.executable, "-m", "aqueduct.cli", *arguments, "--master", cluster.url)
-    return run(cluster, *command, **variables)
-
-
-def submit(cluster: Cluster, archive: str, verb: str, *arguments: str) -> Run:
-    command = (str(HOME / "bin/spark-submit"), "--master", cluster.url, "--archives", archive)
-    return run(cluster, *command, str(ROOT / f"spark_apps/{verb}.py"), *arguments)
 
 
 def values(broker: Broker, topic: str) -> list[list[tuple[object, ...]]]:
@@ -90,12 +46,16 @@ def test_an_archive_is_all_that_workers_lack(
     store, report = f"file://{tmp_path}/store", tmp_path / "report.json"
     reached = ("--bootstrap-servers", brokers[0].plaintext, "--store", store)
     named = f"{archive}#environment"
-    done = submit(cluster, named, "backup", *reached, "--topics", topic, "--report", str(report))
-    assert done.code == 0, done.err
+    verb = (*reached, "--topics", topic, "--report", str(report))
+    options = ("--archives", named, "--name", "mine", "--conf", "spark.executor.memory=700m")
+    command = submit(cluster, ROOT / "spark_apps/backup.py", *verb, options=options)
+    drivers.done(drivers.start(cluster, command, PYSPARK_PYTHON=None))
     assert sum(json.loads(report.read_text())["tasks"].values()) > 0
-    conf = ("--conf", f"spark.archives={named}")
-    done = aqueduct(cluster, "restore", *reached, "--topics", f"{topic}:{topic}.again", *conf)
-    assert done.code == 0, done.err
+    submitted = next(each for each in cluster.applications() if each["name"] == "mine")
+    assert submitted["memoryperexecutor"] == 700
+    conf = ("--conf", f"spark.archives={named}", "--master", cluster.url)
+    command = aqueduct("restore", *reached, "--topics", f"{topic}:{topic}.again", *conf)
+    drivers.done(drivers.start(cluster, command, PYSPARK_PYTHON=None))
     before, after = values(brokers[0], topic), values(brokers[0], f"{topic}.again")
     assert [len(each) for each in before] == [RECORDS] * 2
     assert before == after
@@ -134,6 +94,12 @@ def of_another_version(archive: Path, folder: Path) -> Path:
     return changed(archive, folder / "old.tar.gz", "lib/aqueduct/wording.py", b"")  # what others import
 
 
+def of_almost_the_same_version(archive: Path, folder: Path) -> Path:
+    """All can be imported, and all is there that tasks name."""
+    name = "aqueduct/wording.py"
+    return changed(archive, folder / "like.tar.gz", f"lib/{name}", (ROOT / name).read_bytes() + b"# other\n")
+
+
 def of_something_else(_: Path, folder: Path) -> Path:
     out = folder / "else.tar.gz"
     with tarfile.open(out, "w:gz") as made:
@@ -141,39 +107,48 @@ def of_something_else(_: Path, folder: Path) -> Path:
     return out
 
 
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (no_archive, f"Workers lack the Python package aqueduct: {GIVE}."),
-        (damaged, "The archive damaged.tar.gz can't be unpacked (unexpected end of file): pack it again"),
-        (
-            of_another_python,
-            f"The worker {os.uname().nodename} has no python3.99: its environment was packed",
-        ),
-        (of_another_version, "Workers have another version of Aqueduct than this host: "),
-        (of_something_else, "Workers found no ./environment/bin/python in an archive of spark.archives: "),
-    ],
-)
-def test_workers_that_lack_something_are_a_sentence_before_anything_is_written(
+CASES = {
+    no_archive: f"Workers lack the Python package aqueduct: {GIVE}.",
+    damaged: "The archive damaged.tar.gz can't be unpacked (unexpected end of file): pack it again",
+    of_another_python: f"The worker {os.uname().nodename} has no python3.99: its environment was packed",
+    of_another_version: OTHER_VERSION,
+    of_almost_the_same_version: OTHER_VERSION,
+    of_something_else: "Workers found no ./environment/bin/python in an archive of spark.archives: ",
+}
+
+
+@pytest.fixture(scope="module")
+def ended(
     cluster: Cluster,
     brokers: list[Broker],
     topic: str,
     archive: Path,
-    tmp_path: Path,
-    make: object,
-    sentence: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, tuple[Run, Path]]:
+    """Return how a backup ended, and its store, for each case."""
+    commands, stores = {}, {}
+    for make in CASES:
+        folder = tmp_path_factory.mktemp("case")
+        made = make(archive, folder)
+        given = ("--conf", f"spark.archives={made}#environment") if made else ()
+        # Without an archive workers use what stands in PYSPARK_PYTHON: a Python that is there, and bare.
+        python = None if made else f"python{sys.version_info.major}.{sys.version_info.minor}"
+        store = stores[make.__name__] = folder / "store"
+        reached = ("--bootstrap-servers", brokers[0].plaintext, "--store", f"file://{store}")
+        at = ("--master", cluster.url, "--wait", "180s", *LEAST)
+        command = aqueduct("backup", *reached, "--topics", topic, *at, *given)
+        commands[make.__name__] = command, {"PYSPARK_PYTHON": python}
+    runs = drivers.ended_all(cluster, commands)
+    return {name: (run, stores[name]) for name, run in runs.items()}
+
+
+@pytest.mark.parametrize(("case", "sentence"), [(make.__name__, said) for make, said in CASES.items()])
+def test_workers_that_lack_something_are_a_sentence_before_anything_is_written(
+    ended: dict[str, tuple[Run, Path]], case: str, sentence: str
 ) -> None:
-    assert callable(make)
-    made = make(archive, tmp_path)
-    given = ("--conf", f"spark.archives={made}#environment") if made else ()
-    # Without an archive workers use what stands in PYSPARK_PYTHON: a Python that is there, and bare.
-    variables = {} if made else {"PYSPARK_PYTHON": f"python{sys.version_info.major}.{sys.version_info.minor}"}
-    store = tmp_path / "store"
-    reached = ("--bootstrap-servers", brokers[0].plaintext, "--store", f"file://{store}", "--topics", topic)
-    done = aqueduct(cluster, "backup", *reached, *given, **variables)
-    assert done.code == 1
-    last = done.err.splitlines()[-1]
-    assert last.startswith(f"aqueduct: {sentence}"), done.err
-    assert "Traceback" not in done.err
+    run, store = ended[case]
+    assert run.code == 1
+    assert run.last.startswith(f"aqueduct: {sentence}"), run.page
+    assert "Traceback" not in run.page
     # The store's own name is written before any work.
     assert [path.name for path in store.rglob("*") if path.is_file()] == ["store.json"]

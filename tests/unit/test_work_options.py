@@ -35,3 +35,8 @@ def test_what_stands_in_spark_defaults_is_read_once(tmp_path: Path) -> None:
     assert options.defaults(where) == {"spark.master": "yarn"}
     file.unlink()
     assert options.defaults(where) == {"spark.master": "yarn"}
+
+
+def test_speculation_is_refused() -> None:
+    with pytest.raises(Refused, match=r"^spark\.speculation=true can't be used"):
+        options.missing("spark://host:7077", {"spark.speculation": "TRUE"})
