@@ -9,7 +9,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from statistics import median
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.spark import application
 from bench import dedup
@@ -129,7 +129,7 @@ def commands(servers: str, folder: Path, topic: str, place: Place) -> dict[str, 
 def kept(cluster: spark.Cluster) -> float:
     """Return the median of a job's seconds in a session that is kept: two tasks that do nothing."""
     os.environ |= {**cluster.environment, "PYSPARK_PYTHON": sys.executable}
-    with application("bench", SparkOptions(cluster.url), Counter()) as run:
+    with application("bench", SparkOptions(cluster.url), SparkFigures()) as run:
         seconds = []
         for _ in range(JOBS):
             began = time.monotonic()

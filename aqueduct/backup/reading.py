@@ -21,6 +21,7 @@ from aqueduct.store.manifest import Gap, Segment
 from aqueduct.store.objects import Objects
 from aqueduct.store.segments import SegmentLimits
 from aqueduct.work.pace import Pace
+from aqueduct.work.progress import Size
 from aqueduct.work.runner import THREADS
 from aqueduct.work.workers import Workers
 
@@ -40,6 +41,9 @@ class BackupShare:
     bytes_per_second: float | None
 
 
+OFFSETS: Size[BackupShare] = Size("offsets", lambda share: sum(map(len, share.readings)))
+
+
 def read_all(
     order: BackupOrder, readings: Sequence[PlannedReading], run: str, workers: Workers
 ) -> list[ReadingResult]:
@@ -53,7 +57,7 @@ def read_all(
         BackupShare(order.end, order.store, run, some, order.limits, rate)
         for some in shares(readings, at_most)
     ]
-    return [result for results in workers.parallel(total)(write_share, tasks) for result in results]
+    return [result for results in workers.parallel(total)(write_share, tasks, OFFSETS) for result in results]
 
 
 def write_share(share: BackupShare) -> list[ReadingResult]:

@@ -25,6 +25,7 @@ from aqueduct.store.objects import Objects
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import count
 from aqueduct.work.pace import Pace
+from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.workers import Workers
 
 SHARE_BYTES = 64 << 20  # of a task, as they are stored: half a second of work
@@ -75,7 +76,7 @@ def verify_segments(
         VerifyShare(store, tuple(some), whole, rate)
         for some in in_lists(there, SHARE_BYTES, _size, most=SHARE_SEGMENTS)
     ]
-    return [fault for faults in workers.parallel(work)(check, tasks) for fault in faults]
+    return [fault for faults in workers.parallel(work)(check, tasks, STORED) for fault in faults]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,9 @@ class VerifyShare:
     segments: tuple[Segment, ...]
     whole: bool
     bytes_per_second: float | None = None
+
+
+STORED: Size[VerifyShare] = Size("MB", lambda share: sum(map(_size, share.segments)), MEGABYTE)
 
 
 def check(share: VerifyShare) -> list[Fault]:

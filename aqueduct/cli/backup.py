@@ -63,12 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the newest snapshot can't be built upon: resume after the newest whole one, if any",
     )
+    common.add_metrics(parser)
     common.add_run(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.backup import report
+        from aqueduct.backup.metrics import BackupFigures
         from aqueduct.backup.order import BackupOrder
         from aqueduct.backup.run import back_up
         from aqueduct.backup.selection import GroupSelection, TopicSelection, compiled
@@ -97,7 +99,9 @@ def run(args: argparse.Namespace) -> int:
         other_cluster=args.other_cluster,
         past_damage=args.past_damage,
     )
+    done_so_far = BackupFigures()
     with Workers("aqueduct backup", common.spark(args)) as workers:
+        common.serve_metrics(args, done_so_far.all, workers)
         while True:
             started = datetime.now(UTC)
             began = time.monotonic()
@@ -106,9 +110,11 @@ def run(args: argparse.Namespace) -> int:
             except Failed as error:
                 if args.every is None:
                     raise
+                done_so_far.add(None)
                 workers.ran()  # nothing of this round is in the next one's report
                 print(f"aqueduct: {error}", file=sys.stderr, flush=True)  # the next run resumes from there
             else:
+                done_so_far.add(outcome)
                 code = report.exit_code(outcome.manifest, outcome.left_out)
                 page = report.text(outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds)
                 print(page, flush=True)

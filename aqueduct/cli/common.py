@@ -1,9 +1,17 @@
 """Options that several verbs have."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from aqueduct.cli import duration, report_file, selection
 from aqueduct.work.options import EXECUTOR_SECONDS, SparkOptions, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prometheus_client.core import Metric
+
+    from aqueduct.work.workers import Workers
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +64,26 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
         default=EXECUTOR_SECONDS,
         help=f"for a cluster's first executor; default {EXECUTOR_SECONDS:g}s",
     )
+
+
+def add_metrics(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--metrics-port",
+        metavar="PORT",
+        type=selection.whole(1, selection.PORTS[-1]),
+        help="figures for Prometheus, on localhost; default: none",
+    )
+
+
+def serve_metrics(
+    args: argparse.Namespace, own: "Callable[[], Iterable[Metric]]", workers: "Workers"
+) -> None:
+    """Serve a verb's own metrics and Spark's, if they are wanted; Refused if the port is taken."""
+    if args.metrics_port:
+        from aqueduct import figures
+        from aqueduct.work import metrics
+
+        figures.serve(args.metrics_port, lambda: [*own(), *metrics.spark(workers.figures)])
 
 
 def spark(args: argparse.Namespace) -> SparkOptions:

@@ -49,12 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="without a word of a sender, after which that is told; default 3m",
     )
     common.add_spark(parser)
-    add(
-        "--metrics-port",
-        metavar="PORT",
-        type=selection.whole(1, selection.PORTS[-1]),
-        help="figures for Prometheus, on localhost; default: none",
-    )
+    common.add_metrics(parser)
     add("--with-gaps", action="store_true", help="retire a topic although some of it is missing")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument(
@@ -77,7 +72,6 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.with_gaps and not args.retire:
         raise Refused("--with-gaps needs --retire.")
     with spark_packages():
-        from aqueduct.link import figures
         from aqueduct.link.dedup import run as dedup
         from aqueduct.link.dedup.metrics import DedupFigures
         from aqueduct.work.workers import Workers
@@ -90,18 +84,17 @@ def run(args: argparse.Namespace) -> ExitCode:
         every_seconds=args.every,
         silence_seconds=args.silence_after,
     )
-    if args.retire:
-        with Workers(dedup.CLIENT, common.spark(args)):
-            return _retire(order, args.retire, with_gaps=args.with_gaps)
     done_so_far = DedupFigures()
-    if args.metrics_port:
-        figures.serve(args.metrics_port, done_so_far.all)
 
     def tell(done: "DedupCounts", seconds: float) -> None:
         done_so_far.add(done, time.time())
         print(dedup.sentence(done, seconds), flush=True)
 
-    done = dedup.run(order, common.spark(args), tell)
+    with Workers(dedup.CLIENT, common.spark(args)) as workers:
+        if args.retire:
+            return _retire(order, args.retire, with_gaps=args.with_gaps)
+        common.serve_metrics(args, done_so_far.all, workers)
+        done = dedup.run(order, workers, tell)
     return ExitCode.INCOMPLETE if done.malformed or done.silent else ExitCode.DONE
 
 

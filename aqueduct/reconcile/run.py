@@ -17,6 +17,7 @@ from aqueduct.reconcile.digest import RangeDigest, RecordColumns, RecordHeader
 from aqueduct.reconcile.flow import ComparedFlow, ComparedLane, ComparedTopics, lanes, topic_partitions
 from aqueduct.reconcile.verdict import Difference, Verdict
 from aqueduct.wording import count
+from aqueduct.work.progress import Size
 from aqueduct.work.runner import Runner
 from aqueduct.work.workers import Workers
 
@@ -55,6 +56,9 @@ class ReconcileShare:
     header: RecordHeader | None
 
 
+OFFSETS: Size[ReconcileShare] = Size("offsets", lambda share: sum(map(len, share.ranges)))
+
+
 def first_reading(flow: ComparedFlow, every: Sequence[ComparedLane], run: Runner) -> list[Verdict]:
     tasks = []
     for number, end in enumerate(flow.ends):
@@ -62,7 +66,7 @@ def first_reading(flow: ComparedFlow, every: Sequence[ComparedLane], run: Runner
         parts = (part for each in whole if each for part in split(each, TASK_OFFSETS))
         tasks += [ReconcileShare(number, end, share, flow.header) for share in shares(parts, TASK_OFFSETS)]
     found: defaultdict[tuple[int, str, int], RangeDigest] = defaultdict(RangeDigest)
-    for results in run(read_share, tasks):
+    for results in run(read_share, tasks, OFFSETS):
         for number, part, reading in results:
             found[number, part.topic, part.partition] += reading  # in the order of their offsets
     return [

@@ -29,6 +29,7 @@ from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import Segment
 from aqueduct.store.objects import Objects
+from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.workers import Workers
 
 TRANSACTION_BYTES = 64 << 20
@@ -55,6 +56,11 @@ class RestoreShare:
     topics: Mapping[str, tuple[UUID | None, int]]  # id, max.message.bytes
 
 
+BYTES: Size[RestoreShare] = Size(
+    "MB, unpacked", lambda share: sum(lane.unpacked_bytes for lane in share.lanes), MEGABYTE
+)
+
+
 def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
     """Write what no earlier run has written; by partition of the target."""
     order = job.order
@@ -75,7 +81,7 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
         for number, lanes in enumerate(shares(job.lanes))
     ]
     size = sum(lane.unpacked_bytes for lane in job.lanes)
-    found = workers.parallel(size // RECORD_BYTES)(restore, tasks)
+    found = workers.parallel(size // RECORD_BYTES)(restore, tasks, BYTES)
     return {partition: each for written in found for partition, each in written.items()}
 
 

@@ -19,10 +19,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.work import daemon, options, reasons
+from aqueduct.work import daemon, options, progress, reasons
 from aqueduct.work.options import SparkOptions
 
-PROGRESS_SECONDS = 10.0
 SETTLED_SECONDS = 1.0
 # Of glibc in the workers: what a thread gives back goes to the next one, and what is large to the system.
 MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
@@ -152,7 +151,7 @@ def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> Spar
         if reason:
             given_up.set()
             raise Failed(reason)
-        if now - told > PROGRESS_SECONDS:
+        if now - told > progress.SECONDS:
             print(f"Waiting for {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
             told = now
     (context,) = made
@@ -192,7 +191,7 @@ def _await_executor(context: SparkContext, asked: SparkOptions, said: Callable[[
                 f"{master} gave no executor within {seconds:g} s: see that its workers have free cores "
                 "and memory; --wait waits longer."
             )
-        if now - told > PROGRESS_SECONDS:
+        if now - told > progress.SECONDS:
             print(f"Waiting for resources of {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
             told = now
         time.sleep(0.1)

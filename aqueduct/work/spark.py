@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -11,39 +10,54 @@ from functools import partial
 from typing import cast
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
-from pyspark import SparkContext
+from pyspark import Accumulator, SparkContext
 
 from aqueduct import job_files
 from aqueduct.errors import AqueductError, Failed
 from aqueduct.job_files import JobFiles
 from aqueduct.wording import count
-from aqueduct.work import environment, options, reasons, session
+from aqueduct.work import environment, options, progress, reasons, session
+from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import SparkOptions
+from aqueduct.work.progress import TASKS, Progress, Size
 from aqueduct.work.runner import D, R
 
-PROGRESS_SECONDS = 10.0
+# Settings that name the history server's page: ours for a standalone cluster, Spark's own for YARN.
+HISTORY = ("spark.aqueduct.historyServer.address", "spark.yarn.historyServer.address")
 COMPARISON = "Compare what workers have"  # of a job that does nothing else
 
 
 class Application:
     """A Spark application that runs plain functions, a task for each description."""
 
-    def __init__(self, context: SparkContext, hosts: Counter[str], patience: float) -> None:
-        """Keep the context, a count of tasks that ended by host, and for how long to wait for executors."""
+    def __init__(self, context: SparkContext, figures: SparkFigures, patience: float) -> None:
+        """Keep the context, where figures are counted, and for how long to wait for executors."""
         self._context = context
-        self._hosts = hosts
+        self._figures = figures
         self._patience = patience
+        # Of all jobs, because pyspark keeps an accumulator for ever: tasks that ended, and their work.
+        self._ended, self._done = context.accumulator(0), context.accumulator(0)
 
-    def __call__(self, function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
+    def __call__(
+        self, function: Callable[[D], R], descriptions: Sequence[D], size: Size[D] = TASKS
+    ) -> list[R]:
         """Return the results, in order; Failed if a call ended with it."""
+        before = self._ended.value, self._done.value
+        watched = Progress(descriptions, size)
         with self._files() as files:
+            attempt = partial(_attempt, function, environment.OWN_CODE, files, self._ended, self._done)
 
             def job() -> list[tuple[str, R | AqueductError]]:
-                tasks = self._context.parallelize(descriptions, max(1, len(descriptions)))
-                return tasks.map(partial(_attempt, function, environment.OWN_CODE, files)).collect()
+                sized = [(each, size.of(each)) for each in descriptions]
+                return self._context.parallelize(sized, max(1, len(sized))).map(attempt).collect()
 
-            results = self._wait(job, len(descriptions))
-        self._hosts.update(host for host, _ in results)
+            try:
+                results = self._wait(
+                    job, lambda: watched.tell(self._ended.value - before[0], self._done.value - before[1])
+                )
+            finally:
+                watched.end()
+        self._figures.tasks.update(host for host, _ in results)
         for _, result in results:
             if isinstance(result, AqueductError):
                 raise result
@@ -61,10 +75,10 @@ class Application:
             self._context.setJobDescription(COMPARISON)
             return {*tasks.collect()}
 
-        if self._wait(job, cores) != {environment.OWN_CODE}:
+        if self._wait(job, lambda: None) != {environment.OWN_CODE}:
             raise Failed(reasons.OTHER_VERSION)
 
-    def _wait(self, job: Callable[[], R], tasks: int) -> R:
+    def _wait(self, job: Callable[[], R], tell: Callable[[], None]) -> R:
         """Run the job in another thread: this one tells progress, and Ctrl-C can't hurt py4j here.
 
         Failed if a cluster has no executor for it for so many seconds: Spark itself would wait for ever.
@@ -74,11 +88,11 @@ class Application:
             result = working.submit(job)
             worked = time.monotonic()
             try:
-                while not wait([result], PROGRESS_SECONDS).done:
+                while not wait([result], progress.SECONDS).done:
                     now = time.monotonic()
                     if self._here or session.executors(context):
                         worked = now
-                        print(f"{_done(context)} of {count(tasks, 'task')} done", file=sys.stderr, flush=True)
+                        tell()
                     elif now - worked < self._patience:
                         print(f"Waiting for resources of {context.master}", file=sys.stderr, flush=True)
                     else:
@@ -129,22 +143,32 @@ class Application:
         if self._here:
             return f"on Spark, {count(self._here, 'core')} of this host"
         found = session.executors(self._context)
+        self._figures.executors = len(found)
         hosts = count(len({executor.host for executor in found}), "host")
-        said = f"on Spark at {self._context.master}, {count(len(found), 'executor')} on {hosts}"
-        return f"{said}; {self._context.uiWebUrl}" if self._context.uiWebUrl else said
+        said = [f"on Spark at {self._context.master}, {count(len(found), 'executor')} on {hosts}"]
+        said += [self._context.uiWebUrl] if self._context.uiWebUrl else []
+        conf = self._context.getConf()
+        past = next(filter(None, (conf.get(key) for key in HISTORY)), None)
+        return "; ".join(said + ([f"later at {past}"] if past else []))
 
 
 @contextmanager
-def application(name: str, asked: SparkOptions, hosts: Counter[str]) -> Iterator[Application]:
-    """Yield an application that counts tasks by host; Failed if Spark does not start, or has no executor."""
+def application(name: str, asked: SparkOptions, figures: SparkFigures) -> Iterator[Application]:
+    """Yield an application; Failed if Spark does not start, or has no executor."""
     with session.session(name, asked) as context:
-        started = Application(context, hosts, asked.executor_seconds)
+        started = Application(context, figures, asked.executor_seconds)
         started.try_workers()
+        figures.sessions += 1
         yield started
 
 
 def _attempt(
-    function: Callable[[D], R], code: str, files: JobFiles | None, description: D
+    function: Callable[[D], R],
+    code: str,
+    files: JobFiles | None,
+    ended: Accumulator[int],
+    done: Accumulator[int],
+    sized: tuple[D, int],
 ) -> tuple[str, R | AqueductError]:
     """Return the host and the result, or an error with a sentence.
 
@@ -157,12 +181,10 @@ def _attempt(
             raise Failed(reasons.OTHER_VERSION)
         if files:
             files.unpack()
-        return host, function(description)
+        description, size = sized
+        result = function(description)
+        ended.add(1)
+        done.add(size)
+        return host, result
     except AqueductError as error:
         return host, error
-
-
-def _done(context: SparkContext) -> int:
-    tracker = context.statusTracker()
-    stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
-    return sum(stage.numCompletedTasks for stage in stages)

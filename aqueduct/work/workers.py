@@ -1,10 +1,10 @@
 """Workers run a plain function over small descriptions: this process for little work, Spark for much."""
 
 import sys
-from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import LOCAL, SparkOptions, given, local_cores, submitted
 from aqueduct.work.runner import THREADS, Runner, here, threads
 
@@ -28,7 +28,7 @@ class Workers:
         self._spark: Application | None = None
         self._stack = ExitStack()
         self._told = ""
-        self._hosts: Counter[str] = Counter()  # Spark's tasks that ended
+        self.figures = SparkFigures()
 
     def __enter__(self) -> Self:
         if submitted():
@@ -66,9 +66,7 @@ class Workers:
 
     def ran(self) -> dict[str, dict[str, int]]:
         """Return, for a report, the number of Spark's tasks by host, since the last one."""
-        tasks = dict(self._hosts)
-        self._hosts.clear()
-        return {"tasks": tasks}
+        return {"tasks": self.figures.new_tasks()}
 
     def _much(self, offsets: int) -> bool:
         return self._options.wanted or offsets > SPARK_OFFSETS
@@ -80,7 +78,7 @@ class Workers:
         if self._spark is None:
             from aqueduct.work.spark import application
 
-            self._spark = self._stack.enter_context(application(self._name, self._options, self._hosts))
+            self._spark = self._stack.enter_context(application(self._name, self._options, self.figures))
         return self._tell(str(self._spark), self._spark)
 
     def _tell(self, where: str, runner: R) -> R:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     ("errors",),
     ("names",),
-    ("wording", "moments", "ranges", "spans", "strict_json", "job_files"),
+    ("wording", "moments", "ranges", "spans", "strict_json", "job_files", "figures"),
     ("kafka.batches",),
     ("kafka",),
     ("store", "work"),
@@ -39,13 +39,13 @@ RUNNING = {
     *(f"kafka.{name}" for name in ("answers", "client", "fan_out", "fetch", "follow", "groups")),
     *(f"kafka.{name}" for name in ("offsets", "produce", "table", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin")),
-    *(f"work.{name}" for name in ("daemon", "environment", "session", "spark", "workers")),
+    *(f"work.{name}" for name in ("daemon", "environment", "metrics", "session", "spark", "workers")),
     "mirror.reading",
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
-    *(f"link.{name}" for name in ("create", "downstream", "feed", "figures", "filter", "metrics", "options")),
+    *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options")),
     *(f"link.{name}" for name in ("outlet", "resend", "silence", "udp", "upstream", "ledger.gap_topic")),
     *(f"link.dedup.{name}" for name in ("metrics", "retire", "run", "task")),
-    *(f"backup.{name}" for name in ("commit", "reading", "run", "survey", "verify")),
+    *(f"backup.{name}" for name in ("commit", "metrics", "reading", "run", "survey", "verify")),
     *(
         f"restore.{name}"
         for name in ("groups", "job", "links", "mirrors", "planning", "positions", "records")
@@ -53,6 +53,7 @@ RUNNING = {
     *(f"restore.{name}" for name in ("records", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run")),
     "controller.artifacts",
+    "figures",
     "cli",
 }
 

@@ -2,10 +2,11 @@
 
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections import Counter
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,10 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from aqueduct.errors import Failed
+from aqueduct.work import progress
+from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import SparkOptions
+from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.runner import Runner
 from aqueduct.work.spark import application
 from servers.process import free_ports
@@ -23,7 +27,7 @@ from servers.spark import HOME
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Runner]:
-    with application("test", SparkOptions("local[2]"), Counter()) as runner:
+    with application("test", SparkOptions("local[2]"), SparkFigures()) as runner:
         yield runner
 
 
@@ -35,6 +39,20 @@ def test_results_are_in_order(run: Runner) -> None:
     assert [result for result, _ in results] == [number * number for number in range(20)]
     assert os.getpid() not in {process for _, process in results}
     assert run(square, []) == []
+
+
+def test_it_is_told_how_far_they_are(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "SECONDS", 0.2)
+
+    def work(seconds: int) -> None:
+        time.sleep(seconds)
+
+    for _ in range(2):  # what an earlier job did is not in a later one's
+        run(work, [0, 3, 0], Size("MB", lambda seconds: MEGABYTE * (seconds + 1), MEGABYTE))
+        told = capsys.readouterr().err
+        assert re.search(r"^2 of 3 tasks done, 2 of 6 MB, about \d+ s left$", told, re.MULTILINE), told
 
 
 def test_workers_are_forked_with_what_tasks_need(run: Runner) -> None:

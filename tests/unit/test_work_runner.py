@@ -1,15 +1,17 @@
 """The work that Spark does, and each task's part of a limit; Spark itself: tests/spark."""
 
 import os
+import re
 import time
 from threading import Barrier, Event
 
 import pytest
 
 from aqueduct.errors import Failed
-from aqueduct.work import runner
+from aqueduct.work import progress
 from aqueduct.work.options import SparkOptions
-from aqueduct.work.runner import THREADS, here, threads
+from aqueduct.work.progress import MEGABYTE, Size
+from aqueduct.work.runner import THREADS, Runner, here, threads
 from aqueduct.work.workers import SPARK_OFFSETS, Workers
 
 
@@ -72,18 +74,32 @@ def test_what_was_not_begun_when_a_thread_fails_is_not_begun() -> None:
     assert len(begun) < 1000
 
 
-def test_threads_tell_how_far_they_are(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("run", [here, threads])
+def test_it_is_told_how_far_they_are(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(runner, "PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "SECONDS", 0.01)
     never = Event()
-    threads(lambda number: never.wait(number / 5), range(2))
-    assert "1 of 2 tasks done" in capsys.readouterr().err
+    run(
+        lambda number: never.wait(number / 10),
+        range(1, 4),
+        Size("MB", lambda number: number * MEGABYTE, MEGABYTE),
+    )
+    assert re.search(
+        r"^[12] of 3 tasks done, [1-3] of 6 MB, about \d+ s left$", capsys.readouterr().err, re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0 s"), (89.4, "89 s"), (90, "2 min"), (5_340, "89 min"), (7_800, "2 h 10 min")]
+)
+def test_a_time_is_told_in_a_unit_or_two(seconds: float, said: str) -> None:
+    assert progress.duration(seconds) == said
 
 
 def test_each_report_has_the_tasks_since_the_last_one() -> None:
     with Workers("test") as workers:
-        workers._hosts.update(["one", "one", "other"])
+        workers.figures.tasks.update(["one", "one", "other"])
         assert workers.ran() == {"tasks": {"one": 2, "other": 1}}
-        workers._hosts.update(["one"])  # by an application that a service keeps
+        workers.figures.tasks.update(["one"])  # by an application that a service keeps
         assert workers.ran() == {"tasks": {"one": 1}}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client.core import Metric
 
-from aqueduct.link import figures
+from aqueduct import figures
 from aqueduct.link.dedup.task import DedupCounts
 
 PREFIX = "aqueduct_dedup"

@@ -20,7 +20,7 @@ from aqueduct.link.ledger import gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import OWN_TOPICS
 from aqueduct.wording import count
-from aqueduct.work.options import SparkOptions
+from aqueduct.work.progress import Size
 from aqueduct.work.workers import Workers
 
 CLIENT = "aqueduct-dedup"
@@ -43,24 +43,27 @@ class DedupOrder:
         return gap_topic.group(self.gap_topic)
 
 
-def run(order: DedupOrder, spark: SparkOptions, tell: Callable[[DedupCounts, float], None]) -> DedupCounts:
+# Each is a partition of every raw topic.
+BUCKETS: Size[DedupShare] = Size("partitions", lambda share: len(share.buckets))
+
+
+def run(order: DedupOrder, workers: Workers, tell: Callable[[DedupCounts, float], None]) -> DedupCounts:
     """Dedup all that was there at the start; or, if it is to continue, until it is interrupted.
 
     `tell` is told what each round did, and its seconds.
     """
-    with Workers(CLIENT, spark) as workers:
-        while True:
-            share, waiting, silent = _plan(order)
-            tasks = workers.many(waiting) or 1
-            buckets = share.buckets
-            shares = [replace(share, buckets=some) for n in range(tasks) if (some := buckets[n::tasks])]
-            began = time.monotonic()
-            done = DedupCounts(silent=silent)
-            for each in workers.runner(waiting)(dedup, shares):
-                done.add(each)
-            tell(done, time.monotonic() - began)
-            if order.every_seconds is None:
-                return done
+    while True:
+        share, waiting, silent = _plan(order)
+        tasks = workers.many(waiting) or 1
+        buckets = share.buckets
+        shares = [replace(share, buckets=some) for n in range(tasks) if (some := buckets[n::tasks])]
+        began = time.monotonic()
+        done = DedupCounts(silent=silent)
+        for each in workers.runner(waiting)(dedup, shares, BUCKETS):
+            done.add(each)
+        tell(done, time.monotonic() - began)
+        if order.every_seconds is None:
+            return done
 
 
 def sentence(done: DedupCounts, seconds: float) -> str:

@@ -1,0 +1,54 @@
+"""A backup service's metrics for Prometheus, updated after each of its rounds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from prometheus_client.core import Metric
+
+from aqueduct import figures
+from aqueduct.backup.run import BackupOutcome
+
+PREFIX = "aqueduct_backup"
+
+
+@dataclass
+class BackupFigures:
+    """The figures of one process."""
+
+    rounds: int = 0
+    failed: int = 0
+    records: int = 0
+    stored_bytes: int = 0
+    last: BackupOutcome | None = None
+
+    def add(self, done: BackupOutcome | None) -> None:
+        """Count a round; None: it failed."""
+        self.rounds += 1
+        if done is None:
+            self.failed += 1
+            return
+        self.records += sum(segment.records for segment in done.manifest.segments)
+        self.stored_bytes += done.stored_bytes
+        self.last = done
+
+    def all(self) -> Iterator[Metric]:
+        """Yield every metric; those of a snapshot are unknown before the first one."""
+        yield _counter("rounds", "rounds that ended", self.rounds)
+        yield _counter("failed_rounds", "rounds that committed nothing", self.failed)
+        yield _counter("records", "records that were backed up", self.records)
+        yield _counter("stored_bytes", "bytes that were written to the store", self.stored_bytes)
+        if self.last:
+            manifest = self.last.manifest
+            yield _gauge("snapshot", "number of the newest snapshot", manifest.number)
+            yield _gauge("snapshot_time", "when it was begun, Unix time", manifest.started / 1000)
+            yield _gauge("seconds", "seconds that its round took", self.last.seconds)
+            yield _gauge("gaps", "ranges that were deleted before they were read", len(manifest.gaps))
+            yield _gauge("left_out", "topics and partitions that it left out", len(self.last.left_out))
+
+
+def _counter(name: str, help_: str, value: float) -> Metric:
+    return figures.counter(f"{PREFIX}_{name}", help_, value)
+
+
+def _gauge(name: str, help_: str, value: float) -> Metric:
+    return figures.gauge(f"{PREFIX}_{name}", help_, value)

@@ -1,0 +1,65 @@
+"""How far the tasks of a job are: a bar on a terminal, a line every ten seconds elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from aqueduct.wording import count
+
+D = TypeVar("D")
+
+SECONDS = 10.0  # between two lines
+BAR = 24  # characters
+
+
+@dataclass(frozen=True)
+class Size(Generic[D]):
+    """What the work of tasks is counted in, and how to know it of a task's description."""
+
+    noun: str
+    of: Callable[[D], int]
+    scale: int = 1  # so many are one of the noun
+
+
+TASKS: Size[Any] = Size("tasks", lambda _: 1)  # all are alike
+MEGABYTE = 1_000_000
+
+
+class Progress(Generic[D]):
+    """The progress of one job."""
+
+    def __init__(self, descriptions: Sequence[D], size: Size[D]) -> None:
+        """Take the time: the job begins."""
+        self._size = size
+        self._tasks = len(descriptions)
+        self._all = sum(map(size.of, descriptions))
+        self._began = time.monotonic()
+        self._bar = sys.stderr.isatty()
+
+    def tell(self, tasks: int, done: int) -> None:
+        """Write how many tasks ended, and how much work that was."""
+        said = f"{tasks:,} of {count(self._tasks, 'task')} done"
+        if self._size is not TASKS:
+            scale = self._size.scale
+            said += f", {done / scale:,.0f} of {self._all / scale:,.0f} {self._size.noun}"
+        if done:
+            said += f", about {duration((time.monotonic() - self._began) * (self._all - done) / done)} left"
+        if self._bar:
+            filled = BAR * done // max(1, self._all)
+            said = f"\r\x1b[K[{'#' * filled:-<{BAR}}] {said}"
+        print(said, end="" if self._bar else "\n", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Take the bar away, for what is written next."""
+        if self._bar:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """Write a time as `40 s`, `4 min` or `2 h 10 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,106 @@
+"""Figures for Prometheus, read by its own parser."""
+
+import urllib.request
+from collections.abc import Iterable
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+from test_pages import MANIFEST
+
+from aqueduct.backup.metrics import BackupFigures
+from aqueduct.backup.run import BackupOutcome
+from aqueduct.errors import Refused
+from aqueduct.figures import serve
+from aqueduct.link.dedup.metrics import DedupFigures
+from aqueduct.link.dedup.task import DedupCounts
+from aqueduct.work.figures import SparkFigures
+from aqueduct.work.metrics import spark
+
+
+def samples(metrics: Iterable[Metric]) -> dict[str, float]:
+    """Return what Prometheus reads, by name and labels."""
+    registry = CollectorRegistry()
+    registry.register(Given(list(metrics)))
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    return {
+        " ".join((each.name, *each.labels.values())): each.value for of in families for each in of.samples
+    }
+
+
+class Given(Collector):
+    def __init__(self, metrics: list[Metric]) -> None:
+        self.metrics = metrics
+
+    def collect(self) -> list[Metric]:
+        return self.metrics
+
+
+def test_what_a_backup_did() -> None:
+    of = BackupFigures()
+    assert samples(of.all()) == {
+        f"aqueduct_backup_{name}_total": 0 for name in ("rounds", "failed_rounds", "records", "stored_bytes")
+    }
+    of.add(None)
+    of.add(BackupOutcome(MANIFEST, stored_bytes=12, left_out=(("orders", "it is gone"),), seconds=2.5))
+    of.add(BackupOutcome(MANIFEST, stored_bytes=3, left_out=(), seconds=1.5))
+    records = sum(segment.records for segment in MANIFEST.segments)
+    assert samples(of.all()) == {
+        "aqueduct_backup_rounds_total": 3,
+        "aqueduct_backup_failed_rounds_total": 1,
+        "aqueduct_backup_records_total": 2 * records,
+        "aqueduct_backup_stored_bytes_total": 15,
+        "aqueduct_backup_snapshot": MANIFEST.number,
+        "aqueduct_backup_snapshot_time": MANIFEST.started / 1000,
+        "aqueduct_backup_seconds": 1.5,
+        "aqueduct_backup_gaps": 0,
+        "aqueduct_backup_left_out": 0,
+    }
+
+
+def test_what_spark_did() -> None:
+    of = SparkFigures()
+    assert samples(spark(of)) == {"aqueduct_spark_sessions_total": 0, "aqueduct_spark_executors": 0}
+    of.sessions, of.executors = 1, 2
+    of.tasks.update(["one", "other", "one"])
+    assert of.new_tasks() == {"one": 2, "other": 1}  # a report takes nothing away from Prometheus
+    assert samples(spark(of)) == {
+        "aqueduct_spark_sessions_total": 1,
+        "aqueduct_spark_executors": 2,
+        "aqueduct_spark_tasks_total one": 2,
+        "aqueduct_spark_tasks_total other": 1,
+    }
+
+
+def test_what_dedup_did_and_what_is_left_to_do() -> None:
+    of = DedupFigures()
+    server = serve(0, of.all)
+    port = server.server_address[1]
+
+    def read() -> dict[str, float]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=")
+            families = list(text_string_to_metric_families(answer.read().decode()))
+        assert {each.type for each in families} <= {"counter", "gauge"}
+        return {
+            each.name.removeprefix("aqueduct_dedup_"): each.value for of in families for each in of.samples
+        }
+
+    try:
+        # Not that nothing is missing: nobody has looked yet.
+        assert read().keys() == {"records_total", "batch_bytes_total", "frames_total", "repeated_total"} | {
+            "malformed_total"
+        }
+        of.add(DedupCounts(records=5, frames=2, missing=7, lost=1, lag=3, committed_time=100.0), 110.0)
+        of.add(DedupCounts(records=4, frames=1, missing=2, lag=1), 170.0)
+        found = read()
+        with pytest.raises(Refused, match=f"Port {port} of localhost can't be listened at"):
+            serve(port, of.all)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (found["records_total"], found["frames_total"]) == (9, 3)
+    assert (found["missing"], found["lost"], found["lag"]) == (2, 0, 1)
+    assert (found["committed_time"], found["round_time"]) == (100.0, 170.0)
