@@ -12,10 +12,12 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from aqueduct.wording import count
 from demo.flights import flights
 from demo.lab import Lab
 from demo.link import Crossing, Moments
 from demo.sink import sinks
+from demo.spark import clusters, tasks_by_host
 from demo.table import Row, table
 
 LAB = Lab(Path("inventories/lab"))
@@ -154,6 +156,24 @@ def compare() -> None:
     COMPARED.write_text(json.dumps(found, indent=2))
 
 
+def worked() -> list[str]:
+    """Return sentences on what each Spark cluster did since the flights have crossed.
+
+    They are of the event logs; one of a worker that did nothing ends the demo.
+    """
+    sentences = []
+    for cluster in clusters(LAB):
+        tasks = tasks_by_host(LAB, cluster.history, "aqueduct reconcile", STREAMED.stat().st_mtime)
+        if idle := {*cluster.workers} - {*tasks}:
+            sys.exit(f"demo: no task of {cluster.site}'s reconciles ran on {', '.join(sorted(idle))}.")
+        ran = " and ".join(f"{count(number, 'task')} on {host}" for host, number in sorted(tasks.items()))
+        sentences.append(
+            f"  Spark         {cluster.site}'s reconciles ran {ran}. The history server shows them:\n"
+            f"                {cluster.page(LAB)}"
+        )
+    return sentences
+
+
 def show() -> None:
     """Print what came of every flow."""
     streamed = json.loads(STREAMED.read_text())
@@ -166,6 +186,7 @@ def show() -> None:
     rows += [Row.of("=>", told, compared) for told, compared in links]
     rows += [Row.of_sink(told) for told in streamed["sinks"]]
     print("\n" + table(rows))
+    spark = "\n".join(worked())
     findings = [finding for told in streamed["mirrors"] for finding in told["findings"]]
     for finding in findings:
         print(f"    {finding}")
@@ -181,6 +202,7 @@ def show() -> None:
         f"  health        .venv/bin/aqueduct health --bootstrap-servers {LAB.address(LAB.brokers['pro1'])}"
         f" --client-config {LAB.admin_config}\n"
         "  a service     docker exec aqueduct-lab-dwdev1-kafka-1 systemctl status mirror_maker@pro1\n"
+        f"{spark}\n"
         "  change it     edit inventories/lab, then .venv/bin/ansible-playbook playbooks/site.yml\n"
         "  take it down  script/lab-down"
     )

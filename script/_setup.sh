@@ -28,6 +28,14 @@ on_interrupt() {
 }
 trap on_interrupt INT
 
+# tell_memory MEBIBYTES: says so where this machine has less. Nothing is refused, for it may have swap.
+tell_memory() {
+    local has
+    has=$(awk '/^MemTotal:/ {print int($2 / 1024)}' /proc/meminfo)
+    ((has >= $1)) ||
+        say "This machine has $has MiB of memory, and what is started here takes up to $1 MiB: the kernel may kill some of it"
+}
+
 # help FILE: the comment at the top of a script is its help.
 help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$1"; }
 

@@ -1,8 +1,11 @@
 """The promise of script/demo: from a machine without its lab, every flow has every record at both ends."""
 
+import json
 import re
+import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -18,12 +21,14 @@ RECORDS = {
     "dwdev1 +> files": EWR + JFK,
 }
 ROW = re.compile(r"^(\w+ [-=+]> \w+) +(.*)$", re.MULTILINE)
+WORKERS = ("dwpro1-spark-2", "dwpro1-spark-3")
+PAGE = re.compile(r"^ +(curl .*)$", re.MULTILINE)
 Rows = dict[str, list[str]]
 
 
 @pytest.fixture(scope="module")
-def rows() -> Iterator[Rows]:
-    """Run the demo, and yield its table, by flow.
+def said() -> Iterator[str]:
+    """Run the demo, and yield all that it said.
 
     What the demo says is shown as it comes (pytest --capture=no).
     """
@@ -38,9 +43,15 @@ def rows() -> Iterator[Rows]:
                 sys.stdout.write(line)
                 said += line
         assert demo.returncode == 0
-        yield {flow: cells.split() for flow, cells in ROW.findall(said)}
+        yield said
     finally:
         subprocess.run(["script/lab-down"], check=True)
+
+
+@pytest.fixture(scope="module")
+def rows(said: str) -> Rows:
+    """Return the table, by flow."""
+    return {flow: cells.split() for flow, cells in ROW.findall(said)}
 
 
 def test_every_flow_has_a_row(rows: Rows) -> None:
@@ -61,6 +72,30 @@ def test_what_the_link_lost_was_repaired_or_sent_again(rows: Rows) -> None:
     assert repaired > 0
     assert 0 < missing < EWR
     assert resent == missing
+
+
+def test_both_workers_of_the_lake_ran_tasks_of_its_reconciles(said: str) -> None:
+    told = re.search(
+        r"^  Spark .* ran (\d+) tasks? on (\S+) and (\d+) tasks? on (\S+)\. ", said, re.MULTILINE
+    )
+    assert told is not None
+    assert (told[2], told[4]) == WORKERS
+    # Each of two flows has two ends, which are read by a task each.
+    assert int(told[1]) + int(told[3]) >= 4
+
+
+def test_the_page_that_is_named_shows_the_reconciles(said: str) -> None:
+    command = PAGE.search(said)
+    assert command is not None
+
+    def shown() -> list[str]:
+        asked = subprocess.run([*shlex.split(command[1]), "--silent"], check=True, capture_output=True)
+        return [each["name"] for each in json.loads(asked.stdout)]
+
+    deadline = time.monotonic() + 60  # it looks for new logs every 10 s
+    while shown().count("aqueduct reconcile") < 2:
+        assert time.monotonic() < deadline, shown()
+        time.sleep(1)
 
 
 def number(cell: str) -> int:

@@ -1,6 +1,7 @@
 """Refusals of script/demo: one sentence, a fitting exit code, and nothing done."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -51,6 +52,14 @@ def an_index_that_never_answers() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/simple"
 
 
+def lesser(folder: Path) -> dict[str, Any]:
+    """Return what makes a process somebody's who may not use the engine; the folder is theirs, too."""
+    if os.geteuid():
+        return {}
+    subprocess.run(["chown", "-R", str(NOBODY), folder], check=True)
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+
+
 def test_without_a_network_the_remedy_is_said(tree: Path, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]  # nobody listens there any more, once it is closed
@@ -66,6 +75,29 @@ def test_without_a_network_the_remedy_is_said(tree: Path, folder: Path) -> None:
     assert sentence.startswith("demo: could not make the Python environment: ")
     assert sentence.endswith("see that this machine reaches a Python package index.")
     assert not (tree / ".venv/complete").exists()
+
+
+@pytest.mark.parametrize(("mebibytes", "said"), [(1 << 40, True), (1, False)])
+def test_too_little_memory_is_said_before_anything_is_made(
+    mebibytes: int, said: bool, tree: Path, folder: Path
+) -> None:
+    script = tree / "script/demo"
+    changed, found = re.subn(r"^tell_memory \d+", f"tell_memory {mebibytes}", script.read_text(), flags=re.M)
+    assert found == 1
+    script.write_text(changed)
+    run = subprocess.run(
+        [script],
+        env=environment(
+            folder, DOCKER_HOST="unix:///nowhere/docker.sock", PIP_INDEX_URL="http://127.0.0.1:9/"
+        ),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **lesser(folder),
+    )
+    assert run.returncode == 2, run.stdout + run.stderr
+    first = next((line for line in run.stdout.splitlines() if line.startswith("==>")), "")
+    assert (f"takes up to {mebibytes} MiB" in first) == said, run.stdout
 
 
 def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
@@ -91,17 +123,13 @@ def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
 
 def test_without_root_and_without_an_engine_the_remedy_is_said(tree: Path, folder: Path) -> None:
     """Run as somebody who may not use the engine, if there is one, and may not start one."""
-    lesser: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        subprocess.run(["chown", "-R", str(NOBODY), folder], check=True)
-        lesser = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
     run = subprocess.run(
         [tree / "script/demo"],
         env=environment(folder, DOCKER_HOST="unix:///nowhere/docker.sock"),
         capture_output=True,
         text=True,
         timeout=120,
-        **lesser,
+        **lesser(folder),
     )
     assert run.returncode == 2, run.stdout + run.stderr
     [sentence] = run.stderr.strip().splitlines()

@@ -1,18 +1,14 @@
 """The site's backups and restores work on the lake's Spark cluster, and so do the lake's reconciles."""
 
-import base64
-import io
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import zstandard
 from estate import SITE, Estate
 from lab import Lab, wait_until
 from loss import Outcome
+
+from demo.spark import EVENTS, tasks_by_host
 
 MASTER, WORKERS = "lake-spark-1", ("lake-spark-2", "lake-spark-3")
 PAGES = {
@@ -20,8 +16,6 @@ PAGES = {
     "history": (MASTER, 18480, "/api/v1/applications"),
     "worker": (WORKERS[0], 8481, "/json/"),
 }
-COMPARISON = "Compare what workers have"
-EVENTS = "/var/lib/aqueduct-spark-events"
 # Runs in a host: asks for a page with the host's authority, and with a certificate where one is given.
 ASK = """
 import ssl, sys, urllib.request as r
@@ -84,32 +78,6 @@ def ask(estate: Estate, page: str, *certificate: str) -> tuple[int, str]:
     return done.returncode, done.stdout or done.stderr
 
 
-def events(estate: Estate, host: str, application: str) -> Iterator[dict[str, Any]]:
-    """Yield what Spark logged of an application, read as the file that it is, not through Spark."""
-    files = estate.lab.run(host, "find", EVENTS, "-name", "events_*", "-type", "f").stdout.split()
-    for file in sorted(files):
-        packed = io.BytesIO(base64.b64decode(estate.lab.run(host, "base64", file).stdout))
-        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as lines:
-            found = [json.loads(line) for line in lines.read().splitlines()]
-        if any(each.get("App Name") == application for each in found):
-            yield from found
-
-
-def tasks_by_host(estate: Estate, host: str, application: str) -> Counter[str]:
-    """Count tasks that did work; those that only compare workers did none."""
-    counted: Counter[str] = Counter()
-    idle: set[int] = set()  # stages of the application that is read
-    for each in events(estate, host, application):
-        if each["Event"] == "SparkListenerApplicationStart":
-            idle = set()
-        elif each["Event"] == "SparkListenerJobStart":
-            if each["Properties"].get("spark.job.description") == COMPARISON:
-                idle |= {*each["Stage IDs"]}
-        elif each["Event"] == "SparkListenerTaskEnd" and each["Stage ID"] not in idle:
-            counted[each["Task Info"]["Host"]] += not each["Task Info"]["Failed"]
-    return counted
-
-
 def reported(estate: Estate, report: str) -> dict[str, int]:
     return dict(json.loads((estate.lab.reports / f"{report}.json").read_text())["tasks"])
 
@@ -122,7 +90,7 @@ def test_tasks_ran_on_both_workers(estate: Estate, outcome: Outcome, verb: str) 
 
 def test_spark_itself_logged_tasks_on_both_workers(estate: Estate, outcome: Outcome) -> None:
     assert outcome.after
-    assert set(tasks_by_host(estate, SITE, "aqueduct restore")) == {*WORKERS}
+    assert set(tasks_by_host(estate.lab, SITE, "aqueduct restore")) == {*WORKERS}
 
 
 def test_the_history_server_shows_what_a_reconcile_of_its_host_did(estate: Estate, outcome: Outcome) -> None:
