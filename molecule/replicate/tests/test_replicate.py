@@ -1,13 +1,18 @@
 """Promise `replicate`: nothing lost, nothing doubled, order kept, whatever is killed."""
 
+import json
 import re
 import subprocess
+import time
 from collections.abc import Iterable
 
 import pytest
 from lab import Lab, Record, wait_until
 from outage import FLOWS, GROUP, MIRRORS, Outcome, commit, committed, count, ends
 
+from demo.spark import tasks_by_host
+
+MASTER, WORKERS = "lake-spark-1", ("lake-spark-2", "lake-spark-3")
 ORIGINS = {"pro1-kafka-1": b"EWR", "pro2-kafka-1": b"JFK"}
 
 
@@ -149,10 +154,15 @@ def test_reconcile_says_what_a_lake_lacks(lab: Lab) -> None:
         r"bookings-\d+: [\d,]+ records? of the source (is|are) not in the target", failed.stdout
     ), failed.stdout
     lab.run(host, "systemctl", "start", "mirror_maker@pro1-bookings")
+    began = time.time()
     equal = wait_until(
         "both ends equal again", lambda: (run := lab.play("reconcile")).returncode == 0 and run
     )
     assert "failed=0" in equal.stdout
+    # By what Spark itself logged, and by each flow's report.
+    assert set(tasks_by_host(lab, MASTER, "aqueduct reconcile", began)) == {*WORKERS}
+    for flow in FLOWS:
+        assert set(json.loads((lab.reports / f"{flow}-lake.json").read_text())["tasks"]) == {*WORKERS}
 
 
 def is_up(lab: Lab, host: str) -> bool:
