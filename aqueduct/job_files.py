@@ -8,7 +8,7 @@ an object store by the object that says which one it is.
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +32,7 @@ DEFAULTS = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "
 _named: set[str] = set()  # in the driver: files that its clients read
 _shared: dict[Path, tuple[str, str]] = {}  # in the driver: folders that tasks use, as `share` was told
 _proofs: dict[str, Callable[[], None]] = {}  # in the driver: of object stores, as `prove` was told
-_proven: set[str] = set()  # in a task's process: jobs
+_proven: list[str] = []  # in a task's process: the last job
 _here: dict[str, tuple[bytes, str]] = {}  # in a task's process: of each path its contents, and where they are
 
 
@@ -52,6 +52,12 @@ def share(folder: Path, scratch: str, known: str) -> None:
 def prove(url: str, proof: Callable[[], None]) -> None:
     """Keep in mind that tasks use this object store; `proof` is Failed where it is another one."""
     _proofs[url] = proof
+
+
+def forget() -> None:
+    """Forget what tasks needed: another verb of this process may need nothing of it."""
+    for known in (_named, _shared, _proofs):
+        known.clear()
 
 
 def path(name: str) -> str:
@@ -106,10 +112,10 @@ class JobFiles:
             os.environ[name] = path(value) if name in FILES else value
         for probe in self.probes:
             probe.check()
-        if self.job not in _proven:  # which asks the store's server
+        if self.proofs and self.job not in _proven:  # which asks the store's server
             for proof in self.proofs:
                 proof()
-            _proven.add(self.job)
+            _proven[:] = [self.job]
 
 
 @contextmanager
@@ -120,11 +126,10 @@ def packed(environment: Mapping[str, str] = os.environ) -> Iterator[JobFiles]:
         for name, value in environment.items()
         if name.startswith(STORES) or name == "SSL_CERT_FILE"
     }
-    if _proofs:
-        defaults = {name: str(Path(at).expanduser()) for name, at in DEFAULTS.items()}
-        variables = {name: at for name, at in defaults.items() if Path(at).is_file()} | variables
+    if any(url.startswith("s3:") for url in _proofs) and "AWS_ACCESS_KEY_ID" not in variables:
+        variables = dict(_default_files()) | variables
     named = _named | {variables[name] for name in FILES if name in variables}
-    contents = {name: Path(name).read_bytes() for name in sorted(named) if Path(name).is_file()}
+    contents = {name: _content(Path(name)) for name in sorted(named) if _is_file(name)}
     probes = tuple(_probe(folder, *told) for folder, told in _shared.items())
     try:
         yield JobFiles(secrets.token_hex(4), contents, variables, probes, (*_proofs.values(),))
@@ -141,8 +146,30 @@ def _probe(folder: Path, scratch: str, known: str) -> Probe:
         (folder / scratch).mkdir(exist_ok=True)
         (folder / own.path).write_bytes(own.content)
     except OSError:
-        return Probe(folder, known, (folder / known).read_bytes(), own=False)
+        return Probe(folder, known, _content(folder / known), own=False)
     return own
+
+
+def _default_files() -> Iterator[tuple[str, str]]:
+    for name, at in DEFAULTS.items():
+        with suppress(RuntimeError):  # this user has no home
+            file = str(Path(at).expanduser())
+            if os.access(file, os.R_OK):  # S3's clients do without a file that they can't read, too
+                yield name, file
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:
+        return False
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise Failed(f"{file}, which tasks need, can't be read: {error.strerror}.") from None
 
 
 def _unnamed(content: bytes) -> str:

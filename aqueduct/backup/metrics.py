@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from prometheus_client.core import Metric
 
-from aqueduct import figures
+from aqueduct import prometheus
 from aqueduct.backup.run import BackupOutcome
 
-PREFIX = "aqueduct_backup"
+OWN = prometheus.Named("aqueduct_backup")
 
 
 @dataclass
@@ -33,22 +33,14 @@ class BackupFigures:
 
     def all(self) -> Iterator[Metric]:
         """Yield every metric; those of a snapshot are unknown before the first one."""
-        yield _counter("rounds", "rounds that ended", self.rounds)
-        yield _counter("failed_rounds", "rounds that committed nothing", self.failed)
-        yield _counter("records", "records that were backed up", self.records)
-        yield _counter("stored_bytes", "bytes that were written to the store", self.stored_bytes)
+        yield OWN.counter("rounds", "rounds that ended", self.rounds)
+        yield OWN.counter("failed_rounds", "rounds that committed nothing", self.failed)
+        yield OWN.counter("records", "records that were backed up", self.records)
+        yield OWN.counter("stored_bytes", "bytes that were written to the store", self.stored_bytes)
         if self.last:
             manifest = self.last.manifest
-            yield _gauge("snapshot", "number of the newest snapshot", manifest.number)
-            yield _gauge("snapshot_time", "when it was begun, Unix time", manifest.started / 1000)
-            yield _gauge("seconds", "seconds that its round took", self.last.seconds)
-            yield _gauge("gaps", "ranges that were deleted before they were read", len(manifest.gaps))
-            yield _gauge("left_out", "topics and partitions that it left out", len(self.last.left_out))
-
-
-def _counter(name: str, help_: str, value: float) -> Metric:
-    return figures.counter(f"{PREFIX}_{name}", help_, value)
-
-
-def _gauge(name: str, help_: str, value: float) -> Metric:
-    return figures.gauge(f"{PREFIX}_{name}", help_, value)
+            yield OWN.gauge("snapshot", "number of the newest snapshot", manifest.number)
+            yield OWN.gauge("snapshot_time", "when it was begun, Unix time", manifest.started / 1000)
+            yield OWN.gauge("seconds", "seconds that its round took", self.last.seconds)
+            yield OWN.gauge("gaps", "ranges that were deleted before they were read", len(manifest.gaps))
+            yield OWN.gauge("left_out", "topics and partitions that it left out", len(self.last.left_out))

@@ -80,10 +80,10 @@ def serve_metrics(
 ) -> None:
     """Serve a verb's own metrics and Spark's, if they are wanted; Refused if the port is taken."""
     if args.metrics_port:
-        from aqueduct import figures
+        from aqueduct import prometheus
         from aqueduct.work import metrics
 
-        figures.serve(args.metrics_port, lambda: [*own(), *metrics.spark(workers.figures)])
+        prometheus.serve(args.metrics_port, lambda: [*own(), *metrics.spark(workers.figures)])
 
 
 def spark(args: argparse.Namespace) -> SparkOptions:

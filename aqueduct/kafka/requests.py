@@ -1,9 +1,11 @@
-"""Lists for requests and tasks, which hold many things."""
+"""Lists for requests and tasks, which hold many things, and what a request may hold."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
+
+METADATA_BYTES = 4096  # of an offset; Kafka's default of offset.metadata.max.bytes
 
 
 def in_lists(

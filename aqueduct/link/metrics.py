@@ -8,82 +8,74 @@ from typing import TypeVar
 
 from prometheus_client.core import Metric
 
-from aqueduct import figures
+from aqueduct import prometheus
 from aqueduct.link.downstream import DownstreamFigures as Downstream
 from aqueduct.link.upstream import UpstreamFigures as Upstream
 from aqueduct.link.wire.receiver import Sight
 
-PREFIX = "aqueduct_diode"
+OWN = prometheus.Named("aqueduct_diode")
 
 F = TypeVar("F")  # figures
 
 
 def publishing(port: int | None, metrics: Callable[[F], Iterable[Metric]]) -> Callable[[F], None]:
-    """Return what serves the metrics of figures, if there is a port. Refused if it is taken."""
+    """Return what serves the metrics of figures, if there is a port. Failed if it is taken."""
 
     def publish(of: F) -> None:
         if port is not None:
-            figures.serve(port, partial(metrics, of))
+            prometheus.serve(port, partial(metrics, of))
 
     return publish
 
 
 def upstream(of: Upstream) -> Iterator[Metric]:
-    yield _counter("upstream_records", "records that were sent", of.feed.records)
-    yield _counter("upstream_batch_bytes", "bytes of their batches", of.feed.bytes)
-    yield _counter("upstream_oversized", "batches over largestRecord", of.feed.oversized)
-    yield _counter("upstream_withheld", "records that the filter withheld", of.filter.withheld)
-    yield _counter("upstream_filter_timeouts", "matches that took too long", of.filter.timeouts)
-    yield _counter("upstream_repeated", "frames that were sent again", of.repeated)
-    yield _counter("upstream_not_repeated", "frames that were not, for want of memory", of.not_repeated)
-    yield _gauge(
+    yield OWN.counter("upstream_records", "records that were sent", of.feed.records)
+    yield OWN.counter("upstream_batch_bytes", "bytes of their batches", of.feed.bytes)
+    yield OWN.counter("upstream_oversized", "batches over largestRecord", of.feed.oversized)
+    yield OWN.counter("upstream_withheld", "records that the filter withheld", of.filter.withheld)
+    yield OWN.counter("upstream_filter_timeouts", "matches that took too long", of.filter.timeouts)
+    yield OWN.counter("upstream_repeated", "frames that were sent again", of.repeated)
+    yield OWN.counter("upstream_not_repeated", "frames that were not, for want of memory", of.not_repeated)
+    yield OWN.gauge(
         "upstream_committed_time", "when the position was committed, Unix time", of.position_committed
     )
-    yield _gauge("upstream_lag", "records that are committed at the source and not sent", of.feed.lag())
+    yield OWN.gauge("upstream_lag", "records that are committed at the source and not sent", of.feed.lag())
     of_link = [(outlet, {"link": str(outlet.target.link)}) for outlet in of.outlets]
     sent = [(outlet.session.sent, labels) for outlet, labels in of_link]
-    yield _counter("upstream_values", "frames and announcements", *((n.values, link) for n, link in sent))
-    yield _counter("upstream_blocks", "blocks", *((n.blocks, link) for n, link in sent))
-    yield _counter("upstream_datagrams", "datagrams", *((n.datagrams, link) for n, link in sent))
-    yield _counter("upstream_bytes", "bytes of datagrams", *((n.bytes, link) for n, link in sent))
+    yield OWN.counter("upstream_values", "frames and announcements", *((n.values, link) for n, link in sent))
+    yield OWN.counter("upstream_blocks", "blocks", *((n.blocks, link) for n, link in sent))
+    yield OWN.counter("upstream_datagrams", "datagrams", *((n.datagrams, link) for n, link in sent))
+    yield OWN.counter("upstream_bytes", "bytes of datagrams", *((n.bytes, link) for n, link in sent))
     refused = ((outlet.refused, link) for outlet, link in of_link)
-    yield _counter("upstream_refused", "datagrams that the kernel would not take", *refused)
+    yield OWN.counter("upstream_refused", "datagrams that the kernel would not take", *refused)
     keys = ((outlet.session.key_number, link) for outlet, link in of_link)
-    yield _gauge("upstream_key", "number of the key in use", *keys)
+    yield OWN.gauge("upstream_key", "number of the key in use", *keys)
 
 
 def downstream(of: Downstream) -> Iterator[Metric]:
     counters = of.receiver.counters
     for each in fields(counters):
         name = each.name.replace("_", " ")
-        yield _counter(
+        yield OWN.counter(
             f"downstream_{each.name}",
             f"{name}; see aqueduct.link.wire.counters",
             getattr(counters, each.name),
         )
-    yield _counter("downstream_written", "records that Kafka took", of.written)
-    yield _counter("downstream_refused", "records that Kafka refused", of.refused)
-    yield _counter("downstream_dropped", "values, because too much waited for Kafka", of.dropped)
-    yield _counter("downstream_socket_dropped", "datagrams that the kernel dropped", of.socket.dropped)
-    yield _gauge("downstream_waiting_bytes", "that wait for Kafka", of.waiting_bytes)
+    yield OWN.counter("downstream_written", "records that Kafka took", of.written)
+    yield OWN.counter("downstream_refused", "records that Kafka refused", of.refused)
+    yield OWN.counter("downstream_dropped", "values, because too much waited for Kafka", of.dropped)
+    yield OWN.counter("downstream_socket_dropped", "datagrams that the kernel dropped", of.socket.dropped)
+    yield OWN.gauge("downstream_waiting_bytes", "that wait for Kafka", of.waiting_bytes)
     now, wall = time.monotonic(), time.time()
     sights = [(sight, {"sender": sight.sender[:16], "kind": sight.kind.name.lower()}) for sight in _last(of)]
     ages = ((now - sight.beat_at, labels) for sight, labels in sights if sight.beat)
-    yield _gauge("downstream_beat_age", "seconds since the last keepalive", *ages)
+    yield OWN.gauge("downstream_beat_age", "seconds since the last keepalive", *ages)
     ages = ((wall - sight.key_created / 1000, labels) for sight, labels in sights)
-    yield _gauge("downstream_key_age", "seconds since the newest key was made", *ages)
+    yield OWN.gauge("downstream_key_age", "seconds since the newest key was made", *ages)
     missing = ((sight.missing, labels) for sight, labels in sights)
-    yield _gauge("downstream_missing_blocks", "blocks that are known of and not whole", *missing)
+    yield OWN.gauge("downstream_missing_blocks", "blocks that are known of and not whole", *missing)
 
 
 def _last(of: Downstream) -> Iterable[Sight]:
     """Return the newest session of each sender and kind."""
     return {(sight.sender, sight.kind): sight for sight in of.receiver.sessions()}.values()
-
-
-def _counter(name: str, help_: str, *rows: figures.Rows) -> Metric:
-    return figures.counter(f"{PREFIX}_{name}", help_, *rows)
-
-
-def _gauge(name: str, help_: str, *rows: figures.Rows) -> Metric:
-    return figures.gauge(f"{PREFIX}_{name}", help_, *rows)

@@ -8,15 +8,15 @@ be restored again, and offsets.retention.minutes (7 days) after the last commit.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from typing import TypeVar
 
 from aqueduct import strict_json
 from aqueduct.errors import Refused
+from aqueduct.kafka.requests import METADATA_BYTES
 
 GROUP = "aqueduct-restore-"
 PLAN = ".plan"
-METADATA_BYTES = 4096  # Kafka's default of offset.metadata.max.bytes
 EVERY_GROUP = "(?s).*"
 
 Remembered = TypeVar("Remembered")
@@ -109,8 +109,15 @@ def dumps(state: object, what: str) -> str:
 
 
 def loads(kind: type[Remembered], metadata: str) -> Remembered | None:
-    """Parse a committed offset's metadata; None if it isn't of this kind and version."""
+    """Parse a committed offset's metadata; None if it isn't of this kind.
+
+    What an earlier version did not write yet has its default.
+    """
     try:
-        return strict_json.loads(kind, metadata.encode())
+        content = strict_json.parse(metadata.encode())
+        if isinstance(content, dict) and is_dataclass(kind):
+            given = (each for each in fields(kind) if each.default is not MISSING)
+            content = {each.name: each.default for each in given} | content
+        return strict_json.build(kind, content)
     except strict_json.Unreadable:
         return None

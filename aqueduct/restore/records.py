@@ -126,7 +126,12 @@ def _positions(
     found = {}
     for partition, (offset, metadata) in committed.items():
         each = progress.loads(RestoreProgress, metadata)
-        if each and partition.topic in topics and each.topic_id == str(topics[partition.topic]):
+        if each is None:
+            raise Failed(
+                f"Another version of Aqueduct began this restore ({partition.topic}-{partition.partition}): "
+                "end it with that one, or delete its topics and begin again."
+            )
+        if partition.topic in topics and each.topic_id == str(topics[partition.topic]):
             found[partition] = offset, each
     return found
 

@@ -182,7 +182,9 @@ class _Same:
         try:
             same = bytes(open_store(self.url).read(names.STORE)) == self.content
         except MissingObject:
-            same = False
+            raise Failed(
+                f"On {host}, {self.url} has no {names.STORE}: it is another store there, or that was removed."
+            ) from None
         except AqueductError as error:
             raise Failed(f"On {host}: {error}") from None
         if not same:

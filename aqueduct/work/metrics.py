@@ -4,14 +4,16 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from aqueduct import figures
+from aqueduct import prometheus
 from aqueduct.work.figures import SparkFigures
+
+OWN = prometheus.Named("aqueduct_spark")
 
 
 def spark(of: SparkFigures) -> Iterator[Metric]:
     """Yield what a Grafana panel of a service on a cluster needs; no tasks where Spark was not needed yet."""
-    yield figures.counter("aqueduct_spark_sessions", "sessions that were started", of.sessions)
-    yield figures.gauge("aqueduct_spark_executors", "executors at the last job", of.executors)
+    yield OWN.counter("sessions", "sessions that were started", of.sessions)
+    yield OWN.gauge("executors", "executors at the last job", of.executors)
     if of.tasks:
         rows = [(float(number), {"host": host}) for host, number in sorted(of.tasks.items())]
-        yield figures.counter("aqueduct_spark_tasks", "tasks that ended, by host", *rows)
+        yield OWN.counter("tasks", "tasks that ended, by host", *rows)

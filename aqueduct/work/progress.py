@@ -1,5 +1,6 @@
 """How far the tasks of a job are: a bar on a terminal, a line every ten seconds elsewhere."""
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +12,8 @@ from aqueduct.wording import count
 D = TypeVar("D")
 
 SECONDS = 10.0  # between two lines
-BAR = 24  # characters
+BAR = 12  # characters
+CLEARED = "\r\x1b[K"  # a terminal's line
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,18 @@ MEGABYTE = 1_000_000
 class Progress(Generic[D]):
     """The progress of one job."""
 
-    def __init__(self, descriptions: Sequence[D], size: Size[D]) -> None:
-        """Take the time: the job begins."""
+    def __init__(self, descriptions: Sequence[D], size: Size[D] | None) -> None:
+        """Take the time: the job begins. Without a size nothing is told."""
         self._size = size
         self._tasks = len(descriptions)
-        self._all = sum(map(size.of, descriptions))
+        self._all = sum(map(size.of, descriptions)) if size else 0
         self._began = time.monotonic()
         self._bar = sys.stderr.isatty()
 
     def tell(self, tasks: int, done: int) -> None:
         """Write how many tasks ended, and how much work that was."""
+        if not self._size:
+            return
         said = f"{tasks:,} of {count(self._tasks, 'task')} done"
         if self._size is not TASKS:
             scale = self._size.scale
@@ -48,13 +52,14 @@ class Progress(Generic[D]):
             said += f", about {duration((time.monotonic() - self._began) * (self._all - done) / done)} left"
         if self._bar:
             filled = BAR * done // max(1, self._all)
-            said = f"\r\x1b[K[{'#' * filled:-<{BAR}}] {said}"
+            said = f"[{'#' * filled:-<{BAR}}] {said}"[: shutil.get_terminal_size().columns - 1]
+            said = f"{CLEARED}{said}"
         print(said, end="" if self._bar else "\n", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Take the bar away, for what is written next."""
         if self._bar:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print(CLEARED, end="", file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:

@@ -58,6 +58,10 @@ def _started(name: str, asked: SparkOptions) -> SparkContext:
             lines = log.read().splitlines() or [str(error)]
             reason = next((line for line in lines if "xception" in line or "rror" in line), lines[-1])
             raise Failed(f"Spark does not start: {reason}") from None
+        except OSError as error:
+            if options.submitted():
+                raise  # its JVM was there, and is not any more
+            raise Failed(f"Spark does not start: {error}.") from None
     conf = _settings(name, asked)
     with _logged() as said:
         context = _made(conf, asked, said)

@@ -27,6 +27,10 @@ HISTORY = ("spark.aqueduct.historyServer.address", "spark.yarn.historyServer.add
 COMPARISON = "Compare what workers have"  # of a job that does nothing else
 
 
+def _nothing() -> None:
+    pass
+
+
 class Application:
     """A Spark application that runs plain functions, a task for each description."""
 
@@ -39,7 +43,7 @@ class Application:
         self._ended, self._done = context.accumulator(0), context.accumulator(0)
 
     def __call__(
-        self, function: Callable[[D], R], descriptions: Sequence[D], size: Size[D] = TASKS
+        self, function: Callable[[D], R], descriptions: Sequence[D], size: Size[D] | None = TASKS
     ) -> list[R]:
         """Return the results, in order; Failed if a call ended with it."""
         before = self._ended.value, self._done.value
@@ -48,15 +52,18 @@ class Application:
             attempt = partial(_attempt, function, environment.OWN_CODE, files, self._ended, self._done)
 
             def job() -> list[tuple[str, R | AqueductError]]:
-                sized = [(each, size.of(each)) for each in descriptions]
+                sized = [(each, size.of(each) if size else 0) for each in descriptions]
                 return self._context.parallelize(sized, max(1, len(sized))).map(attempt).collect()
 
             try:
                 results = self._wait(
-                    job, lambda: watched.tell(self._ended.value - before[0], self._done.value - before[1])
+                    job,
+                    lambda: watched.tell(self._ended.value - before[0], self._done.value - before[1]),
+                    watched.end,
                 )
             finally:
                 watched.end()
+        self._figures.executors = 0 if self._here else len(session.executors(self._context))
         self._figures.tasks.update(host for host, _ in results)
         for _, result in results:
             if isinstance(result, AqueductError):
@@ -75,10 +82,12 @@ class Application:
             self._context.setJobDescription(COMPARISON)
             return {*tasks.collect()}
 
-        if self._wait(job, lambda: None) != {environment.OWN_CODE}:
+        if self._wait(job) != {environment.OWN_CODE}:
             raise Failed(reasons.OTHER_VERSION)
 
-    def _wait(self, job: Callable[[], R], tell: Callable[[], None]) -> R:
+    def _wait(
+        self, job: Callable[[], R], tell: Callable[[], None] = _nothing, clear: Callable[[], None] = _nothing
+    ) -> R:
         """Run the job in another thread: this one tells progress, and Ctrl-C can't hurt py4j here.
 
         Failed if a cluster has no executor for it for so many seconds: Spark itself would wait for ever.
@@ -94,6 +103,7 @@ class Application:
                         worked = now
                         tell()
                     elif now - worked < self._patience:
+                        clear()
                         print(f"Waiting for resources of {context.master}", file=sys.stderr, flush=True)
                     else:
                         context.cancelAllJobs()
@@ -143,12 +153,12 @@ class Application:
         if self._here:
             return f"on Spark, {count(self._here, 'core')} of this host"
         found = session.executors(self._context)
-        self._figures.executors = len(found)
         hosts = count(len({executor.host for executor in found}), "host")
         said = [f"on Spark at {self._context.master}, {count(len(found), 'executor')} on {hosts}"]
         said += [self._context.uiWebUrl] if self._context.uiWebUrl else []
         conf = self._context.getConf()
-        past = next(filter(None, (conf.get(key) for key in HISTORY)), None)
+        logged = conf.get("spark.eventLog.enabled", "false") == "true"
+        past = next(filter(None, (conf.get(key) for key in HISTORY)), None) if logged else None
         return "; ".join(said + ([f"later at {past}"] if past else []))
 
 

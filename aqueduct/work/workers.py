@@ -4,6 +4,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from aqueduct import job_files
 from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import LOCAL, SparkOptions, given, local_cores, submitted
 from aqueduct.work.runner import THREADS, Runner, here, threads
@@ -40,6 +41,7 @@ class Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        job_files.forget()
         self._stack.close()
 
     def runner(self, offsets: int) -> Runner:

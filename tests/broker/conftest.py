@@ -50,7 +50,7 @@ def client(broker: Broker) -> Iterator[Client]:
 def each_task_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each task, and then again, as Spark does where an executor dies after its task has written."""
 
-    def run(function: Callable[[D], R], descriptions: Sequence[D]) -> list[R]:
+    def run(function: Callable[[D], R], descriptions: Sequence[D], _: object = None) -> list[R]:
         here(function, descriptions)
         return here(function, descriptions)
 

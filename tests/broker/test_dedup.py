@@ -24,7 +24,7 @@ from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import bucket
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
-from aqueduct.work.options import SparkOptions
+from aqueduct.work.workers import Workers
 from servers.broker import Broker
 
 PARTITIONS = 2
@@ -146,8 +146,8 @@ def test_what_waits_for_its_grace_is_not_counted_each_time_it_is_read(crossed: C
         if len(found) == 3:
             raise Enough
 
-    with pytest.raises(Enough):
-        run(order, SparkOptions(), tell)
+    with Workers("test") as workers, pytest.raises(Enough):
+        run(order, workers, tell)
     assert [(each.records, each.frames, each.repeated, each.malformed) for each in found] == [
         (10, 1, 0, 1),
         (0, 0, 0, 0),

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     ("errors",),
     ("names",),
-    ("wording", "moments", "ranges", "spans", "strict_json", "job_files", "figures"),
+    ("wording", "moments", "ranges", "spans", "strict_json", "job_files", "prometheus"),
     ("kafka.batches",),
     ("kafka",),
     ("store", "work"),
@@ -53,7 +53,7 @@ RUNNING = {
     *(f"restore.{name}" for name in ("records", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run")),
     "controller.artifacts",
-    "figures",
+    "prometheus",
     "cli",
 }
 

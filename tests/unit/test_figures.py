@@ -12,10 +12,10 @@ from test_pages import MANIFEST
 
 from aqueduct.backup.metrics import BackupFigures
 from aqueduct.backup.run import BackupOutcome
-from aqueduct.errors import Refused
-from aqueduct.figures import serve
+from aqueduct.errors import Failed
 from aqueduct.link.dedup.metrics import DedupFigures
 from aqueduct.link.dedup.task import DedupCounts
+from aqueduct.prometheus import serve
 from aqueduct.work.figures import SparkFigures
 from aqueduct.work.metrics import spark
 
@@ -96,7 +96,7 @@ def test_what_dedup_did_and_what_is_left_to_do() -> None:
         of.add(DedupCounts(records=5, frames=2, missing=7, lost=1, lag=3, committed_time=100.0), 110.0)
         of.add(DedupCounts(records=4, frames=1, missing=2, lag=1), 170.0)
         found = read()
-        with pytest.raises(Refused, match=f"Port {port} of localhost can't be listened at"):
+        with pytest.raises(Failed, match=f"Port {port} of localhost can't be listened at"):
             serve(port, of.all)
     finally:
         server.shutdown()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.accumulators import INT_ACCUMULATOR_PARAM, Accumulator
 
 from aqueduct import job_files
 from aqueduct.errors import Failed
@@ -16,6 +17,7 @@ from aqueduct.work import environment, reasons
 from aqueduct.work.spark import _attempt
 
 HOST = os.uname().nodename
+COUNT = Accumulator(0, 0, INT_ACCUMULATOR_PARAM)
 
 
 @pytest.fixture
@@ -39,14 +41,15 @@ def files(store: Path) -> Iterator[JobFiles]:
 def attempt(files: JobFiles, folder: Path, code: str = environment.OWN_CODE) -> str:
     """Run a task that would write; return why it was refused, before it wrote."""
     written = folder / "written"
-    _, result = _attempt(written.write_text, code, files, "by a task")
+    _, result = _attempt(written.write_text, code, files, COUNT, COUNT, ("by a task", 0))
     assert not written.exists()
     assert isinstance(result, Failed)
     return str(result)
 
 
 def test_the_drivers_folder_is_worked_in(files: JobFiles, store: Path) -> None:
-    host, result = _attempt((store / "written").write_text, environment.OWN_CODE, files, "by a task")
+    write = (store / "written").write_text
+    host, result = _attempt(write, environment.OWN_CODE, files, COUNT, COUNT, ("by a task", 0))
     assert (host, result) == (HOST, 9)
 
 

@@ -17,6 +17,12 @@ def test_states_are_remembered_as_they_are(state: TopicState | RestoreProgress) 
     assert progress.loads(type(state), progress.dumps(state, "topic")) == state
 
 
+def test_what_an_earlier_version_remembered_is_not_forgotten() -> None:
+    """Taken for nothing, it would be restored once more."""
+    metadata = '{"topic_id":"id","start":7,"records":8,"bytes":9,"producers":[1,2],"oldest":null}'
+    assert progress.loads(RestoreProgress, metadata) == RestoreProgress("id", 7, 8, 9, (1, 2))
+
+
 @pytest.mark.parametrize("metadata", ["", "{}", "null", '{"topic_id":1}', "text"])
 def test_other_metadata_is_no_state(metadata: str) -> None:
     assert progress.loads(RestoreProgress, metadata) is None

@@ -21,7 +21,7 @@ def test_yarn_may_not_run_a_driver_of_its_own_again(attempts: dict[str, str]) ->
     [
         ("yarn", IN_A_CONTAINER | {"spark.yarn.maxAppAttempts": "1"}),
         ("yarn", {"spark.submit.deployMode": "client", "spark.yarn.maxAppAttempts": "2"}),
-        ("k8s://https://host", IN_A_CONTAINER),
+        ("k8s://https://k8s.example.com", IN_A_CONTAINER),
     ],
 )
 def test_a_driver_that_is_not_run_again_needs_no_setting(master: str, has: dict[str, str]) -> None:

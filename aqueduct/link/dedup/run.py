@@ -59,7 +59,7 @@ def run(order: DedupOrder, workers: Workers, tell: Callable[[DedupCounts, float]
         shares = [replace(share, buckets=some) for n in range(tasks) if (some := buckets[n::tasks])]
         began = time.monotonic()
         done = DedupCounts(silent=silent)
-        for each in workers.runner(waiting)(dedup, shares, BUCKETS):
+        for each in workers.runner(waiting)(dedup, shares, BUCKETS if order.every_seconds is None else None):
             done.add(each)
         tell(done, time.monotonic() - began)
         if order.every_seconds is None:

@@ -23,7 +23,7 @@ from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.follow import Follower, News
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
-from aqueduct.kafka.requests import in_lists
+from aqueduct.kafka.requests import METADATA_BYTES, in_lists
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import Bucket
 from aqueduct.link.ledger.arrivals import bucket as bucket_of
@@ -36,7 +36,6 @@ from aqueduct.wording import count
 POLL_SECONDS = 0.5
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
 LEDGER_BATCH_BYTES = 900_000
-METADATA_BYTES = 4096  # Kafka's default of offset.metadata.max.bytes
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,9 @@ class DedupCounts:
         self.left_out = dict(Counter(self.left_out) + Counter(other.left_out))
 
 
+OTHERS = "other topics"  # no topic's name has a space
+
+
 @dataclass(frozen=True)
 class Counted:
     """The metadata of a position: how far its raw partition was counted, and a run's counts of its bucket.
@@ -107,11 +109,14 @@ class Counted:
     done: DedupCounts
 
     def dumps(self) -> str:
+        """Return JSON that Kafka keeps; what is left out is named as far as there is room."""
         text = strict_json.dumps(self).decode()
         if len(text.encode()) <= METADATA_BYTES:
             return text
-        # So many names have no room: a task that is run again will count anew what it leaves out.
-        return strict_json.dumps(replace(self, done=replace(self.done, left_out={}))).decode()
+        names = sorted(self.done.left_out, key=self.done.left_out.__getitem__)
+        few = {name: self.done.left_out[name] for name in names[len(names) // 2 + 1 :] if name != OTHERS}
+        rest = sum(self.done.left_out.values()) - sum(few.values())
+        return replace(self, done=replace(self.done, left_out={OTHERS: rest} | few)).dumps()
 
 
 def dedup(share: DedupShare) -> DedupCounts:

@@ -1,6 +1,7 @@
 """Figures for Prometheus, on localhost."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from http.server import HTTPServer
 from typing import Any
 
@@ -8,20 +9,20 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from aqueduct.errors import Refused
+from aqueduct.errors import Failed
 
 Labels = dict[str, str]
 Rows = float | tuple[float, Labels]
 
 
 def serve(port: int, metrics: Callable[[], Iterable[Metric]]) -> HTTPServer:
-    """Serve metrics, asked for at each scrape, until the process ends. Refused if the port is taken."""
+    """Serve metrics, asked for at each scrape, until the process ends. Failed if the port is taken."""
     registry = CollectorRegistry()
     registry.register(_Collector(metrics))
     try:
         server, _ = start_http_server(port, "127.0.0.1", registry)
     except OSError as error:
-        raise Refused(
+        raise Failed(
             f"Port {port} of localhost can't be listened at ({error.strerror}): choose another one for the "
             "metrics."
         ) from None
@@ -34,6 +35,19 @@ class _Collector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return self._metrics()
+
+
+@dataclass(frozen=True)
+class Named:
+    """Metrics whose names begin alike."""
+
+    prefix: str
+
+    def counter(self, name: str, help_: str, *rows: Rows) -> Metric:
+        return counter(f"{self.prefix}_{name}", help_, *rows)
+
+    def gauge(self, name: str, help_: str, *rows: Rows) -> Metric:
+        return gauge(f"{self.prefix}_{name}", help_, *rows)
 
 
 def counter(name: str, help_: str, *rows: Rows) -> Metric:
