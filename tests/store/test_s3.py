@@ -51,6 +51,8 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: Gateway) -> Itera
 
 # --- a task on another host ---
 
+PROVEN = "s3://store/proven"
+
 
 def elsewhere(files: JobFiles, **variables: str) -> str:
     """Have the files in a process that shares nothing with this one, and read there; return what it says."""
@@ -59,7 +61,7 @@ def elsewhere(files: JobFiles, **variables: str) -> str:
         "from aqueduct.store.backends import open_store\n"
         "files = pickle.load(sys.stdin.buffer)\n"
         "files.unpack(); files.unpack()\n"
-        "print(bytes(open_store('s3://store').read('store.json')).decode())\n"
+        f"print(bytes(open_store('{PROVEN}').read('store.json')).decode())\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -94,7 +96,7 @@ def test_what_is_in_aws_own_files_comes_to_tasks(
     monkeypatch.setenv("AWS_CA_BUNDLE", str(gateway.authority.certificate))
     with job_files.packed() as files:
         assert not files.contents.keys() & {str(home / "config")}  # nobody asked for a store yet
-    Catalog.open_or_make(open_store("s3://store"))
+    Catalog.open_or_make(open_store(PROVEN))
     with job_files.packed() as files:
         assert '"id"' in elsewhere(files)
         assert ACCESS_KEY not in repr(files)
@@ -102,23 +104,24 @@ def test_what_is_in_aws_own_files_comes_to_tasks(
 
 @pytest.mark.usefixtures("driver")
 def test_another_store_by_the_same_url_is_refused(s3: Gateway, tmp_path: Path) -> None:
-    Catalog.open_or_make(open_store("s3://store"))
+    Catalog.open_or_make(open_store(PROVEN))
     with job_files.packed() as files, running(tmp_path / "other", None) as other:
         assert '"id"' in elsewhere(files)
         # As where neither the driver nor its configuration names an endpoint, and the host's own does.
         moved = replace(files, variables=files.variables | other.environment)
-        said = f"s3://store is another store on {os.uname().nodename} than on the driver's host: set the end"
-        assert elsewhere(moved).startswith(said)
-        (other.bucket("store") / "store.json").write_bytes(b"{}")
+        assert elsewhere(moved).startswith(f"On {os.uname().nodename}, {PROVEN} has no store.json")
+        said = f"{PROVEN} is another store on {os.uname().nodename} than on the driver's host: set the end"
+        (other.bucket("store") / "proven").mkdir()
+        (other.bucket("store") / "proven/store.json").write_bytes(b"{}")
         assert elsewhere(moved).startswith(said)
 
 
 @pytest.mark.usefixtures("driver")
 def test_a_store_that_a_host_can_not_ask_is_told_with_the_host(s3: Gateway) -> None:
-    Catalog.open_or_make(open_store("s3://store"))
+    Catalog.open_or_make(open_store(PROVEN))
     with job_files.packed() as files:
         wrong = replace(files, variables=files.variables | {"AWS_SECRET_ACCESS_KEY": "wrong"})
-        assert elsewhere(wrong).startswith(f"On {os.uname().nodename}: The store s3://store refuses these")
+        assert elsewhere(wrong).startswith(f"On {os.uname().nodename}: The store {PROVEN} refuses these")
 
 
 # --- settings ---
