@@ -7,6 +7,7 @@ import time
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import clients
 import drivers
@@ -49,13 +50,21 @@ def working(process: Process) -> str:
     return line.rpartition("; ")[2].strip().removesuffix(".")
 
 
+def asked(page: str, what: str = "") -> Any:
+    address = page.removeprefix("http://")
+    with urllib.request.urlopen(f"http://{address}/api/v1/applications{what}") as answer:
+        return json.load(answer)
+
+
+def application(page: str) -> str:
+    """Return the id of the application whose page it is."""
+    (found,) = asked(page)
+    return str(found["id"])
+
+
 def lost(page: str) -> bool:
     """Return whether an application has given up an executor, by its own page."""
-    address = page.removeprefix("http://")
-    with urllib.request.urlopen(f"http://{address}/api/v1/applications") as answer:
-        (found,) = json.load(answer)
-    with urllib.request.urlopen(f"http://{address}/api/v1/applications/{found['id']}/allexecutors") as answer:
-        return not all(each["isActive"] for each in json.load(answer))
+    return not all(each["isActive"] for each in asked(page, f"/{application(page)}/allexecutors"))
 
 
 def verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -128,8 +137,8 @@ def test_a_killed_executor_costs_its_tasks_only(
     cluster: Cluster, backup: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000"))
-    working(process)
-    os.kill(busy(cluster)[0], signal.SIGKILL)
+    page = working(process)
+    os.kill(busy(cluster, application(page))[0], signal.SIGKILL)
     done(process)
     verified(tmp_path, capsys)
     report = json.loads((tmp_path / "report.json").read_text())
@@ -146,14 +155,16 @@ def test_a_worker_that_hangs_comes_back_as_a_zombie(
         cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000", *soon)
     )
     page = working(process)
-    hung = busy(cluster)[0]
+    hung = busy(cluster, application(page))[0]
     frozen = [hung, *children(hung)]
-    for each in frozen:
-        os.kill(each, signal.SIGSTOP)
-    clients.wait_for("the end of Spark's patience", lambda: lost(page))
-    for each in frozen:
-        with suppress(ProcessLookupError):
-            os.kill(each, signal.SIGCONT)
+    try:
+        for each in frozen:
+            os.kill(each, signal.SIGSTOP)
+        clients.wait_for("the end of Spark's patience", lambda: lost(page))
+    finally:
+        for each in frozen:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGCONT)
     done(process)
     assert "80,000 records" in verified(tmp_path, capsys)
     assert len(objects(tmp_path)) == 8  # a segment and its index for each of four tasks
@@ -171,13 +182,16 @@ def children(process: int) -> list[int]:
     ]
 
 
-def busy(cluster: Cluster) -> list[int]:
-    """Return the executors whose Python runs tasks, by the ids of their JVMs."""
+def busy(cluster: Cluster, application: str) -> list[int]:
+    """Return an application's executors whose Python runs tasks, by the ids of their JVMs.
+
+    Those of the application before may not have ended yet.
+    """
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            of_cluster = (folder / "cwd").readlink().is_relative_to(cluster.directory / "work")
-            if of_cluster and b"aqueduct.work.daemon" in (folder / "cmdline").read_bytes():
+            its_own = (folder / "cwd").readlink().is_relative_to(cluster.directory / "work" / application)
+            if its_own and b"aqueduct.work.daemon" in (folder / "cmdline").read_bytes():
                 found.add(int((folder / "stat").read_text().split()[3]))
     return sorted(found)
 
@@ -237,13 +251,13 @@ def test_waiting_for_resources_is_told(cluster: Cluster, wrong: dict[str, Run]) 
 def test_a_cluster_that_loses_all_workers(cluster: Cluster, backup: list[str]) -> None:
     patient = ["--wait", "12s", "--rate-limit-bytes", "50000"]
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, *patient))
-    working(process)
-    executors = busy(cluster)
-    for worker in cluster.workers:
-        worker.kill()
-    for executor in executors:
-        os.kill(executor, signal.SIGKILL)
+    executors = busy(cluster, application(working(process)))
     try:
+        for worker in cluster.workers:
+            worker.kill()
+        for executor in executors:
+            with suppress(ProcessLookupError):  # it ends by itself, too
+                os.kill(executor, signal.SIGKILL)
         run = ended(process)
     finally:
         for worker in cluster.workers:
