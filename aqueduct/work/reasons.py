@@ -59,6 +59,12 @@ def late(master: str) -> str:
     return (QUEUED if master == "yarn" else UNANSWERED).format(master)
 
 
+def launched(said: str) -> int:
+    """Return how many executors a standalone master has launched that have not ended; 0: it does not tell."""
+    ended = re.findall(r"Executor updated: \S+ is now (?:EXITED|FAILED|LOST|KILLED)", said)
+    return said.count("Granted executor ID ") - len(ended)
+
+
 def start(said: str, master: str, driver: str) -> str | None:
     """Return why no executor will come, by what Spark logged, as a sentence; None if one may.
 

@@ -23,6 +23,7 @@ from aqueduct.work import daemon, options, progress, reasons
 from aqueduct.work.options import SparkOptions
 
 SETTLED_SECONDS = 1.0
+OTHERS_SECONDS = 15.0  # after the first executor
 # Of glibc in the workers: what a thread gives back goes to the next one, and what is large to the system.
 MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
 SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
@@ -199,12 +200,16 @@ def _await_executor(context: SparkContext, asked: SparkOptions, said: Callable[[
             print(f"Waiting for resources of {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
             told = now
         time.sleep(0.1)
-    # The others of a cluster come within moments; they are counted for the division of the work.
-    while time.monotonic() - began < seconds:
-        time.sleep(SETTLED_SECONDS)
-        if (more := executors(context)) == found:
+    # The others are counted for the division of the work: as many as the master has launched; where it does
+    # not tell, those that are there when no more have come for a moment.
+    first = changed = time.monotonic()
+    while (now := time.monotonic()) - first < OTHERS_SECONDS:
+        launched = reasons.launched(said())
+        if len(found) >= launched and (launched or now - changed > SETTLED_SECONDS):
             return
-        found = more
+        time.sleep(0.1)
+        if (more := executors(context)) != found:
+            found, changed = more, now
 
 
 def _forget_dead_jvm() -> None:

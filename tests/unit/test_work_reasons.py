@@ -2,7 +2,7 @@
 
 import pytest
 
-from aqueduct.work.reasons import reason, start
+from aqueduct.work.reasons import launched, reason, start
 
 ABORTED = (
     "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent "
@@ -128,3 +128,15 @@ ENDED = "Executor updated: app-20261122124432-0001/1 is now EXITED (Command exit
 def test_why_no_executor_comes(said: str, master: str, sentence: str | None) -> None:
     found = start(said, master, "me:1")
     assert found is None if sentence is None else sentence in str(found)
+
+
+def test_executors_that_are_launched_are_counted_until_they_end() -> None:
+    """As Spark 4.3.0 logged them."""
+    granted = "Granted executor ID app-1/{} on hostPort 127.0.0.1:44111 with 1 core(s), 1024.0 MiB RAM\n"
+    said = "Connected to Spark cluster with app ID app-1\n"
+    assert launched(said) == 0
+    said += granted.format(0) + granted.format(1) + "Executor updated: app-1/1 is now RUNNING\n"
+    assert launched(said) == 2
+    said += "Executor updated: app-1/0 is now EXITED (Command exited with code 1)\n" + granted.format(2)
+    assert launched(said) == 2
+    assert launched(said + "Executor updated: app-1/2 is now LOST\n") == 1
