@@ -78,7 +78,7 @@ def add_metrics(parser: argparse.ArgumentParser) -> None:
 def serve_metrics(
     args: argparse.Namespace, own: "Callable[[], Iterable[Metric]]", workers: "Workers"
 ) -> None:
-    """Serve a verb's own metrics and Spark's, if they are wanted; Refused if the port is taken."""
+    """Serve a verb's own metrics and Spark's, if they are wanted; Failed if the port is taken."""
     if args.metrics_port:
         from aqueduct import prometheus
         from aqueduct.work import metrics

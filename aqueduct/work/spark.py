@@ -46,6 +46,7 @@ class Application:
         self, function: Callable[[D], R], descriptions: Sequence[D], size: Size[D] | None = TASKS
     ) -> list[R]:
         """Return the results, in order; Failed if a call ended with it."""
+        self._figures.executors = 0 if self._here else len(session.executors(self._context))
         before = self._ended.value, self._done.value
         watched = Progress(descriptions, size)
         with self._files() as files:
@@ -63,7 +64,6 @@ class Application:
                 )
             finally:
                 watched.end()
-        self._figures.executors = 0 if self._here else len(session.executors(self._context))
         self._figures.tasks.update(host for host, _ in results)
         for _, result in results:
             if isinstance(result, AqueductError):
