@@ -62,6 +62,15 @@ class Lab(demo.lab.Lab):
         command = ["docker", "restart", "--time", "0", self.container(host)]
         subprocess.run(command, check=True, capture_output=True)
 
+    def quota(self, host: str, user: str, *arguments: str) -> str:
+        """Return what Kafka's own tool says of a user's quota, which it changes with --alter."""
+        return self.run(
+            *(host, "java", "-cp", "/opt/aqueduct/kafka-4.3.1/libs/*", "kafka.admin.ConfigCommand"),
+            *("--bootstrap-server", f"{host}:9092"),
+            *("--command-config", "/etc/aqueduct/kafka/tls/client.properties"),
+            *("--entity-type", "users", "--entity-name", user, *arguments),
+        ).stdout
+
     def admin(self, host: str) -> AdminClient:
         return AdminClient(self.client(host))
 

@@ -13,6 +13,7 @@ from demo.flights import Flight
 
 SOURCE, TARGET = "pro1-kafka-1", "enclave-kafka-1"
 UPSTREAM, DOWNSTREAM = "pro1-diode-1", "enclave-diode-1"
+MASTER, WORKERS = "enclave-spark-1", ("enclave-spark-2", "enclave-spark-3")
 TOPIC, GAPS = "flights", "diode-gaps-pro1"
 Listed = dict[int, set[int]]  # offsets by partition
 Entries = dict[int, dict[str, Any]]  # of the ledger, by partition

@@ -15,9 +15,13 @@ from confluent_kafka import Consumer, TopicPartition
 from crossing import DOWNSTREAM, SOURCE, TARGET, UPSTREAM, Crossing
 from edge_cases import KINDS
 from lab import Lab, Record, wait_until
+from spark_cluster import SparkCluster
 from wire import Wire
 
+from demo.spark import Event, logs
+
 SENDER, RECEIVER, DEDUP = "diode_upstream@enclave-pro1", "diode_downstream@pro1", "dedup@pro1"
+EXECUTOR_LOST, ROUND = "SparkListenerExecutorRemoved", "SparkListenerJobStart"
 AQUEDUCT = "/opt/aqueduct/diode/bin/aqueduct"
 OPTIONS = "/etc/aqueduct/diode_upstream/enclave-pro1/config.yml"
 PARTITIONS = 2
@@ -34,6 +38,7 @@ class Stage:
 
     lab: Lab
     crossing: Crossing
+    cluster: SparkCluster
     first: Wire
     second: Wire
 
@@ -99,7 +104,7 @@ class Stage:
             blow = self.lab.start(DOWNSTREAM, "sh", "-c", f"{pid}; echo ready; read _; kill -9 $pid")
             assert blow.stdout is not None
             assert blow.stdout.readline() == "ready\n"
-            wait_until("dedup at work", lambda: ends(of_all, topic) > before, 60, every=0.005)
+            wait_until("dedup at work", lambda: ends(of_all, topic) > before, 120, every=0.005)
             time.sleep(seconds)
             blow.communicate("\n", timeout=30)
             return ends(of_committed, topic) < ends(of_all, topic)
@@ -255,6 +260,51 @@ def dedup_dies(stage: Stage, topic: str, seed: int) -> str:
     return f"kill -9 of dedup {tries} times, {inside} times with a transaction open"
 
 
+def dedup_s_cluster_dies(stage: Stage, topic: str, seed: int) -> str:
+    """An executor of Spark, a worker with its own, and the master, in the middle of rounds."""
+    chance, began = random.Random(seed), time.time()  # noqa: S311
+    faults = chance.sample(["executor", "worker", "master"], 3)
+    with stage.streaming(topic, seed):
+        for fault in faults:
+            pause(chance)
+            stage.cluster.strike(chance, fault)
+        pause(chance)
+    lost = sum(each["Event"] == EXECUTOR_LOST for each in dedup_events(stage.lab, began))
+    assert lost >= 2, lost
+    stage.cluster.whole_again()
+    return f"kill -9 of Spark's {', '.join(faults)}, while records came"
+
+
+def worker_hangs(stage: Stage, topic: str, seed: int) -> str:
+    """Until another worker has done its task of the round."""
+    chance, began = random.Random(seed), time.time()  # noqa: S311
+
+    def given() -> bool:
+        """A round has begun since the executor was given up, so the one before it is whole."""
+        lost, rounds = (
+            [each[when] for each in dedup_events(stage.lab, began) if each["Event"] == event]
+            for event, when in ((EXECUTOR_LOST, "Timestamp"), (ROUND, "Submission Time"))
+        )
+        return bool(lost) and max(rounds) > lost[0]
+
+    with stage.streaming(topic, seed):
+        pause(chance)
+        stage.cluster.make_a_zombie(chance, given)
+        pause(chance)
+    stage.cluster.whole_again()
+    return "a worker of Spark hung until its task was done by another, while records came"
+
+
+def dedup_events(lab: Lab, since: float) -> list[Event]:
+    """Return what Spark logged of dedup since then, whenever its session began."""
+    return [
+        each
+        for log in logs(lab, DOWNSTREAM, "aqueduct-dedup")
+        for each in log
+        if each.get("Timestamp", each.get("Submission Time", 0)) > since * 1000
+    ]
+
+
 def foreign_keys(stage: Stage, topic: str, seed: int) -> str:
     """What was lost comes again from a stranger, and then sealed for somebody else."""
     with stage.first.bad(lose=1):
@@ -375,6 +425,8 @@ FAULTS = [
     Fault("receiver dies", receiver_dies),
     Fault("sender dies", sender_dies),
     Fault("dedup dies", dedup_dies),
+    Fault("dedup's cluster dies", dedup_s_cluster_dies),
+    Fault("a worker hangs", worker_hangs),
     Fault("foreign keys", foreign_keys, seeded=False),
     Fault("a key every 2 s", keys_rotate, second=True),
     Fault(

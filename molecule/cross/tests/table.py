@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import edge_cases
-from crossing import DOWNSTREAM, SOURCE, TARGET, UPSTREAM, Crossing, Entries, Listed
+from crossing import DOWNSTREAM, MASTER, SOURCE, TARGET, UPSTREAM, WORKERS, Crossing, Entries, Listed
 from faults import DEDUP, FAULTS, PARTITIONS, SENDER, Fault, Stage
 from lab import Lab, Record, wait_until
+from spark_cluster import SparkCluster
 from wire import Wire
 
 SECOND = "diode_upstream@enclave-second"
@@ -143,7 +144,7 @@ def inflict_all(crossing: Crossing, seeds: range) -> Outcome:
         closing(Wire(lab, UPSTREAM, DOWNSTREAM, 9777)) as first,
         closing(Wire(lab, UPSTREAM, DOWNSTREAM, 9778)) as second,
     ):
-        stage = Stage(lab, crossing, first, second)
+        stage = Stage(lab, crossing, SparkCluster(lab, "enclave", MASTER, WORKERS), first, second)
         lab.run(UPSTREAM, "systemctl", "start", SENDER, SECOND)
         for of_second in (False, True):
             topics = [row.topic for row in rows if row.fault.second == of_second]

@@ -4,10 +4,11 @@ from itertools import islice
 from pathlib import Path
 
 import sandboxes
-from crossing import DOWNSTREAM, SOURCE, TARGET, TOPIC, UPSTREAM, Crossing, count
+from crossing import DOWNSTREAM, SOURCE, TARGET, TOPIC, UPSTREAM, WORKERS, Crossing, count
 from lab import Lab, wait_until
 
 from demo.flights import flights
+from demo.spark import logs, tasks_by_host
 
 LINKS = ("pro1", "second", "plain")
 UNITS = (
@@ -35,6 +36,15 @@ def test_dedup_tells_what_it_wrote_and_what_is_left(crossing: Crossing) -> None:
     assert found["round_time"] >= found["committed_time"] > 0
     assert (found["missing"], found["lost"], found["malformed_total"]) == (0, 0, 0)
     wait_until("a round that left nothing", lambda: crossing.dedup_figures()["lag"] == 0)
+
+
+def test_dedup_works_on_both_workers_in_one_session(crossing: Crossing) -> None:
+    """By what Spark itself logged: round after round on the same executors."""
+    asked = (crossing.lab, DOWNSTREAM, "aqueduct-dedup")
+    before = wait_until("rounds", lambda: (found := tasks_by_host(*asked)).total() >= 4 and found, every=1)
+    assert set(before) == {*WORKERS}
+    wait_until("another round", lambda: tasks_by_host(*asked).total() > before.total(), 60, every=1)
+    assert len([*logs(*asked)]) == 1
 
 
 def test_plain_records_cross_without_dedup(crossing: Crossing) -> None:

@@ -149,11 +149,7 @@ class Estate:
 
     def quota(self, *arguments: str, user: str) -> str:
         """What Kafka's own tool says of a user's quota."""
-        properties = "/etc/aqueduct/kafka/tls/client.properties"
-        command = ["java", "-cp", "/opt/aqueduct/kafka-4.3.1/libs/*", "kafka.admin.ConfigCommand"]
-        cluster = ["--bootstrap-server", f"{SITE}:9092", "--command-config", properties]
-        entity = ["--entity-type", "users", "--entity-name", user]
-        return self.lab.run(SITE, *command, *cluster, *entity, *arguments).stdout
+        return self.lab.quota(SITE, user, *arguments)
 
 
 def number(value: int) -> Record:
