@@ -1,0 +1,46 @@
+"""Wait until a master of a Spark cluster leads.
+
+A worker that is up before its master has recovered takes what that one tells the worker of before for its own
+registration, and is in nobody's list for as long as it lives (Spark 4.3.0, MasterChanged). So its unit waits.
+"""
+
+import argparse
+import json
+import ssl
+import time
+import urllib.request
+from collections.abc import Sequence
+
+SECONDS = 1.0  # between two looks
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run `python -m aqueduct.work.leader [--certificate FILE --ca FILE] PAGE...` until one of them leads."""
+    parser = argparse.ArgumentParser(prog="aqueduct.work.leader")
+    parser.add_argument("--certificate", metavar="FILE", help="PEM file with key and certificate")
+    parser.add_argument("--ca", metavar="FILE", help="PEM file of the authority of the pages")
+    parser.add_argument("pages", metavar="PAGE", nargs="+", help="address of a master's page, without a path")
+    args = parser.parse_args(argv)
+    context = ssl.create_default_context(cafile=args.ca)
+    if args.certificate:
+        context.load_cert_chain(args.certificate)
+    https = urllib.request.HTTPSHandler(context=context)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), https)
+    told = False
+    while not any(_leads(opener, page) for page in args.pages):
+        if not told:
+            print(f"Waiting for a master that leads: {', '.join(args.pages)}", flush=True)
+            told = True
+        time.sleep(SECONDS)
+
+
+def _leads(opener: urllib.request.OpenerDirector, page: str) -> bool:
+    try:
+        with opener.open(f"{page}/json/", timeout=10) as answer:
+            return bool(json.load(answer).get("status") == "ALIVE")
+    except (OSError, ValueError):
+        return False
+
+
+if __name__ == "__main__":
+    main()
