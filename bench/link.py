@@ -30,6 +30,7 @@ from aqueduct.kafka.batches.bodies import key_and_value
 from aqueduct.kafka.batches.records import records
 from aqueduct.link.wire.frame import Frame, unpack
 from bench.data import DATA, PARTITIONS, Data, _events, fill
+from bench.dedup import DEDUP_CODES
 from bench.measured import Usage, cpu_seconds, measured
 from bench.tell import machine, say, table
 from servers.broker import running
@@ -241,7 +242,8 @@ def dedup_all(link: Link, source: str, clean: str) -> Usage:
             *(sys.executable, "-m", "aqueduct.cli", "dedup", "--bootstrap-servers", link.servers),
             *("--raw-topics", "raw", "--gap-topic", "gaps", "--topics", f"{source}:{clean}"),
             *("--gap-grace", "0s", "--until-caught-up"),
-        ]
+        ],
+        codes=DEDUP_CODES,
     )
 
 

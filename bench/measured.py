@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -42,8 +42,10 @@ class CommandFailed(Exception):
     """The failure of a command, with what it said."""
 
 
-def measured(command: Sequence[str], environment: dict[str, str] | None = None) -> Usage:
-    """Run the command; CommandFailed if it fails."""
+def measured(
+    command: Sequence[str], environment: dict[str, str] | None = None, *, codes: Container[int] = (0,)
+) -> Usage:
+    """Run the command; CommandFailed if it ends with another code than these."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "usage.json"
         run = subprocess.run(  # noqa: S603
@@ -52,7 +54,7 @@ def measured(command: Sequence[str], environment: dict[str, str] | None = None) 
             capture_output=True,
             text=True,
         )
-        if run.returncode:
+        if run.returncode not in codes:
             raise CommandFailed(f"{' '.join(command)}:\n{(run.stdout + run.stderr)[-TELL:]}")
         return Usage(**json.loads(file.read_text()))
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,12 +45,11 @@ class Place:
     environment: dict[str, str]
     workers: Sequence[int] = ()  # processes whose descendants work, too
 
-    def run(self, *arguments: str) -> Usage:
+    def run(self, *arguments: str, codes: Container[int] = (0,)) -> Usage:
         os.sync()
+        command = [sys.executable, "-m", "aqueduct.cli", *arguments, *self.options]
         with watched(self.workers) as used:
-            usage = measured(
-                [sys.executable, "-m", "aqueduct.cli", *arguments, *self.options], self.environment
-            )
+            usage = measured(command, self.environment, codes=codes)
         return replace(usage, cpu_seconds=usage.cpu_seconds + sum(used.values()))
 
 
@@ -109,7 +108,8 @@ def commands(servers: str, folder: Path, topic: str, place: Place) -> dict[str, 
                 "--gap-grace",
                 "0s",
                 "--until-caught-up",
-            )
+            ),
+            codes=dedup.DEDUP_CODES,
         )
         for each in (clean, gaps):
             delete(servers, each)
