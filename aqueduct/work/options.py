@@ -14,7 +14,7 @@ from aqueduct.kafka.client_config import parse_properties
 LOCAL = "local[*]"
 DAEMON = "aqueduct.work.daemon"
 EXECUTOR_SECONDS = 60.0
-# The driver's JVM moves no data: compile little, collect garbage in one thread.
+# No JVM moves data, the driver's and the executors': compile little, collect garbage in one thread.
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 ATTEMPTS = "spark.yarn.maxAppAttempts"
 DEPLOY_MODE = "spark.submit.deployMode"
@@ -105,6 +105,8 @@ def missing(master: str, has: Mapping[str, str]) -> dict[str, str]:
         # Needs no name of this host, and is reached by nobody else.
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         own |= {"spark.ui.enabled": "false"}
+    else:
+        own["spark.executor.extraJavaOptions"] = JAVA_OPTIONS
     return {key: value for key, value in own.items() if key not in has}
 
 

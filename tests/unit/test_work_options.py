@@ -25,7 +25,14 @@ def test_yarn_may_not_run_a_driver_of_its_own_again(attempts: dict[str, str]) ->
     ],
 )
 def test_a_driver_that_is_not_run_again_needs_no_setting(master: str, has: dict[str, str]) -> None:
-    assert options.missing(master, has) == {"spark.python.daemon.module": options.DAEMON}
+    assert options.missing(master, has)["spark.python.daemon.module"] == options.DAEMON
+
+
+def test_an_executor_s_jvm_starts_lightly_if_nobody_says_how() -> None:
+    java = "spark.executor.extraJavaOptions"
+    assert options.missing("spark://host:7077", {})[java] == options.JAVA_OPTIONS
+    assert java not in options.missing("spark://host:7077", {java: "-Xss1m"})
+    assert java not in options.missing("local[2]", {})
 
 
 def test_what_stands_in_spark_defaults_is_read_once(tmp_path: Path) -> None:
