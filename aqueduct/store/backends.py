@@ -30,7 +30,7 @@ from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 from aqueduct import job_files
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store import names
-from aqueduct.store.objects import Entry, Exists, MissingObject, Objects
+from aqueduct.store.objects import EditableObjects, Entry, Exists, MissingObject, Objects
 from aqueduct.store.trouble import Trouble, explain
 from aqueduct.store.url import Location, parse
 
@@ -42,7 +42,13 @@ CONNECT_SECONDS = 5
 ANSWER_SECONDS = 20  # a server's silence; while it is sent an object, longer by its size at
 SLOWEST_BYTES = 256 * 1024  # ... so many a second
 CREDENTIALS_SECONDS = 600  # botocore renews those that end within 10 minutes
-RIGHTS = {"read": "read", "written": "create files in", "listed": "list"}  # of a directory
+RIGHTS = {  # of a directory
+    "read": "read",
+    "written": "create files in",
+    "listed": "list",
+    "moved": "create and remove files in",
+    "removed": "remove files in",
+}
 CHUNK_BYTES = 8 << 20
 WRITING = ".writing"  # the folder of files that are not whole yet, and of probes
 STALE_SECONDS = 7 * 86_400  # after which nobody writes one of them any more, nor needs it
@@ -56,6 +62,11 @@ def open_store(url: str) -> Objects:
 
     Asks it nothing yet. Refused if the URL or the environment's settings can't be used.
     """
+    return open_editable(url)
+
+
+def open_editable(url: str) -> EditableObjects:
+    """Return what `open_store` does, for those who may move and remove objects there."""
     location = parse(url)
     return _Directory(location) if location.scheme == "file" else _Cloud(location, _connector(location))
 
@@ -140,6 +151,24 @@ class _Cloud:
                 trouble = self._trouble(error, prefix, "list")
             self._again(attempts, trouble)
 
+    def move(self, path: str, to: str) -> None:
+        def copy() -> None:
+            try:
+                obstore.copy(self._store(), path, to)
+            except FileNotFoundError:
+                if obstore.head(self._store(), to) is None:
+                    raise
+
+        self._tried(copy, path, "move")
+        self.remove(path)
+
+    def remove(self, path: str) -> None:
+        def remove() -> None:
+            with suppress(FileNotFoundError):
+                obstore.delete(self._store(), path)
+
+        self._tried(remove, path, "remove")
+
     def _store(self, sent_bytes: int = 0) -> ObjectStore:
         """Return a client whose patience is enough for an object of that size: in steps, one each."""
         return self._connect(ANSWER_SECONDS << (sent_bytes // SLOWEST_BYTES // ANSWER_SECONDS).bit_length())
@@ -158,7 +187,7 @@ class _Cloud:
     def _trouble(self, error: Exception, path: str, action: str) -> Trouble:
         """Return what is wrong; raise MissingObject if the object is missing, no more."""
         text = str(error)
-        if isinstance(error, FileNotFoundError) and action == "read" and "NoSuchBucket" not in text:
+        if isinstance(error, FileNotFoundError) and action in ("read", "move") and "NoSuchBucket" not in text:
             self._answered = True
             raise MissingObject(f"{self.url} has no object {path}.") from None
         return explain(text, self._location, action)
@@ -365,6 +394,31 @@ class _Directory:
             for name in sorted(found):
                 if not name.startswith(f"{WRITING}/") and (after is None or name > after):
                     yield Entry(name, found[name].stat().st_size)
+
+    def move(self, path: str, to: str) -> None:
+        source, target = self._root / path, self._root / to
+        with self._sentences(path, "moved"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                source.rename(target)
+            except FileNotFoundError:
+                if not target.exists():
+                    raise MissingObject(f"{self.url} has no object {path}.") from None
+            self._sync(target.parent)
+            if source.parent.is_dir():
+                _fsync(source.parent)
+            self._leave(source.parent)
+
+    def remove(self, path: str) -> None:
+        with self._sentences(path, "removed"):
+            (self._root / path).unlink(missing_ok=True)
+            self._leave((self._root / path).parent)
+
+    def _leave(self, folder: Path) -> None:
+        """Remove a folder that nothing is left in, as an object store has none."""
+        with suppress(OSError):  # something is left, or another one removed it
+            if folder != self._root:
+                folder.rmdir()
 
     def _sync(self, folder: Path) -> None:
         """Make names durable: of what is in the folder, and of the folders down to it."""

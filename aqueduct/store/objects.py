@@ -47,3 +47,16 @@ class Objects(Protocol):
 
         Only those whose path is greater than `after`.
         """
+
+
+class EditableObjects(Objects, Protocol):
+    """Objects that get other names, and go."""
+
+    def move(self, path: str, to: str) -> None:
+        """Give an object another name, at which readers see it whole; durable on return.
+
+        Nothing is left to do if it has that name already. MissingObject if there is none of either name.
+        """
+
+    def remove(self, path: str) -> None:
+        """Remove an object, if it is there."""

@@ -44,6 +44,8 @@ RIGHTS = {
     "read": "read its objects (S3: s3:GetObject)",
     "write": "create objects in it (S3: s3:PutObject)",
     "list": "list its objects (S3: s3:ListBucket)",
+    "move": "copy and delete its objects (S3: s3:GetObject, s3:PutObject, s3:DeleteObject)",
+    "remove": "delete its objects (S3: s3:DeleteObject)",
 }
 _TLS = re.compile(r"invalid peer certificate: (\w+)|InvalidCertificate\(\s*(\w+)")
 _HANDSHAKE = re.compile(r"InvalidContentType|InvalidMessage|received corrupt message|AlertReceived")

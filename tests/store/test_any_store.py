@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from aqueduct.store.backends import open_store
+from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.catalog import Catalog
-from aqueduct.store.objects import Exists, MissingObject, Objects
+from aqueduct.store.objects import EditableObjects, Exists, MissingObject, Objects
 
 
 @pytest.fixture(params=["file", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> EditableObjects:
     if request.param == "s3":
         request.getfixturevalue("s3")
-        return open_store(f"s3://store/{secrets.token_hex(4)}/deep")
-    return open_store(f"file://{tmp_path}/store")
+        return open_editable(f"s3://store/{secrets.token_hex(4)}/deep")
+    return open_editable(f"file://{tmp_path}/store")
 
 
 def test_what_was_created_is_read(store: Objects) -> None:
@@ -85,6 +85,23 @@ def test_names_that_topics_have(store: Objects) -> None:
         store.create(f"topics/{topic}/0/x", topic.encode())
         assert [each.path for each in store.list(f"topics/{topic}")] == [f"topics/{topic}/0/x"]
         assert bytes(store.read(f"topics/{topic}/0/x")) == topic.encode()
+
+
+def test_an_object_gets_another_name(store: EditableObjects) -> None:
+    store.create("staged/1", b"content")
+    for _ in range(2):  # whoever does it again has nothing left to do
+        store.move("staged/1", "a/b/c")
+        assert [each.path for each in store.list("")] == ["a/b/c"]
+        assert bytes(store.read("a/b/c")) == b"content"
+    with pytest.raises(MissingObject, match="has no object staged/2"):
+        store.move("staged/2", "a/d")
+
+
+def test_an_object_is_removed(store: EditableObjects) -> None:
+    store.create("a/b", b"content")
+    for _ in range(2):
+        store.remove("a/b")
+        assert store.head("a/b") is None
 
 
 def test_a_catalog(store: Objects) -> None:
