@@ -29,7 +29,7 @@ ROOMS = (
     ("link.ledger",),
     ("link",),
     ("link.dedup",),
-    ("backup", "reconcile", "controller"),
+    ("backup", "reconcile", "land", "controller"),
     ("restore", "estate"),
     ("cli",),
 )
@@ -83,7 +83,7 @@ REACHING_OUT = {
 # The only packages of others that pure cores need: arithmetic, checksums, ciphers, and the codecs of batches.
 ARITHMETIC = {
     *("numpy", "xxhash", "google_crc32c", "lz4", "snappy", "zstandard"),
-    *("cryptography", "pyeclib"),
+    *("cryptography", "pyarrow", "pyeclib"),
 }
 # What stands above the package, and what of it the package may not know.
 ABOVE = {"spark_apps", "plugins", "demo", "bench", "ansible"}

@@ -1,0 +1,1 @@
+"""Landing: topics become tables of ORC files, each record once."""

@@ -1,0 +1,261 @@
+"""What a user declares of a table, as it stands in `land_tables`."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from aqueduct.errors import Refused
+from aqueduct.land import times, types
+from aqueduct.names import LEGAL_NAME, matches
+
+NAME = re.compile(r"[a-z_][a-z0-9_]{0,127}")
+STEP = re.compile(r"[^.]+")
+OWN = ("k_topic", "k_partition", "k_offset", "k_timestamp", "k_tombstone")
+KEY, TIMESTAMP, HEADER = "$key", "$timestamp", "$headers."
+FROM_RECORD = {KEY: (pa.string(), pa.binary()), TIMESTAMP: (types.TIMESTAMP,)}  # headers as keys
+
+
+class Format(StrEnum):
+    """A format of records' values."""
+
+    JSON = "json"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, and where in the record it comes from."""
+
+    name: str
+    type: pa.DataType
+    path: tuple[str, ...]  # of a field; or one of KEY, TIMESTAMP, HEADER + name
+    zone: ZoneInfo
+    unit: str | None  # of an epoch; None: text
+
+    @property
+    def of_value(self) -> bool:
+        return not self.path[0].startswith("$")
+
+
+@dataclass(frozen=True)
+class PartitionedBy:
+    """A partition of the table: a day of a column's time."""
+
+    name: str
+    of: Column
+
+
+@dataclass(frozen=True)
+class LandTable:
+    """A table, and the topics that land in it."""
+
+    database: str
+    name: str
+    topics: tuple[str, ...]
+    format: Format
+    columns: tuple[Column, ...]
+    partitioned_by: PartitionedBy | None
+    bad: str  # database.table, of records that can't be rows
+    keeps_tombstones: bool
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.database}.{self.name}"
+
+    def takes(self, topic: str) -> bool:
+        """Return whether a topic lands here: it is named, or a pattern matches it."""
+        return any(
+            topic == each if LEGAL_NAME.fullmatch(each) else matches(re.compile(each), topic)
+            for each in self.topics
+        )
+
+    @property
+    def named_topics(self) -> tuple[str, ...]:
+        return tuple(each for each in self.topics if LEGAL_NAME.fullmatch(each))
+
+
+def parse(content: Any, file: str) -> tuple[LandTable, ...]:
+    """Return the declared tables of parsed YAML; Refused with all that is wrong, a sentence a line."""
+    if isinstance(content, Mapping) and list(content) == ["land_tables"]:
+        content = content["land_tables"]
+    if not isinstance(content, list) or not content:
+        raise Refused(
+            f"{file}: it has no list of tables; write `- table: database.name` with its topics and columns."
+        )
+    tables, wrong = [], []
+    for number, each in enumerate(content):
+        where = f"{file}: {each.get('table', number) if isinstance(each, Mapping) else number}"
+        try:
+            tables.append(_table(each, where))
+        except Refused as error:
+            wrong.append(str(error))
+    seen: set[str] = set()
+    for name in (name for table in tables for name in (table.full_name, table.bad)):
+        if name in seen:
+            wrong.append(
+                f"{file}: the table {name} is declared twice: each table and each bad table has its own."
+            )
+        seen.add(name)
+    if wrong:
+        raise Refused("\n".join(wrong))
+    return tuple(tables)
+
+
+TABLE_KEYS = ("table", "topics", "format", "columns", "partition_by", "poison", "tombstones")
+COLUMN_KEYS = ("name", "type", "from", "zone", "unit")
+
+
+def _table(content: Any, where: str) -> LandTable:
+    given = _mapping(content, TABLE_KEYS, where)
+    database, name = _table_name(_text(given, "table", where), f"{where}.table")
+    columns = tuple(
+        _column(each, f"{where}.columns[{at}]") for at, each in enumerate(_list(given, "columns", where))
+    )
+    _check_names(columns, where)
+    bad = str(given.get("poison", f"{database}.{name}_bad"))
+    _table_name(bad, f"{where}.poison")
+    return LandTable(
+        database,
+        name,
+        tuple(_names(given, "topics", where)),
+        _choice(Format, given.get("format", Format.JSON), f"{where}.format"),
+        columns,
+        _partitioned(given.get("partition_by"), columns, f"{where}.partition_by"),
+        bad,
+        _choice(("drop", "keep"), given.get("tombstones", "drop"), f"{where}.tombstones") == "keep",
+    )
+
+
+def _column(content: Any, where: str) -> Column:
+    given = _mapping(content, COLUMN_KEYS, where)
+    name = _text(given, "name", where)
+    if not NAME.fullmatch(name):
+        raise Refused(f"{where}.name: {name} isn't a column's name; take small letters, digits and _.")
+    if name in OWN:
+        raise Refused(f"{where}.name: every table has its own column {name}; take another name.")
+    type_ = types.parse(_text(given, "type", where), f"{where}.type")
+    origin = str(given.get("from", name))
+    path = (origin,) if origin.startswith("$") else tuple(STEP.findall(origin))
+    if origin.startswith("$") and origin not in (KEY, TIMESTAMP) and not origin.startswith(HEADER):
+        raise Refused(f"{where}.from: there is no {origin}; there are $key, $timestamp and $headers.NAME.")
+    if ".".join(path) != origin:
+        raise Refused(f"{where}.from: {origin} isn't a path; write names with dots between them.")
+    if origin.startswith("$") and type_ not in FROM_RECORD[TIMESTAMP if origin == TIMESTAMP else KEY]:
+        kinds = " or ".join(map(types.hive, FROM_RECORD[TIMESTAMP if origin == TIMESTAMP else KEY]))
+        raise Refused(f"{where}.type: {origin} is of type {kinds}, not {types.hive(type_)}.")
+    timed = types.scalar_of(type_) == types.TIMESTAMP
+    for key in ("zone", "unit"):
+        if key in given and not timed:
+            raise Refused(f"{where}.{key}: only a timestamp has one.")
+    unit = given.get("unit")
+    if unit is not None:
+        _choice(tuple(times.UNITS), unit, f"{where}.unit")
+    return Column(name, type_, path, times.zone(str(given.get("zone", "UTC")), f"{where}.zone"), unit)
+
+
+def _partitioned(content: Any, columns: Sequence[Column], where: str) -> PartitionedBy | None:
+    if content is None:
+        return None
+    if not isinstance(content, list) or len(content) != 1:
+        raise Refused(f"{where}: write a list of one partition: [{{name: day, of: departed, every: day}}].")
+    given = _mapping(content[0], ("name", "of", "every"), where)
+    name, of = _text(given, "name", where), _text(given, "of", where)
+    _choice(("day",), given.get("every", "day"), f"{where}.every")
+    by_name = {each.name: each for each in columns}
+    if of not in by_name:
+        raise Refused(f"{where}.of: there is no column {of}{_meant(of, by_name)}.")
+    if by_name[of].type != types.TIMESTAMP:
+        raise Refused(
+            f"{where}.of: {of} is of type {types.hive(by_name[of].type)}; a day is one of a timestamp."
+        )
+    if name in by_name or name in OWN or not NAME.fullmatch(name):
+        raise Refused(f"{where}.name: {name} can't be a partition's name; take one that no column has.")
+    return PartitionedBy(name, by_name[of])
+
+
+def _check_names(columns: Iterable[Column], where: str) -> None:
+    """Refuse two columns of one name, and a path that would be read in two ways."""
+    seen: set[str] = set()
+    paths: dict[tuple[str, ...], Column] = {}
+    for each in columns:
+        if each.name in seen:
+            raise Refused(f"{where}.columns: {each.name} is declared twice.")
+        seen.add(each.name)
+        other = paths.setdefault(each.path, each)
+        if each.of_value and types.of_json(each.type, each.unit) != types.of_json(other.type, other.unit):
+            raise Refused(
+                f"{where}.columns: {other.name} and {each.name} take {'.'.join(each.path)} for different "
+                "kinds of values; it can be one of them."
+            )
+    for path in paths:
+        for length in range(1, len(path)):
+            if path[:length] in paths:
+                raise Refused(
+                    f"{where}.columns: {'.'.join(path[:length])} is read as a value "
+                    f"and, for {'.'.join(path)}, as an object; it can be one of them."
+                )
+
+
+def _mapping(content: Any, keys: Sequence[str], where: str) -> Mapping[str, Any]:
+    if not isinstance(content, Mapping):
+        raise Refused(f"{where}: it has to be a mapping with {', '.join(keys)}.")
+    for key in content:
+        if key not in keys:
+            raise Refused(
+                f"{where}: there is no key {key}{_meant(str(key), keys)}; there are {', '.join(keys)}."
+            )
+    return content
+
+
+def _text(given: Mapping[str, Any], key: str, where: str) -> str:
+    if not isinstance(value := given.get(key), str) or not value:
+        raise Refused(f"{where}: {key} has to be there, as text.")
+    return value
+
+
+def _list(given: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    if not isinstance(value := given.get(key), list) or not value:
+        raise Refused(f"{where}: {key} has to be a list with something in it.")
+    return value
+
+
+def _names(given: Mapping[str, Any], key: str, where: str) -> list[str]:
+    found = _list(given, key, where)
+    for each in found:
+        if not isinstance(each, str) or not each:
+            raise Refused(f"{where}.{key}: it has to be a list of names or patterns.")
+        try:
+            re.compile(each)
+        except re.error as error:
+            raise Refused(
+                f"{where}.{key}: {each} is neither a topic's name nor a pattern: {error}."
+            ) from None
+    return found
+
+
+def _choice(choices: Any, value: Any, where: str) -> Any:
+    every = [str(each) for each in choices]
+    if value not in every:
+        raise Refused(
+            f"{where}: there is no {value}{_meant(str(value), every)}; there are {', '.join(every)}."
+        )
+    return choices(value) if isinstance(choices, type) else value
+
+
+def _table_name(name: str, where: str) -> tuple[str, str]:
+    database, dot, table = name.partition(".")
+    if not dot or not NAME.fullmatch(database) or not NAME.fullmatch(table):
+        raise Refused(
+            f"{where}: {name} isn't a table's name; write database.table in small letters, digits and _."
+        )
+    return database, table
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]}?" if close else ""

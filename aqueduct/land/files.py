@@ -1,0 +1,87 @@
+"""ORC files out of rows: one for each day among them, and one for the bad ones."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import orc
+
+from aqueduct.land.declaration import LandTable
+from aqueduct.land.rows import TableRows
+
+FILE_BYTES = 64 << 20  # of rows in memory, which become files
+STRIPE_BYTES = 64 << 20
+DICTIONARY = (
+    0.8  # of values that differ, at most, in a column of strings with a dictionary; Arrow's default has none
+)
+NONE = -(1 << 31) + 1  # of a day: before all that there are
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class OrcFile:
+    """A file that is not written yet."""
+
+    folder: str  # below the table's: day=2024-02-29, or none
+    bad: bool  # of the bad table
+    rows: int
+    data: memoryview
+
+
+class RowBuffer:
+    """TableRows in memory, until there are enough for files."""
+
+    def __init__(self, table: LandTable) -> None:
+        self._table = table
+        self._rows: list[TableRows] = []
+        self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self._bytes >= FILE_BYTES
+
+    def add(self, rows: TableRows) -> None:
+        self._rows.append(rows)
+        self._bytes += rows.table.nbytes + rows.bad.nbytes
+
+    def files(self) -> Iterator[OrcFile]:
+        """Yield the files of all rows, and have none any more."""
+        rows, self._rows, self._bytes = self._rows, [], 0
+        if not rows:
+            return
+        whole = pa.concat_tables([each.table for each in rows])
+        for folder, part in self._folders(whole, rows):
+            if part.num_rows:
+                yield OrcFile(folder, False, part.num_rows, orc_of(part))
+        bad = pa.concat_tables([each.bad for each in rows])
+        if bad.num_rows:
+            yield OrcFile("", True, bad.num_rows, orc_of(bad))
+
+    def _folders(self, whole: pa.Table, rows: Sequence[TableRows]) -> Iterator[tuple[str, pa.Table]]:
+        by = self._table.partitioned_by
+        if by is None:
+            yield "", whole
+            return
+        days = pa.chunked_array([each.days for each in rows], pa.date32()).combine_chunks()
+        numbers = days.view(pa.int32()).fill_null(NONE).to_numpy()
+        order = np.argsort(numbers, kind="stable")  # in a day, rows stay as they came
+        begins = np.flatnonzero(np.diff(numbers[order], prepend=NONE - 1))
+        whole = whole.take(pa.array(order)) if len(begins) > 1 else whole
+        for begin, end in pairwise([*begins.tolist(), len(order)]):
+            day = days[int(order[begin])]
+            yield f"{by.name}={day.as_py().isoformat() if day.is_valid else NO_DAY}", whole[begin:end]
+
+
+def orc_of(table: pa.Table) -> memoryview:
+    """Return the table as a file of ORC."""
+    sink = pa.BufferOutputStream()
+    orc.write_table(
+        table,
+        sink,
+        compression="zstd",
+        stripe_size=STRIPE_BYTES,
+        dictionary_key_size_threshold=DICTIONARY,
+    )
+    return memoryview(sink.getvalue()).cast("B")

@@ -1,0 +1,202 @@
+"""Reads JSON records block by block, without a step of Python for each: what can't be read is named exactly.
+
+Arrow's reader takes a block for one text, fails it as a whole, and numbers the objects that it found, not
+the records. So between two records stands an object that only this process can write, with a number: a block
+is taken only if its objects are a record, 0, a record, 1, ... Whatever a record holds, it can't pass for two,
+join the next one, or stand in another's place.
+"""
+
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from aqueduct.kafka.batches.varints import Numbers
+
+BLOCK = 1000  # records: little is read again where one of them is wrong
+OBJECT = r"^[\t\n\r ]*\{"
+_BROKEN = "JSON parse error: "
+_ROW = re.compile(r" in row (\d+)$")
+_CHANGED = re.compile(r"Column\(/?(.*?)\) changed from (\w+) to (\w+)")
+_TWICE = re.compile(r"Column\(/?(.*?)\) was specified twice")
+_NUMBER = re.compile(r"Failed to convert JSON to ([^:,]+)(?:, couldn't parse)?: ?(.*)", re.DOTALL)
+_DECIMAL = re.compile(r"Failed to convert JSON to decimal\d+\(.+?\): (.*) requires .*", re.DOTALL)
+_NO_DECIMAL = re.compile(r"(?:The string '(.*)' |Empty string )(?:is not|cannot be).* decimal", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class WrongRecord:
+    """A record that can't be read."""
+
+    index: int  # in the batch that was read
+    reason: str
+
+
+@dataclass(frozen=True)
+class ReadRecords:
+    """What was read of a batch: `rows` of the table are its records `records`; other rows are nobody's."""
+
+    table: pa.Table
+    rows: Numbers
+    records: Numbers
+    faults: tuple[WrongRecord, ...]
+
+
+_Part = tuple[pa.Table, int, int]  # and which records it has: the first one, and the one after the last
+
+
+class JsonReader:
+    """A reader of JSON objects into the fields of a schema; other fields are passed over."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        """Prepare to read this schema's fields, whose types are those that JSON has."""
+        self._schema = schema
+        self._key = f"~{secrets.token_hex(8)}"
+        self._options = pj.ParseOptions(
+            explicit_schema=pa.schema([*schema, (self._key, pa.int64())]),
+            unexpected_field_behavior="ignore",
+        )
+        self._marks = pa.array([b'\n{"%s":%d}\n' % (self._key.encode(), n) for n in range(BLOCK)])
+
+    def read(self, values: pa.BinaryArray) -> ReadRecords:
+        """Read a batch of records, none of them null."""
+        objects = _begins_as_object(values)
+        faults = [WrongRecord(int(each), "it isn't a JSON object") for each in np.flatnonzero(~objects)]
+        right = np.flatnonzero(objects)
+        tables: list[pa.Table] = []
+        records: list[Numbers] = []
+        for first in range(0, len(right), BLOCK):
+            indices = right[first : first + BLOCK]
+            some = values if len(indices) == len(values) else values.take(pa.array(indices))
+            block = _JsonBlock(pc.binary_join_element_wise(some, self._marks[: len(some)], b""))
+            for part in self._parts(block, 0, len(some)):
+                if isinstance(part, WrongRecord):
+                    faults.append(WrongRecord(int(indices[part.index]), part.reason))
+                else:
+                    table, begin, end = part
+                    tables.append(table)
+                    records.append(indices[begin:end])
+        count = sum(map(len, records))
+        return ReadRecords(
+            pa.concat_tables(tables).select(self._schema.names) if tables else self._schema.empty_table(),
+            np.arange(0, 2 * count, 2),
+            np.concatenate(records) if records else np.empty(0, np.int64),
+            tuple(sorted(faults, key=lambda fault: fault.index)),
+        )
+
+    def _parts(
+        self, block: "_JsonBlock", begin: int, end: int
+    ) -> Iterator[tuple[pa.Table, int, int] | WrongRecord]:
+        """Yield what was read of a part, in order, and faults; it is divided where it fails."""
+        while begin < end:
+            at, reason = block.first_broken(begin, end), "it isn't UTF-8"
+            if at is None:
+                reason = "it holds more than one value"
+                try:
+                    table = self._table(block.text(begin, end))
+                    if self._whole(table, begin, end):
+                        yield table, begin, end
+                        return
+                except pa.ArrowInvalid as error:
+                    reason = _reason(str(error))
+                    if row := _ROW.search(str(error)):
+                        at = begin + int(row[1]) // 2
+            if at == begin or end - begin == 1:
+                yield WrongRecord(begin, reason)
+                begin += 1
+                continue
+            # The reader counts objects: this is the record that it means, if each before it was one.
+            middle = (begin + end) // 2 if at is None or at >= end else at
+            yield from self._parts(block, begin, middle)
+            begin = middle
+
+    def _table(self, text: memoryview) -> pa.Table:
+        options = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
+        return pj.read_json(pa.BufferReader(text), read_options=options, parse_options=self._options)
+
+    def _whole(self, table: pa.Table, begin: int, end: int) -> bool:
+        """Return whether there is one object before each mark, and nothing else."""
+        marks = table.column(self._key).combine_chunks()
+        if len(marks) != 2 * (end - begin) or marks.null_count != end - begin:
+            return False
+        found = marks.take(np.arange(1, len(marks), 2))
+        return found.null_count == 0 and np.array_equal(found.to_numpy(), np.arange(begin, end))
+
+
+class _JsonBlock:
+    """Records with a mark behind each, as one text."""
+
+    def __init__(self, marked: pa.BinaryArray) -> None:
+        self._offsets, self._data = _buffers(marked)
+        try:
+            marked.cast(pa.string())
+            self._broken: Sequence[int] = ()
+        except pa.ArrowInvalid:
+            self._broken = [n for n in range(len(marked)) if not _is_text(self.text(n, n + 1))]
+
+    def text(self, begin: int, end: int) -> memoryview:
+        return self._data[self._offsets[begin] : self._offsets[end]]
+
+    def first_broken(self, begin: int, end: int) -> int | None:
+        """Return the first of these records that isn't UTF-8."""
+        return next((each for each in self._broken if begin <= each < end), None)
+
+
+def _is_text(data: memoryview) -> bool:
+    try:
+        bytes(data).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _buffers(values: pa.BinaryArray) -> tuple[Numbers, memoryview]:
+    """Return where each value begins, and the last one ends, in the bytes of all."""
+    _, offsets, data = values.buffers()
+    width = np.int64 if pa.types.is_large_binary(values.type) else np.int32
+    found = np.frombuffer(offsets, width)[values.offset : values.offset + len(values) + 1]
+    return found.astype(np.int64), memoryview(data or b"")
+
+
+def _begins_as_object(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """Return of each value whether its first byte that isn't white is a brace."""
+    if not len(values):
+        return np.empty(0, np.bool_)
+    offsets, data = _buffers(values)
+    text = np.frombuffer(data, np.uint8)
+    found = np.zeros(len(values), np.bool_)
+    some = offsets[:-1] < offsets[1:]
+    found[some] = text[offsets[:-1][some]] == ord("{")
+    others = np.flatnonzero(~found)
+    if len(others):
+        begins = pc.match_substring_regex(values.take(pa.array(others)), OBJECT)
+        found[others] = begins.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _reason(said: str) -> str:
+    """Return a reason for people, by what Arrow says."""
+    broken = said.startswith(_BROKEN)
+    said = _ROW.sub("", said.removeprefix(_BROKEN))
+    if found := _CHANGED.search(said):
+        return f"{_path(found[1])} is of type {found[3]}, not {found[2]}"
+    if found := _TWICE.search(said):
+        return f"{_path(found[1])} is there twice"
+    if found := _DECIMAL.fullmatch(said):
+        return f"{found[1][:100]} doesn't fit a decimal's digits"
+    if found := _NO_DECIMAL.search(said):
+        return f"{(found[1] or 'empty text')[:100]} isn't a value of type decimal"
+    if found := _NUMBER.fullmatch(said):
+        return f"{found[2][:100]} isn't a value of type {found[1]}"
+    what = "it isn't JSON" if broken else "a value can't be read"
+    return f"{what}: {said[:200].rstrip('.')}"
+
+
+def _path(path: str) -> str:
+    return path.replace("/[]", "[]").replace("/", ".") or "the record"

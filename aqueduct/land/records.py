@@ -1,0 +1,54 @@
+"""Records of batches as Arrow's columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from aqueduct.kafka.batches import bodies, varints
+from aqueduct.kafka.batches.batch import Batch, damaged
+from aqueduct.kafka.batches.records import Records
+from aqueduct.kafka.batches.varints import Numbers
+
+
+@dataclass(frozen=True)
+class RecordArrays:
+    """Records in the order of their offsets, as parallel arrays."""
+
+    offsets: Numbers
+    times: Numbers  # milliseconds since 1970, or -1 for none
+    keys: pa.BinaryArray
+    values: pa.BinaryArray  # null: a tombstone
+    bodies: Sequence[bytes]
+
+    @classmethod
+    def of(cls, batches: Sequence[Batch]) -> "RecordArrays":
+        """Read the records of batches, at least one; Damaged at wrong bytes."""
+        read = Records.of(batches)
+        ends = np.cumsum(np.fromiter(map(len, read.bodies), np.int64, len(read)))
+        data = b"".join(read.bodies)
+        array = np.frombuffer(data, np.uint8)
+        try:
+            keys, after = _fields(data, array, np.concatenate([[0], ends[:-1]]))
+            values, after = _fields(data, array, after)
+        except (IndexError, ValueError):
+            after = ends + 1
+        if (after > ends).any():
+            raise damaged(batches[0], "a record in it, or in one of the next, ends before its value")
+        return cls(read.offsets, read.times, keys, values, read.bodies)
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    def header(self, name: bytes) -> pa.BinaryArray:
+        """Return a header's value of each record, its last one if there are several; null without one."""
+        return pa.array([dict(bodies.headers(body)).get(name) for body in self.bodies], pa.binary())
+
+
+def _fields(data: bytes, array: varints.Bytes, at: Numbers) -> tuple[pa.BinaryArray, Numbers]:
+    """Return the fields that begin there, length first, and where they end."""
+    lengths, begins = varints.get(array, at)
+    ends = begins + np.maximum(lengths, 0)
+    fields = map(data.__getitem__, map(slice, begins.tolist(), ends.tolist()))
+    return pa.array(fields, pa.binary(), mask=lengths < 0, size=len(at)), ends

@@ -1,0 +1,138 @@
+"""TableRows of a table, and of its bad table, out of records."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from aqueduct.kafka.batches.varints import Numbers
+from aqueduct.land import columns, times, types
+from aqueduct.land.declaration import HEADER, KEY, TIMESTAMP, LandTable
+from aqueduct.land.json_blocks import JsonReader
+from aqueduct.land.records import RecordArrays
+from aqueduct.names import TopicPartition
+
+# What every table begins with: where in Kafka a row comes from.
+OWN = (
+    pa.field("k_topic", pa.string()),
+    pa.field("k_partition", pa.int32()),
+    pa.field("k_offset", pa.int64()),
+    pa.field("k_timestamp", types.TIMESTAMP),
+)
+BAD = pa.schema([*OWN, ("error", pa.string()), ("value", pa.binary()), ("key", pa.binary())])
+TOMBSTONE = pa.field("k_tombstone", pa.bool_())
+
+NO_TIME = -1  # Kafka's word for none
+
+
+def schema(table: LandTable) -> pa.Schema:
+    """Return the columns of a table's files."""
+    tombstone = [TOMBSTONE] if table.keeps_tombstones else []
+    return pa.schema([*OWN, *(pa.field(each.name, each.type) for each in table.columns), *tombstone])
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows of some records, in the order of their offsets."""
+
+    table: pa.Table
+    days: pa.Array | None  # date32, of each row; null: it has no time. None: the table has no partitions
+    bad: pa.Table
+    tombstones: int  # that are left out
+
+
+class RowReader:
+    """The reader of records into one table's rows."""
+
+    def __init__(self, table: LandTable) -> None:
+        self._table = table
+        self._schema = schema(table)
+        wanted = columns.json_schema(table.columns)
+        self._json = JsonReader(wanted)
+        self._fields: list[str] = wanted.names
+        self._partition = ".".join(table.partitioned_by.of.path) if table.partitioned_by else ""
+
+    def read(self, partition: TopicPartition, records: RecordArrays) -> TableRows:
+        """Read records of a partition: each is a row, a bad row, or a tombstone that is left out."""
+        told = records.values.is_valid().to_numpy(zero_copy_only=False)
+        valued, tombstones = np.flatnonzero(told), np.flatnonzero(~told)
+        read = self._json.read(records.values.take(valued) if len(tombstones) else records.values)
+        why = {int(valued[fault.index]): fault.reason for fault in read.faults}
+        # Of each record its row in what was read, -1 where it has none.
+        row_of = np.full(len(records), -1)
+        row_of[valued[read.records]] = read.rows
+        readable = row_of >= 0
+        if self._table.keeps_tombstones:
+            readable |= ~told
+        chosen = np.flatnonzero(readable)
+        picked = pa.array(row_of[chosen], mask=row_of[chosen] < 0)
+        fields = {name: read.table.column(name).combine_chunks().take(picked) for name in self._fields}
+        fields |= {name: values.take(chosen) for name, values in self._of_records(records).items()}
+        found, fits, misfits = columns.fitted(fields, self._table.columns, len(chosen))
+        own = _own(partition, records, chosen)
+        if self._table.keeps_tombstones:
+            found.append(pa.array(~told[chosen]))
+        rows = pa.table([*own, *found], schema=self._schema)
+        days = self._days(rows)
+        if days is not None:
+            for row in np.flatnonzero(fits & _beyond(days)).tolist():
+                misfits[row] = f"{self._partition} is on a day outside of the years 1 to 9999 in its zone"
+                fits[row] = False
+        why |= {int(chosen[row]): reason for row, reason in misfits.items()}
+        if misfits:
+            kept = pa.array(fits)
+            rows, days = rows.filter(kept), days.filter(kept) if days is not None else None
+        left_out = 0 if self._table.keeps_tombstones else len(tombstones)
+        return TableRows(rows, days, _bad(partition, records, why), left_out)
+
+    def _of_records(self, records: RecordArrays) -> dict[str, pa.Array]:
+        """Return what columns take from elsewhere than the value, by its name in the declaration."""
+        found: dict[str, pa.Array] = {}
+        for column in self._table.columns:
+            name = column.path[0]
+            if name == KEY:
+                found[name] = records.keys
+            elif name == TIMESTAMP:
+                found[name] = pa.array(records.times, pa.int64(), mask=records.times == NO_TIME)
+            elif name.startswith(HEADER):
+                found[name] = records.header(name.removeprefix(HEADER).encode())
+        return found
+
+    def _days(self, rows: pa.Table) -> pa.Array | None:
+        by = self._table.partitioned_by
+        if by is None:
+            return None
+        moments = rows.column(by.of.name).combine_chunks()
+        none = moments.is_null().to_numpy(zero_copy_only=False)
+        instants = moments.view(pa.int64()).fill_null(0).to_numpy()
+        days = times.to_days(instants, by.of.zone)
+        return pa.array(days.astype(np.int32), pa.int32(), mask=none).view(pa.date32())
+
+
+def _beyond(days: pa.Array) -> times.Mask:
+    first, last = times.whole_days()
+    numbers = days.view(pa.int32()).fill_null(0).to_numpy()
+    beyond: times.Mask = (numbers < first) | (numbers > last)
+    return beyond
+
+
+def _own(partition: TopicPartition, records: RecordArrays, chosen: Numbers) -> list[pa.Array]:
+    return [
+        pa.repeat(pa.scalar(partition.topic), len(chosen)),
+        pa.repeat(pa.scalar(partition.partition, pa.int32()), len(chosen)),
+        pa.array(records.offsets[chosen]),
+        _timestamps(records).take(chosen),
+    ]
+
+
+def _timestamps(records: RecordArrays) -> pa.Array:
+    """Return Kafka's times; null where it has none, or one outside of the years that a timestamp has."""
+    instants, right = times.epochs(records.times, "ms")
+    return pa.array(instants, pa.int64(), mask=~right | (records.times == NO_TIME)).view(types.TIMESTAMP)
+
+
+def _bad(partition: TopicPartition, records: RecordArrays, why: dict[int, str]) -> pa.Table:
+    chosen = np.array(sorted(why), np.int64)
+    errors = pa.array([why[record] for record in chosen.tolist()], pa.string())
+    rest = [errors, records.values.take(chosen), records.keys.take(chosen)]
+    return pa.table([*_own(partition, records, chosen), *rest], schema=BAD)

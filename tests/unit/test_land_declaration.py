@@ -1,0 +1,114 @@
+"""What is wrong in a declaration is a sentence that says where."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from aqueduct.errors import Refused
+from aqueduct.land import declaration
+from aqueduct.land.declaration import LandTable
+
+
+def parsed(column: dict[str, Any] | None = None, **changes: Any) -> LandTable:
+    content = {
+        "table": "flights.departures",
+        "topics": ["flights"],
+        "columns": [column or {"name": "c", "type": "string"}],
+    }
+    [found] = declaration.parse([content | changes], "lake.yml")
+    return found
+
+
+def test_what_is_not_said() -> None:
+    table = parsed()
+    assert (table.full_name, table.bad) == ("flights.departures", "flights.departures_bad")
+    assert table.partitioned_by is None
+    assert not table.keeps_tombstones
+    assert table.columns[0].path == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [
+        ("bigint", pa.int64()),
+        ("decimal(18,4)", pa.decimal128(18, 4)),
+        ("array<string>", pa.list_(pa.string())),
+        ("ARRAY<decimal(3, 1)>", pa.list_(pa.decimal128(3, 1))),
+        ("timestamp", pa.timestamp("us")),
+    ],
+)
+def test_types_have_hive_s_names(name: str, type_: pa.DataType) -> None:
+    assert parsed({"name": "c", "type": name}).columns[0].type == type_
+
+
+@pytest.mark.parametrize(
+    ("topics", "takes", "others"),
+    [
+        (["a.b"], ["a.b"], ["axb", "a.b.c"]),
+        (["a-[0-9]+"], ["a-1", "a-22"], ["a-", "a-1x", "xa-1"]),
+        (["a", "b.*"], ["a", "b", "bc"], ["ab"]),
+        ([".*"], ["a"], ["__consumer_offsets", "__own"]),
+    ],
+)
+def test_topics_are_names_or_patterns(topics: list[str], takes: list[str], others: list[str]) -> None:
+    table = parsed(topics=topics)
+    assert all(map(table.takes, takes))
+    assert not any(map(table.takes, others))
+
+
+def day(name: str, of: str) -> dict[str, str]:
+    return {"name": name, "of": of, "every": "day"}
+
+
+COLUMN = {"name": "c", "type": "string"}
+TIME = {"name": "t", "type": "timestamp"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"table": "departures"}, "lake.yml: departures.table: departures isn't a table's name"),
+        ({"table": "Flights.x"}, "isn't a table's name"),
+        ({"topics": []}, "topics has to be a list with something in it"),
+        ({"topics": ["a["]}, "a[ is neither a topic's name nor a pattern"),
+        ({"format": "jsn"}, "there is no jsn; did you mean json?"),
+        ({"colums": []}, "there is no key colums; did you mean columns?"),
+        ({"columns": [{"name": "c", "type": "text"}]}, "text isn't a type of a column"),
+        ({"columns": [{"name": "c", "type": "decimal(39,1)"}]}, "isn't a type; a decimal has 1 to 38 digits"),
+        ({"columns": [{"name": "c", "type": "array<array<int>>"}]}, "an array holds scalars"),
+        ({"columns": [{"name": "C", "type": "int"}]}, "C isn't a column's name"),
+        ({"columns": [{"name": "k_offset", "type": "int"}]}, "every table has its own column k_offset"),
+        ({"columns": [COLUMN, COLUMN]}, "c is declared twice"),
+        ({"columns": [{**COLUMN, "from": "a..b"}]}, "a..b isn't a path"),
+        ({"columns": [{**COLUMN, "from": "$ofset"}]}, "there is no $ofset"),
+        ({"columns": [{"name": "c", "type": "int", "from": "$key"}]}, "$key is of type string or binary"),
+        ({"columns": [{**COLUMN, "zone": "UTC"}]}, "only a timestamp has one"),
+        ({"columns": [{**TIME, "zone": "Europe/Berln"}]}, "there is no time zone Europe/Berln"),
+        ({"columns": [{**TIME, "unit": "ns"}]}, "there is no ns"),
+        ({"columns": [COLUMN, {**COLUMN, "name": "d", "from": "c.x"}]}, "is read as a value"),
+        ({"partition_by": [day("day", "x")]}, "there is no column x"),
+        ({"partition_by": [day("day", "c")]}, "a day is one of a timestamp"),
+        ({"columns": [TIME], "partition_by": [day("t", "t")]}, "t can't be a partition's name"),
+        ({"columns": [TIME], "partition_by": [day("d", "t") | {"every": "hour"}]}, "there is no hour"),
+        ({"tombstones": "both"}, "there is no both"),
+        ({"poison": "x"}, "x isn't a table's name"),
+        ({"poison": "flights.departures"}, "the table flights.departures is declared twice"),
+    ],
+)  # fmt: skip
+def test_refusals(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(Refused) as refused:
+        parsed(**changes)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [None, {}, [], "x", [1]])
+def test_a_file_without_tables(content: Any) -> None:
+    with pytest.raises(Refused, match=r"lake\.yml"):
+        declaration.parse(content, "lake.yml")
+
+
+def test_every_wrong_table_is_named() -> None:
+    with pytest.raises(Refused) as refused:
+        declaration.parse([{"table": "a.b"}, {"table": "c.d"}], "lake.yml")
+    assert all(name in str(refused.value) for name in ("a.b", "c.d"))
