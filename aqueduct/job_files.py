@@ -143,6 +143,7 @@ def _probe(folder: Path, scratch: str, known: str) -> Probe:
     """Make a file that no copy of the folder has; take the known one where nothing can be written."""
     own = Probe(folder, f"{scratch}/probe-{secrets.token_hex(8)}", secrets.token_bytes(16), own=True)
     try:
+        folder.mkdir(exist_ok=True)
         (folder / scratch).mkdir(exist_ok=True)
         (folder / own.path).write_bytes(own.content)
     except OSError:

@@ -55,3 +55,22 @@ def has(spans: Spans, offset: int) -> bool:
 def size(spans: Iterable[Span]) -> int:
     """Count the offsets in the spans."""
     return sum(last - first + 1 for first, last in spans)
+
+
+def without(spans: Spans, others: Iterable[Span]) -> Spans:
+    """Return what of the spans is in none of the others."""
+    left = list(spans)
+    for first, last in others:
+        take(left, first, last)
+    return left
+
+
+def overlaps(pieces: Iterable[Span]) -> Spans:
+    """Return what is in two pieces or more."""
+    found = []
+    reached = -1
+    for first, last in sorted(pieces):
+        if first <= reached:
+            found.append((first, min(last, reached)))
+        reached = max(reached, last)
+    return spans_of(found)

@@ -91,6 +91,8 @@ def _reader(hint: Any) -> FieldReader:
         return _mapping(_reader(arguments[1]))
     if dataclasses.is_dataclass(hint):
         return _object(hint)
+    if isinstance(hint, UnionType) and dataclasses.is_dataclass(arguments[0]):
+        return _object_or_null(*arguments)
     return _scalar(hint)
 
 
@@ -140,6 +142,13 @@ def _object(kind: Any) -> FieldReader:
         return kind(**{name: reader(value[name], f"{where}.{name}") for name, reader in readers.items()})
 
     return read
+
+
+def _object_or_null(kind: Any, null: Any) -> FieldReader:
+    if null is not NoneType:
+        raise TypeError(f"{kind} can only be itself or null")
+    read = _object(kind)
+    return lambda value, where: None if value is None else read(value, where)
 
 
 def _table(row: Any) -> FieldReader:

@@ -76,10 +76,11 @@ def examples(text: str, needs: str | None = None) -> Iterator[tuple[str, str]]:
     """Yield each command of the examples that need that, and its output."""
     for example in EXAMPLE.finditer(text):
         for part in re.split(r"^\$ ", example["text"], flags=re.MULTILINE)[1:]:
-            lines = re.match(r"(?:.*\\\n)*.*\n", part)
+            # As a shell shows them: a line that ends in \\ goes on, and so does one before a line with >.
+            lines = re.match(r"(?:.*\\\n)*.*\n(?:> .*\n)*", part)
             assert lines
             if example["needs"] == needs:
-                yield lines[0], part[lines.end() :]
+                yield re.sub("^> ", "", lines[0], flags=re.MULTILINE), part[lines.end() :]
 
 
 def as_shown(shown: str, printed: str) -> bool:
@@ -126,7 +127,7 @@ def run(commands: Sequence[str], tree: Path) -> list[str]:
 # Pages whose examples run, by what these need.
 RUN = {
     None: {"connect.md", "inventory.md", "reconcile.md"},
-    "with a broker": {"backup.md", "link.md", "restore.md"},
+    "with a broker": {"backup.md", "land.md", "link.md", "restore.md"},
 }
 
 
@@ -143,7 +144,7 @@ def test_examples_do_what_they_show(name: str, tree: Path) -> None:
 
 
 # Of the examples; the test has others.
-STORE, LINK, PORT = "/tmp/backups", "/tmp/link", "9777"  # noqa: S108
+STORE, LINK, LAKE, PORT = "/tmp/backups", "/tmp/link", "/tmp/lake", "9777"  # noqa: S108
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +162,7 @@ def test_examples_with_a_broker_do_what_they_show(
         "localhost:9092": servers,
         STORE: str(tmp_path / "backups"),
         LINK: str(tmp_path / "link"),
+        LAKE: str(tmp_path / "lake"),
         PORT: str(*free_ports(1, socket.SOCK_DGRAM)),
     }
     found = list(examples((GUIDES / name).read_text(), "with a broker"))

@@ -1,0 +1,148 @@
+"""Land topics in tables of ORC files: each record once, in its table or in the table of bad ones.
+
+What is committed is in the log below each table's folder; what is not can be seen by nobody, and a run may be
+killed at any moment. Only one may land a table at a time: a second one ends. Positions are also committed as
+the group aqueduct-land-<database>.<table>, so that Kafka's tools show its lag.
+
+Exit code: 0 done, with records that went to a bad table counted in the report; 3 done but for what it names
+(records deleted before they were read, topics that are gone or were made again, partitions that can't be read
+on, a group's position that could not be set); 1 a table failed, or another run lands it, too; what was
+committed before is reported; 2 the declarations or arguments can't be right.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aqueduct.cli import common, duration, report_file, selection
+from aqueduct.cli.extra import spark_packages
+from aqueduct.errors import ExitCode, Failed, Refused
+from aqueduct.kafka import client_config
+from aqueduct.wording import some
+
+if TYPE_CHECKING:
+    from aqueduct.land.declaration import LandTable
+    from aqueduct.land.order import LandOrder
+    from aqueduct.work.workers import Workers
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    help_ = "status: how far tables landed; verify: compare tables with their topics; default: land"
+    add("what", nargs="?", choices=("status", "verify"), help=help_)
+    common.add_cluster(parser)
+    add("--declarations", metavar="FILE", type=Path, required=True, help="YAML: a list as land_tables")
+    add(
+        "--location",
+        metavar="URL",
+        required=True,
+        help="where tables are: s3://bucket/prefix, gs://, az:// or file:///directory",
+    )
+    add(
+        "--tables",
+        metavar="A.B,C.D",
+        type=selection.names,
+        default=(),
+        help="only these of the declared tables",
+    )
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument("--until-caught-up", action="store_true", help="end when all that was there has landed")
+    when.add_argument(
+        "--every",
+        metavar="DURATION",
+        type=duration.period,
+        help="keep running; a round per interval, such as 60s",
+    )
+    add("--fail-on-poison", action="store_true", help="exit code 3 if records went to a bad table")
+    common.add_run(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with spark_packages():
+        from aqueduct.land import report, status, verify
+        from aqueduct.land.order import LandOrder
+        from aqueduct.work.workers import Workers
+
+    report_file.outside(args.report, args.location)
+    end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    order = LandOrder(end, args.location, _declared(args.declarations, args.tables))
+    if args.what is None and not (args.until_caught_up or args.every):
+        raise Refused("aqueduct land needs --until-caught-up or --every DURATION.")
+    if args.what and (args.until_caught_up or args.every or args.fail_on_poison):
+        raise Refused(f"aqueduct land {args.what} takes no --until-caught-up, --every or --fail-on-poison.")
+    started = datetime.now(UTC)
+    if args.what == "status":
+        found = status.status(order)
+        print(report.status_text(found))
+        if args.report:
+            report_file.write(args.report, "land status", ExitCode.DONE, started, report.status_report(found))
+        return ExitCode.DONE
+    with Workers("aqueduct land", common.spark(args)) as workers:
+        if args.what == "verify":
+            verified = verify.verify(order, workers)
+            code = report.verified_code(verified)
+            print(report.verified_text(verified))
+            if args.report:
+                content = report.verified_report(verified) | workers.ran()
+                report_file.write(args.report, "land verify", code, started, content)
+            return code
+        return _land(args, order, workers)
+
+
+def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> int:
+    from aqueduct.land import report
+    from aqueduct.land.run import Lander
+    from aqueduct.land.table_log import Lost
+
+    lander = None
+    while True:
+        started = datetime.now(UTC)
+        began = time.monotonic()
+        try:
+            lander = lander or Lander(order, workers)
+            landed = lander.until_caught_up()
+        except Failed as error:
+            if args.every is None:
+                raise
+            workers.ran()  # nothing of this round is in the next one's report
+            print(f"aqueduct: {error}", file=sys.stderr, flush=True)
+            lander = None  # its log is read again, which finishes what was committed
+        else:
+            failed = [each.failed for each in landed if each.failed]
+            code = report.exit_code(landed, fail_on_poison=args.fail_on_poison)
+            print(report.text(landed, time.monotonic() - began), flush=True)
+            for each in failed:
+                print(f"aqueduct: {each}", file=sys.stderr, flush=True)
+            if args.report:
+                report_file.write(args.report, "land", code, started, report.report(landed) | workers.ran())
+            if args.every is None or any(isinstance(each, Lost) for each in failed):
+                return code
+            lander = None if failed else lander
+        time.sleep(max(0.0, began + args.every - time.monotonic()))
+
+
+def _declared(file: Path, wanted: Sequence[str]) -> "tuple[LandTable, ...]":
+    """Read the declarations; of all tables, or of those that are wanted."""
+    import yaml
+
+    from aqueduct.land import declaration
+
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(
+            f"--declarations {file} can't be read: {getattr(error, 'strerror', None) or error}."
+        ) from None
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" in line {where.line + 1}" if where else ""
+        raise Refused(f"{file} isn't YAML{line}: {getattr(error, 'problem', None) or error}.") from None
+    tables = declaration.parse(content, str(file))
+    names = [table.full_name for table in tables]
+    if absent := [each for each in wanted if each not in names]:
+        raise Refused(f"--tables: {file} declares no table {some(absent)}; it declares {some(names)}.")
+    return tuple(table for table in tables if not wanted or table.full_name in wanted)

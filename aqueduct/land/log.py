@@ -1,0 +1,164 @@
+"""The log of a table: its commits, each a file of JSON that is created and never changed.
+
+A commit names the positions before and after it, and the files that it adds and removes. What it names exists
+before it, below a name that no reader looks at; what is live is what all commits come to.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from aqueduct import strict_json
+from aqueduct.errors import Failed
+from aqueduct.land import types
+from aqueduct.land.declaration import Column, LandTable
+
+FOLDER = "_land"  # in a table's; readers pass over what begins with _
+COMMITS = f"{FOLDER}/commits"
+STAGED = f"{FOLDER}/staged"
+_NAME = re.compile(r"(\d{20})\.json")
+
+Positions = Mapping[str, Mapping[str, int]]  # topic -> partition -> next offset
+
+
+class CommitKind(StrEnum):
+    LAND = "land"
+    SCHEMA = "schema"
+
+
+@dataclass(frozen=True)
+class AddedFile:
+    """A file that a commit adds, by its path below its table's folder."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+    table: str | None = None  # None: the table of the log; else its bad table
+
+    def staged(self, number: int) -> str:
+        """Return where it is, below the folder of the log's table, until its commit is there."""
+        return f"{STAGED}/{number:020d}/{self.sha256}.orc"
+
+
+@dataclass(frozen=True)
+class Step:
+    before: Positions
+    next: Positions
+
+
+@dataclass(frozen=True)
+class ColumnDefinition:
+    name: str
+    type: str  # Hive's
+    means: str  # how a timestamp is read: its unit, or its zone; of others empty
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What readers see of a table, and what its values mean."""
+
+    columns: tuple[ColumnDefinition, ...]
+    partition: str  # the name of the column of folders, and of which column it is a day; or empty
+    bad: str  # database.table
+    tombstones: bool  # they are rows
+
+
+@dataclass(frozen=True)
+class Commit:
+    """An entry of the log."""
+
+    number: int
+    kind: str
+    positions: Step
+    added: tuple[AddedFile, ...]
+    removed: tuple[str, ...]
+    bad: int  # records that went to the bad table
+    schema: int
+    created: str  # ISO 8601
+    topic_ids: Mapping[str, str]  # of topics that are new to the table
+    definition: Definition | None = None  # of a new schema
+
+
+def definition(table: LandTable) -> Definition:
+    by = table.partitioned_by
+    return Definition(
+        tuple(ColumnDefinition(each.name, types.hive(each.type), _means(each)) for each in table.columns),
+        f"{by.name} of {by.of.name}" if by else "",
+        table.bad,
+        table.keeps_tombstones,
+    )
+
+
+def _means(column: Column) -> str:
+    if types.scalar_of(column.type) != types.TIMESTAMP:
+        return ""
+    return column.unit or column.zone.key
+
+
+def path(number: int) -> str:
+    return f"{COMMITS}/{number:020d}.json"
+
+
+def dumps(commit: Commit) -> bytes:
+    return strict_json.dumps(commit)
+
+
+def loads(data: bytes | memoryview, number: int, where: str) -> Commit:
+    """Parse a commit; Failed if it is none, or another one than its name says."""
+    try:
+        commit = strict_json.loads(Commit, data)
+    except strict_json.Unreadable as error:
+        raise Failed(f"{where} isn't a commit of a table: {error}.") from None
+    if commit.number != number:
+        raise Failed(f"{where} is the commit {commit.number}: somebody renamed or exchanged it.")
+    return commit
+
+
+def newer(names: Iterable[str], than: int, where: str) -> range:
+    """Return the numbers of commits by their files' names; Failed if one between them is missing."""
+    found = sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+    whole = range(than + 1, found[-1] + 1 if found else than + 1)
+    if found != list(whole):
+        missing = min({*whole} - {*found})
+        raise Failed(
+            f"{where} lacks the commit {missing}, and has {found[-1]}: bring it back before you land more."
+        )
+    return whole
+
+
+@dataclass(frozen=True)
+class State:
+    """What the commits come to."""
+
+    number: int = 0
+    positions: Positions = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    live: Mapping[str, AddedFile] = field(default_factory=dict)  # of the table, by path
+    bad: Mapping[str, AddedFile] = field(default_factory=dict)  # of the bad table, by path
+    schema: int = 0
+    definition: Definition | None = None
+
+
+def replay(state: State, commits: Iterable[Commit]) -> State:
+    """Return the state after the next commits; Failed if one does not follow the one before."""
+    number, positions, schema, known = state.number, state.positions, state.schema, state.definition
+    topic_ids, live, bad = dict(state.topic_ids), dict(state.live), dict(state.bad)
+    for commit in commits:
+        if commit.number != number + 1:
+            raise Failed(f"The commit {commit.number} follows {number} in the log; one between is missing.")
+        if commit.positions.before != positions:
+            raise Failed(f"The commit {commit.number} begins at other positions than {number} ended.")
+        for removed in commit.removed:
+            if live.pop(removed, None) is None:
+                raise Failed(f"The commit {commit.number} removes {removed}, which is not live.")
+        for file in commit.added:
+            into = bad if file.table else live
+            if file.path in into:
+                raise Failed(f"The commit {commit.number} adds {file.path}, which is live already.")
+            into[file.path] = file
+        number, positions, schema = commit.number, commit.positions.next, commit.schema
+        known = commit.definition or known
+        topic_ids |= commit.topic_ids
+    return State(number, positions, topic_ids, live, bad, schema, known)

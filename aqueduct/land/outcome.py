@@ -1,0 +1,69 @@
+"""What a landing did, how far tables are, and what was found in them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aqueduct.errors import Failed, LeftOut
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+from aqueduct.spans import Spans
+
+Placed = Mapping[TopicPartition, Spans]
+
+
+@dataclass
+class LandedTable:
+    """What was landed of one table."""
+
+    table: str
+    commits: int = 0
+    rows: int = 0
+    bad: int = 0
+    tombstones: int = 0  # left out, as declared
+    files: int = 0
+    bytes: int = 0
+    gaps: list[Range] = field(default_factory=list)
+    left_out: LeftOut = ()  # in the last round
+    failed: Failed | None = None  # why it lands no further; what was committed before counts
+
+
+@dataclass(frozen=True)
+class LandedPartition:
+    """How far a topic's partition has landed."""
+
+    landed: int  # the next offset
+    end: int | None  # the topic's last stable offset; None: it can't be compared
+    why: str = ""  # not
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """A table as it is committed."""
+
+    table: str
+    commits: int
+    committed: str | None  # when the last one was, ISO 8601
+    files: int
+    rows: int
+    bytes: int
+    bad: int  # rows of the bad table
+    partitions: Mapping[TopicPartition, LandedPartition]
+
+
+@dataclass(frozen=True)
+class VerifiedTable:
+    """What is in a table and its bad table, against its topics."""
+
+    table: str
+    rows: int
+    files: int
+    missing: Placed  # in the topic, and not in a table
+    doubled: Placed
+    unknown: Placed  # in a table, and not in the topic, which keeps all its records
+    commits: int
+    damaged: LeftOut  # files
+    left_out: LeftOut  # topics that can't be compared
+
+    @property
+    def right(self) -> bool:
+        return bool(self.commits) and not (self.missing or self.doubled or self.unknown or self.damaged)

@@ -1,0 +1,185 @@
+"""Plans a round of a table: which offsets are read, by its log and the cluster."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from aqueduct import ranges
+from aqueduct.errors import LeftOut, Refused
+from aqueduct.land.declaration import LandTable
+from aqueduct.land.log import Definition, Positions, State
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+from aqueduct.wording import some
+
+NO_LEADER = -1  # instead of an end
+ROUND_OFFSETS = 20_000_000  # of a table in a commit, at most: what a lander that dies has done in vain
+
+
+@dataclass(frozen=True)
+class SourceTopic:
+    """A topic as it is in the cluster now."""
+
+    name: str
+    id: str
+    starts: tuple[int, ...]  # the first offset of each partition
+    ends: tuple[int, ...]  # its last stable offset, or NO_LEADER
+
+
+@dataclass(frozen=True)
+class LandPlan:
+    """What a round of a table reads."""
+
+    ranges: tuple[Range, ...]
+    next: Positions  # if all of it is read
+    topic_ids: Mapping[str, str]  # of topics that are new
+    gaps: tuple[Range, ...]  # that retention deleted before they were read
+    left_out: LeftOut
+    whole: bool  # nothing is left for another round
+
+
+def plan(
+    state: State,
+    topics: Iterable[SourceTopic],
+    every: Set[str],
+    *,
+    stops: Mapping[TopicPartition, int],
+    at_most: int = ROUND_OFFSETS,
+) -> LandPlan:
+    """Plan up to the topics' ends, or to `stops` where there are some.
+
+    A new topic is read from its start on. `every`: the names of all topics that the cluster has.
+    """
+    found: list[Range] = []
+    gaps: list[Range] = []
+    left_out: list[tuple[str, str]] = []
+    after = {topic: dict(positions) for topic, positions in state.positions.items()}
+    there = {topic.name: topic for topic in topics}
+    for name in sorted(state.positions.keys() - every):
+        left_out.append((f"topic {name}", "it is gone; what landed of it stays"))
+    for topic in there.values():
+        known = state.topic_ids.get(topic.name)
+        if known and known != topic.id:
+            why = f"it was deleted and made again: its id is {topic.id}, that of what landed is {known}"
+            left_out.append((f"topic {topic.name}", why))
+            continue
+        positions = after.setdefault(topic.name, {})
+        for number, (start, end) in enumerate(zip(topic.starts, topic.ends, strict=True)):
+            if end == NO_LEADER:
+                left_out.append((f"{topic.name}-{number}", "it has no leader"))
+                continue
+            # What a new topic lost before is nobody's; an added partition is read from offset 0.
+            begin = positions.get(str(number), 0 if known else start)
+            if end < begin:
+                why = f"its log ends at {end}, before {begin}, up to which it landed: it was cut"
+                left_out.append((f"{topic.name}-{number}", why))
+                continue
+            if start > begin:
+                gaps.append(Range(topic.name, number, begin, start))
+            positions[str(number)] = begin = max(start, begin)
+            stop = min(end, stops.get(TopicPartition(topic.name, number), end))
+            if stop > begin:
+                found.append(Range(topic.name, number, begin, stop))
+    cut = _at_most(found, at_most)
+    for each in cut:
+        after[each.topic][str(each.partition)] = each.stop
+    return LandPlan(
+        tuple(cut),
+        after,
+        {topic.name: topic.id for topic in there.values() if topic.name not in state.topic_ids},
+        tuple(gaps),
+        tuple(left_out),
+        whole=cut == found,
+    )
+
+
+def _at_most(wanted: Sequence[Range], offsets: int) -> list[Range]:
+    """Return the ranges, the longest of them cut so that all together have so many offsets."""
+    limit, room = offsets, offsets
+    for number, each in enumerate(sorted(wanted, key=len)):
+        limit = max(1, room // (len(wanted) - number))
+        if len(each) > limit:
+            break
+        room -= len(each)
+    else:
+        return list(wanted)
+    return [
+        Range(each.topic, each.partition, each.start, min(each.stop, each.start + limit)) for each in wanted
+    ]
+
+
+@dataclass(frozen=True)
+class ReadRange:
+    """A range as it was read: up to `reached`, and why no further."""
+
+    range: Range
+    reached: int
+    why: str = ""
+
+    @property
+    def whole(self) -> bool:
+        return self.reached >= self.range.stop
+
+
+def settle(todo: LandPlan, results: Sequence[Sequence[ReadRange]]) -> tuple[Positions, set[int]]:
+    """Return the positions to commit, and which of the tasks' results count.
+
+    A file holds rows of all ranges of a task, so a task counts as a whole or not at all: not if it lies
+    beyond what was read of its partition. By `shares` such a task has nothing else.
+    """
+    positions = {topic: dict(at) for topic, at in todo.next.items()}
+    for each in todo.ranges:
+        positions[each.topic][str(each.partition)] = each.start
+    counts: set[int] = set()
+    for number, result in enumerate(results):  # as `shares` has them: a partition's in the order of offsets
+        if all(positions[read.range.topic][str(read.range.partition)] == read.range.start for read in result):
+            counts.add(number)
+            for read in result:
+                positions[read.range.topic][str(read.range.partition)] = read.reached
+    return positions, counts
+
+
+def shares(wanted: Sequence[Range], at_most: int) -> list[tuple[Range, ...]]:
+    """Return the ranges in groups of about so many offsets, one for each task; a long one is several.
+
+    What is not the first of its partition goes alone: where it doesn't count, because what is before it broke
+    off, it takes nothing with it.
+    """
+    firsts, others = [], []
+    for each in wanted:
+        first, *rest = ranges.split(each, at_most)
+        firsts.append(first)
+        others += [(part,) for part in rest]
+    return [*ranges.shares(firsts, at_most), *others]
+
+
+def next_schema(state: State, declared: Definition, table: LandTable) -> int:
+    """Return the number of the table's schema, a new one if columns were added.
+
+    Refused if the table can't become what is declared.
+    """
+    known = state.definition
+    if known is None or known == declared:
+        return max(state.schema, 1)
+    had, has = ({each.name: each for each in of.columns} for of in (known, declared))
+    wrong = [f"the column {name} is gone" for name in had if name not in has]
+    both = [(had[name], has[name]) for name in had if name in has]
+    wrong += [f"{old.name} is {new.type} instead of {old.type}" for old, new in both if old.type != new.type]
+    wrong += [
+        f"{old.name} is read as {new.means} instead of {old.means}"
+        for old, new in both
+        if old.means != new.means
+    ]
+    if known.partition != declared.partition:
+        wrong.append(
+            f"its partition is {declared.partition or 'none'} instead of {known.partition or 'none'}"
+        )
+    if known.bad != declared.bad:
+        wrong.append(f"its bad table is {declared.bad} instead of {known.bad}")
+    if known.tombstones != declared.tombstones:
+        wrong.append(f"tombstones are {'kept' if declared.tombstones else 'dropped'} now")
+    if wrong:
+        raise Refused(
+            f"The table {table.full_name} can't become what is declared: {some(wrong)}. Columns can "
+            "only be added; declare a new table for the rest."
+        )
+    return state.schema + 1

@@ -1,0 +1,138 @@
+"""What a landing did, for people and for programs."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from aqueduct.errors import ExitCode
+from aqueduct.land.outcome import LandedTable, Placed, TableStatus, VerifiedTable
+from aqueduct.spans import size
+from aqueduct.wording import count
+
+
+def exit_code(landed: Sequence[LandedTable], *, fail_on_poison: bool) -> ExitCode:
+    if any(each.failed for each in landed):
+        return ExitCode.FAILED
+    if any(each.gaps or each.left_out or (fail_on_poison and each.bad) for each in landed):
+        return ExitCode.INCOMPLETE
+    return ExitCode.DONE
+
+
+def text(landed: Sequence[LandedTable], seconds: float) -> str:
+    return "\n".join(line for each in landed for line in _lines(each, seconds))
+
+
+def _size(table: LandedTable | TableStatus) -> str:
+    return f"{count(table.rows, 'row')} in {count(table.files, 'file')}, {table.bytes / 1e6:,.1f} MB"
+
+
+def _lines(table: LandedTable, seconds: float) -> Iterator[str]:
+    said = f"{table.table}: {_size(table)}"
+    said += f", {count(table.commits, 'commit')} within {seconds:.1f} s"
+    said += f"; {count(table.bad, 'bad record')}" if table.bad else ""
+    said += f"; {count(table.tombstones, 'tombstone')} left out as declared" if table.tombstones else ""
+    yield f"{said}."
+    for gap in table.gaps:
+        yield f"  Deleted before it was read: {gap.topic_partition}, offsets {gap.start} to {gap.stop - 1}."
+    for what, why in table.left_out:
+        yield f"  Left out: {what}: {why}."
+
+
+def report(landed: Sequence[LandedTable]) -> dict[str, Any]:
+    return {"tables": [_of(each) for each in landed]}
+
+
+def _of(table: LandedTable) -> dict[str, Any]:
+    gaps = [
+        {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
+        for gap in table.gaps
+    ]
+    left_out = [{"what": what, "why": why} for what, why in table.left_out]
+    plain = {name: value for name, value in vars(table).items() if name not in ("gaps", "left_out", "failed")}
+    return {
+        **plain,
+        "gaps": gaps,
+        "left_out": left_out,
+        "failed": str(table.failed) if table.failed else None,
+    }
+
+
+def status_text(found: Sequence[TableStatus]) -> str:
+    return "\n".join(line for each in found for line in _status_lines(each))
+
+
+def _status_lines(table: TableStatus) -> Iterator[str]:
+    said = f"{table.table}: {_size(table)}"
+    said += f"; {count(table.bad, 'bad record')}; {count(table.commits, 'commit')}"
+    yield said + (f", the last one at {table.committed}." if table.committed else ": nothing has landed.")
+    for partition, progress in sorted(table.partitions.items()):
+        lag = progress.why if progress.end is None else f"lag {max(0, progress.end - progress.landed):,}"
+        yield f"  {partition} landed up to offset {progress.landed:,}; {lag}"
+
+
+def status_report(found: Sequence[TableStatus]) -> dict[str, Any]:
+    return {
+        "tables": [
+            {
+                **{name: value for name, value in vars(each).items() if name != "partitions"},
+                "partitions": [
+                    {**partition._asdict(), "landed": at.landed, "end": at.end}
+                    for partition, at in sorted(each.partitions.items())
+                ],
+            }
+            for each in found
+        ]
+    }
+
+
+def verified_code(found: Sequence[VerifiedTable]) -> ExitCode:
+    return ExitCode.DONE if all(each.right and not each.left_out for each in found) else ExitCode.INCOMPLETE
+
+
+def verified_text(found: Sequence[VerifiedTable]) -> str:
+    return "\n".join(line for each in found for line in _verified_lines(each))
+
+
+def _verified_lines(table: VerifiedTable) -> Iterator[str]:
+    if not table.commits:
+        yield f"{table.table}: nothing has landed there."
+        return
+    verdict = "every offset that landed is there once" if table.right else "NOT as its topics are"
+    compared = f"{count(table.rows, 'row')} in {count(table.files, 'file')} were compared"
+    yield f"{table.table}: {verdict}; {compared}."
+    for what, placed in _differences(table):
+        for partition, spans in sorted(placed.items()):
+            first = ", ".join(f"{low}" if low == high else f"{low} to {high}" for low, high in spans[:5])
+            more = f" and {len(spans) - 5} more ranges" if len(spans) > 5 else ""
+            yield f"  {what}: {partition}, {count(size(spans), 'offset')}: {first}{more}"
+    for path, why in table.damaged:
+        yield f"  Damaged: {path}: {why}."
+    for topic, why in table.left_out:
+        yield f"  Not compared: {topic}: {why}."
+
+
+def _differences(table: VerifiedTable) -> tuple[tuple[str, Placed], ...]:
+    return ("Missing", table.missing), ("Twice or more", table.doubled), ("Not in the topic", table.unknown)
+
+
+def verified_report(found: Sequence[VerifiedTable]) -> dict[str, Any]:
+    return {
+        "tables": [
+            {
+                "table": each.table,
+                "right": each.right,
+                "rows": each.rows,
+                "files": each.files,
+                **{
+                    name: {str(partition): spans for partition, spans in placed.items()}
+                    for name, placed in (
+                        ("missing", each.missing),
+                        ("doubled", each.doubled),
+                        ("unknown", each.unknown),
+                    )
+                },
+                "damaged": [{"path": path, "why": why} for path, why in each.damaged],
+                "left_out": [{"what": what, "why": why} for what, why in each.left_out],
+            }
+            for each in found
+        ]
+    }

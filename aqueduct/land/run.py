@@ -1,0 +1,239 @@
+"""Lands topics in tables, round by round: each reads what is new of all tables, and commits each by itself.
+
+Tasks stage files that nobody sees; a table's commit is a file in its log; then its files get their names. Who
+dies in between has done nothing, or something that the next round finishes first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kafka.errors import KafkaError
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka import groups, offsets
+from aqueduct.kafka.client import connect
+from aqueduct.land import log
+from aqueduct.land.declaration import LandTable
+from aqueduct.land.log import Commit, CommitKind, Step
+from aqueduct.land.order import LandOrder
+from aqueduct.land.outcome import LandedTable
+from aqueduct.land.plan import NO_LEADER, LandPlan, SourceTopic, next_schema, plan, settle, shares
+from aqueduct.land.table_log import TableLog
+from aqueduct.land.task import CLIENT, LandedShare, LandShare, land_share
+from aqueduct.names import TopicPartition
+from aqueduct.store.backends import open_editable
+from aqueduct.wording import some
+from aqueduct.work.progress import Size
+from aqueduct.work.runner import THREADS
+from aqueduct.work.workers import Workers
+
+GROUP = "aqueduct-land-"  # and the table
+TASK_OFFSETS = 20_000, 2_000_000  # of a task, at least and at most
+TASKS_PER_CORE = 3  # so that cores end at about the same time
+OFFSETS: Size[LandShare] = Size("offsets", len)
+
+
+@dataclass(frozen=True)
+class SourceTopics:
+    """The topics of a cluster."""
+
+    every: frozenset[str]  # by name
+    taken: Mapping[str, SourceTopic]  # that land somewhere
+
+
+class Lander:
+    """A landing of tables, which keeps their logs in mind from round to round."""
+
+    def __init__(self, order: LandOrder, workers: Workers) -> None:
+        """Read the tables' logs; Refused if a table can't become what is declared."""
+        self._order = order
+        self._workers = workers
+        objects = open_editable(order.location)
+        self._logs = {table.full_name: TableLog(objects, table.full_name) for table in order.tables}
+        self._shown: dict[str, groups.CommittedOffsets] = {}
+        # Tables whose log can't be followed, and why: they are left alone, and the others land.
+        self._failed: dict[str, Failed] = {}
+        for table in order.tables:
+            try:
+                state = self._logs[table.full_name].follow()
+            except Failed as error:
+                self._failed[table.full_name] = error
+            else:
+                next_schema(state, log.definition(table), table)
+
+    def until_caught_up(self) -> list[LandedTable]:
+        """Land what is there now, in as many rounds as that takes; return what was done of each table.
+
+        Refused, with nothing done, if a named topic is not there, or if a new table's folder isn't free.
+        """
+        done = {table.full_name: LandedTable(table.full_name) for table in self._order.tables}
+        for name, error in self._failed.items():
+            done[name].failed = error
+        found = self._survey()
+        self._own(done)
+        stops = {
+            TopicPartition(topic.name, number): end
+            for topic in found.taken.values()
+            for number, end in enumerate(topic.ends)
+        }
+        while not self._round(found, stops, done):
+            found = self._survey()
+        return list(done.values())
+
+    def _own(self, done: Mapping[str, LandedTable]) -> None:
+        """Take the folders of tables that are new; Refused if one isn't free."""
+        for table in self._order.tables:
+            of_table = self._logs[table.full_name]
+            if not of_table.owned and not done[table.full_name].failed:
+                of_table.own(table.bad)
+
+    def _survey(self) -> SourceTopics:
+        """Return the topics; Refused if one that is named is not there."""
+        with connect(self._order.end, CLIENT) as client:
+            found = client.topics()
+            for table in self._order.tables:
+                known = self._logs[table.full_name].state.positions
+                if absent := [each for each in table.named_topics if each not in found and each not in known]:
+                    raise Refused(
+                        f"{table.full_name}: the {self._order.end} has no topic {some(absent)}; create it, "
+                        "or declare another one."
+                    )
+            names = [name for name in found if any(table.takes(name) for table in self._order.tables)]
+            led = [
+                TopicPartition(name, each.number)
+                for name in names
+                for each in found[name].partitions
+                if each.leader is not None
+            ]
+            starts, ends = offsets.log_starts(client, led), offsets.ends(client, led)
+        taken = {
+            name: SourceTopic(
+                name,
+                str(found[name].id),
+                tuple(starts.get(each, 0) for each in found[name].topic_partitions),
+                tuple(
+                    max(starts[each], ends[each]) if each in ends else NO_LEADER
+                    for each in found[name].topic_partitions
+                ),
+            )
+            for name in names
+        }
+        return SourceTopics(frozenset(found), taken)
+
+    def _round(
+        self,
+        found: SourceTopics,
+        stops: Mapping[TopicPartition, int],
+        done: Mapping[str, LandedTable],
+    ) -> bool:
+        """Land what is new of each table, and commit it; return whether nothing is left."""
+        tables = [table for table in self._order.tables if not done[table.full_name].failed]
+        plans = {table.full_name: self._plan(table, found, stops) for table in tables}
+        results = self._land(tables, found, plans)
+        caught_up = True
+        for table in tables:
+            name = table.full_name
+            before = self._logs[name].state.positions
+            try:
+                self._commit(table, plans[name], results[name], done[name])
+            except Failed as error:
+                done[name].failed = error
+                continue
+            # A partition that can't be read on is left out; nobody waits for it.
+            caught_up &= plans[name].whole or before == self._logs[name].state.positions
+            self._show_positions(name, found, done[name])
+        return caught_up
+
+    def _plan(self, table: LandTable, found: SourceTopics, stops: Mapping[TopicPartition, int]) -> LandPlan:
+        mine = [topic for topic in found.taken.values() if table.takes(topic.name)]
+        return plan(self._logs[table.full_name].state, mine, found.every, stops=stops)
+
+    def _land(
+        self, tables: Sequence[LandTable], found: SourceTopics, plans: Mapping[str, LandPlan]
+    ) -> dict[str, list[LandedShare]]:
+        """Read and stage what is planned, all tables in one job."""
+        total = sum(len(each) for planned in plans.values() for each in planned.ranges)
+        at_once = self._workers.many(total) or THREADS
+        least, most = TASK_OFFSETS
+        at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
+        tasks = [
+            LandShare(
+                self._order.end,
+                self._order.location,
+                table,
+                self._logs[table.full_name].state.number + 1,
+                number,
+                wanted,
+                tuple(found.taken[each.topic].id for each in wanted),
+            )
+            for table in tables
+            for number, wanted in enumerate(shares(plans[table.full_name].ranges, at_most))
+        ]
+        landed: dict[str, list[LandedShare]] = {table.full_name: [] for table in tables}
+        if tasks:
+            for share in self._workers.parallel(total)(land_share, tasks, OFFSETS):
+                landed[share.table].append(share)
+        return landed
+
+    def _commit(
+        self, table: LandTable, planned: LandPlan, landed: Sequence[LandedShare], done: LandedTable
+    ) -> None:
+        """Commit what was read of a table, if that is anything."""
+        of_table = self._logs[table.full_name]
+        state = of_table.state
+        positions, counts = settle(planned, [share.read for share in landed])
+        kept = [share for number, share in enumerate(landed) if number in counts]
+        broken = tuple(
+            (f"{read.range.topic_partition} from offset {read.reached} on", read.why)
+            for share in kept
+            for read in share.read
+            if read.why
+        )
+        done.left_out = planned.left_out + broken
+        if positions == state.positions:
+            return
+        declared = log.definition(table)
+        schema = next_schema(state, declared, table)
+        added = tuple(file for share in kept for file in share.files)
+        of_table.commit(
+            Commit(
+                number=state.number + 1,
+                kind=CommitKind.LAND,
+                positions=Step(state.positions, positions),
+                added=added,
+                removed=(),
+                bad=sum(share.bad for share in kept),
+                schema=schema,
+                created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+                topic_ids=planned.topic_ids,
+                definition=declared if schema != state.schema else None,
+            )
+        )
+        done.commits += 1
+        done.gaps += [*planned.gaps, *(gap for share in kept for gap in share.gaps)]
+        done.rows += sum(share.rows for share in kept)
+        done.bad += sum(share.bad for share in kept)
+        done.tombstones += sum(share.tombstones for share in kept)
+        done.files += len(added)
+        done.bytes += sum(file.bytes for file in added)
+
+    def _show_positions(self, name: str, found: SourceTopics, done: LandedTable) -> None:
+        """Commit how far a table is as a group's positions, so that Kafka's own tools tell the lag."""
+        state = self._logs[name].state
+        positions = {
+            TopicPartition(topic, int(number)): (offset, f"commit {state.number}")
+            for topic, of_topic in state.positions.items()
+            if topic in found.taken and found.taken[topic].id == state.topic_ids[topic]
+            for number, offset in of_topic.items()
+        }
+        if positions == self._shown.get(name):
+            return
+        try:
+            with connect(self._order.end, CLIENT) as client:
+                groups.commit(client, GROUP + name, positions)
+        except (Failed, KafkaError) as error:
+            why = f"the position could not be committed: {str(error).rstrip('.')}"
+            done.left_out += ((f"group {GROUP}{name}", why),)
+        else:
+            self._shown[name] = positions

@@ -1,0 +1,53 @@
+"""How far tables have landed, against their topics."""
+
+from aqueduct.kafka import offsets
+from aqueduct.kafka.client import connect
+from aqueduct.land.order import LandOrder
+from aqueduct.land.outcome import LandedPartition, TableStatus
+from aqueduct.land.table_log import TableLog
+from aqueduct.land.task import CLIENT
+from aqueduct.names import TopicPartition
+from aqueduct.store.backends import open_editable
+
+
+def status(order: LandOrder) -> list[TableStatus]:
+    """Read the tables' logs and the topics' ends; change nothing."""
+    objects = open_editable(order.location)
+    logs = [TableLog(objects, table.full_name) for table in order.tables]
+    states = [of_table.read() for of_table in logs]
+    with connect(order.end, CLIENT) as client:
+        topics = client.topics()
+        whys = {
+            (name, topic_id): "its topic is gone" if name not in topics else "its topic was made again"
+            for state in states
+            for name, topic_id in state.topic_ids.items()
+            if name not in topics or str(topics[name].id) != topic_id
+        }
+        asked = {
+            TopicPartition(name, each.number)
+            for state in states
+            for name, topic_id in state.topic_ids.items()
+            if (name, topic_id) not in whys
+            for each in topics[name].partitions
+            if each.leader is not None
+        }
+        ends = offsets.ends(client, asked)
+    return [
+        TableStatus(
+            of_table.table,
+            state.number,
+            of_table.newest.created if of_table.newest else None,
+            len(state.live),
+            sum(file.rows for file in state.live.values()),
+            sum(file.bytes for file in state.live.values()),
+            sum(file.rows for file in state.bad.values()),
+            {
+                (at := TopicPartition(name, int(number))): LandedPartition(
+                    landed, ends.get(at), whys.get((name, state.topic_ids[name]), "it has no leader")
+                )
+                for name, positions in state.positions.items()
+                for number, landed in positions.items()
+            },
+        )
+        for of_table, state in zip(logs, states, strict=True)
+    ]

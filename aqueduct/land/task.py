@@ -1,0 +1,96 @@
+"""One task of a landing: ranges of topics in, files out, which nobody sees before their commit."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from kafka.errors import KafkaError
+
+from aqueduct.errors import Failed
+from aqueduct.kafka import fetch
+from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.requests import in_lists
+from aqueduct.land import table_log
+from aqueduct.land.declaration import LandTable
+from aqueduct.land.files import RowBuffer
+from aqueduct.land.log import AddedFile
+from aqueduct.land.plan import ReadRange
+from aqueduct.land.records import RecordArrays
+from aqueduct.land.rows import RowReader
+from aqueduct.ranges import Range
+from aqueduct.store.backends import open_store
+from aqueduct.store.objects import Objects
+
+CLIENT = "aqueduct-land"
+FETCH_BYTES = 1 << 20  # of batches, as they are compressed
+RECORDS = 10_000  # at once, or one batch: they are in memory several times
+
+
+@dataclass(frozen=True)
+class LandShare:
+    """What one task lands, one range after another."""
+
+    end: End
+    location: str
+    table: LandTable
+    number: int  # of the commit
+    share: int  # of the round
+    ranges: tuple[Range, ...]
+    topic_ids: tuple[str, ...]  # of each range's topic
+
+    def __len__(self) -> int:
+        return sum(map(len, self.ranges))
+
+
+@dataclass
+class LandedShare:
+    """What one task did."""
+
+    table: str
+    files: list[AddedFile]
+    read: list[ReadRange]
+    rows: int = 0
+    bad: int = 0
+    tombstones: int = 0
+    gaps: tuple[Range, ...] = ()  # that retention deleted meanwhile
+
+
+def land_share(share: LandShare) -> LandedShare:
+    """Read the share's ranges, and stage their rows."""
+    objects = open_store(share.location)
+    done = LandedShare(share.table.full_name, [], [])
+    reader, buffer = RowReader(share.table), RowBuffer(share.table)
+    with connect(share.end, CLIENT) as client:
+        for wanted, topic_id in zip(share.ranges, share.topic_ids, strict=True):
+            for records in _records(client, wanted, topic_id, done):
+                rows = reader.read(wanted.topic_partition, records)
+                done.rows += rows.table.num_rows
+                done.bad += rows.bad.num_rows
+                done.tombstones += rows.tombstones
+                buffer.add(rows)
+                if buffer.full:
+                    _stage(objects, share, buffer, done)
+    _stage(objects, share, buffer, done)
+    return done
+
+
+def _records(client: Client, wanted: Range, topic_id: str, done: LandedShare) -> Iterator[RecordArrays]:
+    """Yield a range's records; note in `done` what is lost, and how far it was read."""
+    reached, why = wanted.start, ""
+    try:
+        for piece in fetch.read(client, wanted, max_bytes=FETCH_BYTES, topic_id=UUID(topic_id)):
+            if piece.lost:
+                done.gaps += (Range(*wanted.topic_partition, *piece.lost),)
+            for some in in_lists(piece.batches, RECORDS, lambda batch: batch.count):
+                yield RecordArrays.of(some)
+            reached = piece.next_offset
+    except (Failed, KafkaError) as error:
+        why = str(error).rstrip(".")
+    done.read.append(ReadRange(wanted, reached, why))
+
+
+def _stage(objects: Objects, share: LandShare, buffer: RowBuffer, done: LandedShare) -> None:
+    for file in buffer.files():
+        name = f"{share.number:020d}-{share.share:05d}-{len(done.files):05d}.orc"
+        done.files.append(table_log.stage(objects, share.table, share.number, name, file))

@@ -1,0 +1,269 @@
+"""Verifies tables against their topics: every offset that landed is there once, and nothing else.
+
+The files are those of the log, each read whole and compared with its digest. Nothing is changed.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from kafka.errors import KafkaError
+from pyarrow import orc
+
+from aqueduct import ranges, spans
+from aqueduct.errors import Failed, LeftOut
+from aqueduct.kafka import fetch, offsets
+from aqueduct.kafka.admin.settings import setting
+from aqueduct.kafka.batches.varints import Numbers
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.requests import in_lists
+from aqueduct.land.declaration import LandTable
+from aqueduct.land.log import AddedFile, State
+from aqueduct.land.order import LandOrder
+from aqueduct.land.outcome import Placed, VerifiedTable
+from aqueduct.land.records import RecordArrays
+from aqueduct.land.table_log import TableLog
+from aqueduct.land.task import CLIENT, RECORDS
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+from aqueduct.spans import Span, Spans
+from aqueduct.store.backends import open_editable, open_store
+from aqueduct.store.objects import MissingObject, Objects
+from aqueduct.work.progress import MEGABYTE, Size
+from aqueduct.work.workers import Workers
+
+TASK_BYTES = 256 << 20  # of files that a task reads
+TASK_OFFSETS = 2_000_000
+
+OwnOffsets = dict[TopicPartition, list[Numbers]]
+
+
+@dataclass(frozen=True)
+class PlacedFile:
+    """A file, where it is, or, as long as its commit isn't visible yet, where it was staged."""
+
+    file: AddedFile
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FilesShare:
+    """Files that one task reads."""
+
+    location: str
+    files: tuple[PlacedFile, ...]
+
+
+@dataclass(frozen=True)
+class TopicShare:
+    """Ranges of a topic that one task reads."""
+
+    end: End
+    ranges: tuple[Range, ...]
+    topic_ids: tuple[str, ...]
+    tombstones: bool  # they are rows, too
+
+
+@dataclass
+class Found:
+    """Offsets that a task found, in pieces of which some may overlap."""
+
+    pieces: dict[TopicPartition, list[Span]] = field(default_factory=lambda: defaultdict(list))
+    doubled: dict[TopicPartition, list[Span]] = field(default_factory=lambda: defaultdict(list))
+    unread: dict[TopicPartition, list[Span]] = field(default_factory=lambda: defaultdict(list))
+    left_out: LeftOut = ()  # files that are damaged, or partitions that can't be read
+
+    def add(self, own: OwnOffsets) -> None:
+        """Add offsets in any order; those that a task reads together make few pieces."""
+        for partition, parts in own.items():
+            ordered = np.sort(np.concatenate(parts))
+            self.doubled[partition] += _pieces(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]))
+            self.pieces[partition] += _pieces(np.unique(ordered))
+
+    def join(self, other: "Found") -> None:
+        for mine, others in (
+            (self.pieces, other.pieces),
+            (self.doubled, other.doubled),
+            (self.unread, other.unread),
+        ):
+            for partition, pieces in others.items():
+                mine[partition] += pieces
+        self.left_out += other.left_out
+
+
+BYTES: Size[FilesShare] = Size("MB", lambda share: sum(each.file.bytes for each in share.files), MEGABYTE)
+OFFSETS: Size[TopicShare] = Size("offsets", lambda share: sum(map(len, share.ranges)))
+
+
+def verify(order: LandOrder, workers: Workers) -> list[VerifiedTable]:
+    """Verify each table as it is committed now."""
+    objects = open_editable(order.location)
+    return [_verify(order, table, TableLog(objects, table.full_name), workers) for table in order.tables]
+
+
+def _verify(order: LandOrder, table: LandTable, of_table: TableLog, workers: Workers) -> VerifiedTable:
+    state = of_table.read()
+    there = _there(order.end, state)
+    runner = workers.parallel(sum(map(len, there.ranges)))
+    in_table, in_topic = Found(), Found()
+    files = list(_placed(of_table))
+    by_task = in_lists(files, TASK_BYTES, lambda each: each.file.bytes)
+    for found in runner(read_files, [FilesShare(order.location, tuple(some)) for some in by_task], BYTES):
+        in_table.join(found)
+    parts = [part for each in there.ranges for part in ranges.split(each, TASK_OFFSETS)]
+    shares = [
+        TopicShare(
+            order.end, some, tuple(state.topic_ids[each.topic] for each in some), table.keeps_tombstones
+        )
+        for some in ranges.shares(parts, TASK_OFFSETS)
+    ]
+    for found in runner(read_topic, shares, OFFSETS):
+        in_topic.join(found)
+    have = {partition: spans.spans_of(pieces) for partition, pieces in in_table.pieces.items()}
+    missing, unknown = {}, {}
+    for each in there.ranges:
+        partition = each.topic_partition
+        should = spans.spans_of(in_topic.pieces.get(partition, ()))
+        missing[partition] = spans.without(should, have.get(partition, ()))
+        # What compaction removes of a topic stays in the table; so does what retention does meanwhile.
+        if each.topic not in there.compacted:
+            read = [(0, each.start - 1), *should, *in_topic.unread.get(partition, ())]
+            unknown[partition] = spans.without(have.get(partition, []), spans.spans_of(read))
+    doubled = {
+        partition: spans.spans_of([*spans.overlaps(pieces), *in_table.doubled.get(partition, ())])
+        for partition, pieces in in_table.pieces.items()
+    }
+    return VerifiedTable(
+        table.full_name,
+        rows=sum(each.file.rows for each in files),
+        files=len(files),
+        missing=_some(missing),
+        doubled=_some(doubled),
+        unknown=_some(unknown),
+        commits=state.number,
+        damaged=in_table.left_out,
+        left_out=there.left_out + in_topic.left_out,
+    )
+
+
+def _placed(of_table: TableLog) -> Iterable[PlacedFile]:
+    newest = of_table.newest
+    staged = {file.path: of_table.places(newest, file)[0] for file in newest.added} if newest else {}
+    for file in (*of_table.state.live.values(), *of_table.state.bad.values()):
+        paths = of_table.place(file), *([staged[file.path]] if file.path in staged else [])
+        yield PlacedFile(file, paths)
+
+
+def read_files(share: FilesShare) -> Found:
+    """Read which offsets files hold, and name those that are not as they were written."""
+    objects = open_store(share.location)
+    found = Found()
+    own: OwnOffsets = defaultdict(list)
+    for each in share.files:
+        try:
+            table = _own_columns(_content(objects, each), each.file)
+        except (_Damaged, MissingObject, pa.ArrowInvalid) as error:
+            found.left_out += ((each.paths[0], str(error).rstrip(".")),)
+            continue
+        for row in table.group_by(["k_topic", "k_partition"]).aggregate([]).to_pylist():
+            partition = TopicPartition(row["k_topic"], row["k_partition"])
+            mine = (pc.field("k_topic") == partition.topic) & (pc.field("k_partition") == partition.partition)
+            own[partition].append(table.filter(mine).column("k_offset").to_numpy())
+    found.add(own)
+    return found
+
+
+class _Damaged(Failed):
+    """A file that isn't what was committed."""
+
+
+def _content(objects: Objects, placed: PlacedFile) -> memoryview:
+    for path in placed.paths:
+        try:
+            return objects.read(path)
+        except MissingObject:
+            if path == placed.paths[-1]:
+                raise
+    raise AssertionError
+
+
+def _own_columns(data: memoryview, file: AddedFile) -> pa.Table:
+    if hashlib.sha256(data).hexdigest() != file.sha256:
+        raise _Damaged("it is not what was committed: its digest is another one")
+    table = orc.read_table(pa.BufferReader(data), columns=["k_topic", "k_partition", "k_offset"])
+    if table.num_rows != file.rows:
+        raise _Damaged(f"it has {table.num_rows} rows instead of {file.rows}")
+    return table
+
+
+def read_topic(share: TopicShare) -> Found:
+    """Read which offsets of ranges are records that land."""
+    found = Found()
+    own: OwnOffsets = defaultdict(list)
+    with connect(share.end, CLIENT) as client:
+        for wanted, topic_id in zip(share.ranges, share.topic_ids, strict=True):
+            partition, reached = wanted.topic_partition, wanted.start
+            try:
+                for piece in fetch.read(client, wanted, topic_id=UUID(topic_id)):
+                    if piece.lost:
+                        found.unread[partition].append((piece.lost[0], piece.lost[1] - 1))
+                    for some in in_lists(piece.batches, RECORDS, lambda batch: batch.count):
+                        records = RecordArrays.of(some)
+                        lands = records.values.is_valid().to_numpy(zero_copy_only=False) | share.tombstones
+                        own[partition].append(records.offsets[lands])
+                    reached = piece.next_offset
+            except (Failed, KafkaError) as error:
+                found.unread[partition].append((reached, wanted.stop - 1))
+                found.left_out += ((f"{partition} from offset {reached} on", str(error).rstrip(".")),)
+    found.add(own)
+    return found
+
+
+@dataclass(frozen=True)
+class _There:
+    """What of the topics landed, as far as the cluster has it still."""
+
+    ranges: list[Range]
+    compacted: set[str]  # topics
+    left_out: LeftOut  # which can't be compared
+
+
+def _there(end: End, state: State) -> _There:
+    left_out: list[tuple[str, str]] = []
+    there: list[tuple[TopicPartition, int]] = []
+    with connect(end, CLIENT) as client:
+        topics = client.topics()
+        for name, partitions in state.positions.items():
+            if name not in topics:
+                left_out.append((f"topic {name}", "it is gone"))
+            elif str(topics[name].id) != state.topic_ids[name]:
+                left_out.append((f"topic {name}", "it was deleted and made again"))
+            else:
+                there += [(TopicPartition(name, int(number)), stop) for number, stop in partitions.items()]
+        starts = offsets.log_starts(client, [partition for partition, _ in there])
+        policies = setting(client, sorted({partition.topic for partition, _ in there}), "cleanup.policy")
+    return _There(
+        [Range(*partition, starts[partition], stop) for partition, stop in there if starts[partition] < stop],
+        {name for name, policy in policies.items() if "compact" in policy.split(",")},
+        tuple(left_out),
+    )
+
+
+def _pieces(ordered: Numbers) -> list[Span]:
+    """Return different offsets in their order as spans."""
+    if not len(ordered):
+        return []
+    ends = np.flatnonzero(np.diff(ordered) != 1)
+    firsts = ordered[np.concatenate([[0], ends + 1])].tolist()
+    lasts = ordered[np.concatenate([ends, [len(ordered) - 1]])].tolist()
+    return list(zip(firsts, lasts, strict=True))
+
+
+def _some(placed: Mapping[TopicPartition, Spans]) -> Placed:
+    return {partition: found for partition, found in placed.items() if found}

@@ -1,0 +1,579 @@
+"""`aqueduct land` of a real cluster into a folder; judged by confluent-kafka, Python's json and the files."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import clients
+import pytest
+import yaml
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyarrow import orc
+
+from aqueduct.cli import main
+from aqueduct.land.table_log import TableLog
+from aqueduct.store import backends
+from aqueduct.store.backends import open_editable
+from servers.broker import Broker
+
+Row = dict[str, Any]
+ZONE = "America/New_York"
+COLUMNS = [
+    {"name": "id", "type": "bigint"},
+    {"name": "carrier", "type": "string", "from": "flight.carrier"},
+    {"name": "delay", "type": "double"},
+    {"name": "departed", "type": "timestamp", "zone": ZONE},
+    {"name": "sent", "type": "string", "from": "$key"},
+]
+
+
+@dataclass
+class Lake:
+    """A broker, and a folder in which its topics land."""
+
+    broker: Broker
+    folder: Path
+    declared: dict[str, Any] = field(default_factory=dict)
+    others: list[dict[str, Any]] = field(default_factory=list)
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return clients.admin(self.broker)
+
+    @property
+    def table(self) -> Path:
+        return self.folder / "lake" / "lake" / "flights"
+
+    def declare(self, topic: str, **changes: Any) -> None:
+        self.declared = {
+            "table": "lake.flights",
+            "topics": [topic],
+            "columns": COLUMNS,
+            "partition_by": [{"name": "day", "of": "departed", "every": "day"}],
+            **changes,
+        }
+
+    def command(self, *arguments: str) -> list[str]:
+        file = self.folder / "declarations.yml"
+        file.write_text(yaml.safe_dump({"land_tables": [self.declared, *self.others]}))
+        common = ["--bootstrap-servers", self.broker.plaintext, "--declarations", str(file)]
+        return ["land", *arguments, *common, "--location", (self.folder / "lake").as_uri()]
+
+    def land(self, *arguments: str) -> int:
+        return main(self.command("--until-caught-up", *arguments))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "aqueduct.cli", *self.command(*arguments)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def rows(self, table: str = "flights") -> list[Row]:
+        """Return what a plain reader sees: every file whose name doesn't begin with _."""
+        found: list[Row] = []
+        folder = self.folder / "lake" / "lake" / table
+        for path in sorted(folder.rglob("*.orc")):
+            below = path.relative_to(folder).parts
+            if not any(part.startswith(("_", ".")) for part in below):
+                day = {"day": below[0].removeprefix("day=")} if len(below) > 1 else {}
+                found += [row | day for row in orc.ORCFile(path).read().to_pylist()]
+        return found
+
+    def placed(self, table: str = "flights") -> list[tuple[int, int]]:
+        return sorted((row["k_partition"], row["k_offset"]) for row in self.rows(table))
+
+    def commits(self) -> list[dict[str, Any]]:
+        paths = sorted((self.table / "_land" / "commits").glob("*.json"))
+        return [json.loads(path.read_text()) for path in paths]
+
+
+@pytest.fixture
+def lake(brokers: list[Broker], tmp_path: Path) -> Lake:
+    (tmp_path / "lake").mkdir()
+    return Lake(brokers[0], tmp_path)
+
+
+@pytest.fixture
+def topic(lake: Lake) -> str:
+    name = clients.create(lake.broker, clients.unique("flights"), 3)
+    lake.declare(name)
+    return name
+
+
+def flights(chance: random.Random, number: int, poison: float = 0.0) -> Iterator[dict[str, Any]]:
+    """Yield records, of which some are wrong in one of many ways."""
+    for each in range(number):
+        moment = datetime(2013, 11, 1) + timedelta(minutes=chance.randrange(4 * 1440))
+        value = {
+            "flight": {"carrier": chance.choice(["AA", "ÜA", "\n"]), "x": 1},
+            "id": each,
+            "delay": chance.choice([None, 1.5, -3]),
+            "departed": moment.isoformat(sep=" "),
+        }
+        data = json.dumps(value).encode()
+        if chance.random() < poison:
+            data = chance.choice([
+                b"", b"{", b"null", b"[]", b'{"id": "1"}', b'{"id": 1.5}', b'{"id": 1} {"id": 2}',
+                b'{"id": 9223372036854775808}', b'{"departed": "yesterday"}',
+                b'{"flight": {"carrier": "\xff"}}',
+                b'{"id": 1, "id": 2}',
+            ])  # fmt: skip
+        yield {"value": data, "key": b"%d" % each, "timestamp": 1_700_000_000_000 + each}
+
+
+def fill(lake: Lake, topic: str, chance: random.Random, number: int, poison: float = 0.0) -> None:
+    for partition in range(3):
+        clients.produce(lake.broker, topic, flights(chance, number, poison), partition)
+
+
+def messages(lake: Lake, topic: str) -> list[Message]:
+    return clients.read(lake.broker, topic, *lake.admin.list_topics(topic).topics[topic].partitions)
+
+
+def should_be(lake: Lake, topic: str) -> tuple[list[Row], list[tuple[int, int]]]:
+    """Return the rows that a topic comes to, by Python alone, and where its bad records are."""
+    rows, bad = [], []
+    for message in messages(lake, topic):
+        partition, offset = message.partition(), message.offset()
+        try:
+            value = json.loads(message.value().decode(), object_pairs_hook=once)
+            row = row_of(value)
+        except (ValueError, TypeError, AttributeError, OverflowError):
+            bad.append((partition, offset))
+            continue
+        own = {
+            "k_topic": topic,
+            "k_partition": partition,
+            "k_offset": offset,
+            "k_timestamp": naive(message.timestamp()[1]),
+        }
+        rows.append(own | row | {"sent": message.key().decode()})
+    return rows, sorted(bad)
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError
+    return dict(pairs)
+
+
+def row_of(value: dict[str, Any]) -> Row:
+    if "id" in value and (type(value["id"]) is not int or value["id"] >= 2**63):
+        raise ValueError
+    text = value.get("departed")
+    departed = datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(ZONE)) if text else None
+    return {
+        "id": value.get("id"),
+        "carrier": value.get("flight", {}).get("carrier"),
+        "delay": value.get("delay"),
+        "departed": departed.astimezone(UTC).replace(tzinfo=None) if departed else None,
+        "day": text[:10] if text else "__HIVE_DEFAULT_PARTITION__",
+    }
+
+
+def naive(milliseconds: int) -> datetime:
+    return datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row["k_topic"], row["k_partition"], row["k_offset"]))
+
+
+def test_each_record_is_a_row_or_a_bad_one(
+    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chance = random.Random(1)  # noqa: S311
+    fill(lake, topic, chance, 2_500, poison=0.02)
+    assert lake.land() == 0
+    rows, bad = should_be(lake, topic)
+    assert len(rows) > 7_000
+    assert len(bad) > 100
+    assert in_order(lake.rows()) == in_order(rows)
+    found = {(row["k_partition"], row["k_offset"]): row for row in lake.rows("flights_bad")}
+    assert sorted(found) == bad
+    for message in messages(lake, topic):
+        row = found.get((message.partition(), message.offset()))
+        if row:
+            assert (row["value"], row["key"]) == (message.value(), message.key())
+            assert row["error"]
+    assert f"{len(rows):,} rows" in (said := capsys.readouterr().out)
+    assert f"{len(bad)} bad records" in said
+    group = clients.committed(lake.broker, "aqueduct-land-lake.flights")
+    assert group == {(topic, partition): 2_500 for partition in range(3)}
+    assert main(lake.command("verify")) == 0
+
+
+def test_what_came_since_and_nothing_twice(lake: Lake, topic: str) -> None:
+    chance = random.Random(2)  # noqa: S311
+    fill(lake, topic, chance, 100)
+    assert lake.land() == 0
+    assert lake.land() == 0
+    assert len(lake.commits()) == 1
+    lake.admin.create_partitions([NewPartitions(topic, 4)])[topic].result()
+    clients.wait_for("partition", lambda: len(lake.admin.list_topics(topic).topics[topic].partitions) == 4)
+    clients.produce(lake.broker, topic, flights(chance, 50), 3)
+    fill(lake, topic, chance, 10)
+    assert lake.land() == 0
+    first, second = lake.commits()
+    assert (
+        first["positions"]["next"] == second["positions"]["before"] == {topic: {"0": 100, "1": 100, "2": 100}}
+    )
+    assert second["positions"]["next"] == {topic: {"0": 110, "1": 110, "2": 110, "3": 50}}
+    assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
+
+
+def test_killed_at_any_moment(lake: Lake, topic: str) -> None:
+    chance = random.Random(3)  # noqa: S311
+    kills = 0
+    for _ in range(6):
+        fill(lake, topic, chance, 400, poison=0.01)
+        run = lake.start("--until-caught-up")
+        time.sleep(chance.uniform(0.3, 1.6))
+        run.send_signal(signal.SIGKILL)
+        run.communicate()
+        kills += run.returncode != 0
+        placed = lake.placed() + lake.placed("flights_bad")
+        assert max(Counter(placed).values(), default=1) == 1
+    assert kills
+    assert lake.land() == 0
+    rows, bad = should_be(lake, topic)
+    assert in_order(lake.rows()) == in_order(rows)
+    assert lake.placed("flights_bad") == bad
+    assert not [path for path in (lake.table / "_land" / "staged").rglob("*") if path.is_file()]
+    assert main(lake.command("verify")) == 0
+
+
+class Interruption:
+    """Ctrl-C at one of the calls that change the lake: before it, or after it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, at: int, *, after: bool) -> None:
+        self.calls = 0
+        self._lock = Lock()
+        for name in ("create", "move", "remove"):
+            patch.setattr(
+                backends._Directory, name, self._wrapped(getattr(backends._Directory, name), at, after)
+            )
+
+    def _wrapped(self, do: Callable[..., None], at: int, after: bool) -> Callable[..., None]:
+        def wrapped(*arguments: Any) -> None:
+            with self._lock:
+                self.calls += 1
+                mine = self.calls == at
+            if mine and not after:
+                raise KeyboardInterrupt
+            do(*arguments)
+            if mine:
+                raise KeyboardInterrupt
+
+        return wrapped
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
+    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    """Each round brings five files: days, and bad records."""
+    chance = random.Random(4)  # noqa: S311
+    interrupted = 0
+    for at in count(1):
+        fill(lake, topic, chance, 20, poison=0.2)
+        with monkeypatch.context() as patch:
+            interruption = Interruption(patch, at, after=after)
+            code = lake.land()
+        assert code == (130 if interruption.calls >= at else 0)
+        interrupted += code == 130
+        placed = lake.placed() + lake.placed("flights_bad")
+        assert len(placed) == len(set(placed))
+        if code == 0:
+            break
+    assert interrupted > 12
+    rows, bad = should_be(lake, topic)
+    assert in_order(lake.rows()) == in_order(rows)
+    assert lake.placed("flights_bad") == bad
+    assert not (lake.table / "_land" / "staged").exists() or not any(
+        (lake.table / "_land" / "staged").iterdir()
+    )
+    assert main(lake.command("verify")) == 0
+
+
+def test_what_is_committed_and_not_visible_yet_is_verified_where_it_is(
+    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(lake, topic, random.Random(4), 100, poison=0.1)  # noqa: S311
+    with monkeypatch.context() as patch:
+        patch.setattr(TableLog, "_publish", interrupted)
+        assert lake.land() == 130
+    assert lake.rows() == []
+    assert main(lake.command("verify")) == 0
+    assert lake.land() == 0
+    assert len(lake.commits()) == 1
+    assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("each_task_twice")
+def test_tasks_that_spark_runs_again_leave_nothing(lake: Lake, topic: str) -> None:
+    for _ in range(2):
+        fill(lake, topic, random.Random(12), 100, poison=0.1)  # noqa: S311
+        assert lake.land() == 0
+    rows, bad = should_be(lake, topic)
+    assert in_order(lake.rows()) == in_order(rows)
+    assert lake.placed("flights_bad") == bad
+
+
+def test_the_second_of_two_landers_ends(lake: Lake, topic: str) -> None:
+    chance = random.Random(5)  # noqa: S311
+    ended: list[subprocess.Popen[str]] = []
+    landers = [lake.start("--every", "1s") for _ in range(2)]
+    try:
+        deadline = time.monotonic() + 60
+        while all(each.poll() is None for each in landers):
+            assert time.monotonic() < deadline
+            fill(lake, topic, chance, 50)
+        ended = [each for each in landers if each.poll() is not None]
+    finally:
+        for each in landers:
+            each.kill()
+    said = ended[0].communicate()[1]
+    assert ended[0].returncode == 1
+    assert "Another lander committed" in said
+    assert lake.land() == 0
+    assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
+
+
+def test_only_what_was_committed(lake: Lake, topic: str) -> None:
+    good = {"value": b'{"id": 1}', "key": b"k"}
+    clients.transaction(lake.broker, topic, [good], "commit")
+    clients.transaction(lake.broker, topic, [good], "abort")
+    opened = clients.transaction(lake.broker, topic, [good], "leave")
+    clients.produce(lake.broker, topic, [good])
+    assert lake.land() == 0
+    assert lake.placed() == [(0, 0)]
+    opened.commit_transaction()
+    clients.settle(lake.broker, topic, 0)
+    assert lake.land() == 0
+    assert lake.placed() == [(0, 0), (0, 4), (0, 5)]
+    assert main(lake.command("verify")) == 0
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_tombstones_are_as_declared(lake: Lake, topic: str, kept: bool) -> None:
+    lake.declare(topic, tombstones="keep" if kept else "drop")
+    values = [
+        {"value": b'{"id": 1}', "key": b"a"},
+        {"value": None, "key": b"a"},
+        {"value": b"{}", "key": b"b"},
+    ]
+    clients.produce(lake.broker, topic, values)
+    assert lake.land() == 0
+    assert [row["k_offset"] for row in lake.rows()] == ([0, 1, 2] if kept else [0, 2])
+    if kept:
+        assert [row["k_tombstone"] for row in lake.rows()] == [False, True, False]
+    assert main(lake.command("verify")) == 0
+
+
+def test_what_retention_deleted_is_a_gap(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    chance = random.Random(6)  # noqa: S311
+    fill(lake, topic, chance, 10)
+    assert lake.land() == 0
+    fill(lake, topic, chance, 20)
+    clients.delete_records(lake.broker, topic, 15)
+    report = lake.folder / "report.json"
+    assert lake.land("--report", str(report)) == 3
+    [told] = json.loads(report.read_text())["tables"]
+    assert told["gaps"] == [{"topic": topic, "partition": 0, "from": 10, "to": 15}]
+    assert f"{topic}-0, offsets 10 to 14" in capsys.readouterr().out
+    assert [offset for partition, offset in lake.placed() if partition == 0] == [*range(10), *range(15, 30)]
+    assert lake.land() == 0
+    assert main(lake.command("verify")) == 0
+
+
+def test_a_topic_that_was_made_again_is_not_landed(
+    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(lake, topic, random.Random(7), 10)  # noqa: S311
+    assert lake.land() == 0
+    clients.recreate(lake.broker, topic, 3)
+    fill(lake, topic, random.Random(7), 20)  # noqa: S311
+    assert lake.land() == 3
+    assert "was deleted and made again" in capsys.readouterr().out
+    assert len(lake.placed()) == 30
+    clients.delete(lake.broker, topic)
+    assert lake.land() == 3
+    assert "it is gone" in capsys.readouterr().out
+
+
+def test_columns_are_added_and_nothing_else(
+    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(lake, topic, random.Random(8), 10)  # noqa: S311
+    assert lake.land() == 0
+    lake.declare(topic, columns=[*COLUMNS, {"name": "x", "type": "int", "from": "flight.x"}])
+    clients.produce(lake.broker, topic, [b'{"flight": {"x": 7}}'])
+    assert lake.land() == 0
+    assert [commit["schema"] for commit in lake.commits()] == [1, 2]
+    assert [row["x"] for row in lake.rows() if "x" in row] == [7]
+    lake.declare(topic, columns=[{"name": "id", "type": "string"}, *COLUMNS[1:]])
+    capsys.readouterr()
+    assert lake.land() == 2
+    said = capsys.readouterr().err
+    assert "id is string instead of bigint" in said
+    assert "the column x is gone" in said
+    assert len(lake.commits()) == 2
+
+
+def test_verify_notices_what_is_wrong(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.declare(topic, partition_by=None)
+    fill(lake, topic, random.Random(9), 100)  # noqa: S311
+    assert lake.land() == 0
+    fill(lake, topic, random.Random(9), 100)  # noqa: S311
+    assert lake.land() == 0
+    one, other = sorted(lake.table.glob("*.orc"))
+    whole = one.read_bytes()
+    one.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    assert main(lake.command("verify")) == 3
+    assert "its digest is another one" in (said := capsys.readouterr().out)
+    assert "Missing" in said
+    one.unlink()
+    assert main(lake.command("verify")) == 3
+    assert "has no object" in capsys.readouterr().out
+    one.write_bytes(whole)
+    assert main(lake.command("verify")) == 0
+    # A log that says of records that they landed again, and of others that they didn't.
+    newest = sorted((lake.table / "_land" / "commits").glob("*.json"))[-1]
+    commit = json.loads(newest.read_text())
+    [added] = commit["added"]
+    other.write_bytes(whole)
+    [first] = lake.commits()[0]["added"]
+    commit["added"] = [{**first, "path": added["path"]}]
+    newest.write_text(json.dumps(commit))
+    capsys.readouterr()
+    assert main(lake.command("verify")) == 3
+    said = capsys.readouterr().out
+    assert f"Twice or more: {topic}-0, 100 offsets: 0 to 99" in said
+    assert f"Missing: {topic}-0, 100 offsets: 100 to 199" in said
+
+
+def test_what_compaction_removed_is_no_fault_of_the_table(lake: Lake) -> None:
+    settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
+    topic = clients.create(lake.broker, clients.unique("compacted"), 1, **settings)
+    lake.declare(topic)
+    clients.produce(lake.broker, topic, ({"key": b"k", "value": b'{"id": %d}' % n} for n in range(20)))
+    assert lake.land() == 0
+
+    def compacted() -> bool:
+        time.sleep(0.2)
+        clients.produce(lake.broker, topic, [{"key": b"other", "value": b"{}"}])
+        return not any(each.offset() == 5 for each in clients.read(lake.broker, topic))
+
+    clients.wait_for("compaction", compacted)
+    assert main(lake.command("verify")) == 0
+    assert lake.land() == 0
+    assert main(lake.command("verify")) == 0
+
+
+def test_two_landings_do_not_share_a_table(
+    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(lake, topic, random.Random(13), 5)  # noqa: S311
+    assert lake.land() == 0
+    for changes in ({"table": "lake.other", "poison": "lake.flights_bad"}, {"table": "lake.flights_bad"}):
+        lake.declare(topic, **changes)
+        assert lake.land() == 2
+        assert "belongs to another landing" in capsys.readouterr().err
+
+
+def test_a_table_whose_log_is_damaged_is_left_alone(
+    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(lake, topic, random.Random(14), 5)  # noqa: S311
+    assert lake.land() == 0
+    (lake.table / "_land" / "commits" / f"{1:020d}.json").write_bytes(b"{}")
+    lake.others = [{**lake.declared, "table": "lake.other"}]
+    assert lake.land() == 1
+    said = capsys.readouterr()
+    assert "isn't a commit of a table" in said.err
+    assert "lake.other: 15 rows" in said.out
+    assert len(lake.rows("other")) == 15
+
+
+def test_a_table_where_nothing_landed_is_not_said_to_be_right(
+    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(lake.command("verify")) == 3
+    assert capsys.readouterr().out == "lake.flights: nothing has landed there.\n"
+
+
+def test_status_tells_how_far_it_is(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(lake.command("status")) == 0
+    assert "nothing has landed" in capsys.readouterr().out
+    fill(lake, topic, random.Random(10), 10)  # noqa: S311
+    clients.produce(lake.broker, topic, [b"poison"])
+    assert lake.land() == 0
+    fill(lake, topic, random.Random(10), 5)  # noqa: S311
+    capsys.readouterr()
+    assert main(lake.command("status")) == 0
+    said = capsys.readouterr().out
+    assert f"{topic}-0 landed up to offset 11; lag 5" in said
+    assert "30 rows" in said
+    assert "1 bad record;" in said
+
+
+def test_a_pattern_takes_topics_that_come_later(lake: Lake) -> None:
+    prefix = clients.unique("many")
+    lake.declare(f"{prefix}-[a-z]+")
+    assert lake.land() == 0
+    for name in ("a", "b"):
+        clients.create(lake.broker, f"{prefix}-{name}", 1)
+        clients.produce(lake.broker, f"{prefix}-{name}", [b'{"id": 1}'])
+        assert lake.land() == 0
+    clients.create(lake.broker, f"{prefix}-0", 1)
+    clients.produce(lake.broker, f"{prefix}-0", [b'{"id": 1}'])
+    assert lake.land() == 0
+    assert sorted(row["k_topic"] for row in lake.rows()) == [f"{prefix}-a", f"{prefix}-b"]
+
+
+def test_refusals(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.declare("no-such-topic")
+    assert lake.land() == 2
+    assert "has no topic no-such-topic" in capsys.readouterr().err
+    lake.declare(topic)
+    lake.table.mkdir(parents=True)
+    (lake.table / "of-others.orc").write_bytes(b"x")
+    assert lake.land() == 2
+    assert "files that no landing made" in capsys.readouterr().err
+    assert lake.commits() == []
+
+
+def test_the_log_s_files_are_what_is_said_of_them(lake: Lake, topic: str) -> None:
+    """By the contract: names, digests and counts of files, bad ones with their table."""
+    fill(lake, topic, random.Random(11), 50, poison=0.1)  # noqa: S311
+    assert lake.land() == 0
+    [commit] = lake.commits()
+    assert (commit["kind"], commit["number"], commit["removed"]) == ("land", 1, [])
+    rows: Counter[str | None] = Counter()
+    for file in commit["added"]:
+        folder = lake.table if file["table"] is None else lake.table.parent / "flights_bad"
+        data = (folder / file["path"]).read_bytes()
+        assert len(data) == file["bytes"]
+        assert orc.ORCFile(folder / file["path"]).nrows == file["rows"]
+        rows[file["table"]] += file["rows"]
+    assert rows["lake.flights_bad"] == commit["bad"]
+    assert rows.total() == 150
+    state = TableLog(open_editable((lake.folder / "lake").as_uri()), "lake.flights").read()
+    assert len(state.live) + len(state.bad) == len(commit["added"])

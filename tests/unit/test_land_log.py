@@ -1,0 +1,78 @@
+"""A table's log: commits follow each other, or it is said which does not."""
+
+from dataclasses import replace
+
+import pytest
+
+from aqueduct.errors import Failed
+from aqueduct.land import log
+from aqueduct.land.log import AddedFile, Commit, State, Step, replay
+
+FILE = AddedFile("day=2013-01-01/1.orc", 10, 100, "ab", None)
+BAD = AddedFile("1.orc", 1, 50, "cd", "lake.flights_bad")
+FIRST = Commit(
+    1, "land", Step({}, {"t": {"0": 11}}), (FILE, BAD), (), 1, 1, "2013-01-01T00:00:00+00:00", {"t": "id"}
+)
+SECOND = replace(
+    FIRST,
+    number=2,
+    positions=Step({"t": {"0": 11}}, {"t": {"0": 12}}),
+    added=(replace(FILE, path="2.orc"),),
+    bad=0,
+)
+
+
+def test_a_commit_is_read_as_it_was_written() -> None:
+    assert log.loads(log.dumps(FIRST), 1, "there") == FIRST
+    assert log.loads(log.dumps(replace(FIRST, definition=None)), 1, "there").definition is None
+    described = replace(
+        FIRST, definition=log.Definition((log.ColumnDefinition("a", "int", ""),), "day of a", "x.y", False)
+    )
+    assert log.loads(log.dumps(described), 1, "there") == described
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"null", log.dumps(FIRST)[:-1], log.dumps(FIRST).replace(b"11", b"1.5")]
+)
+def test_what_is_no_commit_is_named(data: bytes) -> None:
+    with pytest.raises(Failed, match="there isn't a commit of a table"):
+        log.loads(data, 1, "there")
+
+
+def test_a_commit_of_another_name_is_named() -> None:
+    with pytest.raises(Failed, match="there is the commit 1"):
+        log.loads(log.dumps(FIRST), 2, "there")
+
+
+def test_what_commits_come_to() -> None:
+    state = replay(State(), [FIRST, SECOND])
+    assert state == replay(replay(State(), [FIRST]), [SECOND])
+    assert (state.number, state.positions) == (2, {"t": {"0": 12}})
+    assert set(state.live) == {"day=2013-01-01/1.orc", "2.orc"}
+    assert set(state.bad) == {"1.orc"}
+    still = Step(state.positions, state.positions)
+    third = replace(SECOND, number=3, positions=still, added=(), removed=("2.orc",))
+    assert set(replay(state, [third]).live) == {"day=2013-01-01/1.orc"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (replace(SECOND, number=3), "one between is missing"),
+        (replace(SECOND, positions=Step({"t": {"0": 10}}, {"t": {"0": 12}})), "begins at other positions"),
+        (replace(SECOND, added=(FILE,)), "which is live already"),
+        (replace(SECOND, removed=("3.orc",)), "which is not live"),
+    ],
+)
+def test_what_does_not_follow_is_named(wrong: Commit, said: str) -> None:
+    with pytest.raises(Failed, match=said):
+        replay(State(), [FIRST, wrong])
+
+
+def test_a_commit_that_is_missing_is_named() -> None:
+    names = [f"{number:020d}.json" for number in (1, 2, 4)]
+    assert list(log.newer([], 0, "there")) == []
+    assert list(log.newer(names[:2], 0, "there")) == [1, 2]
+    assert list(log.newer([*names[1:2], "else.json"], 1, "there")) == [2]
+    with pytest.raises(Failed, match="there lacks the commit 3, and has 4"):
+        log.newer(names, 0, "there")

@@ -1,0 +1,181 @@
+"""What a round reads, and what of it counts when something broke off."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from aqueduct.errors import Refused
+from aqueduct.land import declaration, log
+from aqueduct.land.log import State
+from aqueduct.land.plan import NO_LEADER, LandPlan, ReadRange, SourceTopic, next_schema, plan, settle, shares
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+
+A = SourceTopic("a", "id-of-a", (5, 0), (10, 100))
+
+
+def planned(state: State, *topics: SourceTopic, at_most: int = 1_000, **stops: int) -> LandPlan:
+    places = {TopicPartition(name[:-1], int(name[-1])): stop for name, stop in stops.items()}
+    every = {topic.name for topic in topics} | {"undeclared"}
+    return plan(state, topics, every, stops=places, at_most=at_most)
+
+
+def landed(positions: dict[str, dict[str, int]]) -> State:
+    return State(1, positions, {name: f"id-of-{name}" for name in positions})
+
+
+def test_a_new_topic_lands_from_its_start_on() -> None:
+    found = planned(State(), A)
+    assert found.ranges == (Range("a", 0, 5, 10), Range("a", 1, 0, 100))
+    assert found.next == {"a": {"0": 10, "1": 100}}
+    assert (found.gaps, found.left_out, found.whole) == ((), (), True)
+    assert found.topic_ids == {"a": "id-of-a"}
+
+
+def test_offsets_that_are_gone_are_a_gap() -> None:
+    found = planned(landed({"a": {"0": 3, "1": 100}}), A)
+    assert found.ranges == (Range("a", 0, 5, 10),)
+    assert found.gaps == (Range("a", 0, 3, 5),)
+    assert found.topic_ids == {}
+
+
+def test_a_partition_that_was_added_has_a_gap_before_its_start() -> None:
+    found = planned(landed({"a": {"1": 100}}), A)
+    assert found.gaps == (Range("a", 0, 0, 5),)
+
+
+def test_a_topic_that_is_declared_no_more_is_left_alone() -> None:
+    found = planned(landed({"a": {"0": 10, "1": 100}, "undeclared": {"0": 7}}), A)
+    assert found.left_out == ()
+    assert found.next["undeclared"] == {"0": 7}
+
+
+def test_a_partition_without_a_leader_is_left_out() -> None:
+    found = planned(State(), SourceTopic("a", "id-of-a", (0, 0), (NO_LEADER, 9)))
+    assert found.ranges == (Range("a", 1, 0, 9),)
+    assert [what for what, _ in found.left_out] == ["a-0"]
+    assert found.next == {"a": {"1": 9}}
+
+
+def test_what_can_t_be_landed_is_left_out() -> None:
+    state = landed({"a": {"0": 11, "1": 100}, "gone": {"0": 1}})
+    found = planned(state, A)
+    assert [what for what, _ in found.left_out] == ["topic gone", "a-0"]
+    assert found.next == state.positions
+    assert found.ranges == ()
+    again = planned(landed({"a": {"0": 7, "1": 100}}), SourceTopic("a", "another", (0, 0), (9, 9)))
+    assert [what for what, _ in again.left_out] == ["topic a"]
+    assert again.ranges == ()
+
+
+def test_a_round_ends_where_it_is_told() -> None:
+    found = planned(State(), A, a1=40)
+    assert found.next == {"a": {"0": 10, "1": 40}}
+    assert found.whole
+
+
+def test_a_round_takes_little_of_long_partitions_and_all_of_short_ones() -> None:
+    found = planned(State(), A, at_most=50)
+    assert found.ranges == (Range("a", 0, 5, 10), Range("a", 1, 0, 45))
+    assert not found.whole
+    assert found.next == {"a": {"0": 10, "1": 45}}
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_rounds_read_everything_once(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    topics = [
+        SourceTopic(name, f"id-of-{name}", starts, tuple(at + chance.choice([0, 1, 9, 200]) for at in starts))
+        for name in "ab"
+        for starts in [tuple(chance.randrange(50) for _ in range(3))]
+    ]
+    state, seen = State(), []
+    for _ in range(1_000):
+        todo = planned(state, *topics, at_most=chance.choice([1, 7, 100]))
+        seen += [
+            (each.topic, each.partition, at) for each in todo.ranges for at in range(each.start, each.stop)
+        ]
+        state = State(1, todo.next, {**state.topic_ids, **todo.topic_ids})
+        if todo.whole:
+            break
+    wanted = [
+        (topic.name, number, at)
+        for topic in topics
+        for number, (start, end) in enumerate(zip(topic.starts, topic.ends, strict=True))
+        for at in range(start, end)
+    ]
+    assert sorted(seen) == wanted
+
+
+def results(todo: LandPlan, at_most: int, broken: dict[int, int]) -> list[list[ReadRange]]:
+    """Read in tasks; partition 0 breaks off at these offsets."""
+    found: list[list[ReadRange]] = []
+    for share in shares(todo.ranges, at_most):
+        read = []
+        for each in share:
+            breaks = [at for at in broken if each.start <= at < each.stop and each.partition == 0]
+            read.append(ReadRange(each, min(breaks, default=each.stop), "broken" if breaks else ""))
+        found.append(read)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_what_counts_has_no_hole_and_nothing_beyond_its_positions(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    topic = SourceTopic("a", "id-of-a", (0, 0, 0), tuple(chance.randrange(1, 60) for _ in range(3)))
+    todo = planned(State(), topic)
+    read = results(
+        todo, chance.choice([5, 20, 100]), {chance.randrange(60): 1 for _ in range(chance.randrange(3))}
+    )
+    positions, counts = settle(todo, read)
+    rows: Sequence[tuple[int, int]] = [
+        (each.range.partition, at)
+        for n in counts
+        for each in read[n]
+        for at in range(each.range.start, each.reached)
+    ]
+    assert sorted(rows) == [(number, at) for number in range(3) for at in range(positions["a"][str(number)])]
+    broken = {each.range.partition for share in read for each in share if each.why}
+    assert all(
+        positions["a"][str(each)] == todo.next["a"][str(each)] for each in range(3) if each not in broken
+    )
+    assert all(positions["a"][str(each)] in range(60) for each in broken)
+
+
+def test_a_partition_that_breaks_off_takes_no_other_with_it() -> None:
+    todo = planned(State(), SourceTopic("a", "id-of-a", (0, 0), (10, 2)))
+    positions, counts = settle(todo, results(todo, 7, {0: 0}))
+    assert positions == {"a": {"0": 0, "1": 2}}
+    assert counts == {0}
+
+
+def test_columns_can_only_be_added() -> None:
+    def table(columns: list[dict[str, str]], **more: object) -> declaration.LandTable:
+        [found] = declaration.parse([{"table": "a.b", "topics": ["t"], "columns": columns, **more}], "file")
+        return found
+
+    x, y = {"name": "x", "type": "int"}, {"name": "y", "type": "string"}
+    time = {"name": "t", "type": "timestamp"}
+    old = table([x])
+    state = State(1, schema=1, definition=log.definition(old))
+    assert next_schema(State(), log.definition(old), old) == 1
+    assert next_schema(state, log.definition(old), old) == 1
+    timed = table([time])
+    known = State(1, schema=1, definition=log.definition(timed))
+    for changed in ({**time, "zone": "Europe/Paris"}, {**time, "unit": "s"}):
+        other = table([changed])
+        with pytest.raises(Refused, match="t is read as"):
+            next_schema(known, log.definition(other), other)
+    more = table([x, y])
+    assert next_schema(state, log.definition(more), more) == 2
+    for wrong in (
+        table([y]),
+        table([{"name": "x", "type": "bigint"}]),
+        table([x], poison="a.elsewhere"),
+        table(
+            [x, {"name": "t", "type": "timestamp"}], partition_by=[{"name": "day", "of": "t", "every": "day"}]
+        ),
+    ):
+        with pytest.raises(Refused, match="can't become what is declared"):
+            next_schema(state, log.definition(wrong), wrong)
