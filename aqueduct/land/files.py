@@ -13,9 +13,8 @@ from aqueduct.land.rows import TableRows
 
 FILE_BYTES = 64 << 20  # of rows in memory, which become files
 STRIPE_BYTES = 64 << 20
-DICTIONARY = (
-    0.8  # of values that differ, at most, in a column of strings with a dictionary; Arrow's default has none
-)
+# Of values that differ, at most, in a column of strings with a dictionary; by Arrow's default none has one.
+DICTIONARY = 0.8
 NONE = -(1 << 31) + 1  # of a day: before all that there are
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
@@ -31,7 +30,7 @@ class OrcFile:
 
 
 class RowBuffer:
-    """TableRows in memory, until there are enough for files."""
+    """Rows in memory, until there are enough for files."""
 
     def __init__(self, table: LandTable) -> None:
         self._table = table

@@ -7,7 +7,6 @@ before it, below a name that no reader looks at; what is live is what all commit
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from aqueduct import strict_json
 from aqueduct.errors import Failed
@@ -17,14 +16,10 @@ from aqueduct.land.declaration import Column, LandTable
 FOLDER = "_land"  # in a table's; readers pass over what begins with _
 COMMITS = f"{FOLDER}/commits"
 STAGED = f"{FOLDER}/staged"
+LAND = "land"  # a commit's kind
 _NAME = re.compile(r"(\d{20})\.json")
 
 Positions = Mapping[str, Mapping[str, int]]  # topic -> partition -> next offset
-
-
-class CommitKind(StrEnum):
-    LAND = "land"
-    SCHEMA = "schema"
 
 
 @dataclass(frozen=True)
@@ -44,6 +39,8 @@ class AddedFile:
 
 @dataclass(frozen=True)
 class Step:
+    """How far topics were read before a commit, and are read by it."""
+
     before: Positions
     next: Positions
 

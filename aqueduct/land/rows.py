@@ -1,4 +1,4 @@
-"""TableRows of a table, and of its bad table, out of records."""
+"""Rows of a table, and of its bad table, out of records."""
 
 from dataclasses import dataclass
 

@@ -15,7 +15,7 @@ from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import connect
 from aqueduct.land import log
 from aqueduct.land.declaration import LandTable
-from aqueduct.land.log import Commit, CommitKind, Step
+from aqueduct.land.log import LAND, Commit, Step
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedTable
 from aqueduct.land.plan import NO_LEADER, LandPlan, SourceTopic, next_schema, plan, settle, shares
@@ -191,7 +191,8 @@ class Lander:
             if read.why
         )
         done.left_out = planned.left_out + broken
-        if positions == state.positions:
+        moved = any(read.reached > read.range.start for share in kept for read in share.read)
+        if not (moved or planned.gaps):
             return
         declared = log.definition(table)
         schema = next_schema(state, declared, table)
@@ -199,7 +200,7 @@ class Lander:
         of_table.commit(
             Commit(
                 number=state.number + 1,
-                kind=CommitKind.LAND,
+                kind=LAND,
                 positions=Step(state.positions, positions),
                 added=added,
                 removed=(),

@@ -84,6 +84,7 @@ def _records(client: Client, wanted: Range, topic_id: str, done: LandedShare) ->
                 done.gaps += (Range(*wanted.topic_partition, *piece.lost),)
             for some in in_lists(piece.batches, RECORDS, lambda batch: batch.count):
                 yield RecordArrays.of(some)
+                reached = some[-1].last_offset + 1
             reached = piece.next_offset
     except (Failed, KafkaError) as error:
         why = str(error).rstrip(".")

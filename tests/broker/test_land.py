@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -25,6 +25,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyarrow import orc
 
 from aqueduct.cli import main
+from aqueduct.kafka.batches.batch import Batch, Damaged
+from aqueduct.land import task
+from aqueduct.land.records import RecordArrays
 from aqueduct.land.table_log import TableLog
 from aqueduct.store import backends
 from aqueduct.store.backends import open_editable
@@ -354,6 +357,45 @@ def test_the_second_of_two_landers_ends(lake: Lake, topic: str) -> None:
     assert "Another lander committed" in said
     assert lake.land() == 0
     assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
+
+
+class BrokenAt:
+    """Records, of which one piece can't be read."""
+
+    def __init__(self, at: int) -> None:
+        self.pieces = 0
+        self._at = at
+
+    def of(self, batches: Sequence[Batch]) -> RecordArrays:
+        self.pieces += 1
+        if self.pieces == self._at:
+            raise Damaged("It is damaged.")
+        return RecordArrays.of(batches)
+
+
+def test_a_batch_that_can_t_be_read_takes_nothing_with_it(
+    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither other partitions, nor what was before it in the same answer, which must not come twice."""
+    chance = random.Random(15)  # noqa: S311
+    monkeypatch.setattr(task, "RECORDS", 100)
+    for partition in range(3):
+        settings = {"batch.num.messages": 50}
+        clients.produce(lake.broker, topic, flights(chance, 500), partition, **settings)
+    for at in (1, 3, 5):
+        with monkeypatch.context() as patch:
+            patch.setattr(task, "RecordArrays", BrokenAt(at))
+            assert lake.land() == 3
+        assert "It is damaged" in capsys.readouterr().out
+        assert len(lake.placed()) == len(set(lake.placed()))
+        clients.produce(lake.broker, topic, flights(chance, 500), 2, **settings)
+    assert lake.land() == 0
+    assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
+
+
+def test_a_topic_without_records_has_no_commit(lake: Lake, topic: str) -> None:
+    assert lake.land() == 0
+    assert lake.commits() == []
 
 
 def test_only_what_was_committed(lake: Lake, topic: str) -> None:
