@@ -405,7 +405,7 @@ class _Directory:
                 if not target.exists():
                     raise MissingObject(f"{self.url} has no object {path}.") from None
             self._sync(target.parent)
-            if source.parent.is_dir():
+            with suppress(FileNotFoundError):  # who moved the last one out of it removed it
                 _fsync(source.parent)
             self._leave(source.parent)
 

@@ -97,6 +97,16 @@ def test_an_object_gets_another_name(store: EditableObjects) -> None:
         store.move("staged/2", "a/d")
 
 
+def test_many_objects_are_moved_at_once(store: EditableObjects) -> None:
+    for round_ in range(10):
+        paths = [f"staged/{round_}/{number}" for number in range(16)]
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda path: store.create(path, path.encode()), paths))
+            list(pool.map(lambda path: store.move(path, f"moved/{path}"), paths))
+    assert [*store.list("staged")] == []
+    assert len([*store.list("moved")]) == 160
+
+
 def test_an_object_is_removed(store: EditableObjects) -> None:
     store.create("a/b", b"content")
     for _ in range(2):
