@@ -218,6 +218,7 @@ class Lander:
         done.tombstones += sum(share.tombstones for share in kept)
         done.files += len(added)
         done.bytes += sum(file.bytes for file in added)
+        of_table.publish()
 
     def _show_positions(self, name: str, found: SourceTopics, done: LandedTable) -> None:
         """Commit how far a table is as a group's positions, so that Kafka's own tools tell the lag."""

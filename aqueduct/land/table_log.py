@@ -74,8 +74,8 @@ class TableLog:
         """Read what is new, see to it that the newest commit is visible, and return what all come to."""
         known = self.state.number
         self.read()
-        if self.newest and self.state.number > known:
-            self._publish(self.newest)
+        if self.state.number > known:
+            self.publish()
         return self.state
 
     def read(self) -> State:
@@ -95,7 +95,7 @@ class TableLog:
         return log.loads(self._objects.read(path), number, f"{self._objects.url}/{path}")
 
     def commit(self, commit: Commit) -> None:
-        """Create the commit, and make visible what it adds; Lost if another lander was first."""
+        """Create the commit, whose files `publish` makes visible; Lost if another lander was first."""
         after = replay(self.state, [commit])
         try:
             self._objects.create(f"{self._folder}/{log.path(commit.number)}", log.dumps(commit))
@@ -105,10 +105,12 @@ class TableLog:
                 "what it had read. Run it again, and let only one at a time land a table."
             ) from None
         self.state, self.newest = after, commit
-        self._publish(commit)
 
-    def _publish(self, commit: Commit) -> None:
-        """Give the commit's files their names, and remove what nobody can commit any more."""
+    def publish(self) -> None:
+        """Give the newest commit's files their names, and remove what nobody can commit any more."""
+        commit = self.newest
+        if commit is None:
+            return
         _at_once(lambda file: self._objects.move(*self.places(commit, file)), commit.added)
         at = f"{self._folder}/{log.STAGED}"
         for entry in list(self._objects.list(at)):

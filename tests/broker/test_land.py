@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyarrow import orc
 
 from aqueduct.cli import main
+from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.land import task
 from aqueduct.land.records import RecordArrays
@@ -311,13 +312,16 @@ def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
     assert main(lake.command("verify")) == 0
 
 
-def test_what_is_committed_and_not_visible_yet_is_verified_where_it_is(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch
+def test_what_is_committed_and_not_visible_yet_is_told_and_verified(
+    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(4), 100, poison=0.1)  # noqa: S311
     with monkeypatch.context() as patch:
-        patch.setattr(TableLog, "_publish", interrupted)
-        assert lake.land() == 130
+        patch.setattr(TableLog, "publish", unreachable)
+        assert lake.land() == 1
+    said = capsys.readouterr()
+    assert f"{len(should_be(lake, topic)[0])} rows in" in said.out
+    assert said.err.endswith("aqueduct: The store is away.\n")
     assert lake.rows() == []
     assert main(lake.command("verify")) == 0
     assert lake.land() == 0
@@ -325,8 +329,8 @@ def test_what_is_committed_and_not_visible_yet_is_verified_where_it_is(
     assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
 
 
-def interrupted(*_: object) -> None:
-    raise KeyboardInterrupt
+def unreachable(*_: object) -> None:
+    raise Failed("The store is away.")
 
 
 @pytest.mark.usefixtures("each_task_twice")
