@@ -362,14 +362,13 @@ class _Directory:
             if not self._swept:
                 self._swept = True
                 _sweep(writing)
-            target.parent.mkdir(parents=True, exist_ok=True)
             part = writing / secrets.token_hex(12)
             try:
                 with part.open("xb") as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-                os.link(part, target)
+                self._in(target.parent, lambda: os.link(part, target), part)
             except FileExistsError:
                 if self.read(path) != data:
                     raise Exists(f"{self.url} has {path} already.") from None
@@ -398,9 +397,8 @@ class _Directory:
     def move(self, path: str, to: str) -> None:
         source, target = self._root / path, self._root / to
         with self._sentences(path, "moved"):
-            target.parent.mkdir(parents=True, exist_ok=True)
             try:
-                source.rename(target)
+                self._in(target.parent, lambda: source.rename(target), source)
             except FileNotFoundError:
                 if not target.exists():
                     raise MissingObject(f"{self.url} has no object {path}.") from None
@@ -413,6 +411,20 @@ class _Directory:
         with self._sentences(path, "removed"):
             (self._root / path).unlink(missing_ok=True)
             self._leave((self._root / path).parent)
+
+    def _in(self, folder: Path, action: Callable[[], object], source: Path) -> None:
+        """Bring a file into a folder, which others remove when they take the last object out of it."""
+        while True:
+            if not folder.is_dir():
+                self._synced.discard(folder)
+                folder.mkdir(parents=True, exist_ok=True)
+            try:
+                action()
+            except FileNotFoundError:
+                if not source.exists():
+                    raise
+            else:
+                return
 
     def _leave(self, folder: Path) -> None:
         """Remove a folder that nothing is left in, as an object store has none."""
