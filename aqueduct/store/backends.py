@@ -417,11 +417,12 @@ class _Directory:
         while True:
             if not folder.is_dir():
                 self._synced.discard(folder)
-                folder.mkdir(parents=True, exist_ok=True)
+                with suppress(FileExistsError):  # another one made it, and may have removed it again
+                    folder.mkdir(parents=True)
             try:
                 action()
             except FileNotFoundError:
-                if not source.exists():
+                if not source.exists() or folder.is_file() or folder.is_symlink():
                     raise
             else:
                 return

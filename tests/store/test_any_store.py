@@ -107,19 +107,6 @@ def test_many_objects_are_moved_at_once(store: EditableObjects) -> None:
     assert len([*store.list("moved")]) == 160
 
 
-def test_a_folder_that_others_leave_is_there_for_who_comes(store: EditableObjects) -> None:
-    def come_and_go(name: str) -> None:
-        for number in range(100):
-            store.create(f"a/{name}", name.encode())
-            store.move(f"a/{name}", f"b/{name}")
-            if number < 99:
-                store.remove(f"b/{name}")
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(come_and_go, "wxyz"))
-    assert [each.path for each in store.list("")] == [f"b/{name}" for name in "wxyz"]
-
-
 def test_an_object_is_removed(store: EditableObjects) -> None:
     store.create("a/b", b"content")
     for _ in range(2):

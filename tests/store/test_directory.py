@@ -2,12 +2,13 @@ import errno
 import os
 import stat
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.store.backends import STALE_SECONDS, open_store
+from aqueduct.store.backends import STALE_SECONDS, open_editable, open_store
 
 
 def test_what_is_created_is_synced_before_it_is_there(
@@ -94,3 +95,18 @@ def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "store").write_bytes(b"")
     with pytest.raises(Failed, match="can't be written: "):
         open_store(f"file://{tmp_path}/store").create("a", b"x")
+
+
+def test_a_folder_that_others_leave_is_there_for_who_comes(tmp_path: Path) -> None:
+    store = open_editable(f"file://{tmp_path}/store")
+
+    def come_and_go(name: str) -> None:
+        for number in range(100):
+            store.create(f"a/{name}", name.encode())
+            store.move(f"a/{name}", f"b/{name}")
+            if number < 99:
+                store.remove(f"b/{name}")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(come_and_go, "wxyz"))
+    assert [each.path for each in store.list("")] == [f"b/{name}" for name in "wxyz"]
