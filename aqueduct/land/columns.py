@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from aqueduct.land import times, types
 from aqueduct.land.declaration import Column
+from aqueduct.land.texts import are_text
 from aqueduct.land.times import Mask
 
 KAFKA_UNIT = "ms"  # of its own timestamps
@@ -96,7 +97,7 @@ def _fit_scalar(value: pa.Array, type_: pa.DataType, column: Column) -> tuple[pa
         return value, np.ones(len(value), np.bool_)
     there = pc.is_valid(value).to_numpy(zero_copy_only=False)
     if pa.types.is_binary(value.type):
-        right = _are_text(value)
+        right = are_text(value)
         return _null_where(value, ~right).cast(type_), right
     if type_ == types.TIMESTAMP:
         found, right = (
@@ -118,23 +119,6 @@ def _fit_scalar(value: pa.Array, type_: pa.DataType, column: Column) -> tuple[pa
         right = pc.fill_null(pc.is_finite(found), True).to_numpy(zero_copy_only=False)
         return _null_where(found, there & ~right), right
     return value.cast(type_), np.ones(len(value), np.bool_)
-
-
-def _are_text(value: pa.BinaryArray) -> Mask:
-    """Return which values are UTF-8; null is."""
-    try:
-        value.cast(pa.string())
-        return np.ones(len(value), np.bool_)
-    except pa.ArrowInvalid:
-        return np.array([_is_text(each) for each in value.to_pylist()], np.bool_)
-
-
-def _is_text(value: bytes | None) -> bool:
-    try:
-        (value or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _numbers(value: pa.Array) -> npt.NDArray[np.int64]:

@@ -8,7 +8,7 @@ join the next one, or stand in another's place.
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from aqueduct.kafka.batches.varints import Numbers
+from aqueduct.land.texts import are_text
 
 BLOCK = 1000  # records: little is read again where one of them is wrong
 OBJECT = r"^[\t\n\r ]*\{"
@@ -46,9 +47,6 @@ class ReadRecords:
     rows: Numbers
     records: Numbers
     faults: tuple[WrongRecord, ...]
-
-
-_Part = tuple[pa.Table, int, int]  # and which records it has: the first one, and the one after the last
 
 
 class JsonReader:
@@ -134,11 +132,7 @@ class _JsonBlock:
 
     def __init__(self, marked: pa.BinaryArray) -> None:
         self._offsets, self._data = _buffers(marked)
-        try:
-            marked.cast(pa.string())
-            self._broken: Sequence[int] = ()
-        except pa.ArrowInvalid:
-            self._broken = [n for n in range(len(marked)) if not _is_text(self.text(n, n + 1))]
+        self._broken: list[int] = np.flatnonzero(~are_text(marked)).tolist()
 
     def text(self, begin: int, end: int) -> memoryview:
         return self._data[self._offsets[begin] : self._offsets[end]]
@@ -146,14 +140,6 @@ class _JsonBlock:
     def first_broken(self, begin: int, end: int) -> int | None:
         """Return the first of these records that isn't UTF-8."""
         return next((each for each in self._broken if begin <= each < end), None)
-
-
-def _is_text(data: memoryview) -> bool:
-    try:
-        bytes(data).decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _buffers(values: pa.BinaryArray) -> tuple[Numbers, memoryview]:

@@ -115,10 +115,6 @@ class ReadRange:
     reached: int
     why: str = ""
 
-    @property
-    def whole(self) -> bool:
-        return self.reached >= self.range.stop
-
 
 def settle(todo: LandPlan, results: Sequence[Sequence[ReadRange]]) -> tuple[Positions, set[int]]:
     """Return the positions to commit, and which of the tasks' results count.
