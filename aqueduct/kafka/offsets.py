@@ -41,9 +41,11 @@ def since(client: Client, partitions: Iterable[TopicPartition], time: int) -> di
 
 
 def newest(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the largest time of each partition's records, in milliseconds since 1970; -1 without a record.
+    """Return the largest time of each partition's records, in milliseconds since 1970.
 
-    A transaction's marker counts as a record, with the time of its commit or abort (KIP-734).
+    It is -1 without a record, and while the record of that time is not replicated yet or its transaction is
+    open: one in twenty asks, where a topic is written to without a pause. A transaction's marker counts as a
+    record, with the time of its commit or abort (KIP-734).
     """
     spec = OffsetSpec.MAX_TIMESTAMP
     return _offsets(client, partitions, spec, min_version=_NEWEST_SINCE, told="timestamp")

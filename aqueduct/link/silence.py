@@ -5,7 +5,6 @@ Only what was announced can be missing. So where nothing comes at all, nothing i
 
 import time
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import Client
@@ -18,12 +17,14 @@ def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterato
     """Yield sentences on raw topics that got nothing for longer; one that is not there went with its link."""
     now = int(time.time() * 1000)
     found = client.topics(list(raw_topics))
-    every = chain.from_iterable(topic.topic_partitions for topic in found.values())
-    times = offsets.newest(client, every)
+    every = [partition for topic in found.values() for partition in topic.topic_partitions]
+    # Not by the newest time alone, which is not told while that record is not replicated.
+    heard = offsets.since(client, every, now - int(seconds * 1000))
+    times = offsets.newest(client, [partition for partition in every if heard[partition] < 0])
     for name, topic in found.items():
-        newest = max(times[partition] for partition in topic.topic_partitions)
-        if newest >= now - seconds * 1000:
+        if any(heard[partition] >= 0 for partition in topic.topic_partitions):
             continue
+        newest = max(times[partition] for partition in topic.topic_partitions)
         kept = "at all, or for longer than it keeps records"
         how_long = kept if newest < 0 else f"for {(now - newest) // 1000} s"
         yield (

@@ -17,6 +17,7 @@ from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import Fenced
+from aqueduct.link import silence
 from aqueduct.link.dedup import task as dedup
 from aqueduct.link.dedup.run import DedupOrder, run
 from aqueduct.link.dedup.task import DedupCounts
@@ -263,6 +264,20 @@ def test_a_sender_that_is_silent_is_named_where_nothing_is_known_to_be_missing(
     assert f"4 records of raw topic {crossed.raw} came over 50 s ago, and dedup has not read them" in err
     crossed.dedup()
     assert create("--silenceAfter=120")[0] == 0
+
+
+def test_a_sender_is_heard_while_its_newest_record_is_not_yet_to_be_read(
+    crossed: Crossed, client: Client
+) -> None:
+    def silent() -> list[str]:
+        return list(silence.silent(client, [crossed.raw], 60))
+
+    assert len(silent()) == 1
+    crossed.bring(Announcement(crossed.topics[0], ID, 0, 0, 3, compacted=False))
+    # The broker then tells no newest time of the partition, as it does for a moment after each write.
+    producers = clients.transaction(crossed.broker, crossed.raw, ["open"], "leave", *range(PARTITIONS))
+    assert silent() == []
+    producers.abort_transaction()
 
 
 def test_a_gap_topic_that_forgets_is_refused_and_a_link_s_own_topic_is_no_clean_one(
