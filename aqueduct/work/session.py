@@ -113,6 +113,7 @@ class Executor:
     id: str
     host: str
     cores: int
+    ended: int  # tasks, well
 
 
 def executors(context: SparkContext) -> list[Executor]:
@@ -121,7 +122,7 @@ def executors(context: SparkContext) -> list[Executor]:
         listed = context._jsc.sc().statusStore().executorList(True)
         every = (listed.apply(at) for at in range(listed.size()))
         return [
-            Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores())
+            Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores(), each.completedTasks())
             for each in every
             if each.id() != "driver"
         ]

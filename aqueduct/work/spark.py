@@ -25,6 +25,7 @@ from aqueduct.work.runner import D, R
 # Settings that name the history server's page: ours for a standalone cluster, Spark's own for YARN.
 HISTORY = ("spark.aqueduct.historyServer.address", "spark.yarn.historyServer.address")
 COMPARISON = "Compare what workers have"  # of a job that does nothing else
+TRIED_SECONDS = 20.0  # which executors that have registered may take to run a first task
 
 
 def _nothing() -> None:
@@ -71,10 +72,13 @@ class Application:
         return [cast(R, result) for _, result in results]
 
     def try_workers(self) -> None:
-        """Run an idle task on each core, before any that writes; Failed if workers can't run ours."""
+        """Run idle tasks on each executor, before any that writes; Failed if workers can't run ours.
+
+        An executor registers some seconds before it takes tasks: till then the others get them all.
+        """
         if self._here:
             return
-        cores = self.cores
+        cores, began = self.cores, time.monotonic()
         # A lambda, because another version of this module may not be one that workers can import.
         tasks = self._context.parallelize(range(cores), cores).map(lambda _: environment.OWN_CODE)
 
@@ -82,8 +86,12 @@ class Application:
             self._context.setJobDescription(COMPARISON)
             return {*tasks.collect()}
 
-        if self._wait(job) != {environment.OWN_CODE}:
-            raise Failed(reasons.OTHER_VERSION)
+        while self._wait(job) == {environment.OWN_CODE}:
+            tried = all(executor.ended for executor in session.executors(self._context))
+            if tried or time.monotonic() - began > TRIED_SECONDS:
+                return
+            time.sleep(0.2)
+        raise Failed(reasons.OTHER_VERSION)
 
     def _wait(
         self, job: Callable[[], R], tell: Callable[[], None] = _nothing, clear: Callable[[], None] = _nothing

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 import urllib.request
 from contextlib import suppress
@@ -28,6 +29,16 @@ from importlib import import_module
 for verb, arguments in json.loads(sys.argv[1]):
     if code := import_module(f"spark_apps.{verb}").main(arguments):
         sys.exit(code)
+"""
+TRY = """
+import sys
+from aqueduct.work import session
+from aqueduct.work.figures import SparkFigures
+from aqueduct.work.options import SparkOptions
+from aqueduct.work.spark import application
+both = {"spark.cores.max": "2", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
+with application("try", SparkOptions(sys.argv[1], both), SparkFigures()) as found:
+    print([executor.ended > 0 for executor in session.executors(found._context)])
 """
 
 
@@ -131,6 +142,30 @@ def test_what_the_user_sets_is_so(cluster: Cluster, backup: list[str], tmp_path:
     page = done(start(cluster, aqueduct(*backup, *own), SPARK_CONF_DIR=str(conf)))
     assert "executors on 1 host.\n" in page  # and no address of a page
     assert cluster.applications()[-1]["memoryperexecutor"] == 600
+
+
+def test_an_executor_that_takes_tasks_late_is_tried_too(cluster: Cluster, tmp_path: Path) -> None:
+    program = tmp_path / "try.py"
+    program.write_text(TRY)
+    process = start(cluster, [sys.executable, str(program), cluster.url])
+    late = clients.wait_for("an executor", lambda: registered(cluster, "1"))
+    os.kill(late, signal.SIGSTOP)
+    try:
+        time.sleep(4)
+    finally:
+        os.kill(late, signal.SIGCONT)
+    assert done(process) == "[True, True]\n"
+
+
+def registered(cluster: Cluster, executor: str) -> int | None:
+    """Return the process of an executor that runs, once its driver knows it."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            here = (folder / "cwd").readlink()
+            if here.is_relative_to(cluster.directory / "work") and here.name == executor:
+                said = (here / "stderr").read_text()
+                return int(folder.name) if "Successfully registered with driver" in said else None
+    return None
 
 
 def test_a_killed_executor_costs_its_tasks_only(
