@@ -16,7 +16,8 @@ from aqueduct.land.declaration import Column, LandTable
 FOLDER = "_land"  # in a table's; readers pass over what begins with _
 COMMITS = f"{FOLDER}/commits"
 STAGED = f"{FOLDER}/staged"
-LAND = "land"  # a commit's kind
+REMOVED = f"{FOLDER}/removed"  # files that compaction replaced, for readers that have begun
+LAND, COMPACT = "land", "compact"  # kinds of commits
 _NAME = re.compile(r"(\d{20})\.json")
 
 Positions = Mapping[str, Mapping[str, int]]  # topic -> partition -> next offset
@@ -136,12 +137,14 @@ class State:
     bad: Mapping[str, AddedFile] = field(default_factory=dict)  # of the bad table, by path
     schema: int = 0
     definition: Definition | None = None
+    compacted: str | None = None  # when last, ISO 8601
 
 
 def replay(state: State, commits: Iterable[Commit]) -> State:
     """Return the state after the next commits; Failed if one does not follow the one before."""
     number, positions, schema, known = state.number, state.positions, state.schema, state.definition
     topic_ids, live, bad = dict(state.topic_ids), dict(state.live), dict(state.bad)
+    compacted = state.compacted
     for commit in commits:
         if commit.number != number + 1:
             raise Failed(f"The commit {commit.number} follows {number} in the log; one between is missing.")
@@ -158,4 +161,5 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         number, positions, schema = commit.number, commit.positions.next, commit.schema
         known = commit.definition or known
         topic_ids |= commit.topic_ids
-    return State(number, positions, topic_ids, live, bad, schema, known)
+        compacted = commit.created if commit.kind == COMPACT else compacted
+    return State(number, positions, topic_ids, live, bad, schema, known, compacted)
