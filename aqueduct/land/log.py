@@ -16,6 +16,7 @@ from aqueduct.land.declaration import Column, LandTable
 FOLDER = "_land"  # in a table's; readers pass over what begins with _
 COMMITS = f"{FOLDER}/commits"
 STAGED = f"{FOLDER}/staged"
+CHECKPOINTS = f"{FOLDER}/checkpoints"  # what all commits up to a number come to
 REMOVED = f"{FOLDER}/removed"  # files that compaction replaced, for readers that have begun
 LAND, COMPACT = "land", "compact"  # kinds of commits
 _NAME = re.compile(r"(\d{20})\.json")
@@ -99,7 +100,11 @@ def path(number: int) -> str:
     return f"{COMMITS}/{number:020d}.json"
 
 
-def dumps(commit: Commit) -> bytes:
+def checkpoint_path(number: int) -> str:
+    return f"{CHECKPOINTS}/{number:020d}.json"
+
+
+def dumps(commit: "Commit | State") -> bytes:
     return strict_json.dumps(commit)
 
 
@@ -112,6 +117,19 @@ def loads(data: bytes | memoryview, number: int, where: str) -> Commit:
     if commit.number != number:
         raise Failed(f"{where} is the commit {commit.number}: somebody renamed or exchanged it.")
     return commit
+
+
+def loads_checkpoint(data: bytes | memoryview, name: str, where: str) -> "State":
+    """Parse a checkpoint; Failed if it is none, or another one than its file's name says."""
+    try:
+        state = strict_json.loads(State, data)
+    except strict_json.Unreadable as error:
+        raise Failed(
+            f"{where} isn't a checkpoint of a table: {error}. Remove it: the log has all of it."
+        ) from None
+    if checkpoint_path(state.number) != f"{CHECKPOINTS}/{name}":
+        raise Failed(f"{where} is of the commit {state.number}. Remove it: the log has all of it.")
+    return state
 
 
 def newer(names: Iterable[str], than: int, where: str) -> range:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from aqueduct.errors import Failed, Refused
@@ -13,6 +14,7 @@ from aqueduct.land.files import OrcFile
 from aqueduct.land.log import COMPACT, AddedFile, Commit, State, replay
 from aqueduct.store.objects import EditableObjects, Exists, MissingObject, Objects
 
+CHECKPOINT = 500  # commits, after which a start need not read those before
 AT_ONCE = 16  # objects that are read or moved
 OWNER = f"{log.FOLDER}/table.json"  # says whose log a folder's files are in
 
@@ -90,6 +92,8 @@ class TableLog:
 
     def read(self) -> State:
         """Read the commits that are new; Failed if the log is damaged."""
+        if not self.state.number:
+            self._begin()
         at = f"{self._folder}/{log.COMMITS}"
         known = f"{self._folder}/{log.path(self.state.number)}" if self.state.number else None
         names = (entry.path.removeprefix(f"{at}/") for entry in self._objects.list(at, known))
@@ -99,6 +103,14 @@ class TableLog:
             self.state = replay(self.state, commits)
             self.newest = commits[-1]
         return self.state
+
+    def _begin(self) -> None:
+        """Take the newest checkpoint, if there is one."""
+        at = f"{self._folder}/{log.CHECKPOINTS}"
+        if paths := [entry.path for entry in self._objects.list(at)]:
+            newest, where = paths[-1], f"{self._objects.url}/{paths[-1]}"
+            self.state = log.loads_checkpoint(self._objects.read(newest), newest.rpartition("/")[2], where)
+            self.newest = self._load(self.state.number)
 
     def _load(self, number: int) -> Commit:
         path = f"{self._folder}/{log.path(number)}"
@@ -142,6 +154,11 @@ class TableLog:
             if next(later, None) is None:
                 raise
         self._clear(commit.number)
+        if commit.number % CHECKPOINT == 0:
+            with suppress(Exists):  # it comes to the same, whoever wrote it
+                self._objects.create(
+                    f"{self._folder}/{log.checkpoint_path(commit.number)}", log.dumps(self.state)
+                )
         self._published = commit.number
 
     def _exchange(self, commit: Commit) -> None:

@@ -20,7 +20,7 @@ from aqueduct.kafka.batches.batch import walk
 from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client_config import ClientConfig, End
-from aqueduct.land import compact, declaration, log
+from aqueduct.land import compact, declaration, log, table_log
 from aqueduct.land.files import RowBuffer
 from aqueduct.land.log import Commit, Step
 from aqueduct.land.order import LandOrder
@@ -128,6 +128,39 @@ def lake(folder: Path) -> Lake:
 @pytest.fixture
 def in_s3(s3: Gateway) -> Lake:
     return Lake(f"s3://store/{secrets.token_hex(4)}")
+
+
+def test_a_start_needs_no_commit_before_a_checkpoint(
+    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_log, "CHECKPOINT", 3)
+    for _ in range(7):
+        lake.land()
+    for number in range(1, 6):
+        (folder / f"_land/commits/{number:020d}.json").unlink()
+    again = lake.again()
+    assert again.log.follow() == lake.log.state
+    assert again.log.newest == lake.log.newest
+    newest, renamed = (folder / f"_land/checkpoints/{number:020d}.json" for number in (6, 7))
+    newest.rename(renamed)
+    with pytest.raises(Failed, match="is of the commit 6"):
+        lake.again().log.read()
+    newest.write_bytes(renamed.read_bytes()[:-1])
+    renamed.unlink()
+    with pytest.raises(Failed, match="isn't a checkpoint of a table"):
+        lake.again().log.read()
+
+
+def test_a_checkpoint_is_written_by_who_finishes_a_commit(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_log, "CHECKPOINT", 2)
+    lake.land()
+    lake.log.commit(lake.commit())
+    assert lake.paths("_land/checkpoints") == []
+    lake.again().log.follow()
+    assert len(lake.paths("_land/checkpoints")) == 1
+    lake.log.publish()  # after all, by who committed it
 
 
 def test_small_files_of_a_folder_become_one(lake: Lake) -> None:
