@@ -8,6 +8,8 @@ Exit code: 0 done, with records that went to a bad table counted in the report; 
 (records deleted before they were read, topics that are gone or were made again, partitions that can't be read
 on, a group's position that could not be set); 1 a table failed, or another run lands it, too; what was
 committed before is reported; 2 the declarations or arguments can't be right.
+
+compact joins small files of each table, beside a landing, too: 0 done; 1 a table failed.
 """
 
 import argparse
@@ -32,8 +34,11 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    help_ = "status: how far tables landed; verify: compare tables with their topics; default: land"
-    add("what", nargs="?", choices=("status", "verify"), help=help_)
+    help_ = (
+        "status: how far tables landed; verify: compare tables with their topics; compact: join small files; "
+        "default: land"
+    )
+    add("what", nargs="?", choices=("status", "verify", "compact"), help=help_)
     common.add_cluster(parser)
     add("--declarations", metavar="FILE", type=Path, required=True, help="YAML: a list as land_tables")
     add(
@@ -63,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.land import report, status, verify
+        from aqueduct.land import compact, report, status, verify
         from aqueduct.land.order import LandOrder
         from aqueduct.work.workers import Workers
 
@@ -89,6 +94,17 @@ def run(args: argparse.Namespace) -> int:
             if args.report:
                 content = report.verified_report(verified) | workers.ran()
                 report_file.write(args.report, "land verify", code, started, content)
+            return code
+        if args.what == "compact":
+            compacted = compact.compact(order, workers)
+            code = report.compacted_code(compacted)
+            print(report.compacted_text(compacted))
+            for each in compacted:
+                if each.failed:
+                    print(f"aqueduct: {each.failed}", file=sys.stderr)
+            if args.report:
+                content = report.compacted_report(compacted) | workers.ran()
+                report_file.write(args.report, "land compact", code, started, content)
             return code
         return _land(args, order, workers)
 

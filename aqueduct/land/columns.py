@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from aqueduct.land import times, types
 from aqueduct.land.declaration import Column
-from aqueduct.land.texts import are_text
+from aqueduct.land.texts import EMPTY_IS_NULL, are_text
 from aqueduct.land.times import Mask
 
 KAFKA_UNIT = "ms"  # of its own timestamps
@@ -26,6 +26,18 @@ def json_schema(columns: Sequence[Column]) -> pa.Schema:
         if column.of_value:
             root.add(column.path, types.of_json(column.type, column.unit))
     return pa.schema(root.fields())
+
+
+def text_schema(columns: Sequence[Column]) -> pa.Schema:
+    """Return the fields of text that the columns need, with the types that they are read as first."""
+    fields = {}
+    for column in columns:
+        if column.of_value:
+            plain = column.type in (pa.string(), pa.binary())
+            kept = None if plain else {EMPTY_IS_NULL: b""}
+            name = column.path[0]
+            fields[name] = pa.field(name, types.of_json(column.type, column.unit), metadata=kept)
+    return pa.schema(list(fields.values()))
 
 
 def fitted(

@@ -17,14 +17,16 @@ from aqueduct.names import LEGAL_NAME, matches
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,127}")
 STEP = re.compile(r"[^.]+")
 OWN = ("k_topic", "k_partition", "k_offset", "k_timestamp", "k_tombstone")
-KEY, TIMESTAMP, HEADER = "$key", "$timestamp", "$headers."
-FROM_RECORD = {KEY: (pa.string(), pa.binary()), TIMESTAMP: (types.TIMESTAMP,)}  # headers as keys
+KEY, VALUE, TIMESTAMP, HEADER = "$key", "$value", "$timestamp", "$headers."
+TEXT_OR_BYTES = (pa.string(), pa.binary())  # what is taken of a record as it is, but for its timestamp
 
 
 class Format(StrEnum):
     """A format of records' values."""
 
     JSON = "json"
+    DELIMITED = "delimited"
+    RAW = "raw"
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Column:
 
     name: str
     type: pa.DataType
-    path: tuple[str, ...]  # of a field; or one of KEY, TIMESTAMP, HEADER + name
+    path: tuple[str, ...]  # of a field; or one of KEY, VALUE, TIMESTAMP, HEADER + name
     zone: ZoneInfo
     unit: str | None  # of an epoch; None: text
 
@@ -51,6 +53,15 @@ class PartitionedBy:
 
 
 @dataclass(frozen=True)
+class Delimited:
+    """Rows of delimited text."""
+
+    fields: tuple[str, ...]  # their names, in their order
+    delimiter: str
+    quote: str
+
+
+@dataclass(frozen=True)
 class LandTable:
     """A table, and the topics that land in it."""
 
@@ -62,6 +73,7 @@ class LandTable:
     partitioned_by: PartitionedBy | None
     bad: str  # database.table, of records that can't be rows
     keeps_tombstones: bool
+    delimited: Delimited | None = None
 
     @property
     def full_name(self) -> str:
@@ -107,14 +119,17 @@ def parse(content: Any, file: str) -> tuple[LandTable, ...]:
 
 
 TABLE_KEYS = ("table", "topics", "format", "columns", "partition_by", "poison", "tombstones")
+DELIMITED_KEYS = ("header", "delimiter", "quote")
 COLUMN_KEYS = ("name", "type", "from", "zone", "unit")
 
 
 def _table(content: Any, where: str) -> LandTable:
-    given = _mapping(content, TABLE_KEYS, where)
+    given = _mapping(content, (*TABLE_KEYS, *DELIMITED_KEYS), where)
+    format_ = _choice(Format, given.get("format", Format.JSON), f"{where}.format")
     database, name = _table_name(_text(given, "table", where), f"{where}.table")
     columns = tuple(
-        _column(each, f"{where}.columns[{at}]") for at, each in enumerate(_list(given, "columns", where))
+        _column(each, format_, f"{where}.columns[{at}]")
+        for at, each in enumerate(_list(given, "columns", where))
     )
     _check_names(columns, where)
     bad = str(given.get("poison", f"{database}.{name}_bad"))
@@ -123,15 +138,44 @@ def _table(content: Any, where: str) -> LandTable:
         database,
         name,
         tuple(_names(given, "topics", where)),
-        _choice(Format, given.get("format", Format.JSON), f"{where}.format"),
+        format_,
         columns,
         _partitioned(given.get("partition_by"), columns, f"{where}.partition_by"),
         bad,
         _choice(("drop", "keep"), given.get("tombstones", "drop"), f"{where}.tombstones") == "keep",
+        _delimited(given, format_, columns, where),
     )
 
 
-def _column(content: Any, where: str) -> Column:
+def _delimited(
+    given: Mapping[str, Any], format_: Format, columns: Sequence[Column], where: str
+) -> Delimited | None:
+    """Return how rows are read; Refused if the columns are not among their fields."""
+    if format_ is not Format.DELIMITED:
+        for key in DELIMITED_KEYS:
+            if key in given:
+                raise Refused(f"{where}.{key}: only the format delimited has one.")
+        return None
+    taken = [column for column in columns if column.of_value]
+    fields = tuple(_list(given, "header", where)) if "header" in given else tuple(each.name for each in taken)
+    for field in fields:
+        if not isinstance(field, str) or fields.count(field) > 1:
+            raise Refused(f"{where}.header: {field} isn't the name of one field; names are text, each once.")
+    for column in taken:
+        if "header" not in given and column.path != (column.name,):
+            raise Refused(f"{where}: without header columns are the fields in their order; leave `from` out.")
+        if column.path[0] not in fields:
+            raise Refused(f"{where}.header: it has no {column.path[0]}{_meant(column.path[0], fields)}.")
+        if pa.types.is_list(column.type):
+            raise Refused(f"{where}: {column.name} is an array, which delimited text has not.")
+    found = Delimited(fields, str(given.get("delimiter", ",")), str(given.get("quote", '"')))
+    for key, sign in (("delimiter", found.delimiter), ("quote", found.quote)):
+        if len(sign.encode()) != 1 or sign in "\r\n" or found.delimiter == found.quote:
+            raise Refused(f"{where}.{key}: {sign!r} isn't one sign of ASCII that the other one is not.")
+    return found
+
+
+def _column(content: Any, format_: Format, where: str) -> Column:
     given = _mapping(content, COLUMN_KEYS, where)
     name = _text(given, "name", where)
     if not NAME.fullmatch(name):
@@ -140,14 +184,19 @@ def _column(content: Any, where: str) -> Column:
         raise Refused(f"{where}.name: every table has its own column {name}; take another name.")
     type_ = types.parse(_text(given, "type", where), f"{where}.type")
     origin = str(given.get("from", name))
-    path = (origin,) if origin.startswith("$") else tuple(STEP.findall(origin))
-    if origin.startswith("$") and origin not in (KEY, TIMESTAMP) and not origin.startswith(HEADER):
-        raise Refused(f"{where}.from: there is no {origin}; there are $key, $timestamp and $headers.NAME.")
+    own = origin.startswith("$")
+    path = (origin,) if own or format_ is Format.DELIMITED else tuple(STEP.findall(origin))
+    if own and origin not in (KEY, VALUE, TIMESTAMP) and not origin.startswith(HEADER):
+        every = "$key, $value, $timestamp and $headers.NAME"
+        raise Refused(f"{where}.from: there is no {origin}; there are {every}.")
+    if format_ is Format.RAW and not own:
+        raise Refused(f"{where}.from: raw records have no field {origin}; there are $key, $value, ...")
     if ".".join(path) != origin:
         raise Refused(f"{where}.from: {origin} isn't a path; write names with dots between them.")
-    if origin.startswith("$") and type_ not in FROM_RECORD[TIMESTAMP if origin == TIMESTAMP else KEY]:
-        kinds = " or ".join(map(types.hive, FROM_RECORD[TIMESTAMP if origin == TIMESTAMP else KEY]))
-        raise Refused(f"{where}.type: {origin} is of type {kinds}, not {types.hive(type_)}.")
+    kinds = (types.TIMESTAMP,) if origin == TIMESTAMP else TEXT_OR_BYTES
+    if own and type_ not in kinds:
+        said = " or ".join(map(types.hive, kinds))
+        raise Refused(f"{where}.type: {origin} is of type {said}, not {types.hive(type_)}.")
     timed = types.scalar_of(type_) == types.TIMESTAMP
     for key in ("zone", "unit"):
         if key in given and not timed:

@@ -76,11 +76,12 @@ class RowBuffer:
 def orc_of(table: pa.Table) -> memoryview:
     """Return the table as a file of ORC."""
     sink = pa.BufferOutputStream()
-    orc.write_table(
-        table,
-        sink,
-        compression="zstd",
-        stripe_size=STRIPE_BYTES,
-        dictionary_key_size_threshold=DICTIONARY,
-    )
+    with orc_writer(sink) as writer:
+        writer.write(table)
     return memoryview(sink.getvalue()).cast("B")
+
+
+def orc_writer(sink: pa.NativeFile) -> orc.ORCWriter:
+    return orc.ORCWriter(
+        sink, compression="zstd", stripe_size=STRIPE_BYTES, dictionary_key_size_threshold=DICTIONARY
+    )

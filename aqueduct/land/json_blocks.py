@@ -54,7 +54,7 @@ class JsonReader:
 
     def __init__(self, schema: pa.Schema) -> None:
         """Prepare to read this schema's fields, whose types are those that JSON has."""
-        self._schema = schema
+        self.wanted = schema
         self._key = f"~{secrets.token_hex(8)}"
         self._options = pj.ParseOptions(
             explicit_schema=pa.schema([*schema, (self._key, pa.int64())]),
@@ -82,7 +82,7 @@ class JsonReader:
                     records.append(indices[begin:end])
         count = sum(map(len, records))
         return ReadRecords(
-            pa.concat_tables(tables).select(self._schema.names) if tables else self._schema.empty_table(),
+            pa.concat_tables(tables).select(self.wanted.names) if tables else self.wanted.empty_table(),
             np.arange(0, 2 * count, 2),
             np.concatenate(records) if records else np.empty(0, np.int64),
             tuple(sorted(faults, key=lambda fault: fault.index)),

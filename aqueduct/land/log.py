@@ -16,7 +16,9 @@ from aqueduct.land.declaration import Column, LandTable
 FOLDER = "_land"  # in a table's; readers pass over what begins with _
 COMMITS = f"{FOLDER}/commits"
 STAGED = f"{FOLDER}/staged"
-LAND = "land"  # a commit's kind
+CHECKPOINTS = f"{FOLDER}/checkpoints"  # what all commits up to a number come to
+REMOVED = f"{FOLDER}/removed"  # files that compaction replaced, for readers that have begun
+LAND, COMPACT = "land", "compact"  # kinds of commits
 _NAME = re.compile(r"(\d{20})\.json")
 
 Positions = Mapping[str, Mapping[str, int]]  # topic -> partition -> next offset
@@ -98,7 +100,11 @@ def path(number: int) -> str:
     return f"{COMMITS}/{number:020d}.json"
 
 
-def dumps(commit: Commit) -> bytes:
+def checkpoint_path(number: int) -> str:
+    return f"{CHECKPOINTS}/{number:020d}.json"
+
+
+def dumps(commit: "Commit | State") -> bytes:
     return strict_json.dumps(commit)
 
 
@@ -111,6 +117,19 @@ def loads(data: bytes | memoryview, number: int, where: str) -> Commit:
     if commit.number != number:
         raise Failed(f"{where} is the commit {commit.number}: somebody renamed or exchanged it.")
     return commit
+
+
+def loads_checkpoint(data: bytes | memoryview, name: str, where: str) -> "State":
+    """Parse a checkpoint; Failed if it is none, or another one than its file's name says."""
+    try:
+        state = strict_json.loads(State, data)
+    except strict_json.Unreadable as error:
+        raise Failed(
+            f"{where} isn't a checkpoint of a table: {error}. Remove it: the log has all of it."
+        ) from None
+    if checkpoint_path(state.number) != f"{CHECKPOINTS}/{name}":
+        raise Failed(f"{where} is of the commit {state.number}. Remove it: the log has all of it.")
+    return state
 
 
 def newer(names: Iterable[str], than: int, where: str) -> range:
@@ -136,12 +155,14 @@ class State:
     bad: Mapping[str, AddedFile] = field(default_factory=dict)  # of the bad table, by path
     schema: int = 0
     definition: Definition | None = None
+    compacted: str | None = None  # when last, ISO 8601
 
 
 def replay(state: State, commits: Iterable[Commit]) -> State:
     """Return the state after the next commits; Failed if one does not follow the one before."""
     number, positions, schema, known = state.number, state.positions, state.schema, state.definition
     topic_ids, live, bad = dict(state.topic_ids), dict(state.live), dict(state.bad)
+    compacted = state.compacted
     for commit in commits:
         if commit.number != number + 1:
             raise Failed(f"The commit {commit.number} follows {number} in the log; one between is missing.")
@@ -158,4 +179,5 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         number, positions, schema = commit.number, commit.positions.next, commit.schema
         known = commit.definition or known
         topic_ids |= commit.topic_ids
-    return State(number, positions, topic_ids, live, bad, schema, known)
+        compacted = commit.created if commit.kind == COMPACT else compacted
+    return State(number, positions, topic_ids, live, bad, schema, known, compacted)

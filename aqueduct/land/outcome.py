@@ -47,6 +47,7 @@ class TableStatus:
     rows: int
     bytes: int
     bad: int  # rows of the bad table
+    compacted: str | None  # when last, ISO 8601
     partitions: Mapping[TopicPartition, LandedPartition]
 
 
@@ -67,3 +68,18 @@ class VerifiedTable:
     @property
     def right(self) -> bool:
         return bool(self.commits) and not (self.missing or self.doubled or self.unknown or self.damaged)
+
+
+@dataclass
+class CompactedTable:
+    """What compaction did to a table."""
+
+    table: str
+    landed: bool = False  # anything at all
+    commits: int = 0
+    before: int = 0  # files that were joined
+    after: int = 0  # files that they became
+    bytes: int = 0  # of these
+    left: int = 0  # files that can't be joined, for they have times that Arrow doesn't read
+    expired: int = 0  # files that an earlier compaction replaced, and that went now
+    failed: Failed | None = None  # why it was compacted no further; what was committed before counts

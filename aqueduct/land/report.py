@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from aqueduct.errors import ExitCode
-from aqueduct.land.outcome import LandedTable, Placed, TableStatus, VerifiedTable
+from aqueduct.land.outcome import CompactedTable, LandedTable, Placed, TableStatus, VerifiedTable
 from aqueduct.spans import size
 from aqueduct.wording import count
 
@@ -63,7 +63,9 @@ def status_text(found: Sequence[TableStatus]) -> str:
 def _status_lines(table: TableStatus) -> Iterator[str]:
     said = f"{table.table}: {_size(table)}"
     said += f"; {count(table.bad, 'bad record')}; {count(table.commits, 'commit')}"
-    yield said + (f", the last one at {table.committed}." if table.committed else ": nothing has landed.")
+    last = f", the last one at {table.committed}" if table.committed else ": nothing has landed"
+    compacted = f"; compacted last at {table.compacted}" if table.compacted else ""
+    yield f"{said}{last}{compacted}."
     for partition, progress in sorted(table.partitions.items()):
         lag = progress.why if progress.end is None else f"lag {max(0, progress.end - progress.landed):,}"
         yield f"  {partition} landed up to offset {progress.landed:,}; {lag}"
@@ -136,3 +138,25 @@ def verified_report(found: Sequence[VerifiedTable]) -> dict[str, Any]:
             for each in found
         ]
     }
+
+
+def compacted_code(done: Sequence[CompactedTable]) -> ExitCode:
+    return ExitCode.FAILED if any(each.failed for each in done) else ExitCode.DONE
+
+
+def compacted_text(done: Sequence[CompactedTable]) -> str:
+    return "\n".join(map(_compacted_line, done))
+
+
+def _compacted_line(table: CompactedTable) -> str:
+    if not (table.landed or table.failed):
+        return f"{table.table}: nothing has landed there."
+    joined = f"{count(table.before, 'file')} became {count(table.after, 'file')}, {table.bytes / 1e6:,.1f} MB"
+    said = joined if table.before else "no files were joined" if table.failed else "no small files to join"
+    far = f"; {count(table.left, 'file')} with times before 1677 or after 2262 left as they are"
+    gone = f"; {count(table.expired, 'file')} that were replaced earlier went" if table.expired else ""
+    return f"{table.table}: {said}{far if table.left else ''}{gone}."
+
+
+def compacted_report(done: Sequence[CompactedTable]) -> dict[str, Any]:
+    return {"tables": [{**vars(each), "failed": str(each.failed) if each.failed else None} for each in done]}

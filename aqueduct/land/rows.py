@@ -1,14 +1,16 @@
 """Rows of a table, and of its bad table, out of records."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from aqueduct.kafka.batches.varints import Numbers
 from aqueduct.land import columns, times, types
-from aqueduct.land.declaration import HEADER, KEY, TIMESTAMP, LandTable
-from aqueduct.land.json_blocks import JsonReader
+from aqueduct.land.declaration import HEADER, KEY, TIMESTAMP, VALUE, Format, LandTable
+from aqueduct.land.delimited import DelimitedReader
+from aqueduct.land.json_blocks import JsonReader, ReadRecords
 from aqueduct.land.records import RecordArrays
 from aqueduct.names import TopicPartition
 
@@ -47,16 +49,15 @@ class RowReader:
     def __init__(self, table: LandTable) -> None:
         self._table = table
         self._schema = schema(table)
-        wanted = columns.json_schema(table.columns)
-        self._json = JsonReader(wanted)
-        self._fields: list[str] = wanted.names
+        self._reader = _reader(table)
+        self._fields: list[str] = self._reader.wanted.names
         self._partition = ".".join(table.partitioned_by.of.path) if table.partitioned_by else ""
 
     def read(self, partition: TopicPartition, records: RecordArrays) -> TableRows:
         """Read records of a partition: each is a row, a bad row, or a tombstone that is left out."""
         told = records.values.is_valid().to_numpy(zero_copy_only=False)
         valued, tombstones = np.flatnonzero(told), np.flatnonzero(~told)
-        read = self._json.read(records.values.take(valued) if len(tombstones) else records.values)
+        read = self._reader.read(records.values.take(valued) if len(tombstones) else records.values)
         why = {int(valued[fault.index]): fault.reason for fault in read.faults}
         # Of each record its row in what was read, -1 where it has none.
         row_of = np.full(len(records), -1)
@@ -92,6 +93,8 @@ class RowReader:
             name = column.path[0]
             if name == KEY:
                 found[name] = records.keys
+            elif name == VALUE:
+                found[name] = records.values
             elif name == TIMESTAMP:
                 found[name] = pa.array(records.times, pa.int64(), mask=records.times == NO_TIME)
             elif name.startswith(HEADER):
@@ -107,6 +110,35 @@ class RowReader:
         instants = moments.view(pa.int64()).fill_null(0).to_numpy()
         days = times.to_days(instants, by.of.zone)
         return pa.array(days.astype(np.int32), pa.int32(), mask=none).view(pa.date32())
+
+
+class ValueReader(Protocol):
+    """A reader of values into the fields that a table's columns need."""
+
+    @property
+    def wanted(self) -> pa.Schema: ...
+
+    def read(self, values: pa.BinaryArray) -> ReadRecords:
+        """Read a batch of records, none of them null."""
+
+
+class _RawReader:
+    """The reader of values that nobody looks into."""
+
+    wanted = pa.schema([])
+
+    def read(self, values: pa.BinaryArray) -> ReadRecords:
+        every = np.arange(len(values))
+        return ReadRecords(self.wanted.empty_table(), every, every, ())
+
+
+def _reader(table: LandTable) -> ValueReader:
+    if table.format is Format.RAW:
+        return _RawReader()
+    if table.delimited:
+        of = table.delimited
+        return DelimitedReader(of.fields, columns.text_schema(table.columns), of.delimiter, of.quote)
+    return JsonReader(columns.json_schema(table.columns))
 
 
 def _beyond(days: pa.Array) -> times.Mask:

@@ -19,7 +19,7 @@ from aqueduct.land.log import LAND, Commit, Step
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedTable
 from aqueduct.land.plan import NO_LEADER, LandPlan, SourceTopic, next_schema, plan, settle, shares
-from aqueduct.land.table_log import TableLog
+from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.land.task import CLIENT, LandedShare, LandShare, land_share
 from aqueduct.names import TopicPartition
 from aqueduct.store.backends import open_editable
@@ -70,6 +70,7 @@ class Lander:
         done = {table.full_name: LandedTable(table.full_name) for table in self._order.tables}
         for name, error in self._failed.items():
             done[name].failed = error
+        self._rejoin(done)
         found = self._survey()
         self._own(done)
         stops = {
@@ -80,6 +81,15 @@ class Lander:
         while not self._round(found, stops, done):
             found = self._survey()
         return list(done.values())
+
+    def _rejoin(self, done: Mapping[str, LandedTable]) -> None:
+        """Take in what compactions committed; one that was killed is finished, though nothing new lands."""
+        for name, table in done.items():
+            if not table.failed:
+                try:
+                    self._logs[name].rejoin()
+                except Failed as error:
+                    table.failed = error
 
     def _own(self, done: Mapping[str, LandedTable]) -> None:
         """Take the folders of tables that are new; Refused if one isn't free."""
@@ -137,6 +147,10 @@ class Lander:
             before = self._logs[name].state.positions
             try:
                 self._commit(table, plans[name], results[name], done[name])
+            except Overtaken:  # by a compaction: what was read is read again
+                self._rejoin({name: done[name]})
+                caught_up = False
+                continue
             except Failed as error:
                 done[name].failed = error
                 continue

@@ -41,6 +41,7 @@ def status(order: LandOrder) -> list[TableStatus]:
             sum(file.rows for file in state.live.values()),
             sum(file.bytes for file in state.live.values()),
             sum(file.rows for file in state.bad.values()),
+            state.compacted,
             {
                 (at := TopicPartition(name, int(number))): LandedPartition(
                     landed, ends.get(at), whys.get((name, state.topic_ids[name]), "it has no leader")

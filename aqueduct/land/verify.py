@@ -5,7 +5,7 @@ The files are those of the log, each read whole and compared with its digest. No
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -36,6 +36,7 @@ from aqueduct.spans import Span, Spans
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects
 from aqueduct.work.progress import MEGABYTE, Size
+from aqueduct.work.runner import Runner
 from aqueduct.work.workers import Workers
 
 TASK_BYTES = 256 << 20  # of files that a task reads
@@ -46,10 +47,10 @@ OwnOffsets = dict[TopicPartition, list[Numbers]]
 
 @dataclass(frozen=True)
 class PlacedFile:
-    """A file, where it is, or, as long as its commit isn't visible yet, where it was staged."""
+    """A file, and where it is."""
 
     file: AddedFile
-    paths: tuple[str, ...]
+    paths: tuple[str, ...]  # as it moves on: where it was staged, its own, where a compaction put it
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Found:
     pieces: dict[TopicPartition, list[Span]] = field(default_factory=lambda: defaultdict(list))
     doubled: dict[TopicPartition, list[Span]] = field(default_factory=lambda: defaultdict(list))
     unread: dict[TopicPartition, list[Span]] = field(default_factory=lambda: defaultdict(list))
+    gone: tuple[PlacedFile, ...] = ()  # files that are not there
     left_out: LeftOut = ()  # files that are damaged, or partitions that can't be read
 
     def add(self, own: OwnOffsets) -> None:
@@ -94,6 +96,7 @@ class Found:
         ):
             for partition, pieces in others.items():
                 mine[partition] += pieces
+        self.gone += other.gone
         self.left_out += other.left_out
 
 
@@ -111,11 +114,16 @@ def _verify(order: LandOrder, table: LandTable, of_table: TableLog, workers: Wor
     state = of_table.read()
     there = _there(order.end, state)
     runner = workers.parallel(sum(map(len, there.ranges)))
-    in_table, in_topic = Found(), Found()
+    in_topic = Found()
     files = list(_placed(of_table))
-    by_task = in_lists(files, TASK_BYTES, lambda each: each.file.bytes)
-    for found in runner(read_files, [FilesShare(order.location, tuple(some)) for some in by_task], BYTES):
-        in_table.join(found)
+    in_table = _read(order.location, files, runner)
+    if gone := in_table.gone:  # to where a compaction put them meanwhile
+        replaced = of_table.replaced_since(state.number)
+        again = [PlacedFile(each.file, (*each.paths, *replaced.get(each.file.path, ()))) for each in gone]
+        found_later = _read(order.location, again, runner)
+        in_table.join(found_later)
+        why = "the store has no object of that name"
+        in_table.left_out += tuple((each.paths[-1], why) for each in found_later.gone)
     parts = [part for each in there.ranges for part in ranges.split(each, TASK_OFFSETS)]
     shares = [
         TopicShare(
@@ -127,13 +135,13 @@ def _verify(order: LandOrder, table: LandTable, of_table: TableLog, workers: Wor
         in_topic.join(found)
     have = {partition: spans.spans_of(pieces) for partition, pieces in in_table.pieces.items()}
     missing, unknown = {}, {}
-    for each in there.ranges:
-        partition = each.topic_partition
+    for wanted in there.ranges:
+        partition = wanted.topic_partition
         should = spans.spans_of(in_topic.pieces.get(partition, ()))
         missing[partition] = spans.without(should, have.get(partition, ()))
         # What compaction removes of a topic stays in the table; so does what retention does meanwhile.
-        if each.topic not in there.compacted:
-            read = [(0, each.start - 1), *should, *in_topic.unread.get(partition, ())]
+        if wanted.topic not in there.compacted:
+            read = [(0, wanted.start - 1), *should, *in_topic.unread.get(partition, ())]
             unknown[partition] = spans.without(have.get(partition, []), spans.spans_of(read))
     doubled = {
         partition: spans.spans_of([*spans.overlaps(pieces), *in_table.doubled.get(partition, ())])
@@ -152,12 +160,19 @@ def _verify(order: LandOrder, table: LandTable, of_table: TableLog, workers: Wor
     )
 
 
+def _read(location: str, files: Sequence[PlacedFile], runner: Runner) -> Found:
+    found = Found()
+    by_task = in_lists(files, TASK_BYTES, lambda each: each.file.bytes)
+    for part in runner(read_files, [FilesShare(location, tuple(some)) for some in by_task], BYTES):
+        found.join(part)
+    return found
+
+
 def _placed(of_table: TableLog) -> Iterable[PlacedFile]:
     newest = of_table.newest
     staged = {file.path: of_table.places(newest, file)[0] for file in newest.added} if newest else {}
     for file in (*of_table.state.live.values(), *of_table.state.bad.values()):
-        paths = of_table.place(file), *([staged[file.path]] if file.path in staged else [])
-        yield PlacedFile(file, paths)
+        yield PlacedFile(file, (*([staged[file.path]] if file.path in staged else []), of_table.place(file)))
 
 
 def read_files(share: FilesShare) -> Found:
@@ -168,8 +183,11 @@ def read_files(share: FilesShare) -> Found:
     for each in share.files:
         try:
             table = _own_columns(_content(objects, each), each.file)
-        except (_Damaged, MissingObject, pa.ArrowInvalid) as error:
-            found.left_out += ((each.paths[0], str(error).rstrip(".")),)
+        except MissingObject:
+            found.gone += (each,)
+            continue
+        except (_Damaged, pa.ArrowInvalid) as error:
+            found.left_out += ((each.paths[-1], str(error).rstrip(".")),)
             continue
         for row in table.group_by(["k_topic", "k_partition"]).aggregate([]).to_pylist():
             partition = TopicPartition(row["k_topic"], row["k_partition"])

@@ -7,13 +7,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from threading import Lock
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -22,16 +21,22 @@ import pytest
 import yaml
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, NewPartitions
+from interruption import Interruption
 from pyarrow import orc
 
 from aqueduct.cli import main
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, Damaged
-from aqueduct.land import task
+from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.land import declaration, task, verify
+from aqueduct.land.log import State
+from aqueduct.land.order import LandOrder
 from aqueduct.land.records import RecordArrays
+from aqueduct.land.run import Lander
 from aqueduct.land.table_log import TableLog
 from aqueduct.store import backends
 from aqueduct.store.backends import open_editable
+from aqueduct.work.workers import Workers
 from servers.broker import Broker
 
 Row = dict[str, Any]
@@ -259,31 +264,6 @@ def test_killed_at_any_moment(lake: Lake, topic: str) -> None:
     assert main(lake.command("verify")) == 0
 
 
-class Interruption:
-    """Ctrl-C at one of the calls that change the lake: before it, or after it."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, at: int, *, after: bool) -> None:
-        self.calls = 0
-        self._lock = Lock()
-        for name in ("create", "move", "remove"):
-            patch.setattr(
-                backends._Directory, name, self._wrapped(getattr(backends._Directory, name), at, after)
-            )
-
-    def _wrapped(self, do: Callable[..., None], at: int, after: bool) -> Callable[..., None]:
-        def wrapped(*arguments: Any) -> None:
-            with self._lock:
-                self.calls += 1
-                mine = self.calls == at
-            if mine and not after:
-                raise KeyboardInterrupt
-            do(*arguments)
-            if mine:
-                raise KeyboardInterrupt
-
-        return wrapped
-
-
 @pytest.mark.parametrize("after", [False, True])
 def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
     lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
@@ -294,7 +274,7 @@ def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
     for at in count(1):
         fill(lake, topic, chance, 20, poison=0.2)
         with monkeypatch.context() as patch:
-            interruption = Interruption(patch, at, after=after)
+            interruption = Interruption(patch, backends._Directory, at, after=after)
             code = lake.land()
         assert code == (130 if interruption.calls >= at else 0)
         interrupted += code == 130
@@ -341,6 +321,50 @@ def test_tasks_that_spark_runs_again_leave_nothing(lake: Lake, topic: str) -> No
     rows, bad = should_be(lake, topic)
     assert in_order(lake.rows()) == in_order(rows)
     assert lake.placed("flights_bad") == bad
+
+
+def test_a_compaction_that_was_killed_is_finished_though_nothing_new_lands(
+    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        fill(lake, topic, random.Random(4), 100)  # noqa: S311
+        assert lake.land() == 0
+    placed = lake.placed()
+    order = LandOrder(
+        End("cluster", lake.broker.plaintext, ClientConfig()),
+        (lake.folder / "lake").as_uri(),
+        declaration.parse([lake.declared], "lake.yml"),
+    )
+    with Workers("test") as workers:
+        lander = Lander(order, workers)
+        with monkeypatch.context() as patch:
+            interruption = Interruption(patch, backends._Directory, 10, after=True)
+            assert main(lake.command("compact")) == 130
+        assert interruption.calls >= 10
+        assert lake.commits()[-1]["kind"] == "compact"
+        assert lake.placed() != placed
+        [done] = lander.until_caught_up()
+    assert (done.commits, done.failed) == (0, None)
+    assert lake.placed() == placed
+
+
+def test_verify_beside_a_compaction_tells_of_what_was_committed(
+    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        fill(lake, topic, random.Random(4), 100, poison=0.1)  # noqa: S311
+        assert lake.land() == 0
+    there = verify._there
+
+    def beside(end: End, state: State) -> object:
+        assert main(lake.command("compact")) == 0
+        return there(end, state)
+
+    monkeypatch.setattr(verify, "_there", beside)
+    assert main(lake.command("verify")) == 0
+    assert "every offset that landed is there once; 600 rows" in capsys.readouterr().out
+    assert main(lake.command("status")) == 0
+    assert "; compacted last at 20" in capsys.readouterr().out
 
 
 def test_the_second_of_two_landers_ends(lake: Lake, topic: str) -> None:

@@ -39,10 +39,10 @@ def test_killed_and_raced_each_record_is_there_once(brokers: list[Broker], tmp_p
         "--location",
         location,
     ]
-    land = ["land", *arguments, "--until-caught-up"]
-    command = [sys.executable, "-m", "aqueduct.cli", *land]
+    land, compact = ["land", *arguments, "--until-caught-up"], ["land", "compact", *arguments]
+    command = [sys.executable, "-m", "aqueduct.cli"]
     codes, wanted = [], []
-    for round_ in range(4):
+    for round_ in range(3):
         for partition in range(2):
             values = [
                 {"n": n, "at": f"2024-02-{1 + n % 3:02d}T00:00:00Z"}
@@ -51,14 +51,16 @@ def test_killed_and_raced_each_record_is_there_once(brokers: list[Broker], tmp_p
             clients.produce(brokers[0], topic, (json.dumps(each).encode() for each in values), partition)
             wanted += [(partition, each["n"], each["n"]) for each in values]
         running = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)
+            subprocess.Popen([*command, *verb], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for verb in (land, compact, land)
         ]
-        time.sleep(1 + round_ / 4)
-        running[0].send_signal(signal.SIGKILL)
+        time.sleep(1 + round_ / 3)
+        for each in running[:2]:
+            each.send_signal(signal.SIGKILL)
         for each in running:
             each.communicate()
             codes.append(each.returncode)
-    assert main(land) == 0
+    assert main(land) == main(compact) == 0
     assert set(codes) <= {0, 1, -signal.SIGKILL}
     found = []
     objects = open_store(location)

@@ -1,0 +1,208 @@
+"""Joins small files of a table into larger ones: another entry of its log, which changes no row."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from pyarrow import orc
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.requests import in_lists
+from aqueduct.land import table_log
+from aqueduct.land.declaration import LandTable
+from aqueduct.land.files import OrcFile, orc_writer
+from aqueduct.land.log import COMPACT, AddedFile, Commit, State, Step
+from aqueduct.land.order import LandOrder
+from aqueduct.land.outcome import CompactedTable
+from aqueduct.land.table_log import Overtaken, TableLog, folder
+from aqueduct.store.backends import open_editable, open_store
+from aqueduct.store.objects import MissingObject, Objects
+from aqueduct.work.progress import MEGABYTE, Size
+from aqueduct.work.runner import THREADS
+from aqueduct.work.workers import Workers
+
+TARGET_BYTES = 128 << 20  # of a file
+SMALL = 0.75  # of the target: a file below is joined with others
+EXCHANGED = 200  # files in one commit, at most: for as long as they are exchanged readers miss some
+TARGETS = 2  # files in one commit for each task at once: a commit of a lander meanwhile makes it be vain
+KEPT = timedelta(hours=6)  # longer than queries take
+ATTEMPTS = 5  # one after another, beside others
+
+
+@dataclass(frozen=True)
+class CompactShare:
+    """Files of one folder that one task joins."""
+
+    location: str
+    table: LandTable
+    number: int  # of the commit
+    share: int
+    files: tuple[AddedFile, ...]
+
+
+@dataclass(frozen=True)
+class Unjoined:
+    """The file for which a share's files could not be joined."""
+
+    path: str
+    gone: bool  # another compaction took it; else Arrow can't read its times
+
+
+BYTES: Size[CompactShare] = Size("MB", lambda share: _size(share.files), MEGABYTE)
+
+
+def _size(files: Iterable[AddedFile]) -> int:
+    return sum(file.bytes for file in files)
+
+
+def groups(live: Iterable[AddedFile], target: int = TARGET_BYTES) -> list[tuple[AddedFile, ...]]:
+    """Return the files of each folder that are to be one, in the order in which they landed."""
+    small: dict[str, list[AddedFile]] = defaultdict(list)
+    for file in live:
+        if file.bytes < target * SMALL:
+            small[file.path.rpartition("/")[0]].append(file)
+    lists = (
+        some
+        for files in small.values()
+        for some in in_lists(files, target, lambda file: file.bytes, most=EXCHANGED)
+    )
+    return [tuple(some) for some in lists if len(some) > 1]
+
+
+def compact(order: LandOrder, workers: Workers) -> list[CompactedTable]:
+    """Compact each table as it is now; one that fails is named, and the others are compacted."""
+    objects = open_editable(order.location)
+    done = [CompactedTable(table.full_name) for table in order.tables]
+    for table, mine in zip(order.tables, done, strict=True):
+        try:
+            _compact(order, table, TableLog(objects, table.full_name), workers, mine)
+        except Failed as error:
+            mine.failed = error
+    return done
+
+
+def _compact(
+    order: LandOrder, table: LandTable, of_table: TableLog, workers: Workers, done: CompactedTable
+) -> None:
+    made: dict[str, AddedFile] = {}  # by this run, and live
+    unreadable: set[str] = set()
+    failures = 0
+    while todo := groups(file for path, file in of_table.follow().live.items() if path not in unreadable):
+        number = of_table.state.number + 1
+        chosen = next(in_lists(todo, EXCHANGED, len))
+        room = TARGETS * (workers.many(0) or THREADS) * TARGET_BYTES
+        shares = [
+            CompactShare(order.location, table, number, share, files)
+            for share, files in enumerate(next(in_lists(chosen, room, _size)))
+        ]
+        results = workers.parallel(0)(join, shares, BYTES)
+        unreadable |= {each.path for each in results if isinstance(each, Unjoined) and not each.gone}
+        done.left = len(unreadable)
+        joined = [
+            (share, file) for share, file in zip(shares, results, strict=True) if isinstance(file, AddedFile)
+        ]
+        try:
+            for each in results:
+                if isinstance(each, Unjoined) and each.gone:
+                    _let_go(of_table, each.path)
+            if not joined:
+                continue
+            added = tuple(file for _, file in joined)
+            removed = tuple(file.path for share, _ in joined for file in share.files)
+            of_table.commit(_commit(of_table.state, added, removed))
+        except Overtaken:
+            failures += 1
+            if failures == ATTEMPTS:
+                raise
+            continue
+        failures = 0
+        done.commits += 1
+        done.before += sum(path not in made for path in removed)
+        made = {path: file for path, file in made.items() if path not in removed}
+        made |= {file.path: file for file in added}
+        done.after, done.bytes = len(made), _size(made.values())
+        of_table.publish()
+    done.landed = bool(of_table.state.number)
+    done.expired = of_table.expire(_ago(KEPT))
+
+
+def _let_go(of_table: TableLog, path: str) -> None:
+    """Raise Overtaken if the log says that the file was replaced; else Failed: it is missing."""
+    if path in of_table.read().live:
+        raise Failed(f"{path} of {of_table.table} was committed and is missing. Run land verify.")
+    raise Overtaken(f"Another compaction of {of_table.table} took the same files.")
+
+
+def _commit(state: State, added: tuple[AddedFile, ...], removed: tuple[str, ...]) -> Commit:
+    return Commit(
+        number=state.number + 1,
+        kind=COMPACT,
+        positions=Step(state.positions, state.positions),
+        added=added,
+        removed=removed,
+        bad=0,
+        schema=state.schema,
+        created=_ago(timedelta(0)),
+        topic_ids={},
+    )
+
+
+def _ago(time: timedelta) -> str:
+    return (datetime.now(UTC) - time).isoformat(timespec="milliseconds")
+
+
+def join(share: CompactShare) -> AddedFile | Unjoined:
+    """Stage one file with all rows of the share's files, in their order, stripe by stripe.
+
+    Arrow's reader knows times from 1677 to 2262 only: a file with others is named instead. Failed if one is
+    not what landed.
+    """
+    objects = open_store(share.location)
+    path = share.files[0].path
+    sink = pa.BufferOutputStream()
+    rows = 0
+    try:
+        whole = pa.unify_schemas([_read(objects, share, file).schema for file in share.files])
+        with orc_writer(sink) as writer:
+            for file in share.files:
+                path = file.path
+                opened = _read(objects, share, file)
+                for stripe in range(opened.nstripes):
+                    part = pa.table(opened.read_stripe(stripe))
+                    writer.write(_with_all(part, whole))
+                    rows += part.num_rows
+    except _Gone as gone:
+        return Unjoined(str(gone), gone=True)
+    except pa.ArrowInvalid:
+        return Unjoined(path, gone=False)
+    if rows != (expected := sum(file.rows for file in share.files)):
+        raise Failed(f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.")
+    name = f"{share.number:020d}-{share.share:05d}-compacted.orc"
+    file_ = OrcFile(path.rpartition("/")[0], False, rows, memoryview(sink.getvalue()).cast("B"))
+    return table_log.stage(objects, share.table, share.number, name, file_)
+
+
+class _Gone(Exception):
+    """The end of a join one of whose files is not there, with its path."""
+
+
+def _read(objects: Objects, share: CompactShare, file: AddedFile) -> orc.ORCFile:
+    try:
+        data = objects.read(f"{folder(share.table.full_name)}/{file.path}")
+    except MissingObject:
+        raise _Gone(file.path) from None
+    if hashlib.sha256(data).hexdigest() != file.sha256:
+        raise Failed(f"{file.path} is not what was committed: its digest is another one. Run land verify.")
+    return orc.ORCFile(pa.BufferReader(data))
+
+
+def _with_all(part: pa.Table, whole: pa.Schema) -> pa.Table:
+    """Return the table with columns that were added later, as null."""
+    arrays = [
+        part.column(field.name) if field.name in part.schema.names else pa.nulls(len(part), field.type)
+        for field in whole
+    ]
+    return pa.table(arrays, schema=whole)

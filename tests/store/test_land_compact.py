@@ -1,0 +1,422 @@
+"""Small files of a table become larger ones, and no reader sees an offset twice."""
+
+import io
+import json
+import secrets
+from collections.abc import Mapping
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from interruption import Interruption
+from pyarrow import orc
+
+from aqueduct.cli import main
+from aqueduct.errors import Failed
+from aqueduct.kafka.batches.batch import walk
+from aqueduct.kafka.batches.bodies import body
+from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.land import compact, declaration, log, table_log
+from aqueduct.land.files import RowBuffer
+from aqueduct.land.log import Commit, Step
+from aqueduct.land.order import LandOrder
+from aqueduct.land.records import RecordArrays
+from aqueduct.land.rows import RowReader
+from aqueduct.land.table_log import Lost, Overtaken, TableLog, stage
+from aqueduct.names import TopicPartition
+from aqueduct.store import backends
+from aqueduct.store.backends import open_editable
+from aqueduct.store.objects import EditableObjects
+from aqueduct.work.workers import Workers
+from servers.object_store import Gateway
+
+DECLARED = {
+    "table": "lake.numbers",
+    "topics": ["t"],
+    "columns": [{"name": "n", "type": "int"}, {"name": "at", "type": "timestamp", "unit": "s"}],
+    "partition_by": [{"name": "day", "of": "at", "every": "day"}],
+}
+MORE = {**DECLARED, "columns": [*DECLARED["columns"], {"name": "s", "type": "string"}]}  # type: ignore[misc]
+MORE_FIELDS = {"s": "x"}
+DAY = 86_400
+FAR = 253_402_300_799
+
+
+class Lake:
+    """A table in a store, of which each commit brings a file for each of two days."""
+
+    def __init__(self, location: str) -> None:
+        self.order = LandOrder(End("cluster", "nowhere:1", ClientConfig()), location, ())
+        self.objects = open_editable(location)
+        self.log = TableLog(self.objects, "lake.numbers")
+        self.offset = 0
+        self.declare(DECLARED)
+
+    def declare(self, declared: dict[str, Any]) -> None:
+        self.order = LandOrder(self.order.end, self.order.location, declaration.parse([declared], "lake.yml"))
+
+    def commit(
+        self, rows: int = 4, *, far: bool = False, extra: Mapping[str, object] = MORE_FIELDS
+    ) -> Commit:
+        """Stage rows, and return the commit that lands them; `far`: of the year 9999."""
+        [table] = self.order.tables
+        state = self.log.follow()
+        numbers = range(self.offset, self.offset + rows)
+        values = (json.dumps({"n": n, "at": FAR if far else n % 2 * DAY, **extra}).encode() for n in numbers)
+        batch = build(
+            Records.listed(Record(0, n, body(None, value)) for n, value in zip(numbers, values, strict=True))
+        )
+        buffer = RowBuffer(table)
+        buffer.add(RowReader(table).read(TopicPartition("t", 0), RecordArrays.of(list(walk(batch)))))
+        number = state.number + 1
+        objects = open_editable(self.order.location)
+        added = [
+            stage(objects, table, number, f"{number}-{n}.orc", file) for n, file in enumerate(buffer.files())
+        ]
+        step = Step(state.positions, {"t": {"0": self.offset + rows}})
+        return Commit(number, log.LAND, step, tuple(added), (), 0, 1, "2024-01-01T00:00:00+00:00", {})
+
+    def land(self, rows: int = 4, *, far: bool = False, extra: Mapping[str, object] = MORE_FIELDS) -> None:
+        commit = self.commit(rows, far=far, extra=extra)
+        self.log.commit(commit)
+        self.log.publish()
+        self.offset += rows
+
+    def compact(self) -> compact.CompactedTable:
+        with Workers("test") as workers:
+            [done] = compact.compact(self.order, workers)
+        return done
+
+    def again(self) -> "Lake":
+        """Return another one's view of it."""
+        other = Lake(self.order.location)
+        other.offset = self.offset
+        return other
+
+    def paths(self, folder: str = "") -> list[str]:
+        """Return files below the table's folder, by their paths there."""
+        below = f"lake/numbers/{folder}"
+        return [entry.path.removeprefix("lake/numbers/") for entry in self.objects.list(below)]
+
+    def files(self) -> list[str]:
+        """Return those that a plain reader sees."""
+        return [path for path in self.paths() if not path.startswith("_")]
+
+    def read(self, path: str) -> pa.Table:
+        return orc.ORCFile(io.BytesIO(self.objects.read(f"lake/numbers/{path}"))).read()
+
+    def numbers(self) -> list[int]:
+        """Return what a plain reader sees."""
+        return sorted(n for path in self.files() for n in self.read(path).column("n").to_pylist())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the table's folder."""
+    return tmp_path / "store/lake/numbers"
+
+
+@pytest.fixture
+def lake(folder: Path) -> Lake:
+    return Lake(folder.parents[1].as_uri())
+
+
+@pytest.fixture
+def in_s3(s3: Gateway) -> Lake:
+    return Lake(f"s3://store/{secrets.token_hex(4)}")
+
+
+def test_a_start_needs_no_commit_before_a_checkpoint(
+    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_log, "CHECKPOINT", 3)
+    for _ in range(7):
+        lake.land()
+    for number in range(1, 6):
+        (folder / f"_land/commits/{number:020d}.json").unlink()
+    again = lake.again()
+    assert again.log.follow() == lake.log.state
+    assert again.log.newest == lake.log.newest
+    newest, renamed = (folder / f"_land/checkpoints/{number:020d}.json" for number in (6, 7))
+    newest.rename(renamed)
+    with pytest.raises(Failed, match="is of the commit 6"):
+        lake.again().log.read()
+    newest.write_bytes(renamed.read_bytes()[:-1])
+    renamed.unlink()
+    with pytest.raises(Failed, match="isn't a checkpoint of a table"):
+        lake.again().log.read()
+
+
+def test_a_checkpoint_is_written_by_who_finishes_a_commit(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_log, "CHECKPOINT", 2)
+    lake.land()
+    lake.log.commit(lake.commit())
+    assert lake.paths("_land/checkpoints") == []
+    lake.again().log.follow()
+    assert len(lake.paths("_land/checkpoints")) == 1
+    lake.log.publish()  # after all, by who committed it
+
+
+def test_small_files_of_a_folder_become_one(lake: Lake) -> None:
+    for _ in range(5):
+        lake.land()
+    lake.declare(MORE)
+    lake.land()
+    before = lake.numbers()
+    done = lake.compact()
+    assert (done.before, done.after, done.commits) == (12, 2, 1)
+    assert [path.partition("/")[0] for path in lake.files()] == ["day=1970-01-01", "day=1970-01-02"]
+    assert lake.numbers() == before == list(range(24))
+    first = lake.read(lake.files()[0])
+    assert first.column("k_offset").to_pylist() == list(range(0, 24, 2))
+    assert first.column("s").to_pylist() == [None] * 10 + ["x"] * 2
+    assert {file.path for file in lake.log.follow().live.values()} == set(lake.files())
+    assert (lake.log.state.compacted or "") > "2024"
+    assert lake.compact().commits == 0
+
+
+def test_files_that_are_large_enough_stay(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        lake.land()
+    size = max(file.bytes for file in lake.log.state.live.values())
+    live = lake.log.state.live.values()
+    assert compact.groups(live, size) == []
+    assert [len(files) for files in compact.groups(live, 2 * size)] == [2, 2]
+    assert [len(files) for files in compact.groups(live, 10 * size)] == [3, 3]
+
+
+def test_readers_that_have_begun_keep_their_files_for_a_while(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.land()
+    lake.land()
+    assert lake.compact().expired == 0
+    assert len(lake.paths("_land/removed")) == 4
+    monkeypatch.setattr(compact, "KEPT", timedelta(0))
+    assert lake.compact().expired == 4
+    assert lake.numbers() == list(range(8))
+
+
+def test_a_file_that_arrow_can_t_read_is_left_as_it_is(lake: Lake) -> None:
+    lake.declare({**DECLARED, "partition_by": None})
+    for _ in range(3):
+        lake.land()
+    lake.land(far=True)
+    done = lake.compact()
+    assert (done.before, done.after, done.left) == (3, 1, 1)
+    assert len(lake.files()) == 2
+
+
+def test_a_file_that_is_not_what_landed_stops_it(lake: Lake, folder: Path) -> None:
+    lake.land()
+    lake.land()
+    path = folder / lake.files()[0]
+    path.write_bytes(path.read_bytes() + b"x")
+    assert "is not what was committed" in str(lake.compact().failed)
+    path.unlink()
+    assert "was committed and is missing" in str(lake.compact().failed)
+    assert lake.log.follow().number == 2
+
+
+def test_who_is_overtaken_tries_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.land()
+    lake.land()
+    join = compact.join
+    calls = count()
+
+    def beside_a_lander(share: compact.CompactShare) -> object:
+        if next(calls) == 0:
+            lake.land()
+        return join(share)
+
+    monkeypatch.setattr(compact, "join", beside_a_lander)
+    assert lake.compact().before == 6
+    assert lake.numbers() == list(range(12))
+    lake.land()
+    lander = lake.commit()
+    lake.again().compact()
+    with pytest.raises(Overtaken):
+        lake.log.commit(lander)
+
+
+def test_who_is_overtaken_again_and_again_gives_up(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.land()
+    lake.land()
+    join = compact.join
+
+    def beside_a_busy_lander(share: compact.CompactShare) -> object:
+        if share.share == 0:
+            lake.land()
+        return join(share)
+
+    monkeypatch.setattr(compact, "join", beside_a_busy_lander)
+    assert "was another one's" in str(lake.compact().failed)
+    assert lake.offset == 4 * (2 + compact.ATTEMPTS)
+    lake.log.follow()
+    assert lake.numbers() == list(range(lake.offset))
+
+
+def test_a_second_compactor_that_finds_its_files_gone_tries_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        lake.land()
+    join = compact.join
+    calls = count()
+
+    def beside_another(share: compact.CompactShare) -> object:
+        if next(calls) == 0:
+            assert lake.again().compact().before == 6
+        return join(share)
+
+    monkeypatch.setattr(compact, "join", beside_another)
+    done = lake.compact()
+    assert (done.commits, done.failed) == (0, None)
+    assert lake.numbers() == list(range(12))
+    assert len(lake.files()) == 2
+
+
+def test_who_makes_a_commit_visible_late_disturbs_nobody(lake: Lake) -> None:
+    lake.land()
+    lake.log.commit(lake.commit())
+    lake.offset += 4
+    lake.again().compact()
+    lake.log.publish()
+    assert lake.numbers() == list(range(8))
+    lake.log.rejoin()
+    lake.land()
+    other = lake.again()
+    other.land()
+    other.compact()
+    with pytest.raises(Lost):
+        lake.log.rejoin()
+
+
+def test_what_could_not_be_made_visible_is_tried_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.land()
+    other = lake.again()
+    other.land()
+    other.log.commit(other.commit())
+    with monkeypatch.context() as patch:
+        patch.setattr(backends._Directory, "move", unreachable)
+        with pytest.raises(Failed):
+            lake.log.follow()
+    lake.log.follow()
+    assert lake.numbers() == list(range(12))
+
+
+def unreachable(*_: object) -> None:
+    raise Failed("The store can't be reached.")
+
+
+def test_few_files_are_exchanged_at_once(lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(7):
+        lake.land()
+    monkeypatch.setattr(compact, "EXCHANGED", 3)
+    done = lake.compact()
+    assert (done.before, done.after, done.failed) == (14, 2, None)
+    assert done.bytes == sum(file.bytes for file in lake.log.follow().live.values())
+    commits = [json.loads((folder / path).read_text()) for path in lake.paths("_land/commits")]
+    assert max(len(commit["removed"]) for commit in commits) == 3
+    assert lake.numbers() == list(range(28))
+
+
+def test_by_the_command_line_a_table_that_fails_is_named_and_others_are_compacted(
+    lake: Lake, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.land()
+    lake.land()
+    broken = folder.parent / f"broken/_land/commits/{1:020d}.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{}")
+    names = ("lake.broken", "lake.nothing", "lake.numbers")
+    declarations, report = tmp_path / "tables.yml", tmp_path / "report.json"
+    declarations.write_text(json.dumps([{**DECLARED, "table": name} for name in names]))
+    options = ["--declarations", str(declarations), "--location", lake.order.location]
+    command = ["land", "compact", "--bootstrap-servers", "nowhere:1", *options]
+    assert main([*command, "--report", str(report)]) == 1
+    said = capsys.readouterr()
+    assert "isn't a commit of a table" in said.err
+    assert "lake.nothing: nothing has landed there." in said.out
+    assert "lake.numbers: 4 files became 2 files" in said.out
+    content = json.loads(report.read_text())
+    assert (content["verb"], content["exit_code"]) == ("land compact", 1)
+    assert [(each["table"], each["after"], bool(each["failed"])) for each in content["tables"]] == [
+        ("lake.broken", 0, True),
+        ("lake.nothing", 0, False),
+        ("lake.numbers", 2, False),
+    ]
+    assert main([*command, "--tables", "lake.numbers"]) == 0
+
+
+def test_no_value_changes(lake: Lake) -> None:
+    times = (
+        "1677-09-22T00:00:00Z",
+        "1969-12-31T23:59:59.999999Z",
+        "1899-12-31T23:59:59.5Z",
+        "2262-04-11T00:00:00Z",
+    )
+    kinds: dict[str, list[Any]] = {
+        "boolean": [True, False],
+        "tinyint": [-128, 127],
+        "bigint": [-(2**63), 2**63 - 1],
+        "float": [1.5, -0.0, 3.4e38],
+        "double": [5e-324, -1.7976931348623157e308],
+        "decimal(38,10)": ["-9999999999999999999999999999.9999999999", "0.0000000001"],
+        "string": ["", "ü\n\u0000", "x" * 100_000],
+        "date": ["0001-01-01", "9999-12-31", "1969-12-31"],
+        "timestamp": list(times),
+        "array<string>": [[], ["", None, "x"]],
+        "array<timestamp>": [[None, *times]],
+        "array<decimal(5,2)>": [["1.5", None]],
+    }
+    columns = [{"name": f"c{number}", "type": type_} for number, type_ in enumerate(kinds)]
+    lake.declare({**DECLARED, "columns": [*DECLARED["columns"], *columns]})  # type: ignore[misc]
+    for number, values in enumerate(kinds.values()):
+        for value in values:
+            lake.land(extra={f"c{number}": value})
+    before = pa.concat_tables(map(lake.read, lake.files())).sort_by("k_offset")
+    assert len(before) == 4 * sum(map(len, kinds.values()))
+    assert all(len(before) - before.column(each["name"]).null_count >= 4 for each in columns)
+    done = lake.compact()
+    assert (done.after, done.left) == (2, 0)
+    assert pa.concat_tables(map(lake.read, lake.files())).sort_by("k_offset").equals(before)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_interrupted_at_every_step(lake: Lake, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+    interrupted_at_every_step(lake, monkeypatch, backends._Directory, after)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_interrupted_at_every_step_in_s3(in_s3: Lake, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+    interrupted_at_every_step(in_s3, monkeypatch, backends._Cloud, after)
+
+
+def interrupted_at_every_step(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, store: type[EditableObjects], after: bool
+) -> None:
+    for at in count(1):
+        lake.land()
+        lake.land()
+        with monkeypatch.context() as patch:
+            Interruption(patch, store, at, after=after)
+            try:
+                lake.compact()
+            except KeyboardInterrupt:
+                pass
+            else:
+                break
+        assert len(lake.numbers()) == len(set(lake.numbers()))
+        lake.again().log.follow()
+        assert lake.numbers() == list(range(lake.offset))
+    assert at > 8
+    assert lake.paths("_land/staged") == []
+    assert lake.numbers() == list(range(lake.offset))
+    assert len(lake.files()) == 2
