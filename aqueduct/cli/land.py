@@ -10,20 +10,26 @@ on, a group's position that could not be set); 1 a table failed, or another run 
 committed before is reported; 2 the declarations or arguments can't be right.
 
 compact joins small files of each table, beside a landing, too: 0 done; 1 a table failed.
+
+reset moves tables to other offsets of their topics, back or ahead: rows from there on go, and land again, in
+one commit. Without --execute it tells what would go. 0 done; 3 a topic is gone; 1 a table failed, or was
+landed meanwhile; 2 an offset that its topic does not have.
 """
 
 import argparse
+import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aqueduct.cli import common, duration, report_file, selection
+from aqueduct.cli import common, duration, moment, report_file, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config
+from aqueduct.names import TopicPartition
 from aqueduct.wording import some
 
 if TYPE_CHECKING:
@@ -36,9 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help_ = (
         "status: how far tables landed; verify: compare tables with their topics; compact: join small files; "
-        "default: land"
+        "reset: land again from other offsets on; default: land"
     )
-    add("what", nargs="?", choices=("status", "verify", "compact"), help=help_)
+    add("what", nargs="?", choices=("status", "verify", "compact", "reset"), help=help_)
     common.add_cluster(parser)
     add("--declarations", metavar="FILE", type=Path, required=True, help="YAML: a list as land_tables")
     add(
@@ -62,13 +68,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=duration.period,
         help="keep running; a round per interval, such as 60s",
     )
+    to = parser.add_mutually_exclusive_group()
+    to.add_argument(
+        "--to-offsets",
+        metavar="T:P:O,...",
+        type=_offsets,
+        help="reset: topic:partition:offset, which land next",
+    )
+    to.add_argument(
+        "--to-time",
+        metavar="TIME",
+        type=moment.parse,
+        help="reset: land on from the first record of that time",
+    )
+    add("--execute", action="store_true", help="reset: do it; else what would be done is told")
     add("--fail-on-poison", action="store_true", help="exit code 3 if records went to a bad table")
     common.add_run(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.land import compact, report, status, verify
+        from aqueduct.land import compact, report, reset, status, verify
         from aqueduct.land.order import LandOrder
         from aqueduct.work.workers import Workers
 
@@ -79,34 +99,51 @@ def run(args: argparse.Namespace) -> int:
         raise Refused("aqueduct land needs --until-caught-up or --every DURATION.")
     if args.what and (args.until_caught_up or args.every or args.fail_on_poison):
         raise Refused(f"aqueduct land {args.what} takes no --until-caught-up, --every or --fail-on-poison.")
+    to = args.to_time if args.to_offsets is None else args.to_offsets
+    if (args.what == "reset") != (to is not None) or (args.execute and to is None):
+        raise Refused(
+            "aqueduct land reset, and nothing else, takes --to-offsets or --to-time, and --execute."
+        )
     started = datetime.now(UTC)
     if args.what == "status":
         found = status.status(order)
-        print(report.status_text(found))
-        if args.report:
-            report_file.write(args.report, "land status", ExitCode.DONE, started, report.status_report(found))
-        return ExitCode.DONE
+        return _told(args, started, ExitCode.DONE, report.status_text(found), report.status_report(found))
     with Workers("aqueduct land", common.spark(args)) as workers:
+        if args.what is None:
+            return _land(args, order, workers)
+        failed: list[Failed | None] = []
         if args.what == "verify":
             verified = verify.verify(order, workers)
-            code = report.verified_code(verified)
-            print(report.verified_text(verified))
-            if args.report:
-                content = report.verified_report(verified) | workers.ran()
-                report_file.write(args.report, "land verify", code, started, content)
-            return code
-        if args.what == "compact":
+            code, text = report.verified_code(verified), report.verified_text(verified)
+            content = report.verified_report(verified)
+        elif args.what == "compact":
             compacted = compact.compact(order, workers)
-            code = report.compacted_code(compacted)
-            print(report.compacted_text(compacted))
-            for each in compacted:
-                if each.failed:
-                    print(f"aqueduct: {each.failed}", file=sys.stderr)
-            if args.report:
-                content = report.compacted_report(compacted) | workers.ran()
-                report_file.write(args.report, "land compact", code, started, content)
-            return code
-        return _land(args, order, workers)
+            code, text = report.compacted_code(compacted), report.compacted_text(compacted)
+            content = report.compacted_report(compacted)
+            failed = [each.failed for each in compacted]
+        else:
+            moved = reset.reset(order, reset.ResetOrder(to, args.execute), workers)
+            code, text = report.reset_code(moved), report.reset_text(moved, executed=args.execute)
+            content = report.reset_report(moved)
+            failed = [each.failed for each in moved]
+        return _told(args, started, code, text, content | workers.ran(), failed)
+
+
+def _told(
+    args: argparse.Namespace,
+    started: datetime,
+    code: ExitCode,
+    text: str,
+    content: Mapping[str, Any],
+    failed: Iterable[Failed | None] = (),
+) -> ExitCode:
+    """Tell what was found or done, and return the exit code."""
+    print(text)
+    for error in filter(None, failed):
+        print(f"aqueduct: {error}", file=sys.stderr)
+    if args.report:
+        report_file.write(args.report, f"land {args.what}", code, started, content)
+    return code
 
 
 def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> int:
@@ -139,6 +176,19 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
                 return code
             lander = None if failed else lander
         time.sleep(max(0.0, began + args.every - time.monotonic()))
+
+
+def _offsets(text: str) -> "dict[TopicPartition, int]":
+    found = {}
+    for each in text.split(","):
+        match = re.fullmatch(r"(.+):(\d+):(\d+)", each)
+        if not match:
+            raise argparse.ArgumentTypeError(f"{each!r} isn't topic:partition:offset")
+        partition = TopicPartition(match[1], int(match[2]))
+        if partition in found:
+            raise argparse.ArgumentTypeError(f"{partition} stands twice")
+        found[partition] = int(match[3])
+    return found
 
 
 def _declared(file: Path, wanted: Sequence[str]) -> "tuple[LandTable, ...]":

@@ -1,6 +1,5 @@
 """Joins small files of a table into larger ones: another entry of its log, which changes no row."""
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,10 +13,10 @@ from aqueduct.kafka.requests import in_lists
 from aqueduct.land import table_log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile, orc_writer
-from aqueduct.land.log import COMPACT, AddedFile, Commit, State, Step
+from aqueduct.land.log import COMPACT, AddedFile, next_commit
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import CompactedTable
-from aqueduct.land.table_log import Overtaken, TableLog, folder
+from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects
 from aqueduct.work.progress import MEGABYTE, Size
@@ -112,7 +111,9 @@ def _compact(
                 continue
             added = tuple(file for _, file in joined)
             removed = tuple(file.path for share, _ in joined for file in share.files)
-            of_table.commit(_commit(of_table.state, added, removed))
+            state = of_table.state
+            now = _ago(timedelta(0))
+            of_table.commit(next_commit(state, COMPACT, now, state.positions, added, removed))
         except Overtaken:
             failures += 1
             if failures == ATTEMPTS:
@@ -134,20 +135,6 @@ def _let_go(of_table: TableLog, path: str) -> None:
     if path in of_table.read().live:
         raise Failed(f"{path} of {of_table.table} was committed and is missing. Run land verify.")
     raise Overtaken(f"Another compaction of {of_table.table} took the same files.")
-
-
-def _commit(state: State, added: tuple[AddedFile, ...], removed: tuple[str, ...]) -> Commit:
-    return Commit(
-        number=state.number + 1,
-        kind=COMPACT,
-        positions=Step(state.positions, state.positions),
-        added=added,
-        removed=removed,
-        bad=0,
-        schema=state.schema,
-        created=_ago(timedelta(0)),
-        topic_ids={},
-    )
 
 
 def _ago(time: timedelta) -> str:
@@ -180,7 +167,7 @@ def join(share: CompactShare) -> AddedFile | Unjoined:
         return Unjoined(path, gone=False)
     if rows != (expected := sum(file.rows for file in share.files)):
         raise Failed(f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.")
-    name = f"{share.number:020d}-{share.share:05d}-compacted.orc"
+    name = f"{share.number:020d}-{share.share:05d}-compacted"
     file_ = OrcFile(path.rpartition("/")[0], False, rows, memoryview(sink.getvalue()).cast("B"))
     return table_log.stage(objects, share.table, share.number, name, file_)
 
@@ -191,11 +178,9 @@ class _Gone(Exception):
 
 def _read(objects: Objects, share: CompactShare, file: AddedFile) -> orc.ORCFile:
     try:
-        data = objects.read(f"{folder(share.table.full_name)}/{file.path}")
+        data = table_log.committed(objects, share.table.full_name, file)
     except MissingObject:
         raise _Gone(file.path) from None
-    if hashlib.sha256(data).hexdigest() != file.sha256:
-        raise Failed(f"{file.path} is not what was committed: its digest is another one. Run land verify.")
     return orc.ORCFile(pa.BufferReader(data))
 
 

@@ -18,7 +18,8 @@ COMMITS = f"{FOLDER}/commits"
 STAGED = f"{FOLDER}/staged"
 CHECKPOINTS = f"{FOLDER}/checkpoints"  # what all commits up to a number come to
 REMOVED = f"{FOLDER}/removed"  # files that compaction replaced, for readers that have begun
-LAND, COMPACT = "land", "compact"  # kinds of commits
+LAND, COMPACT, RESET = "land", "compact", "reset"  # kinds of commits
+BAD = "-bad.orc"  # how names of a bad table's files end
 _NAME = re.compile(r"(\d{20})\.json")
 
 Positions = Mapping[str, Mapping[str, int]]  # topic -> partition -> next offset
@@ -158,6 +159,20 @@ class State:
     compacted: str | None = None  # when last, ISO 8601
 
 
+def next_commit(
+    state: State,
+    kind: str,
+    created: str,
+    positions: Positions,
+    added: tuple[AddedFile, ...],
+    removed: tuple[str, ...],
+    topic_ids: Mapping[str, str] | None = None,
+) -> Commit:
+    """Return a commit that lands nothing, and follows the state's last one."""
+    step = Step(state.positions, positions)
+    return Commit(state.number + 1, kind, step, added, removed, 0, state.schema, created, topic_ids or {})
+
+
 def replay(state: State, commits: Iterable[Commit]) -> State:
     """Return the state after the next commits; Failed if one does not follow the one before."""
     number, positions, schema, known = state.number, state.positions, state.schema, state.definition
@@ -169,7 +184,7 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         if commit.positions.before != positions:
             raise Failed(f"The commit {commit.number} begins at other positions than {number} ended.")
         for removed in commit.removed:
-            if live.pop(removed, None) is None:
+            if (bad if removed.endswith(BAD) else live).pop(removed, None) is None:
                 raise Failed(f"The commit {commit.number} removes {removed}, which is not live.")
         for file in commit.added:
             into = bad if file.table else live

@@ -83,3 +83,25 @@ class CompactedTable:
     left: int = 0  # files that can't be joined, for they have times that Arrow doesn't read
     expired: int = 0  # files that an earlier compaction replaced, and that went now
     failed: Failed | None = None  # why it was compacted no further; what was committed before counts
+
+
+@dataclass(frozen=True)
+class ResetMove:
+    """A position that a reset changes: the next offset to land."""
+
+    before: int | None  # None: nothing of the partition has landed
+    to: int
+
+
+@dataclass
+class ResetTable:
+    """What a reset does to a table, or has done."""
+
+    table: str
+    moves: Mapping[TopicPartition, ResetMove]
+    left_out: LeftOut  # topics that can't be reset
+    rows: int = 0  # that go, and land again
+    bad: int = 0
+    files: int = 0  # that had them
+    done: bool = False
+    failed: Failed | None = None

@@ -4,7 +4,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from aqueduct.errors import ExitCode
-from aqueduct.land.outcome import CompactedTable, LandedTable, Placed, TableStatus, VerifiedTable
+from aqueduct.land.outcome import (
+    CompactedTable,
+    LandedTable,
+    Placed,
+    ResetMove,
+    ResetTable,
+    TableStatus,
+    VerifiedTable,
+)
 from aqueduct.spans import size
 from aqueduct.wording import count
 
@@ -160,3 +168,48 @@ def _compacted_line(table: CompactedTable) -> str:
 
 def compacted_report(done: Sequence[CompactedTable]) -> dict[str, Any]:
     return {"tables": [{**vars(each), "failed": str(each.failed) if each.failed else None} for each in done]}
+
+
+def reset_code(done: Sequence[ResetTable]) -> ExitCode:
+    if any(each.failed for each in done):
+        return ExitCode.FAILED
+    return ExitCode.INCOMPLETE if any(each.left_out for each in done) else ExitCode.DONE
+
+
+def reset_text(done: Sequence[ResetTable], *, executed: bool) -> str:
+    lines = [line for each in done for line in _reset_lines(each)]
+    return "\n".join(lines if executed else [*lines, "Nothing was changed; --execute does it."])
+
+
+def _reset_lines(table: ResetTable) -> Iterator[str]:
+    if not table.failed:
+        go = f"{count(table.rows, 'row')} and {count(table.bad, 'bad record')}"
+        yield f"{table.table}: {go} {'went' if table.done else 'go'}, out of {count(table.files, 'file')}."
+    for partition, move in sorted(table.moves.items()):
+        next_ = "before offset {:,} was next" if table.done else "now offset {:,} is next"
+        instead = "nothing of it has landed" if move.before is None else f"where {next_.format(move.before)}"
+        skipped = f"; offsets {move.before:,} to {move.to - 1:,} never land" if _skips(move) else ""
+        yield f"  {partition} lands on from offset {move.to:,}, {instead}{skipped}"
+    for what, why in table.left_out:
+        yield f"  Left out: {what}: {why}."
+
+
+def _skips(move: ResetMove) -> bool:
+    return move.before is not None and move.to > move.before
+
+
+def reset_report(done: Sequence[ResetTable]) -> dict[str, Any]:
+    return {
+        "tables": [
+            {
+                **{name: value for name, value in vars(each).items() if name not in ("moves", "left_out")},
+                "moves": [
+                    {**partition._asdict(), "before": move.before, "to": move.to}
+                    for partition, move in sorted(each.moves.items())
+                ],
+                "left_out": [{"what": what, "why": why} for what, why in each.left_out],
+                "failed": str(each.failed) if each.failed else None,
+            }
+            for each in done
+        ]
+    }

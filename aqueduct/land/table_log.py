@@ -11,7 +11,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.land import log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile
-from aqueduct.land.log import COMPACT, AddedFile, Commit, State, replay
+from aqueduct.land.log import COMPACT, LAND, AddedFile, Commit, Positions, State, replay
 from aqueduct.store.objects import EditableObjects, Exists, MissingObject, Objects
 
 CHECKPOINT = 500  # commits, after which a start need not read those before
@@ -36,12 +36,26 @@ def folder(full_name: str) -> str:
 
 
 def stage(objects: Objects, table: LandTable, number: int, name: str, file: OrcFile) -> AddedFile:
-    """Write a file where no reader looks, for the commit of that number."""
+    """Write a file where no reader looks, for the commit of that number, with which its name begins."""
+    name += log.BAD if file.bad else ".orc"
     path = f"{file.folder}/{name}" if file.folder else name
     digest = hashlib.sha256(file.data).hexdigest()
     added = AddedFile(path, file.rows, len(file.data), digest, table.bad if file.bad else None)
     objects.create(f"{folder(table.full_name)}/{added.staged(number)}", file.data)
     return added
+
+
+def committed(objects: Objects, table: str, file: AddedFile) -> memoryview:
+    """Return the bytes of a visible file of `database.table`'s log; Failed if they are not what landed."""
+    data = objects.read(f"{folder(file.table or table)}/{file.path}")
+    if hashlib.sha256(data).hexdigest() != file.sha256:
+        raise Failed(f"{file.path} is not what was committed: its digest is another one. Run land verify.")
+    return data
+
+
+def commit_number(path: str) -> int:
+    """Return the number of the commit that added a file."""
+    return int(path.rpartition("/")[2].partition("-")[0])
 
 
 class TableLog:
@@ -119,21 +133,22 @@ class TableLog:
     def commit(self, commit: Commit) -> None:
         """Create the commit, whose files `publish` makes visible.
 
-        Lost if another lander was first; Overtaken if that was a compaction, or this one is.
+        Lost if another lander or a reset was first; Overtaken if that was a compaction, or if this isn't a
+        landing itself.
         """
         after = replay(self.state, [commit])
         try:
             self._objects.create(f"{self._folder}/{log.path(commit.number)}", log.dumps(commit))
         except Exists:
-            if COMPACT in (commit.kind, self._load(commit.number).kind):
+            if commit.kind != LAND or self._load(commit.number).kind == COMPACT:
                 raise Overtaken(f"Commit {commit.number} of {self.table} was another one's.") from None
             raise self._lost() from None
         self.state, self.newest = after, commit
 
     def _lost(self) -> Lost:
         return Lost(
-            f"Another lander committed to {self.table} first, so this one did not land what it had read. "
-            "Run it again, and let only one at a time land a table."
+            f"Another lander committed to {self.table} first, or a reset did, so this one did not land what "
+            "it had read. Run it again, and let only one at a time land a table."
         )
 
     def publish(self) -> None:
@@ -179,13 +194,19 @@ class TableLog:
         commits = _at_once(self._load, range(number + 1, self.state.number + 1))
         return {path: (self.hidden(commit, path)[1],) for commit in commits for path in commit.removed}
 
+    def positions_after(self, numbers: Iterable[int]) -> dict[int, Positions]:
+        """Return the positions that commits ended at, by their numbers."""
+        return {commit.number: commit.positions.next for commit in _at_once(self._load, numbers)}
+
     def places(self, commit: Commit, file: AddedFile) -> tuple[str, str]:
         """Return where a file of a commit is until it is visible, and then."""
         return f"{self._folder}/{file.staged(commit.number)}", self.place(file)
 
     def hidden(self, commit: Commit, path: str) -> tuple[str, str]:
         """Return where a file is that a commit removes, and then."""
-        return f"{self._folder}/{path}", f"{self._folder}/{log.REMOVED}/{commit.number:020d}/{path}"
+        known = self.state.definition
+        at = folder(known.bad) if known and path.endswith(log.BAD) else self._folder
+        return f"{at}/{path}", f"{self._folder}/{log.REMOVED}/{commit.number:020d}/{path}"
 
     def expire(self, before: str) -> int:
         """Remove files that were replaced before that time (ISO 8601); return how many."""

@@ -93,5 +93,5 @@ def _records(client: Client, wanted: Range, topic_id: str, done: LandedShare) ->
 
 def _stage(objects: Objects, share: LandShare, buffer: RowBuffer, done: LandedShare) -> None:
     for file in buffer.files():
-        name = f"{share.number:020d}-{share.share:05d}-{len(done.files):05d}.orc"
+        name = f"{share.number:020d}-{share.share:05d}-{len(done.files):05d}"
         done.files.append(table_log.stage(objects, share.table, share.number, name, file))

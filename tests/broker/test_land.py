@@ -647,3 +647,170 @@ def test_the_log_s_files_are_what_is_said_of_them(lake: Lake, topic: str) -> Non
     assert rows.total() == 150
     state = TableLog(open_editable((lake.folder / "lake").as_uri()), "lake.flights").read()
     assert len(state.live) + len(state.bad) == len(commit["added"])
+
+
+def test_a_reset_replaces_what_lands_again(
+    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chance = random.Random(21)  # noqa: S311
+    for _ in range(2):
+        fill(lake, topic, chance, 200, poison=0.1)
+        assert lake.land() == 0
+    rows, bad = should_be(lake, topic)
+    to = f"--to-offsets={topic}:0:150,{topic}:1:0,{topic}:2:400"
+    kept = {0: 150, 1: 0, 2: 400}
+    stay = [row for row in rows if row["k_offset"] < kept[row["k_partition"]]]
+    capsys.readouterr()
+    assert main(lake.command("reset", to)) == 0
+    said = capsys.readouterr().out
+    assert f"{len(rows) - len(stay)} rows and " in said
+    assert f"{topic}-0 lands on from offset 150, where now offset 400 is next\n" in said
+    assert f"{topic}-2" not in said
+    assert said.endswith("Nothing was changed; --execute does it.\n")
+    assert len(lake.commits()) == 2
+    assert in_order(lake.rows()) == in_order(rows)
+
+    report = lake.folder / "report.json"
+    assert main(lake.command("reset", to, "--execute", f"--report={report}")) == 0
+    assert in_order(lake.rows()) == in_order(stay)
+    left = [(partition, offset) for partition, offset in bad if offset < kept[partition]]
+    assert lake.placed("flights_bad") == left
+    [told] = json.loads(report.read_text())["tables"]
+    assert (told["rows"], told["bad"]) == (len(rows) - len(stay), len(bad) - len(left))
+    commit = lake.commits()[-1]
+    assert (commit["kind"], commit["positions"]["next"]) == ("reset", {topic: {"0": 150, "1": 0, "2": 400}})
+    assert main(lake.command("verify")) == 0
+
+    assert lake.land() == 0
+    assert in_order(lake.rows()) == in_order(rows)
+    assert lake.placed("flights_bad") == bad
+    assert main(lake.command("verify")) == 0
+    # Once more, of files that a reset and a compaction wrote.
+    assert main(lake.command("compact")) == 0
+    assert main(lake.command("reset", f"--to-offsets={topic}:0:1", "--execute")) == 0
+    assert [offset for partition, offset in lake.placed() + lake.placed("flights_bad") if not partition] == [
+        0
+    ]
+    assert lake.land() == 0
+    assert in_order(lake.rows()) == in_order(rows)
+    assert lake.placed("flights_bad") == bad
+    assert main(lake.command("verify")) == 0
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_reset_that_is_interrupted_at_any_step_loses_and_doubles_nothing(
+    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    fill(lake, topic, random.Random(22), 60, poison=0.2)  # noqa: S311
+    assert lake.land() == 0
+    rows, bad = should_be(lake, topic)
+    interrupted = 0
+    for at in count(1):
+        with monkeypatch.context() as patch:
+            interruption = Interruption(patch, backends._Directory, at, after=after)
+            code = main(lake.command("reset", f"--to-offsets={topic}:0:30,{topic}:1:10", "--execute"))
+        placed = lake.placed() + lake.placed("flights_bad")
+        assert len(placed) == len(set(placed))
+        assert code == (130 if interruption.calls >= at else 0)
+        interrupted += code == 130
+        assert lake.land() == 0
+        assert in_order(lake.rows()) == in_order(rows)
+        assert lake.placed("flights_bad") == bad
+        if code == 0:
+            break
+    assert interrupted > 8
+    assert main(lake.command("verify")) == 0
+
+
+def test_a_reset_to_a_time_and_ahead(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The records' times are one millisecond apart, in each partition."""
+    fill(lake, topic, random.Random(23), 100)  # noqa: S311
+    assert lake.land() == 0
+    rows = in_order(lake.rows())
+    when = datetime.fromtimestamp(1_700_000_000, UTC) + timedelta(milliseconds=40)
+    assert main(lake.command("reset", f"--to-time={when.isoformat()}", "--execute")) == 0
+    assert lake.placed() == [(partition, offset) for partition in range(3) for offset in range(40)]
+    assert lake.land() == 0
+    assert in_order(lake.rows()) == rows
+    fill(lake, topic, random.Random(24), 10)  # noqa: S311
+    capsys.readouterr()
+    assert main(lake.command("reset", f"--to-offsets={topic}:0:105", "--execute")) == 0
+    assert "offsets 100 to 104 never land" in capsys.readouterr().out
+    assert lake.land() == 0
+    assert [offset for partition, offset in lake.placed() if not partition][95:] == [
+        *range(95, 100),
+        *range(105, 110),
+    ]
+
+
+def test_a_topic_that_was_made_again_lands_after_a_reset(
+    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(lake, topic, random.Random(25), 50)  # noqa: S311
+    assert lake.land() == 0
+    clients.recreate(lake.broker, topic, 3)
+    fill(lake, topic, random.Random(26), 20)  # noqa: S311
+    assert lake.land() == 3
+    capsys.readouterr()
+    assert main(lake.command("reset", f"--to-offsets={topic}:0:0", "--execute")) == 2
+    assert f"name an offset of each of its partitions, {topic}-1 too" in capsys.readouterr().err
+    every = ",".join(f"{topic}:{partition}:0" for partition in range(3))
+    assert main(lake.command("reset", f"--to-offsets={every}", "--execute")) == 0
+    assert lake.rows() == []
+    assert lake.land() == 0
+    assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
+    assert main(lake.command("verify")) == 0
+
+
+def test_a_new_table_begins_where_a_reset_says(lake: Lake, topic: str) -> None:
+    fill(lake, topic, random.Random(27), 20)  # noqa: S311
+    clients.delete_records(lake.broker, topic, 5)
+    assert main(lake.command("reset", f"--to-offsets={topic}:1:15", "--execute")) == 0
+    assert lake.land() == 0
+    assert [offset for partition, offset in lake.placed() if partition == 1] == [*range(15, 20)]
+    assert [offset for partition, offset in lake.placed() if partition == 0] == [*range(5, 20)]
+    assert [offset for partition, offset in lake.placed() if partition == 2] == [*range(20)]
+
+
+@pytest.mark.parametrize(
+    ("to", "sentence"),
+    [
+        ("{topic}:0:21", "{topic}-0 has offsets 5 to 20, and not 21"),
+        ("{topic}:0:4", "{topic}-0 has offsets 5 to 20, and not 4"),
+        ("{topic}:3:0", "{topic}-3 is not there"),
+        ("other:0:0", "has no topic other: nothing of it can land again"),
+        ("{topic}:0", "'{topic}:0' isn't topic:partition:offset"),
+        ("{topic}:0:9,{topic}:0:8", "{topic}-0 stands twice"),
+    ],
+)
+def test_a_reset_that_can_t_be_is_refused(
+    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str], to: str, sentence: str
+) -> None:
+    fill(lake, topic, random.Random(28), 20)  # noqa: S311
+    clients.delete_records(lake.broker, topic, 5)
+    assert lake.land() == 0
+    assert refused(lake.command("reset", f"--to-offsets={to.format(topic=topic)}", "--execute")) == 2
+    assert sentence.format(topic=topic) in capsys.readouterr().err
+    assert len(lake.commits()) == 1
+
+
+def refused(argv: list[str]) -> int:
+    try:
+        return main(argv)
+    except SystemExit as ended:
+        return int(str(ended.code))
+
+
+def test_a_lander_ends_when_its_table_was_reset(lake: Lake, topic: str) -> None:
+    fill(lake, topic, random.Random(29), 20)  # noqa: S311
+    end = End("cluster", lake.broker.plaintext, ClientConfig())
+    order = LandOrder(
+        end, (lake.folder / "lake").as_uri(), declaration.parse([lake.declared], "declarations.yml")
+    )
+    with Workers("land") as workers:
+        lander = Lander(order, workers)
+        assert not lander.until_caught_up()[0].failed
+        assert main(lake.command("reset", f"--to-offsets={topic}:0:3", "--execute")) == 0
+        assert "or a reset did" in str(lander.until_caught_up()[0].failed)
+    assert lake.land() == 0
+    assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])

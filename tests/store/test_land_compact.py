@@ -75,7 +75,7 @@ class Lake:
         number = state.number + 1
         objects = open_editable(self.order.location)
         added = [
-            stage(objects, table, number, f"{number}-{n}.orc", file) for n, file in enumerate(buffer.files())
+            stage(objects, table, number, f"{number}-{n}", file) for n, file in enumerate(buffer.files())
         ]
         step = Step(state.positions, {"t": {"0": self.offset + rows}})
         return Commit(number, log.LAND, step, tuple(added), (), 0, 1, "2024-01-01T00:00:00+00:00", {})

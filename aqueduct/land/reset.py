@@ -1,0 +1,278 @@
+"""Sets tables back to earlier offsets, or ahead: what was landed from there on goes, and lands again.
+
+One commit takes the rows away and moves the positions, so nothing is there twice when it lands again.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka import offsets
+from aqueduct.kafka.client import Client, Topic, connect
+from aqueduct.kafka.requests import in_lists
+from aqueduct.land import table_log
+from aqueduct.land.declaration import LandTable
+from aqueduct.land.files import OrcFile, orc_of
+from aqueduct.land.log import RESET, AddedFile, Positions, State, next_commit
+from aqueduct.land.order import LandOrder
+from aqueduct.land.outcome import ResetMove, ResetTable
+from aqueduct.land.table_log import Overtaken, TableLog
+from aqueduct.land.task import CLIENT
+from aqueduct.names import TopicPartition
+from aqueduct.store.backends import open_editable, open_store
+from aqueduct.store.objects import MissingObject, Objects
+from aqueduct.work.progress import MEGABYTE, Size
+from aqueduct.work.workers import Workers
+
+TASK_BYTES = 256 << 20  # of files that a task reads
+KEYS = ["k_topic", "k_partition", "k_offset"]
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True)
+class ResetOrder:
+    """The request for a reset: to these offsets, or to the first ones of a time (milliseconds since 1970)."""
+
+    to: Offsets | int
+    execute: bool  # else it is only told what would be done
+
+
+@dataclass(frozen=True)
+class CutShare:
+    """Files of which one task takes away the rows from some offsets on."""
+
+    location: str
+    table: LandTable
+    number: int  # of the commit
+    share: int
+    files: tuple[AddedFile, ...]
+    starts: Offsets
+    execute: bool
+
+
+@dataclass(frozen=True)
+class CutFile:
+    """A file that goes, and the one with the rows of it that stay."""
+
+    file: AddedFile
+    gone: int  # rows
+    kept: AddedFile | None
+
+
+BYTES: Size[CutShare] = Size("MB", lambda share: sum(file.bytes for file in share.files), MEGABYTE)
+
+
+def reset(order: LandOrder, wanted: ResetOrder, workers: Workers) -> list[ResetTable]:
+    """Plan the reset of each table, and do it if that is wanted.
+
+    Refused, with nothing done, if an offset is not in its topic's log. A table that fails is named, and the
+    others are reset.
+    """
+    objects = open_editable(order.location)
+    logs = [TableLog(objects, table.full_name) for table in order.tables]
+    states = [of_table.follow() for of_table in logs]
+    with connect(order.end, CLIENT) as client:
+        targets = _targets(client, order, wanted.to, states)
+    todo = list(zip(order.tables, logs, targets, strict=True))
+    for table, of_table, target in todo:
+        if wanted.execute and target.moves and not of_table.state.number:
+            of_table.own(table.bad)
+    done = []
+    for table, of_table, target in todo:
+        mine = ResetTable(table.full_name, target.moves, target.left_out)
+        try:
+            if target.moves:
+                _reset(order, table, of_table, target, wanted, workers, mine)
+        except Failed as error:
+            mine.failed = error
+        done.append(mine)
+    return done
+
+
+@dataclass(frozen=True)
+class _ResetTarget:
+    """Where a table is to land on from."""
+
+    next: Positions
+    topic_ids: Mapping[str, str]  # of topics that are new to it, or were made again
+    moves: Mapping[TopicPartition, ResetMove]
+    left_out: tuple[tuple[str, str], ...]
+
+
+def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[State]) -> list[_ResetTarget]:
+    topics = client.topics()
+    names = {name for name in topics if any(table.takes(name) for table in order.tables)}
+    if not isinstance(to, int):
+        asked = {topic for topic, _ in to}
+        for name in sorted(asked - names):
+            if name in topics:
+                raise Refused(f"None of these tables takes the topic {name}.")
+            raise Refused(f"The {order.end} has no topic {name}: nothing of it can land again.")
+        names = asked
+    taken = [topics[name] for name in sorted(names)]
+    every = [partition for topic in taken for partition in topic.topic_partitions]
+    starts, ends = offsets.log_starts(client, every), offsets.ends(client, every)
+    gone: frozenset[str] = frozenset()
+    if isinstance(to, int):
+        found = offsets.since(client, every, to)
+        to = {partition: at if at >= 0 else ends[partition] for partition, at in found.items()}
+        gone = frozenset(topic for state in states for topic in state.positions) - topics.keys()
+    else:
+        _check(to, starts, ends)
+    return [
+        _target(state, [topic for topic in taken if table.takes(topic.name)], to, starts, gone)
+        for table, state in zip(order.tables, states, strict=True)
+    ]
+
+
+def _check(wanted: Offsets, starts: Offsets, ends: Offsets) -> None:
+    for partition, offset in wanted.items():
+        if partition not in starts:
+            raise Refused(f"{partition} is not there: its topic has fewer partitions.")
+        if not starts[partition] <= offset <= ends[partition]:
+            raise Refused(
+                f"{partition} has offsets {starts[partition]} to {ends[partition]}, and not {offset}: what "
+                "its topic has no more can't land again, so it stays in the table."
+            )
+
+
+def _target(
+    state: State, topics: Iterable[Topic], to: Offsets, starts: Offsets, gone: Set[str]
+) -> _ResetTarget:
+    after = {topic: dict(positions) for topic, positions in state.positions.items()}
+    moves, topic_ids = {}, {}
+    for topic in topics:
+        known = state.positions.get(topic.name, {})
+        if same := str(topic.id) == state.topic_ids.get(topic.name):
+            positions = after[topic.name]
+        else:
+            lacking = [partition for partition in topic.topic_partitions if partition not in to]
+            if known and lacking:
+                raise Refused(
+                    f"The topic {topic.name} was deleted and made again: name an offset of each of its "
+                    f"partitions, {lacking[0]} too."
+                )
+            topic_ids[topic.name] = str(topic.id)
+            positions = {str(partition.partition): starts[partition] for partition in lacking}
+            after[topic.name] = positions
+        for partition in topic.topic_partitions:
+            if partition in to:
+                before = known.get(str(partition.partition))
+                positions[str(partition.partition)] = to[partition]
+                if not same or before != to[partition]:
+                    moves[partition] = ResetMove(before, to[partition])
+    left_out = tuple((f"topic {name}", "it is gone") for name in sorted(gone & state.positions.keys()))
+    return _ResetTarget(after, topic_ids, moves, left_out)
+
+
+def _reset(
+    order: LandOrder,
+    table: LandTable,
+    of_table: TableLog,
+    target: _ResetTarget,
+    wanted: ResetOrder,
+    workers: Workers,
+    done: ResetTable,
+) -> None:
+    state = of_table.state
+    starts = {partition: move.to for partition, move in target.moves.items()}
+    remade = {partition.topic for partition in starts if partition.topic in target.topic_ids}
+    back = {
+        partition: at
+        for partition, at in starts.items()
+        if at < (target.moves[partition].before or 0) or partition.topic in remade
+    }
+    number = state.number + 1
+    files = list(_after(of_table, back, remade)) if back else []
+    shares = [
+        CutShare(order.location, table, number, share, tuple(some), back, wanted.execute)
+        for share, some in enumerate(in_lists(files, TASK_BYTES, lambda file: file.bytes))
+    ]
+    cut = [each for some in workers.parallel(0)(cut_files, shares, BYTES) for each in some]
+    done.rows = sum(each.gone for each in cut if not each.file.table)
+    done.bad = sum(each.gone for each in cut if each.file.table)
+    done.files = len(cut)
+    if not wanted.execute:
+        return
+    added = tuple(each.kept for each in cut if each.kept)
+    removed = tuple(each.file.path for each in cut)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    try:
+        of_table.commit(next_commit(state, RESET, now, target.next, added, removed, target.topic_ids))
+    except Overtaken:
+        raise Failed(
+            f"{table.full_name} was landed or compacted meanwhile, so nothing of it was reset: stop its "
+            "landing, and run this again."
+        ) from None
+    done.done = True
+    of_table.publish()
+
+
+def _after(of_table: TableLog, starts: Offsets, remade: set[str]) -> Iterator[AddedFile]:
+    """Yield the files that may have rows from these offsets on: those of commits that went beyond."""
+    every = [*of_table.state.live.values(), *of_table.state.bad.values()]
+    reached = of_table.positions_after({table_log.commit_number(file.path) for file in every})
+    for file in every:
+        positions = reached[table_log.commit_number(file.path)]
+        if any(
+            topic in remade or positions.get(topic, {}).get(str(number), 0) > start
+            for (topic, number), start in starts.items()
+        ):
+            yield file
+
+
+def cut_files(share: CutShare) -> list[CutFile]:
+    """Find the rows that go; stage what stays of their files, if that is wanted."""
+    objects = open_store(share.location)
+    found = []
+    for at, file in enumerate(share.files):
+        try:
+            data = table_log.committed(objects, share.table.full_name, file)
+        except MissingObject:
+            raise Failed(
+                f"{file.path} of {share.table.full_name} was replaced meanwhile, or is missing: run it "
+                "again, while nothing else changes the table."
+            ) from None
+        goes = _goes(orc.read_table(pa.BufferReader(data), columns=KEYS), share.starts)
+        if not (gone := pc.sum(goes).as_py() or 0):
+            continue
+        kept = None
+        if share.execute and gone < file.rows:
+            kept = _stage(objects, share, at, file, data, pc.invert(goes))
+        found.append(CutFile(file, gone, kept))
+    return found
+
+
+def _stage(
+    objects: Objects, share: CutShare, at: int, file: AddedFile, data: memoryview, stays: pa.ChunkedArray
+) -> AddedFile:
+    try:
+        rows = orc.read_table(pa.BufferReader(data)).filter(stays)
+    except pa.ArrowInvalid as error:
+        raise Failed(
+            f"{file.path} of {share.table.full_name} can't be rewritten, for it has times before 1677 or "
+            f"after 2262: {error}."
+        ) from None
+    name = f"{share.number:020d}-{share.share:05d}-{at:05d}-reset"
+    kept = OrcFile(file.path.rpartition("/")[0], file.table is not None, rows.num_rows, orc_of(rows))
+    return table_log.stage(objects, share.table, share.number, name, kept)
+
+
+def _goes(keys: pa.Table, starts: Offsets) -> pa.ChunkedArray:
+    """Return which rows are of these partitions, from these offsets on."""
+    goes = pa.chunked_array([pa.repeat(pa.scalar(False), len(keys))])
+    for (topic, partition), start in starts.items():
+        goes = pc.or_(
+            goes,
+            pc.and_(
+                pc.and_(pc.equal(keys["k_topic"], topic), pc.equal(keys["k_partition"], partition)),
+                pc.greater_equal(keys["k_offset"], start),
+            ),
+        )
+    return goes
