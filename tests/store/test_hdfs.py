@@ -29,7 +29,7 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.objects import Exists
 store, own = open_store(sys.argv[1]), sys.argv[2].encode()
 sys.stdin.readline()
-for number in range(15):
+for number in range(6):
     try:
         store.create(f"commits/{number:02d}", own)
         print(number)
@@ -80,7 +80,7 @@ def test_of_two_processes_one_wins_each_name(store: EditableObjects) -> None:
         for number in map(int, said.split()):
             assert number not in won
             won[number] = own
-    assert len(won) == 15
+    assert len(won) == 6
     for number, own in won.items():
         assert bytes(store.read(f"commits/{number:02d}")) == own.encode()
 
@@ -127,13 +127,13 @@ def test_what_is_created_is_synced_before_it_has_its_name(hdfs: HdfsServer, stor
 
 def test_a_large_folder_is_listed_in_order(hdfs: HdfsServer, store: EditableObjects) -> None:
     at = client(hdfs)
-    numbers = [f"a/{number:05d}" for number in range(2_100)]  # two pages and a bit
+    numbers = [f"a/{number:05d}" for number in range(1_100)]  # a page and a bit
     others = ["a.b", "a/00500.x/y", "a/00500/z", "a0", "a-"]
     wanted = sorted([*(each for each in numbers if each != "a/00500"), *others])
     for path in wanted:
         at.create(folder(store, path)).close()
     assert [each.path for each in store.list("")] == wanted
-    for after in ("a.b", "a/00500", "a/00500/z", "a/02098", "a/9"):
+    for after in ("a.b", "a/00500", "a/00500/z", "a/01098", "a/9"):
         assert [each.path for each in store.list("", after)] == [each for each in wanted if each > after]
 
 
