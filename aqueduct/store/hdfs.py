@@ -32,6 +32,8 @@ NAME_SECONDS = 20  # of a NameNode's silence
 DATA_SECONDS = 90  # of DataNodes': after 60 the library goes on with those that answer
 SENT_BYTES = 4 << 20  # at once
 CHUNK_BYTES = 8 << 20
+# Of a name service, all NameNodes are asked, soon; who is patient is Attempts.
+FAILOVER = {"dfs.client.failover.max.attempts": "4", "dfs.client.failover.sleep.base.millis": "50"}
 PAGE_ENTRIES = 1000  # of a folder, in one answer
 
 Answered = TypeVar("Answered")
@@ -126,12 +128,11 @@ class Hdfs:
     def _client(self) -> "Client":
         from hdfs_native import Client  # not at the top: who has another store need not wait
 
-        try:  # trying again is done here; in a name service each NameNode is asked once
-            return Client(self._authority, {"dfs.client.failover.max.attempts": "1"})
+        try:
+            return Client(self._authority, FAILOVER)
         except (RuntimeError, OSError, ValueError) as error:
-            raise Refused(
-                f"The settings for {self.url} can't be used: {explain_hdfs(error, 'read', _user()).what}."
-            ) from None
+            why = explain_hdfs(error, "read", _user()).what.format(path="it")
+            raise Refused(f"The settings for {self.url} can't be used: {why}.") from None
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}".rstrip("/") or "/"

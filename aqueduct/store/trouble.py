@@ -96,6 +96,12 @@ _HDFS_RIGHTS = {
     "remove": "remove files there",
 }
 _JAVA = re.compile(r'^(?:Fatal)?RPCError\("(?:[\w.$]+\.)?(\w+)", "(.*)"\)$', re.DOTALL)
+_PASSING = (
+    "RetriableException",
+    "RetryStartFileException",
+    "LeaseExpiredException",
+    "NotReplicatedYetException",
+)
 _DENIED = re.compile(r'user=([^,]+), access=(\w+), inode=\\?"([^"\\]*)')
 _NO_BLOCK = re.compile(r"There are (\d+) datanode\(s\) running and (.+?) node\(s\) are excluded")
 
@@ -105,7 +111,7 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
     text = str(error)
     java = _JAVA.match(text)
     name, said = (java[1], _first_line(java[2])) if java else ("", _first_line(text))
-    if isinstance(error, FileExistsError):
+    if isinstance(error, FileExistsError) or "must both be directories" in said:
         return Trouble("has a folder where {path} is to be a file; move it away")
     if isinstance(error, DataAway):
         return Trouble(
@@ -113,6 +119,8 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
             "this host reaches them",
             passing=True,
         )
+    if isinstance(error, FileNotFoundError):  # of a file that is being written
+        return Trouble(f"can't {action} {{path}}: {_plain(said)}", passing=True)
     if isinstance(error, OSError):
         return Trouble(f"can't be reached: {_socket(text)}; see that its NameNode runs there", passing=True)
     if name == "SafeModeException" or "SafeModeException" in said:
@@ -123,7 +131,7 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
         )
     if name == "AccessControlException":
         denied = _DENIED.search(text)
-        who, where = (denied[1], denied[3]) if denied else (user, "{path}")
+        who, where = (denied[1], _plain(denied[3])) if denied else (user, "{path}")
         return Trouble(
             f"does not let user {who} {action} at {where}; give that user the right to "
             f"{_HDFS_RIGHTS[action]}, or name another one in HADOOP_USER_NAME",
@@ -157,7 +165,7 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
     if "UrlParseError" in text or "InvalidArgument" in text:
         return Trouble("it must be hdfs://HOST:PORT/directory", settings=True)
     if java:
-        return Trouble(f"answers {name}: {_plain(said)}", passing=name.startswith("Retr"))
+        return Trouble(f"answers {name}: {_plain(said)}", passing=name in _PASSING)
     return Trouble(f"can't {action} {{path}}: {_plain(said)}", passing=True)
 
 

@@ -235,7 +235,7 @@ def test_names_that_are_taken_otherwise(store: EditableObjects) -> None:
     with pytest.raises(Failed, match="has a file where a/b needs a folder; move it away"):
         store.create("a/b", b"x")
     store.create("c/d", b"x")
-    with pytest.raises(Failed, match="c"):
+    with pytest.raises(Failed, match="has a folder where c is to be a file; move it away"):
         store.create("c", b"x")
     assert store.head("c") is None
 
