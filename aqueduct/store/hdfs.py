@@ -36,7 +36,7 @@ CHUNK_BYTES = 8 << 20
 FAILOVER = {"dfs.client.failover.max.attempts": "4", "dfs.client.failover.sleep.base.millis": "50"}
 PAGE_ENTRIES = 1000  # of a folder, in one answer
 
-Answered = TypeVar("Answered")
+Replied = TypeVar("Replied")
 
 
 class Hdfs:
@@ -217,7 +217,7 @@ class Hdfs:
                 with suppress(Exception):  # another one does the same
                     _named(lambda each=each: self._client.delete(each.path))  # type: ignore[misc]
 
-    def _tried(self, action: Callable[[], Answered], path: str, what: str) -> Answered:
+    def _tried(self, action: Callable[[], Replied], path: str, what: str) -> Replied:
         attempts = Attempts()
         while True:
             try:
@@ -240,20 +240,20 @@ class Hdfs:
         raise kind(f"The store {self.url} {trouble.what.format(path=path or '/')}{waited}.") from None
 
 
-def _named(ask: Callable[[], Answered]) -> Answered:
+def _named(ask: Callable[[], Replied]) -> Replied:
     return _within(NAME_SECONDS, ask)
 
 
-def _data(ask: Callable[[], Answered]) -> Answered:
+def _data(ask: Callable[[], Replied]) -> Replied:
     try:
         return _within(DATA_SECONDS, ask)
     except OSError as error:
         raise DataAway(str(error)) from None
 
 
-def _within(seconds: float, ask: Callable[[], Answered]) -> Answered:
+def _within(seconds: float, ask: Callable[[], Replied]) -> Replied:
     """Return the answer, or raise the error; TimeoutError where there is none in time."""
-    answers: list[Answered] = []
+    answers: list[Replied] = []
     errors: list[BaseException] = []
 
     def run() -> None:
