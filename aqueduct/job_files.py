@@ -15,7 +15,7 @@ from pathlib import Path
 from aqueduct.errors import Failed
 
 # Variables of object stores' clients, and those of them that name a file.
-STORES = ("AWS_", "AZURE_", "GOOGLE_")
+STORES = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_USER_NAME")
 FILES = (
     "AWS_CA_BUNDLE",
     "AWS_CONFIG_FILE",

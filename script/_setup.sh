@@ -219,7 +219,7 @@ PY
     printf '%s' "$wanted" >.venv/with-spark
 }
 
-# What only YARN's tests need: the jars of Hadoop.
+# What tests of HDFS and YARN need: the jars of Hadoop.
 have_hadoop() {
     local lock=artifacts/hadoop-3.4.1.sha256 directory
     directory=$AQUEDUCT_CACHE/hadoop-$(sha256sum "$lock" | cut -c1-12)
@@ -234,7 +234,7 @@ from pathlib import Path
 
 from aqueduct.controller.artifacts import maven_jars
 from aqueduct.errors import AqueductError
-from servers.yarn import COORDINATES, VERSION
+from servers.hadoop import COORDINATES, VERSION
 
 cache, directory, lock = sys.argv[1:]
 try:

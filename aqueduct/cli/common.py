@@ -21,7 +21,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    help_ = "s3://bucket/prefix, gs://, az:// or file:///directory"
+    help_ = "s3://bucket/prefix, gs://, az://, hdfs://host:port/directory or file:///directory"
     parser.add_argument("--store", metavar="URL", required=True, help=help_)
 
 

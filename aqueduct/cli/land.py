@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--location",
         metavar="URL",
         required=True,
-        help="where tables are: s3://bucket/prefix, gs://, az:// or file:///directory",
+        help="where tables are: s3://bucket/prefix, gs://, az://, hdfs://host:port/directory or file:///directory",
     )
     add(
         "--tables",

@@ -1,7 +1,7 @@
-"""Object stores: S3, Google's and Azure's through obstore, directories by Python's own means.
+"""Object stores: S3, Google's and Azure's through obstore, HDFS, directories by Python's own means.
 
 Objects are only read and created. A conditional write decides between two that create the same object; what
-was created is durable. Reads and writes are tried again while a server is away, for RETRY_SECONDS.
+was created is durable. Reads and writes are tried again while a server is away (see Attempts).
 
 S3 is configured as AWS's own tools are (environment, profiles, roles; through boto3, because obstore ignores
 AWS_PROFILE), with AWS_CA_BUNDLE or SSL_CERT_FILE for a private CA, HTTPS_PROXY and NO_PROXY, and
@@ -11,7 +11,6 @@ AWS_ALLOW_HTTP=true for an endpoint without TLS. Google's and Azure's: by obstor
 
 import errno
 import os
-import random
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -30,14 +29,24 @@ from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 from aqueduct import job_files
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store import names
-from aqueduct.store.objects import EditableObjects, Entry, Exists, MissingObject, Objects
+from aqueduct.store.attempts import Attempts
+from aqueduct.store.hdfs import Hdfs
+from aqueduct.store.objects import (
+    STALE_SECONDS,
+    WRITING,
+    Data,
+    EditableObjects,
+    Entry,
+    Exists,
+    MissingObject,
+    Objects,
+)
 from aqueduct.store.trouble import Trouble, explain
 from aqueduct.store.url import Location, parse
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
 
-RETRY_SECONDS = 75  # a server may be restarted meanwhile
 CONNECT_SECONDS = 5
 ANSWER_SECONDS = 20  # a server's silence; while it is sent an object, longer by its size at
 SLOWEST_BYTES = 256 * 1024  # ... so many a second
@@ -50,15 +59,11 @@ RIGHTS = {  # of a directory
     "removed": "remove files in",
 }
 CHUNK_BYTES = 8 << 20
-WRITING = ".writing"  # the folder of files that are not whole yet, and of probes
-STALE_SECONDS = 7 * 86_400  # after which nobody writes one of them any more, nor needs it
-
-Data = bytes | bytearray | memoryview
 Answered = TypeVar("Answered")
 
 
 def open_store(url: str) -> Objects:
-    """Return the store at `s3://bucket/prefix`, `gs://...`, `az://...` or `file:///directory`.
+    """Return the store at `s3://bucket/prefix`, `gs://...`, `az://...`, `hdfs://...` or `file:///...`.
 
     Asks it nothing yet. Refused if the URL or the environment's settings can't be used.
     """
@@ -68,7 +73,11 @@ def open_store(url: str) -> Objects:
 def open_editable(url: str) -> EditableObjects:
     """Return what `open_store` does, for those who may move and remove objects there."""
     location = parse(url)
-    return _Directory(location) if location.scheme == "file" else _Cloud(location, _connector(location))
+    if location.scheme == "file":
+        return _Directory(location)
+    if location.scheme == "hdfs":
+        return Hdfs(location)
+    return _Cloud(location, _connector(location))
 
 
 class _Cloud:
@@ -90,7 +99,7 @@ class _Cloud:
 
     def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
         done = 0
-        attempts = _Attempts()
+        attempts = Attempts()
         while True:
             try:
                 found = obstore.get(
@@ -99,7 +108,7 @@ class _Cloud:
                 size = found.meta["size"]
                 for chunk in found.stream(chunk_bytes):
                     done += len(chunk)
-                    attempts = _Attempts()
+                    attempts = Attempts()
                     yield memoryview(chunk)
                 if done == size:
                     return
@@ -137,14 +146,14 @@ class _Cloud:
         return self._tried(head, path, "read")
 
     def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
-        attempts = _Attempts()
+        attempts = Attempts()
         while True:
             try:
                 for page in obstore.list(self._store(), prefix, offset=after, chunk_size=1000):
                     for each in page:
                         after = each["path"]
                         yield Entry(after, each["size"])
-                    attempts = _Attempts()
+                    attempts = Attempts()
                 self._answered = True
                 return
             except (BaseError, FileNotFoundError) as error:
@@ -174,7 +183,7 @@ class _Cloud:
         return self._connect(ANSWER_SECONDS << (sent_bytes // SLOWEST_BYTES // ANSWER_SECONDS).bit_length())
 
     def _tried(self, action: Callable[[], Answered], path: str, what: str) -> Answered:
-        attempts = _Attempts()
+        attempts = Attempts()
         while True:
             try:
                 result = action()
@@ -192,7 +201,7 @@ class _Cloud:
             raise MissingObject(f"{self.url} has no object {path}.") from None
         return explain(text, self._location, action)
 
-    def _again(self, attempts: "_Attempts", trouble: Trouble) -> None:
+    def _again(self, attempts: "Attempts", trouble: Trouble) -> None:
         """Wait for the next attempt, or raise what is wrong."""
         if not trouble.passing or not attempts.wait():
             kind = Refused if trouble.settings and not self._answered else Failed
@@ -221,22 +230,6 @@ class _Same:
                 f"{self.url} is another store on {host} than on the driver's host: set the endpoint for the "
                 "driver (AWS_ENDPOINT_URL), whose variables its tasks get."
             )
-
-
-class _Attempts:
-    """Attempts until RETRY_SECONDS are over: more and more seldom, and not in step with others."""
-
-    def __init__(self) -> None:
-        self._deadline = time.monotonic() + RETRY_SECONDS
-        self._pause = 0.2
-
-    def wait(self) -> bool:
-        """Wait for the next attempt; return False if the time is over."""
-        if time.monotonic() > self._deadline:
-            return False
-        time.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  # no secret
-        self._pause = min(self._pause * 2, 5)
-        return True
 
 
 StoreClient = Callable[[int], ObjectStore]  # a client that waits so many seconds for an answer

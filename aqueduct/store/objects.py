@@ -5,6 +5,11 @@ from typing import NamedTuple, Protocol
 
 from aqueduct.errors import Failed
 
+WRITING = ".writing"  # a file system's folder of files that are not whole yet, and of probes
+STALE_SECONDS = 7 * 86_400  # after which nobody writes one of them any more, nor needs it
+
+Data = bytes | bytearray | memoryview
+
 
 class MissingObject(Failed):
     """An object that doesn't exist."""
@@ -32,7 +37,7 @@ class Objects(Protocol):
     def stream(self, path: str, chunk_bytes: int = ...) -> Iterator[memoryview]:
         """Return the object in chunks of about that size; MissingObject if there is none."""
 
-    def create(self, path: str, data: bytes | bytearray | memoryview) -> None:
+    def create(self, path: str, data: Data) -> None:
         """Write an object that isn't there yet, whole or not at all; durable on return.
 
         Exists if there is one with other content. One with the same content counts as created: the answer to

@@ -81,6 +81,113 @@ def explain(text: str, location: Location, action: str) -> Trouble:
     return Trouble(f"can't be reached: {_network(text)}", passing=True)
 
 
+NO_ANSWER = "no answer in time"
+
+
+class DataAway(Exception):
+    """A connection that broke while content was sent or read."""
+
+
+_HDFS_RIGHTS = {
+    "read": "read there",
+    "write": "create files there",
+    "list": "list it",
+    "move": "create and remove files there",
+    "remove": "remove files there",
+}
+_JAVA = re.compile(r'^(?:Fatal)?RPCError\("(?:[\w.$]+\.)?(\w+)", "(.*)"\)$', re.DOTALL)
+_PASSING = (
+    "RetriableException",
+    "RetryStartFileException",
+    "LeaseExpiredException",
+    "NotReplicatedYetException",
+)
+_DENIED = re.compile(r'user=([^,]+), access=(\w+), inode=\\?"([^"\\]*)')
+_NO_BLOCK = re.compile(r"There are (\d+) datanode\(s\) running and (.+?) node\(s\) are excluded")
+
+
+def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
+    """Explain an error of hdfs-native; in what it is, `{path}` stands for the object."""
+    text = str(error)
+    java = _JAVA.match(text)
+    name, said = (java[1], _first_line(java[2])) if java else ("", _first_line(text))
+    if isinstance(error, FileExistsError) or "must both be directories" in said:
+        return Trouble("has a folder where {path} is to be a file; move it away")
+    if isinstance(error, DataAway):
+        return Trouble(
+            f"can't {action} {{path}}: {_socket(text)}; see that its NameNode and DataNodes run, and that "
+            "this host reaches them",
+            passing=True,
+        )
+    if isinstance(error, FileNotFoundError):  # of a file that is being written
+        return Trouble(f"can't {action} {{path}}: {_plain(said)}", passing=True)
+    if isinstance(error, OSError):
+        return Trouble(f"can't be reached: {_socket(text)}; see that its NameNode runs there", passing=True)
+    if name == "SafeModeException" or "SafeModeException" in said:
+        return Trouble(
+            "is in safe mode and takes no changes: see why its DataNodes miss blocks, or end that by "
+            "hdfs dfsadmin -safemode leave",
+            passing=True,
+        )
+    if name == "AccessControlException":
+        denied = _DENIED.search(text)
+        who, where = (denied[1], _plain(denied[3])) if denied else (user, "{path}")
+        return Trouble(
+            f"does not let user {who} {action} at {where}; give that user the right to "
+            f"{_HDFS_RIGHTS[action]}, or name another one in HADOOP_USER_NAME",
+            settings=True,
+        )
+    if name == "ParentNotDirectoryException":
+        return Trouble("has a file where {path} needs a folder; move it away, or name another folder")
+    if name == "StandbyException":
+        return Trouble(
+            "is a NameNode that stands by; name the active one, or the name service and HADOOP_CONF_DIR",
+            passing=True,
+            settings=True,
+        )
+    if "QuotaExceeded" in name:
+        return Trouble("has no room left in a quota; make room, or give it more")
+    if room := _NO_BLOCK.search(text):
+        running = int(room[1])
+        why = (
+            f"none of its {running} DataNodes takes a block; make room there"
+            if running
+            else ("no DataNode of it runs; start them")
+        )
+        return Trouble(f"can't {action} {{path}}: {why}", passing=True)
+    if re.search("SASL|GSSAPI|AuthorizationException|InvalidToken", text):
+        return Trouble(
+            f"does not accept who asks ({_plain(name or said)}); see user {user} and its Kerberos ticket",
+            settings=True,
+        )
+    if "No NameNode hosts found" in text:
+        return Trouble("it names neither a port nor a name service that HADOOP_CONF_DIR knows", settings=True)
+    if "UrlParseError" in text or "InvalidArgument" in text:
+        return Trouble("it must be hdfs://HOST:PORT/directory", settings=True)
+    if java:
+        return Trouble(f"answers {name}: {_plain(said)}", passing=name in _PASSING)
+    return Trouble(f"can't {action} {{path}}: {_plain(said)}", passing=True)
+
+
+def _first_line(text: str) -> str:
+    return re.split(r"\\n|\n", text, maxsplit=1)[0]
+
+
+def _plain(text: str) -> str:
+    return text.replace("{", "(").replace("}", ")").rstrip(".")
+
+
+def _socket(text: str) -> str:
+    """Say what the system, or the library, says of a connection."""
+    if "failed to lookup address" in text:
+        return "its host's name is not known"
+    if "Connection refused" in text:
+        return "the connection is refused"
+    if "timed out" in text:
+        return NO_ANSWER
+    return _plain(_first_line(text).partition(" (os error")[0]) or "an error of the network"
+
+
 def _network(text: str) -> str:
     if "failed to lookup address" in text or "dns error" in text:
         return "its host's name is not known"

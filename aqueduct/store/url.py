@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from aqueduct.errors import Refused
 
 CLOUDS = {"s3": "bucket", "gs": "bucket", "az": "container"}
+_NAMED = {**CLOUDS, "hdfs": "NameNode"}
 
 
 @dataclass(frozen=True)
 class Location:
-    """A store's URL: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `file:///dir`."""
+    """A store's URL: `s3://bucket/prefix`, `gs://`, `az://container/prefix`, `hdfs://host:port/dir`, `file:///dir`."""
 
     scheme: str
-    bucket: str  # or container; empty for file
+    bucket: str  # or container, or NameNode; empty for file
     path: str  # of file: absolute; else the prefix, without slashes at its ends
 
     def __str__(self) -> str:
@@ -32,8 +33,8 @@ def parse(url: str) -> Location:
             "The store's URL must hold no user, password, query or fragment: secrets belong elsewhere."
         )
     match = _URL.fullmatch(url)
-    if match is None or match["scheme"] not in ("file", *CLOUDS):
-        raise Refused(f"The store {url} must begin with s3://, gs://, az:// or file:///.")
+    if match is None or match["scheme"] not in ("file", *_NAMED):
+        raise Refused(f"The store {url} must begin with s3://, gs://, az://, hdfs:// or file:///.")
     scheme, name, path = match["scheme"], match["name"], _unquote(match["path"]).strip("/")
     if any(part in (".", "..") for part in path.split("/")):
         raise Refused(f"The store {url} must be written without . and .. in its path.")
@@ -42,7 +43,7 @@ def parse(url: str) -> Location:
             raise Refused(f"The store {url} must be file:/// and an absolute path, with three slashes.")
         return Location("file", "", f"/{path}")
     if not name:
-        raise Refused(f"The store {url} names no {CLOUDS[scheme]}: {scheme}://NAME/prefix.")
+        raise Refused(f"The store {url} names no {_NAMED[scheme]}: {scheme}://NAME/prefix.")
     return Location(scheme, name, path)
 
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from servers import hdfs as hdfs_server
+from servers.hdfs import HdfsServer
 from servers.object_store import Gateway, running
 from servers.pki import Authority
 
@@ -16,11 +18,17 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         yield started
 
 
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
+    with hdfs_server.running(tmp_path_factory.mktemp("hdfs")) as started:
+        yield started
+
+
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Remove settings, files and machine roles of AWS, and proxies, but those that a test sets."""
     for name in os.environ:
-        if name.startswith(("AWS_", "SSL_CERT_")) or name.lower().endswith("_proxy"):
+        if name.startswith(("AWS_", "SSL_CERT_", "HADOOP_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))

@@ -1,4 +1,4 @@
-"""The behaviour that every store shares: a directory, and S3 over TLS."""
+"""The behaviour that every store shares: a directory, S3 over TLS, and HDFS."""
 
 import hashlib
 import secrets
@@ -12,11 +12,13 @@ from aqueduct.store.catalog import Catalog
 from aqueduct.store.objects import EditableObjects, Exists, MissingObject, Objects
 
 
-@pytest.fixture(params=["file", "s3"])
+@pytest.fixture(params=["file", "s3", "hdfs"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> EditableObjects:
     if request.param == "s3":
         request.getfixturevalue("s3")
         return open_editable(f"s3://store/{secrets.token_hex(4)}/deep")
+    if request.param == "hdfs":
+        return open_editable(f"{request.getfixturevalue('hdfs').url}/{secrets.token_hex(4)}/deep")
     return open_editable(f"file://{tmp_path}/store")
 
 
@@ -72,8 +74,8 @@ def test_large_objects(store: Objects) -> None:
 def test_list(store: Objects) -> None:
     assert list(store.list("a")) == []
     paths = [f"a/{number:04d}" for number in range(30)]
-    for path in [*paths, "ab/x", "a/0003.d/y"]:
-        store.create(path, path.encode())
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda path: store.create(path, path.encode()), [*paths, "ab/x", "a/0003.d/y"]))
     assert [each.path for each in store.list("a")] == sorted([*paths, "a/0003.d/y"])
     assert [each.path for each in store.list("a", after="a/0027")] == paths[28:]
     assert [each.size for each in store.list("ab")] == [4]

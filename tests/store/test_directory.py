@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.store.backends import STALE_SECONDS, open_editable, open_store
+from aqueduct.store.backends import open_editable, open_store
+from aqueduct.store.objects import STALE_SECONDS
 
 
 def test_what_is_created_is_synced_before_it_is_there(

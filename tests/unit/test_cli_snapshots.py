@@ -80,7 +80,7 @@ def test_what_can_be_used_is_told_beside_what_cannot(
     [
         ([], "the following arguments are required: --store"),
         (["--store", "file:///none/at/all"], "There is no backup in file:///none/at/all"),
-        (["--store", "/tmp"], "The store /tmp must begin with s3://, gs://, az:// or file:///."),  # noqa: S108
+        (["--store", "/tmp"], "The store /tmp must begin with s3://, gs://, az://, hdfs:// or file:///."),  # noqa: S108
     ],
 )
 def test_refusals(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,6 +53,13 @@ def test_the_drivers_folder_is_worked_in(files: JobFiles, store: Path) -> None:
     assert (host, result) == (HOST, 9)
 
 
+@pytest.mark.usefixtures("store")
+def test_tasks_ask_hdfs_as_the_driver_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_USER_NAME", "lander")
+    with job_files.packed() as files:
+        assert files.variables["HADOOP_USER_NAME"] == "lander"
+
+
 def test_another_folder_at_the_same_path_is_refused(files: JobFiles, store: Path) -> None:
     """Put a copy there that is as old as the job: a host's own disk, where the mount is missing."""
     store.rename(store.with_name("mount"))

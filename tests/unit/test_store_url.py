@@ -11,6 +11,7 @@ from aqueduct.store.url import Location, parse
         ("s3://bucket/a/b/", Location("s3", "bucket", "a/b")),
         ("gs://bucket/a", Location("gs", "bucket", "a")),
         ("az://container/a", Location("az", "container", "a")),
+        ("hdfs://name:8020/a/b/", Location("hdfs", "name:8020", "a/b")),
         ("file:///srv/a%20b/", Location("file", "", "/srv/a b")),
     ],
 )
@@ -30,6 +31,7 @@ def test_a_location_is_written_as_a_url() -> None:
         "bucket/prefix",
         "/srv/backup",
         "s3:///prefix",
+        "hdfs:///a",
         "S4://bucket",
         "file://srv/backup",
         "file:srv",

@@ -1,0 +1,283 @@
+"""Objects as files of HDFS, through hdfs-native: no JVM, no libhdfs.
+
+An object is written under a name that nobody else has, and synced (hsync) to the disks of its DataNodes; then
+it is renamed without overwriting, which the NameNode decides, and has in its journal before it answers. If
+all its DataNodes lose their power at once, a finished block is safe only by their dfs.datanode.synconclose.
+
+HADOOP_CONF_DIR, if set, says which NameNodes a name service has; HADOOP_USER_NAME who asks, else it is the
+process's user. The library waits for an answer for ever, so each request runs in a thread that may be left.
+"""
+
+import os
+import pwd
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import islice
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
+
+from aqueduct.errors import AqueductError, Failed, Refused
+from aqueduct.store.attempts import Attempts
+from aqueduct.store.objects import STALE_SECONDS, WRITING, Data, Entry, Exists, MissingObject
+from aqueduct.store.trouble import NO_ANSWER, DataAway, Trouble, explain_hdfs
+from aqueduct.store.url import Location
+
+if TYPE_CHECKING:
+    from hdfs_native import Client, FileReader, FileStatus
+
+NAME_SECONDS = 20  # of a NameNode's silence
+DATA_SECONDS = 90  # of DataNodes': after 60 the library goes on with those that answer
+SENT_BYTES = 4 << 20  # at once
+CHUNK_BYTES = 8 << 20
+# Of a name service, all NameNodes are asked, soon; who is patient is Attempts.
+FAILOVER = {"dfs.client.failover.max.attempts": "4", "dfs.client.failover.sleep.base.millis": "50"}
+PAGE_ENTRIES = 1000  # of a folder, in one answer
+
+Replied = TypeVar("Replied")
+
+
+class Hdfs:
+    """The objects below a folder of HDFS."""
+
+    def __init__(self, location: Location) -> None:
+        """Ask nothing yet; Refused if the URL or the settings can't be used."""
+        self.url = str(location)
+        self._root = f"/{location.path}".rstrip("/")
+        self._authority = f"hdfs://{location.bucket}"
+        self._answered = False  # before, an error is one of the settings
+        self._swept = False
+        _ = self._client  # so that wrong settings are found at once
+
+    def read(self, path: str) -> memoryview:
+        def read() -> memoryview:
+            reader = self._open(path)
+            found = bytearray(len(reader))
+            for at in range(0, len(found), SENT_BYTES):
+                size = min(SENT_BYTES, len(found) - at)
+                found[at : at + size] = _data(lambda at=at, size=size: reader.read_range(at, size))  # type: ignore[misc]
+            return memoryview(found).toreadonly()
+
+        return self._tried(read, path, "read")
+
+    def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
+        reader = self._tried(lambda: self._open(path), path, "read")
+        at, whole = 0, len(reader)
+        while at < whole:
+            size = min(chunk_bytes, whole - at)
+
+            def chunk(at: int = at, size: int = size) -> bytes:
+                return _data(lambda: self._open(path).read_range(at, size))
+
+            yield memoryview(self._tried(chunk, path, "read"))
+            at += size
+
+    def create(self, path: str, data: Data) -> None:
+        def create() -> None:
+            self._sweep()
+            part = self._at(f"{WRITING}/{secrets.token_hex(12)}")
+            try:
+                self._write(part, data)
+                self._in(path, part, overwrite=False)
+            except FileExistsError:
+                if not self._same(path, data):
+                    raise Exists(f"{self.url} has {path} already.") from None
+            finally:
+                with suppress(Exception):  # if it has got its name, it is not there any more
+                    _named(lambda: self._client.delete(part))
+
+        self._tried(create, path, "write")
+
+    def head(self, path: str) -> int | None:
+        def head() -> int | None:
+            status = self._status(self._at(path))
+            return None if status is None or status.isdir else status.length
+
+        return self._tried(head, path, "read")
+
+    def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
+        for each in self._folder(prefix):
+            name = self._name(each.path)
+            if not each.isdir:
+                if after is None or name > after:
+                    yield Entry(name, each.length)
+            elif name != WRITING and (after is None or f"{name}/" > after or after.startswith(f"{name}/")):
+                yield from self.list(name, after)
+
+    def move(self, path: str, to: str) -> None:
+        def move() -> None:
+            try:
+                self._in(to, self._at(path), overwrite=True)
+            except FileNotFoundError:
+                if self._status(self._at(to)) is None:
+                    raise MissingObject(f"{self.url} has no object {path}.") from None
+            self._leave(path)
+
+        self._tried(move, path, "move")
+
+    def remove(self, path: str) -> None:
+        def remove() -> None:
+            _named(lambda: self._client.delete(self._at(path)))
+            self._leave(path)
+
+        self._tried(remove, path, "remove")
+
+    @cached_property
+    def _client(self) -> "Client":
+        from hdfs_native import Client  # not at the top: who has another store need not wait
+
+        try:
+            return Client(self._authority, FAILOVER)
+        except (RuntimeError, OSError, ValueError) as error:
+            why = explain_hdfs(error, "read", _user()).what.format(path="it")
+            raise Refused(f"The settings for {self.url} can't be used: {why}.") from None
+
+    def _at(self, path: str) -> str:
+        return f"{self._root}/{path}".rstrip("/") or "/"
+
+    def _name(self, at: str) -> str:
+        return at.removeprefix(self._root).lstrip("/")
+
+    def _open(self, path: str) -> "FileReader":
+        try:
+            return _named(lambda: self._client.read(self._at(path)))
+        except FileNotFoundError:
+            self._answered = True
+            raise MissingObject(f"{self.url} has no object {path}.") from None
+
+    def _status(self, at: str) -> "FileStatus | None":
+        try:
+            return _named(lambda: self._client.get_file_info(at))
+        except FileNotFoundError:
+            return None
+
+    def _folder(self, path: str) -> "Sequence[FileStatus]":
+        """Return what is in a folder, in the order of the paths of all that is below."""
+
+        found = self._tried(lambda: self._entries(path), path, "list")
+        return sorted(found, key=lambda each: f"{each.path}/" if each.isdir else each.path)
+
+    def _entries(self, path: str) -> "Sequence[FileStatus]":
+        found = []
+        try:
+            pages = _named(lambda: self._client.list_status(self._at(path)))
+            while page := _named(lambda: [*islice(pages, PAGE_ENTRIES)]):
+                found += page
+        except FileNotFoundError:  # it was never there, or has gone
+            return []
+        return [each for each in found if self._name(each.path) != path]  # of a file: itself
+
+    def _write(self, at: str, data: Data) -> None:
+        """Write a file that is on disks when this returns."""
+        from hdfs_native import WriteOptions
+
+        # Not the library's FileWriter, which Python closes, and waits for, when nobody has it any more.
+        writer = _named(lambda: self._client.inner.create(at, WriteOptions()))
+        sent = memoryview(data).cast("B")
+        for begin in range(0, len(sent), SENT_BYTES):
+            piece = bytes(sent[begin : begin + SENT_BYTES])  # a view is taken byte by byte
+            _data(lambda piece=piece: writer.write(piece))  # type: ignore[misc]
+        _data(writer.hsync)
+        _data(writer.close)
+
+    def _in(self, path: str, source: str, *, overwrite: bool) -> None:
+        """Bring a file into a folder, which others remove when they take the last object out of it.
+
+        FileNotFoundError if the file is not there.
+        """
+        target = self._at(path)
+        while True:
+            try:
+                return _named(lambda: self._client.rename(source, target, overwrite))
+            except FileNotFoundError:
+                if self._status(source) is None:
+                    raise
+            _named(lambda: self._client.mkdirs(target.rpartition("/")[0] or "/", create_parent=True))
+
+    def _leave(self, path: str) -> None:
+        """Remove the folder that an object left if nothing is left in it, as an object store has none."""
+        folder = path.rpartition("/")[0]
+        if folder:
+            with suppress(Exception):  # something is left, or another one removed it
+                _named(lambda: self._client.delete(self._at(folder)))
+
+    def _same(self, path: str, data: Data) -> bool:
+        return self.head(path) == memoryview(data).nbytes and self.read(path) == data
+
+    def _sweep(self) -> None:
+        """Remove what processes that were killed left behind."""
+        if self._swept:
+            return
+        self._swept = True
+        old = (time.time() - STALE_SECONDS) * 1000
+        for each in self._entries(WRITING):
+            if each.modification_time < old:
+                with suppress(Exception):  # another one does the same
+                    _named(lambda each=each: self._client.delete(each.path))  # type: ignore[misc]
+
+    def _tried(self, action: Callable[[], Replied], path: str, what: str) -> Replied:
+        attempts = Attempts()
+        while True:
+            try:
+                result = action()
+            except AqueductError:
+                raise
+            except Exception as error:
+                trouble = explain_hdfs(error, what, _user())
+                self._again(attempts, trouble, path)
+            else:
+                self._answered = True
+                return result
+
+    def _again(self, attempts: Attempts, trouble: Trouble, path: str) -> None:
+        """Wait for the next attempt, or raise what is wrong."""
+        if trouble.passing and attempts.wait():
+            return
+        kind = Refused if trouble.settings and not self._answered else Failed
+        waited = f"; it was asked for {attempts.seconds:.0f} s" if trouble.passing else ""
+        raise kind(f"The store {self.url} {trouble.what.format(path=path or '/')}{waited}.") from None
+
+
+def _named(ask: Callable[[], Replied]) -> Replied:
+    return _within(NAME_SECONDS, ask)
+
+
+def _data(ask: Callable[[], Replied]) -> Replied:
+    try:
+        return _within(DATA_SECONDS, ask)
+    except OSError as error:
+        raise DataAway(str(error)) from None
+
+
+def _within(seconds: float, ask: Callable[[], Replied]) -> Replied:
+    """Return the answer, or raise the error; TimeoutError where there is none in time."""
+    answers: list[Replied] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(ask())
+        except BaseException as error:  # the library's panics, too, are no Exceptions
+            errors.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if answers:
+        return answers[0]
+    if not errors:
+        raise TimeoutError(NO_ANSWER)
+    if isinstance(errors[0], Exception):
+        raise errors[0]
+    raise RuntimeError(str(errors[0])) from None
+
+
+def _user() -> str:
+    if name := os.environ.get("HADOOP_USER_NAME"):
+        return name
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
