@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from aqueduct.kafka.batches.varints import Bytes, Numbers
 from aqueduct.land import times, types
-from aqueduct.land.avro_schema import NULL, Items, Record, Scalar, Schema, Union
+from aqueduct.land.avro_schema import NULL, Items, RecordType, Scalar, Schema, Union
 from aqueduct.land.declaration import Column
 from aqueduct.land.texts import are_text
 from aqueduct.land.times import Mask
@@ -33,14 +33,14 @@ DIGITS = f"a decimal has over {types.DIGITS} digits"
 
 
 @dataclass
-class Wanted:
+class WantedFields:
     """The columns that take a field, or the fields of a record that are wanted."""
 
     columns: list[Column] = field(default_factory=list)
-    below: dict[str, "Wanted"] = field(default_factory=dict)
+    below: dict[str, "WantedFields"] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, columns: Sequence[Column]) -> "Wanted":
+    def of(cls, columns: Sequence[Column]) -> "WantedFields":
         root = cls()
         for column in columns:
             node = root
@@ -51,7 +51,7 @@ class Wanted:
 
 
 @dataclass
-class Data:
+class AvroData:
     """Values of one schema in a text of bytes, as far as they were read; each has its row."""
 
     bytes: Bytes  # with PADDING behind
@@ -68,7 +68,7 @@ class Data:
         """Where numbers end: bytes after which none of theirs follows."""
         return np.flatnonzero(self.bytes < 0x80)
 
-    def read(self, schema: Record, wanted: Wanted) -> Mapping[str, pa.Array]:
+    def read(self, schema: RecordType, wanted: WantedFields) -> Mapping[str, pa.Array]:
         """Read records, one a row; return columns' fields, by the columns' names, null where a row has none.
 
         A field that the schema has not is not returned. What is returned of rows that are not right means
@@ -82,14 +82,16 @@ class Data:
 
     # Records
 
-    def _record(self, schema: Record, rows: Numbers, wanted: Wanted, found: dict[str, pa.Array]) -> None:
+    def _record(
+        self, schema: RecordType, rows: Numbers, wanted: WantedFields, found: dict[str, pa.Array]
+    ) -> None:
         for name, below in schema.fields:
             want = wanted.below.get(name)
             if want is None:
                 self._skip(below, rows, 0)
             elif want.below:
                 there, inner = self._branch(below, rows)
-                if isinstance(inner, Record):
+                if isinstance(inner, RecordType):
                     self._record(inner, there, want, found)
                 else:
                     self._skip(inner, there, 0)
@@ -120,7 +122,7 @@ class Data:
             return
         if depth > DEPTH:
             self._wrong(rows, np.ones(len(rows), np.bool_), f"it is nested more than {DEPTH} deep")
-        elif isinstance(schema, Record):
+        elif isinstance(schema, RecordType):
             for _, each in schema.fields:
                 self._skip(each, rows, depth + 1)
         elif isinstance(schema, Union):
@@ -224,7 +226,7 @@ class Data:
         parents, begins = self._items(schema.items, rows, 0, keep=True)
         order = np.argsort(parents, kind="stable")
         parents, begins = parents[order], begins[order]
-        inner = Data(self.bytes, begins, self.ends[parents])
+        inner = AvroData(self.bytes, begins, self.ends[parents])
         of_items = replace(column, type=types.scalar_of(column.type))
         values = inner._spread(*inner._value(schema.items, np.arange(len(begins)), of_items))
         for item, reason in inner.why.items():

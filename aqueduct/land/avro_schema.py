@@ -24,7 +24,7 @@ UUID_BYTES = 16
 DEEP = "it is nested too deeply"
 
 
-class Unreadable(ValueError):
+class WrongSchema(ValueError):
     """A schema that is none of Avro's, or one whose records can't be read; says why."""
 
 
@@ -64,7 +64,7 @@ class Union:
 
 
 @dataclass(eq=False)
-class Record:
+class RecordType:
     """Fields in their order, among which the record itself may be."""
 
     name: str
@@ -74,24 +74,24 @@ class Record:
         return f"record {self.name}"
 
 
-Schema = Scalar | Items | Union | Record
+Schema = Scalar | Items | Union | RecordType
 NULL = Scalar("null")
 
 
-def parse(text: str) -> Record:
-    """Parse the JSON of a record's schema; Unreadable if it is none."""
+def parse(text: str) -> RecordType:
+    """Parse the JSON of a record's schema; WrongSchema if it is none."""
     return parse_with(text, {})
 
 
-def parse_with(text: str, known: dict[str, Schema]) -> Record:
+def parse_with(text: str, known: dict[str, Schema]) -> RecordType:
     """Parse as `parse` a schema that may name types that are known already."""
     found = add(text, known)
-    if not isinstance(found, Record):
-        raise Unreadable(f"it is a schema of {found}, not of a record")
+    if not isinstance(found, RecordType):
+        raise WrongSchema(f"it is a schema of {found}, not of a record")
     try:
         _check(found, set())
     except RecursionError:
-        raise Unreadable(DEEP) from None
+        raise WrongSchema(DEEP) from None
     return found
 
 
@@ -100,9 +100,9 @@ def add(text: str, known: dict[str, Schema]) -> Schema:
     try:
         return _parse(json.loads(text), "", known)
     except RecursionError:
-        raise Unreadable(DEEP) from None
+        raise WrongSchema(DEEP) from None
     except json.JSONDecodeError as error:
-        raise Unreadable(f"it isn't JSON: {error}") from None
+        raise WrongSchema(f"it isn't JSON: {error}") from None
 
 
 def _parse(content: Any, space: str, known: dict[str, Schema]) -> Schema:
@@ -112,22 +112,22 @@ def _parse(content: Any, space: str, known: dict[str, Schema]) -> Schema:
             return Scalar(content)
         named = known.get(_full(content, space)) or known.get(content)
         if named is None:
-            raise Unreadable(f"it has no type {content}")
+            raise WrongSchema(f"it has no type {content}")
         return named
     if isinstance(content, list):
         branches = tuple(_parse(each, space, known) for each in content)
         if not branches or any(isinstance(each, Union) for each in branches):
-            raise Unreadable("a union has types, of which none is a union")
+            raise WrongSchema("a union has types, of which none is a union")
         return Union(branches)
     if not isinstance(content, Mapping):
-        raise Unreadable(f"{json.dumps(content)[:100]} isn't a type")
+        raise WrongSchema(f"{json.dumps(content)[:100]} isn't a type")
     kind = content.get("type")
     if kind in ("record", "error", "enum", "fixed"):
         return _named(content, kind, space, known)
     if kind == "array":
         return Items(_parse(content.get("items"), space, known))
     if kind == "map":
-        entry = Record(
+        entry = RecordType(
             "map", [("key", Scalar("string")), ("value", _parse(content.get("values"), space, known))]
         )
         return Items(entry, "map")
@@ -138,32 +138,32 @@ def _parse(content: Any, space: str, known: dict[str, Schema]) -> Schema:
 def _named(content: Mapping[str, Any], kind: str, space: str, known: dict[str, Schema]) -> Schema:
     name, space_ = content.get("name"), content.get("namespace", space)
     if not isinstance(name, str) or not isinstance(space_, str):
-        raise Unreadable(f"a type that is {kind} has no name")
+        raise WrongSchema(f"a type that is {kind} has no name")
     full = _full(name, space_)
     if full in known:
-        raise Unreadable(f"{full} is there twice")
+        raise WrongSchema(f"{full} is there twice")
     if kind == "enum":
         symbols = content.get("symbols")
         if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
-            raise Unreadable(f"the enum {full} has no list of symbols")
+            raise WrongSchema(f"the enum {full} has no list of symbols")
         known[full] = Scalar("enum", symbols=tuple(symbols))
         return known[full]
     if kind == "fixed":
         size = content.get("size")
         if type(size) is not int or size < 0:
-            raise Unreadable(f"the fixed {full} has no size")
+            raise WrongSchema(f"the fixed {full} has no size")
         known[full] = found = _logical(content, Scalar("fixed", size=size))
         return found
-    known[full] = record = Record(full)
+    known[full] = record = RecordType(full)
     fields = content.get("fields")
     if not isinstance(fields, list):
-        raise Unreadable(f"the record {full} has no list of fields")
+        raise WrongSchema(f"the record {full} has no list of fields")
     inner = full.rpartition(".")[0]
     for each in fields:
         if not isinstance(each, Mapping) or not isinstance(each.get("name"), str):
-            raise Unreadable(f"a field of {full} has no name")
+            raise WrongSchema(f"a field of {full} has no name")
         if each["name"] in dict(record.fields):
-            raise Unreadable(f"the field {each['name']} of {full} is there twice")
+            raise WrongSchema(f"the field {each['name']} of {full} is there twice")
         record.fields.append((each["name"], _parse(each.get("type"), inner, known)))
     return record
 
@@ -185,9 +185,9 @@ def _logical(content: Mapping[str, Any], of: Scalar) -> Scalar:
     return Scalar(of.kind, name, of.size, scale if name == "decimal" else 0, of.symbols)
 
 
-def _check(schema: Schema, done: set[Record]) -> None:
+def _check(schema: Schema, done: set[RecordType]) -> None:
     """Refuse what bytes without end could be read for: items that take none, and a record in itself."""
-    if isinstance(schema, Record):
+    if isinstance(schema, RecordType):
         if schema not in done:
             done.add(schema)
             _least(schema, ())
@@ -195,18 +195,18 @@ def _check(schema: Schema, done: set[Record]) -> None:
                 _check(each, done)
     elif isinstance(schema, Items):
         if not _least(schema.items, ()):
-            raise Unreadable(f"an item of its {schema} takes no bytes, so nothing limits how many there are")
+            raise WrongSchema(f"an item of its {schema} takes no bytes, so nothing limits how many there are")
         _check(schema.items, done)
     elif isinstance(schema, Union):
         for each in schema.branches:
             _check(each, done)
 
 
-def _least(schema: Schema, within: tuple[Record, ...]) -> int:
+def _least(schema: Schema, within: tuple[RecordType, ...]) -> int:
     """Return how many bytes a value takes at least, roughly."""
-    if isinstance(schema, Record):
+    if isinstance(schema, RecordType):
         if schema in within:
-            raise Unreadable(f"the {schema} holds itself, without an end")
+            raise WrongSchema(f"the {schema} holds itself, without an end")
         return sum(_least(each, (*within, schema)) for _, each in schema.fields)
     if isinstance(schema, Scalar):
         return {"null": 0, "fixed": schema.size}.get(schema.kind, 1)
@@ -221,13 +221,13 @@ def optional(schema: Schema) -> Schema | None:
     return others[0] if len(others) == 1 else None if others else NULL
 
 
-def at(schema: Record, path: Sequence[str]) -> Schema | None:
-    """Return the type of a path; None if there is none. Unreadable if it goes through what isn't a record."""
+def at(schema: RecordType, path: Sequence[str]) -> Schema | None:
+    """Return the type of a path, or None; WrongSchema if it goes through what isn't a record."""
     found: Schema = schema
     for number, step in enumerate(path):
         inner = optional(found)
-        if not isinstance(inner, Record):
-            raise Unreadable(f"{'.'.join(path[:number])} is of type {found}, which has no fields")
+        if not isinstance(inner, RecordType):
+            raise WrongSchema(f"{'.'.join(path[:number])} is of type {found}, which has no fields")
         below = dict(inner.fields).get(step)
         if below is None:
             return None
@@ -235,11 +235,11 @@ def at(schema: Record, path: Sequence[str]) -> Schema | None:
     return found
 
 
-def names(schema: Record, path: Sequence[str]) -> Iterator[str]:
+def names(schema: RecordType, path: Sequence[str]) -> Iterator[str]:
     """Yield the names that are there at the last step of a path whose other steps are there."""
     record = at(schema, path[:-1])
     inner = record and optional(record)
-    if isinstance(inner, Record):
+    if isinstance(inner, RecordType):
         yield from (name for name, _ in inner.fields)
 
 

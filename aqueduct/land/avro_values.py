@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from aqueduct.kafka.batches.varints import Bytes, Numbers
 from aqueduct.land import avro_schema, columns, times
-from aqueduct.land.avro_data import PADDING, Data, Wanted
-from aqueduct.land.avro_schema import Record, Unreadable
+from aqueduct.land.avro_data import PADDING, AvroData, WantedFields
+from aqueduct.land.avro_schema import RecordType, WrongSchema
 from aqueduct.land.declaration import Column
 from aqueduct.land.json_blocks import ReadRecords, WrongRecord
 
@@ -18,12 +18,12 @@ BLOCK = 10_000  # records: their bytes stay near while field after field is read
 HEADER = struct.Struct(">BI")  # of Confluent's wire format: 0, and the schema's id
 MAGIC = 0
 
-Find = Callable[[int], Record]  # of a schema by its id; Unreadable if there is none that can be used
+Find = Callable[[int], RecordType]  # of a schema by its id; WrongSchema if there is none that can be used
 
 
-def no_registry(_: int) -> Record:
+def no_registry(_: int) -> RecordType:
     """Find none: the schemas of tables without a registry, and of commands that read no records."""
-    raise Unreadable("no registry is asked")
+    raise WrongSchema("no registry is asked")
 
 
 def landed(of: Sequence[Column]) -> tuple[Column, ...]:
@@ -34,7 +34,9 @@ def landed(of: Sequence[Column]) -> tuple[Column, ...]:
 class AvroReader:
     """A reader of Avro's values into columns, which have their types already."""
 
-    def __init__(self, of: Sequence[Column], schema: Record | None = None, find: Find = no_registry) -> None:
+    def __init__(
+        self, of: Sequence[Column], schema: RecordType | None = None, find: Find = no_registry
+    ) -> None:
         """Read by one schema; or, without one, by that which `find` has for the id before each value."""
         self._columns = tuple(each for each in of if each.of_value)
         self._find = find
@@ -53,7 +55,7 @@ class AvroReader:
                     why |= dict.fromkeys((first + rows).tolist(), writer)
                     continue
                 header = 0 if self._one else HEADER.size
-                part = Data(data, begins[rows] + header, ends[rows])
+                part = AvroData(data, begins[rows] + header, ends[rows])
                 arrays, right = writer.read(part)
                 why |= {first + int(rows[row]): reason for row, reason in part.why.items()}
                 tables.append(pa.table(arrays, schema=self.wanted).filter(pa.array(right)))
@@ -81,7 +83,7 @@ class AvroReader:
         if id_ not in self._known:
             try:
                 self._known[id_] = _Writer.of(self._find(id_), self._columns)
-            except Unreadable as error:
+            except WrongSchema as error:
                 self._known[id_] = f"schema {id_}: {error}"
         return self._known[id_]
 
@@ -90,22 +92,22 @@ class AvroReader:
 class _Writer:
     """A writer's schema, whose fields fit the columns."""
 
-    schema: Record
+    schema: RecordType
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(cls, schema: Record, wanted: tuple[Column, ...]) -> "_Writer":
-        """Judge a schema; Unreadable if one of its fields does not fit its column."""
+    def of(cls, schema: RecordType, wanted: tuple[Column, ...]) -> "_Writer":
+        """Judge a schema; WrongSchema if one of its fields does not fit its column."""
         for column in wanted:
             found = avro_schema.at(schema, column.path)
             if found and (why := avro_schema.unfit(found, column.type, column.unit)):
-                raise Unreadable(f"{'.'.join(column.path)}: {why}")
+                raise WrongSchema(f"{'.'.join(column.path)}: {why}")
         return cls(schema, wanted)
 
-    def read(self, data: Data) -> tuple[list[pa.Array], times.Mask]:
+    def read(self, data: AvroData) -> tuple[list[pa.Array], times.Mask]:
         """Read a row each; return the columns, and which rows are right; of the others `data.why` is told."""
         rows = len(data.at)
-        found = data.read(self.schema, Wanted.of(self.columns))
+        found = data.read(self.schema, WantedFields.of(self.columns))
         arrays, fits = [], data.right
         for column in self.columns:
             values = found[column.name] if column.name in found else pa.nulls(rows, column.type)

@@ -194,7 +194,7 @@ def _avro(
                 raise Refused(f"{where}.schema: it has no field {field}{_meant(column.path[-1], there)}.")
             if why := avro_schema.unfit(found, column.type, column.unit):
                 raise Refused(f"{where}.columns: {column.name} can't be read, for {why}.")
-    except avro_schema.Unreadable as error:
+    except avro_schema.WrongSchema as error:
         raise Refused(f"{where}.schema: {error}.") from None
     return text
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from aqueduct.connect.rest import tls_context
 from aqueduct.errors import Failed
 from aqueduct.land import avro_schema
-from aqueduct.land.avro_schema import Record, Schema, Unreadable
+from aqueduct.land.avro_schema import RecordType, Schema, WrongSchema
 from aqueduct.land.declaration import SchemaRegistry
 
 ASK_SECONDS = 60.0  # in which a question is repeated
@@ -29,10 +29,10 @@ class RegistryAway(Failed):
 
 
 @lru_cache(maxsize=10_000)
-def schema(registry: SchemaRegistry, id_: int) -> Record:
+def schema(registry: SchemaRegistry, id_: int) -> RecordType:
     """Return a schema by its id, which never changes; a process asks once.
 
-    Unreadable if there is none that can be used; RegistryAway if nobody says.
+    WrongSchema if there is none that can be used; RegistryAway if nobody says.
     """
     answer = _object(_ask(registry, f"/schemas/ids/{id_}"), "the registry has none of this id")
     known: dict[str, Schema] = {}
@@ -62,17 +62,17 @@ def _add_references(
 
 def _object(answer: Any, otherwise: str) -> Mapping[str, Any]:
     if answer is None:
-        raise Unreadable(otherwise)
+        raise WrongSchema(otherwise)
     if not isinstance(answer, dict):
-        raise Unreadable("the registry's answer is no object")
+        raise WrongSchema("the registry's answer is no object")
     return answer
 
 
 def _text(answer: Mapping[str, Any]) -> str:
     if (kind := answer.get("schemaType", AVRO)) != AVRO:
-        raise Unreadable(f"it is one of {kind}, not of Avro")
+        raise WrongSchema(f"it is one of {kind}, not of Avro")
     if not isinstance(text := answer.get("schema"), str):
-        raise Unreadable("the registry's answer has no schema")
+        raise WrongSchema("the registry's answer has no schema")
     return text
 
 

@@ -549,10 +549,10 @@ SECOND = record(("more", "string"), ("y", ["null", "double"]), ("x", "long"))
 OTHERS = record(("x", "string"))
 
 
-def find(id_: int) -> avro_schema.Record:
+def find(id_: int) -> avro_schema.RecordType:
     known = {1: FIRST, 2: SECOND, 3: OTHERS}
     if id_ not in known:
-        raise avro_schema.Unreadable("the registry has none of this id")
+        raise avro_schema.WrongSchema("the registry has none of this id")
     return avro_schema.parse(json.dumps(known[id_]))
 
 

@@ -10,7 +10,7 @@ from schema_registry import Registry
 
 from aqueduct.kafka import client_config
 from aqueduct.land import avro_schema, registry
-from aqueduct.land.avro_schema import Unreadable
+from aqueduct.land.avro_schema import WrongSchema
 from aqueduct.land.declaration import SchemaRegistry
 from aqueduct.land.registry import RegistryAway
 from servers.pki import Authority
@@ -88,7 +88,7 @@ def test_what_is_no_schema_is_its_records_fault(served: Registry, what: str) -> 
     answer, said = WRONG[what]
     if answer:
         served.schemas[7] = answer
-    with pytest.raises(Unreadable, match=said):
+    with pytest.raises(WrongSchema, match=said):
         registry.schema(by(served), 7)
 
 
@@ -112,7 +112,7 @@ def test_references_are_followed(served: Registry) -> None:
         }
     assert str(avro_schema.at(registry.schema(by(served), 7), ("m", "e"))) == "enum"
     served.add(8, outer, references=[{"name": "a.M", "subject": "gone", "version": 1}])
-    with pytest.raises(Unreadable, match="it refers to gone, which the registry has not"):
+    with pytest.raises(WrongSchema, match="it refers to gone, which the registry has not"):
         registry.schema(by(served), 8)
 
 
