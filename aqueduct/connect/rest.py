@@ -9,6 +9,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from aqueduct import job_files
 from aqueduct.connect.connectors import ConnectorStatus, RunningConnector, Validation
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.client_config import ClientConfig
@@ -28,7 +29,7 @@ class Connect:
     def __init__(self, urls: Sequence[str], config: ClientConfig) -> None:
         """`config` is that of Kafka's clients: its CA, certificate and key are used for https."""
         self._urls = [_checked(url) for url in urls]
-        self._tls = _context(config) if any(url.startswith("https:") for url in urls) else None
+        self._tls = tls_context(config) if any(url.startswith("https:") for url in urls) else None
         self._deadline = 0.0
 
     def within(self, seconds: float) -> None:
@@ -187,12 +188,14 @@ def _checked(url: str) -> str:
     return url.rstrip("/")
 
 
-def _context(config: ClientConfig) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=config.ca)
+def tls_context(config: ClientConfig) -> ssl.SSLContext:
+    """Return how https is spoken, in a job's task, too; Refused if certificate and key are of no use."""
+    context = ssl.create_default_context(cafile=config.ca and job_files.path(config.ca))
     context.check_hostname = config.verify_host
     if config.certificate and config.key:
         try:
-            context.load_cert_chain(config.certificate, config.key, config.key_password or "")
+            files = job_files.path(config.certificate), job_files.path(config.key)
+            context.load_cert_chain(*files, config.key_password or "")
         except (ssl.SSLError, OSError) as error:
             raise Refused(
                 f"{config.certificate} can't be used for REST ({error.strerror or error}); see that its key "

@@ -1,21 +1,26 @@
 """What a user declares of a table, as it stands in `land_tables`."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from aqueduct.errors import Refused
-from aqueduct.land import times, types
+from aqueduct.kafka import client_config
+from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.land import avro_schema, times, types
 from aqueduct.names import LEGAL_NAME, matches
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,127}")
 STEP = re.compile(r"[^.]+")
+REGISTRY = re.compile(r"https?://[^/@?#\s]+(/[^@?#\s]*)?")
 OWN = ("k_topic", "k_partition", "k_offset", "k_timestamp", "k_tombstone")
 KEY, VALUE, TIMESTAMP, HEADER = "$key", "$value", "$timestamp", "$headers."
 TEXT_OR_BYTES = (pa.string(), pa.binary())  # what is taken of a record as it is, but for its timestamp
@@ -27,6 +32,8 @@ class Format(StrEnum):
     JSON = "json"
     DELIMITED = "delimited"
     RAW = "raw"
+    AVRO = "avro"
+    AVRO_REGISTRY = "avro_registry"
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,14 @@ class Delimited:
 
 
 @dataclass(frozen=True)
+class SchemaRegistry:
+    """A registry of schemas, by Confluent's REST API."""
+
+    url: str
+    config: ClientConfig  # its CA, certificate and key for https; its login for basic authentication
+
+
+@dataclass(frozen=True)
 class LandTable:
     """A table, and the topics that land in it."""
 
@@ -74,6 +89,8 @@ class LandTable:
     bad: str  # database.table, of records that can't be rows
     keeps_tombstones: bool
     delimited: Delimited | None = None
+    avro: str | None = None  # the schema, as JSON
+    registry: SchemaRegistry | None = None
 
     @property
     def full_name(self) -> str:
@@ -103,7 +120,7 @@ def parse(content: Any, file: str) -> tuple[LandTable, ...]:
     for number, each in enumerate(content):
         where = f"{file}: {each.get('table', number) if isinstance(each, Mapping) else number}"
         try:
-            tables.append(_table(each, where))
+            tables.append(_table(each, where, Path(file).parent))
         except Refused as error:
             wrong.append(str(error))
     seen: set[str] = set()
@@ -120,11 +137,13 @@ def parse(content: Any, file: str) -> tuple[LandTable, ...]:
 
 TABLE_KEYS = ("table", "topics", "format", "columns", "partition_by", "poison", "tombstones")
 DELIMITED_KEYS = ("header", "delimiter", "quote")
+AVRO_KEYS = ("schema",)
+REGISTRY_KEYS = ("registry", "registry_config")
 COLUMN_KEYS = ("name", "type", "from", "zone", "unit")
 
 
-def _table(content: Any, where: str) -> LandTable:
-    given = _mapping(content, (*TABLE_KEYS, *DELIMITED_KEYS), where)
+def _table(content: Any, where: str, folder: Path) -> LandTable:
+    given = _mapping(content, (*TABLE_KEYS, *DELIMITED_KEYS, *AVRO_KEYS, *REGISTRY_KEYS), where)
     format_ = _choice(Format, given.get("format", Format.JSON), f"{where}.format")
     database, name = _table_name(_text(given, "table", where), f"{where}.table")
     columns = tuple(
@@ -144,7 +163,68 @@ def _table(content: Any, where: str) -> LandTable:
         bad,
         _choice(("drop", "keep"), given.get("tombstones", "drop"), f"{where}.tombstones") == "keep",
         _delimited(given, format_, columns, where),
+        _avro(given, format_, columns, where, folder),
+        _registry(given, format_, where, folder),
     )
+
+
+def _avro(
+    given: Mapping[str, Any], format_: Format, columns: Sequence[Column], where: str, folder: Path
+) -> str | None:
+    """Return the declared schema; Refused if it is none, or if a column does not fit it."""
+    if format_ is not Format.AVRO:
+        _without(given, AVRO_KEYS, Format.AVRO, where)
+        return None
+    text = given.get("schema")
+    if isinstance(text, str) and not text.lstrip().startswith("{"):
+        text = _content(folder / text, f"{where}.schema")
+    elif isinstance(text, Mapping):
+        text = json.dumps(text)
+    if not isinstance(text, str):
+        raise Refused(f"{where}.schema: the format avro has one, as JSON or as the name of a file.")
+    try:
+        schema = avro_schema.parse(text)
+        for column in columns:
+            if not column.of_value:
+                continue
+            found = avro_schema.at(schema, column.path)
+            if found is None:
+                there = tuple(avro_schema.names(schema, column.path))
+                field = ".".join(column.path)
+                raise Refused(f"{where}.schema: it has no field {field}{_meant(column.path[-1], there)}.")
+            if why := avro_schema.unfit(found, column.type, column.unit):
+                raise Refused(f"{where}.columns: {column.name} can't be read, for {why}.")
+    except avro_schema.WrongSchema as error:
+        raise Refused(f"{where}.schema: {error}.") from None
+    return text
+
+
+def _registry(given: Mapping[str, Any], format_: Format, where: str, folder: Path) -> SchemaRegistry | None:
+    if format_ is not Format.AVRO_REGISTRY:
+        _without(given, REGISTRY_KEYS, Format.AVRO_REGISTRY, where)
+        return None
+    url = _text(given, "registry", where)
+    if not REGISTRY.fullmatch(url):
+        raise Refused(
+            f"{where}.registry: it isn't the URL of a registry; write https://registry.example.com:8081, "
+            "and a user into a file that registry_config names."
+        )
+    config = given.get("registry_config")
+    return SchemaRegistry(url.rstrip("/"), client_config.load(folder / config if config else None))
+
+
+def _without(given: Mapping[str, Any], keys: Iterable[str], format_: Format, where: str) -> None:
+    for key in keys:
+        if key in given:
+            raise Refused(f"{where}.{key}: only the format {format_} has one.")
+
+
+def _content(path: Path, where: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Refused(f"{where}: {path} can't be read: {reason}.") from None
 
 
 def _delimited(
@@ -152,9 +232,7 @@ def _delimited(
 ) -> Delimited | None:
     """Return how rows are read; Refused if the columns are not among their fields."""
     if format_ is not Format.DELIMITED:
-        for key in DELIMITED_KEYS:
-            if key in given:
-                raise Refused(f"{where}.{key}: only the format delimited has one.")
+        _without(given, DELIMITED_KEYS, Format.DELIMITED, where)
         return None
     taken = [column for column in columns if column.of_value]
     fields = tuple(_list(given, "header", where)) if "header" in given else tuple(each.name for each in taken)

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from aqueduct.kafka.batches.varints import Numbers
-from aqueduct.land import columns, times, types
+from aqueduct.land import avro_schema, columns, times, types
+from aqueduct.land.avro_values import AvroReader, Find, landed, no_registry
 from aqueduct.land.declaration import HEADER, KEY, TIMESTAMP, VALUE, Format, LandTable
 from aqueduct.land.delimited import DelimitedReader
 from aqueduct.land.json_blocks import JsonReader, ReadRecords
@@ -46,10 +47,12 @@ class TableRows:
 class RowReader:
     """The reader of records into one table's rows."""
 
-    def __init__(self, table: LandTable) -> None:
+    def __init__(self, table: LandTable, find: Find = no_registry) -> None:
+        """Prepare to read; `find` has the schemas of a table with a registry."""
         self._table = table
         self._schema = schema(table)
-        self._reader = _reader(table)
+        self._reader = _reader(table, find)
+        self._columns = landed(table.columns) if isinstance(self._reader, AvroReader) else table.columns
         self._fields: list[str] = self._reader.wanted.names
         self._partition = ".".join(table.partitioned_by.of.path) if table.partitioned_by else ""
 
@@ -69,7 +72,7 @@ class RowReader:
         picked = pa.array(row_of[chosen], mask=row_of[chosen] < 0)
         fields = {name: read.table.column(name).combine_chunks().take(picked) for name in self._fields}
         fields |= {name: values.take(chosen) for name, values in self._of_records(records).items()}
-        found, fits, misfits = columns.fitted(fields, self._table.columns, len(chosen))
+        found, fits, misfits = columns.fitted(fields, self._columns, len(chosen))
         own = _own(partition, records, chosen)
         if self._table.keeps_tombstones:
             found.append(pa.array(~told[chosen]))
@@ -132,12 +135,16 @@ class _RawReader:
         return ReadRecords(self.wanted.empty_table(), every, every, ())
 
 
-def _reader(table: LandTable) -> ValueReader:
+def _reader(table: LandTable, find: Find) -> ValueReader:
     if table.format is Format.RAW:
         return _RawReader()
     if table.delimited:
         of = table.delimited
         return DelimitedReader(of.fields, columns.text_schema(table.columns), of.delimiter, of.quote)
+    if table.avro:
+        return AvroReader(table.columns, avro_schema.parse(table.avro))
+    if table.registry:
+        return AvroReader(table.columns, find=find)
     return JsonReader(columns.json_schema(table.columns))
 
 

@@ -13,12 +13,13 @@ from kafka.errors import KafkaError
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import connect
-from aqueduct.land import log
+from aqueduct.land import log, registry
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import LAND, Commit, Step
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedTable
 from aqueduct.land.plan import NO_LEADER, LandPlan, SourceTopic, next_schema, plan, settle, shares
+from aqueduct.land.registry import RegistryAway
 from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.land.task import CLIENT, LandedShare, LandShare, land_share
 from aqueduct.names import TopicPartition
@@ -71,6 +72,7 @@ class Lander:
         for name, error in self._failed.items():
             done[name].failed = error
         self._rejoin(done)
+        self._ask_registries(done)
         found = self._survey()
         self._own(done)
         stops = {
@@ -90,6 +92,16 @@ class Lander:
                     self._logs[name].rejoin()
                 except Failed as error:
                     table.failed = error
+
+    def _ask_registries(self, done: Mapping[str, LandedTable]) -> None:
+        """See that each registry answers; the tables of one that doesn't fail before anything is read."""
+        for of in {table.registry for table in self._order.tables if table.registry}:
+            try:
+                registry.check(of)
+            except RegistryAway as error:
+                for table in self._order.tables:
+                    if table.registry == of:
+                        done[table.full_name].failed = Failed(f"{table.full_name}: {error}")
 
     def _own(self, done: Mapping[str, LandedTable]) -> None:
         """Take the folders of tables that are new; Refused if one isn't free."""
@@ -193,7 +205,10 @@ class Lander:
     def _commit(
         self, table: LandTable, planned: LandPlan, landed: Sequence[LandedShare], done: LandedTable
     ) -> None:
-        """Commit what was read of a table, if that is anything."""
+        """Commit what was read of a table, if that is anything; Failed if a task says that it may not be."""
+        for share in landed:
+            if share.failed:
+                raise Failed(f"{table.full_name}: {share.failed}")
         of_table = self._logs[table.full_name]
         state = of_table.state
         positions, counts = settle(planned, [share.read for share in landed])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from kafka.errors import KafkaError
@@ -11,12 +12,14 @@ from aqueduct.kafka import fetch
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import in_lists
-from aqueduct.land import table_log
+from aqueduct.land import registry, table_log
+from aqueduct.land.avro_values import no_registry
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import RowBuffer
 from aqueduct.land.log import AddedFile
 from aqueduct.land.plan import ReadRange
 from aqueduct.land.records import RecordArrays
+from aqueduct.land.registry import RegistryAway
 from aqueduct.land.rows import RowReader
 from aqueduct.ranges import Range
 from aqueduct.store.backends import open_store
@@ -54,13 +57,24 @@ class LandedShare:
     bad: int = 0
     tombstones: int = 0
     gaps: tuple[Range, ...] = ()  # that retention deleted meanwhile
+    failed: str = ""  # why nothing of it may be committed
 
 
 def land_share(share: LandShare) -> LandedShare:
     """Read the share's ranges, and stage their rows."""
-    objects = open_store(share.location)
     done = LandedShare(share.table.full_name, [], [])
-    reader, buffer = RowReader(share.table), RowBuffer(share.table)
+    try:
+        _land(share, done)
+    except RegistryAway as error:
+        done.failed = str(error)
+    return done
+
+
+def _land(share: LandShare, done: LandedShare) -> None:
+    objects = open_store(share.location)
+    of = share.table.registry
+    reader = RowReader(share.table, partial(registry.schema, of) if of else no_registry)
+    buffer = RowBuffer(share.table)
     with connect(share.end, CLIENT) as client:
         for wanted, topic_id in zip(share.ranges, share.topic_ids, strict=True):
             for records in _records(client, wanted, topic_id, done):
@@ -72,7 +86,6 @@ def land_share(share: LandShare) -> LandedShare:
                 if buffer.full:
                     _stage(objects, share, buffer, done)
     _stage(objects, share, buffer, done)
-    return done
 
 
 def _records(client: Client, wanted: Range, topic_id: str, done: LandedShare) -> Iterator[RecordArrays]:

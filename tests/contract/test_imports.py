@@ -53,7 +53,7 @@ RUNNING = {
     ),
     *(f"restore.{name}" for name in ("records", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run")),
-    *(f"land.{name}" for name in ("compact", "reset", "run", "status", "task", "verify")),
+    *(f"land.{name}" for name in ("compact", "registry", "reset", "run", "status", "task", "verify")),
     "controller.artifacts",
     "prometheus",
     "cli",

@@ -1,0 +1,282 @@
+"""Schemas of Avro (1.12): what a writer's schema says, and whether its fields fit the columns of a table."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from aqueduct.land import types
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+# Logical types that change a value's meaning, each with the types that it stands on; others are passed over.
+LOGICAL = {
+    "decimal": ("bytes", "fixed"),
+    "uuid": ("string", "fixed"),
+    "date": ("int",),
+    "timestamp-millis": ("long",),
+    "timestamp-micros": ("long",),
+    "local-timestamp-millis": ("long",),
+    "local-timestamp-micros": ("long",),
+}
+UUID_BYTES = 16
+DEEP = "it is nested too deeply"
+
+
+class WrongSchema(ValueError):
+    """A schema that is none of Avro's, or one whose records can't be read; says why."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A type without others below it."""
+
+    kind: str  # of PRIMITIVES, or fixed, or enum
+    logical: str = ""  # of LOGICAL
+    size: int = 0  # of fixed, in bytes
+    scale: int = 0  # of decimal
+    symbols: tuple[str, ...] = ()  # of enum
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.logical})" if self.logical else self.kind
+
+
+@dataclass(frozen=True)
+class Items:
+    """An array; or a map, whose items are records of key and value."""
+
+    items: "Schema"
+    kind: str = "array"
+
+    def __str__(self) -> str:
+        return self.kind
+
+
+@dataclass(frozen=True)
+class Union:
+    """One of several types."""
+
+    branches: tuple["Schema", ...]
+
+    def __str__(self) -> str:
+        return f"union of {', '.join(map(str, self.branches))}"
+
+
+@dataclass(eq=False)
+class RecordType:
+    """Fields in their order, among which the record itself may be."""
+
+    name: str
+    fields: list[tuple[str, "Schema"]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"record {self.name}"
+
+
+Schema = Scalar | Items | Union | RecordType
+NULL = Scalar("null")
+
+
+def parse(text: str) -> RecordType:
+    """Parse the JSON of a record's schema; WrongSchema if it is none."""
+    return parse_with(text, {})
+
+
+def parse_with(text: str, known: dict[str, Schema]) -> RecordType:
+    """Parse as `parse` a schema that may name types that are known already."""
+    found = add(text, known)
+    if not isinstance(found, RecordType):
+        raise WrongSchema(f"it is a schema of {found}, not of a record")
+    try:
+        _check(found, set())
+    except RecursionError:
+        raise WrongSchema(DEEP) from None
+    return found
+
+
+def add(text: str, known: dict[str, Schema]) -> Schema:
+    """Parse any schema, and add the types that it names to those that are known."""
+    try:
+        return _parse(json.loads(text), "", known)
+    except RecursionError:
+        raise WrongSchema(DEEP) from None
+    except json.JSONDecodeError as error:
+        raise WrongSchema(f"it isn't JSON: {error}") from None
+
+
+def _parse(content: Any, space: str, known: dict[str, Schema]) -> Schema:
+    """Parse a part of a schema within a namespace."""
+    if isinstance(content, str):
+        if content in PRIMITIVES:
+            return Scalar(content)
+        named = known.get(_full(content, space)) or known.get(content)
+        if named is None:
+            raise WrongSchema(f"it has no type {content}")
+        return named
+    if isinstance(content, list):
+        branches = tuple(_parse(each, space, known) for each in content)
+        if not branches or any(isinstance(each, Union) for each in branches):
+            raise WrongSchema("a union has types, of which none is a union")
+        return Union(branches)
+    if not isinstance(content, Mapping):
+        raise WrongSchema(f"{json.dumps(content)[:100]} isn't a type")
+    kind = content.get("type")
+    if kind in ("record", "error", "enum", "fixed"):
+        return _named(content, kind, space, known)
+    if kind == "array":
+        return Items(_parse(content.get("items"), space, known))
+    if kind == "map":
+        entry = RecordType(
+            "map", [("key", Scalar("string")), ("value", _parse(content.get("values"), space, known))]
+        )
+        return Items(entry, "map")
+    found = _parse(kind, space, known)
+    return _logical(content, found) if isinstance(found, Scalar) else found
+
+
+def _named(content: Mapping[str, Any], kind: str, space: str, known: dict[str, Schema]) -> Schema:
+    name, space_ = content.get("name"), content.get("namespace", space)
+    if not isinstance(name, str) or not isinstance(space_, str):
+        raise WrongSchema(f"a type that is {kind} has no name")
+    full = _full(name, space_)
+    if full in known:
+        raise WrongSchema(f"{full} is there twice")
+    if kind == "enum":
+        symbols = content.get("symbols")
+        if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
+            raise WrongSchema(f"the enum {full} has no list of symbols")
+        known[full] = Scalar("enum", symbols=tuple(symbols))
+        return known[full]
+    if kind == "fixed":
+        size = content.get("size")
+        if type(size) is not int or size < 0:
+            raise WrongSchema(f"the fixed {full} has no size")
+        known[full] = found = _logical(content, Scalar("fixed", size=size))
+        return found
+    known[full] = record = RecordType(full)
+    fields = content.get("fields")
+    if not isinstance(fields, list):
+        raise WrongSchema(f"the record {full} has no list of fields")
+    inner = full.rpartition(".")[0]
+    for each in fields:
+        if not isinstance(each, Mapping) or not isinstance(each.get("name"), str):
+            raise WrongSchema(f"a field of {full} has no name")
+        if each["name"] in dict(record.fields):
+            raise WrongSchema(f"the field {each['name']} of {full} is there twice")
+        record.fields.append((each["name"], _parse(each.get("type"), inner, known)))
+    return record
+
+
+def _full(name: str, space: str) -> str:
+    return f"{space}.{name}" if space and "." not in name else name
+
+
+def _logical(content: Mapping[str, Any], of: Scalar) -> Scalar:
+    """Return a type with its logical type; without, if that is unknown or can't be right, as Avro has it."""
+    name = content.get("logicalType")
+    if not isinstance(name, str) or of.kind not in LOGICAL.get(name, ()):
+        return of
+    if name == "uuid" and of.kind == "fixed" and of.size != UUID_BYTES:
+        return of
+    scale, precision = content.get("scale", 0), content.get("precision")
+    if name == "decimal" and not (type(scale) is type(precision) is int and 0 <= scale <= precision > 0):
+        return of
+    return Scalar(of.kind, name, of.size, scale if name == "decimal" else 0, of.symbols)
+
+
+def _check(schema: Schema, done: set[RecordType]) -> None:
+    """Refuse what bytes without end could be read for: items that take none, and a record in itself."""
+    if isinstance(schema, RecordType):
+        if schema not in done:
+            done.add(schema)
+            _least(schema, ())
+            for _, each in schema.fields:
+                _check(each, done)
+    elif isinstance(schema, Items):
+        if not _least(schema.items, ()):
+            raise WrongSchema(f"an item of its {schema} takes no bytes, so nothing limits how many there are")
+        _check(schema.items, done)
+    elif isinstance(schema, Union):
+        for each in schema.branches:
+            _check(each, done)
+
+
+def _least(schema: Schema, within: tuple[RecordType, ...]) -> int:
+    """Return how many bytes a value takes at least, roughly."""
+    if isinstance(schema, RecordType):
+        if schema in within:
+            raise WrongSchema(f"the {schema} holds itself, without an end")
+        return sum(_least(each, (*within, schema)) for _, each in schema.fields)
+    if isinstance(schema, Scalar):
+        return {"null": 0, "fixed": schema.size}.get(schema.kind, 1)
+    return 1
+
+
+def optional(schema: Schema) -> Schema | None:
+    """Return the type that a nullable one has beside null; null is its own; None: there are several."""
+    if not isinstance(schema, Union):
+        return schema
+    others = [each for each in schema.branches if each != NULL]
+    return others[0] if len(others) == 1 else None if others else NULL
+
+
+def at(schema: RecordType, path: Sequence[str]) -> Schema | None:
+    """Return the type of a path, or None; WrongSchema if it goes through what isn't a record."""
+    found: Schema = schema
+    for number, step in enumerate(path):
+        inner = optional(found)
+        if not isinstance(inner, RecordType):
+            raise WrongSchema(f"{'.'.join(path[:number])} is of type {found}, which has no fields")
+        below = dict(inner.fields).get(step)
+        if below is None:
+            return None
+        found = below
+    return found
+
+
+def names(schema: RecordType, path: Sequence[str]) -> Iterator[str]:
+    """Yield the names that are there at the last step of a path whose other steps are there."""
+    record = at(schema, path[:-1])
+    inner = record and optional(record)
+    if isinstance(inner, RecordType):
+        yield from (name for name, _ in inner.fields)
+
+
+def unfit(schema: Schema, type_: pa.DataType, unit: str | None) -> str:
+    """Return why values of a type of Avro can't be a column's; empty: they can, or are judged one by one."""
+    inner = optional(schema)
+    if inner == NULL:
+        return ""
+    if isinstance(inner, Items) and inner.kind == "array" and pa.types.is_list(type_):
+        return unfit(inner.items, type_.value_type, unit)
+    if isinstance(inner, Scalar) and _fits(inner, type_, unit):
+        return ""
+    more = "; declare its unit" if _is_epoch(inner) and type_ == types.TIMESTAMP and not unit else ""
+    return f"{schema} isn't {types.hive(type_)}{more}"
+
+
+def _is_epoch(schema: Schema | None) -> bool:
+    return isinstance(schema, Scalar) and schema.kind in ("int", "long") and not schema.logical
+
+
+def _fits(schema: Scalar, type_: pa.DataType, unit: str | None) -> bool:
+    kind, logical = schema.kind, schema.logical
+    if type_ == types.TIMESTAMP:
+        return "timestamp" in logical or (kind == "string" and not unit) or (_is_epoch(schema) and bool(unit))
+    if pa.types.is_date(type_):
+        return logical == "date" or kind == "string"
+    if pa.types.is_decimal(type_):
+        return logical == "decimal" and schema.scale <= type_.scale
+    if pa.types.is_string(type_):
+        return kind in ("string", "enum") or logical == "uuid"
+    if pa.types.is_binary(type_):
+        return kind == "string" or (kind in ("bytes", "fixed") and not logical)
+    if pa.types.is_boolean(type_):
+        return kind == "boolean"
+    if logical:
+        return False
+    if pa.types.is_integer(type_):
+        return kind in ("int", "long")
+    # A long isn't a double: above 2^53 it would be another number.
+    return kind in (("float", "double", "int") if type_ == pa.float64() else ("float",))

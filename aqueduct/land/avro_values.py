@@ -1,0 +1,132 @@
+"""Reads Avro values into a table's columns: each by the schema of its writer, declared or in a registry."""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from aqueduct.kafka.batches.varints import Bytes, Numbers
+from aqueduct.land import avro_schema, columns, times
+from aqueduct.land.avro_data import PADDING, AvroData, WantedFields
+from aqueduct.land.avro_schema import RecordType, WrongSchema
+from aqueduct.land.declaration import Column
+from aqueduct.land.json_blocks import ReadRecords, WrongRecord
+
+BLOCK = 10_000  # records: their bytes stay near while field after field is read
+HEADER = struct.Struct(">BI")  # of Confluent's wire format: 0, and the schema's id
+MAGIC = 0
+
+Find = Callable[[int], RecordType]  # of a schema by its id; WrongSchema if there is none that can be used
+
+
+def no_registry(_: int) -> RecordType:
+    """Find none: the schemas of tables without a registry, and of commands that read no records."""
+    raise WrongSchema("no registry is asked")
+
+
+def landed(of: Sequence[Column]) -> tuple[Column, ...]:
+    """Return columns as they are taken of what AvroReader has read: by their own names."""
+    return tuple(replace(each, path=(each.name,)) if each.of_value else each for each in of)
+
+
+class AvroReader:
+    """A reader of Avro's values into columns, which have their types already."""
+
+    def __init__(
+        self, of: Sequence[Column], schema: RecordType | None = None, find: Find = no_registry
+    ) -> None:
+        """Read by one schema; or, without one, by that which `find` has for the id before each value."""
+        self._columns = tuple(each for each in of if each.of_value)
+        self._find = find
+        self._one = _Writer.of(schema, self._columns) if schema else None
+        self._known: dict[int, _Writer | str] = {}
+        self.wanted = pa.schema([(each.name, each.type) for each in self._columns])
+
+    def read(self, values: pa.BinaryArray) -> ReadRecords:
+        """Read a batch of records, none of them null."""
+        why: dict[int, str] = {}
+        tables, records = [self.wanted.empty_table()], [np.empty(0, np.int64)]
+        for first in range(0, len(values), BLOCK):
+            data, begins, ends = _bytes(values.slice(first, BLOCK))
+            for writer, rows in self._by_writer(data, begins, ends):
+                if isinstance(writer, str):
+                    why |= dict.fromkeys((first + rows).tolist(), writer)
+                    continue
+                header = 0 if self._one else HEADER.size
+                part = AvroData(data, begins[rows] + header, ends[rows])
+                arrays, right = writer.read(part)
+                why |= {first + int(rows[row]): reason for row, reason in part.why.items()}
+                tables.append(pa.table(arrays, schema=self.wanted).filter(pa.array(right)))
+                records.append(first + rows[right])
+        of = np.concatenate(records)
+        faults = tuple(WrongRecord(index, why[index]) for index in sorted(why))
+        return ReadRecords(pa.concat_tables(tables), np.arange(len(of)), of, faults)
+
+    def _by_writer(
+        self, data: Bytes, begins: Numbers, ends: Numbers
+    ) -> Iterator[tuple["_Writer | str", Numbers]]:
+        """Yield rows of the same writer, or why they can't be read."""
+        rows = np.arange(len(begins))
+        if self._one:
+            yield self._one, rows
+            return
+        headed = (ends - begins >= HEADER.size) & (data[begins] == MAGIC)
+        yield "it doesn't begin with 0 and a schema's id, as records with a registry do", rows[~headed]
+        rows = rows[headed]
+        ids = data[begins[rows][:, None] + np.arange(1, HEADER.size)].view(">u4").reshape(len(rows))
+        for id_ in np.unique(ids).tolist():
+            yield self._writer(id_), rows[ids == id_]
+
+    def _writer(self, id_: int) -> "_Writer | str":
+        if id_ not in self._known:
+            try:
+                self._known[id_] = _Writer.of(self._find(id_), self._columns)
+            except WrongSchema as error:
+                self._known[id_] = f"schema {id_}: {error}"
+        return self._known[id_]
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """A writer's schema, whose fields fit the columns."""
+
+    schema: RecordType
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, schema: RecordType, wanted: tuple[Column, ...]) -> "_Writer":
+        """Judge a schema; WrongSchema if one of its fields does not fit its column."""
+        for column in wanted:
+            found = avro_schema.at(schema, column.path)
+            if found and (why := avro_schema.unfit(found, column.type, column.unit)):
+                raise WrongSchema(f"{'.'.join(column.path)}: {why}")
+        return cls(schema, wanted)
+
+    def read(self, data: AvroData) -> tuple[list[pa.Array], times.Mask]:
+        """Read a row each; return the columns, and which rows are right; of the others `data.why` is told."""
+        rows = len(data.at)
+        found = data.read(self.schema, WantedFields.of(self.columns))
+        arrays, fits = [], data.right
+        for column in self.columns:
+            values = found[column.name] if column.name in found else pa.nulls(rows, column.type)
+            name = ".".join(column.path)
+            [array], right, why = columns.fitted({name: values}, [replace(column, path=(name,))], rows)
+            for row, reason in why.items():
+                data.why.setdefault(row, reason)
+            arrays.append(array)
+            fits = fits & right
+        return arrays, fits
+
+
+def _bytes(values: pa.BinaryArray) -> tuple[Bytes, Numbers, Numbers]:
+    """Return the bytes of values, with PADDING behind, and where each begins and ends."""
+    _, offsets, data = values.buffers()
+    width = np.int64 if pa.types.is_large_binary(values.type) else np.int32
+    places = np.frombuffer(offsets, width)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    first, last = int(places[0]), int(places[-1])
+    text = np.zeros(last - first + PADDING, np.uint8)
+    if data:
+        text[: last - first] = np.frombuffer(data, np.uint8)[first:last]
+    return text, places[:-1] - first, places[1:] - first

@@ -1,0 +1,137 @@
+"""Schemas by their ids, from a registry that answers over HTTP and TLS what it is told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schema_registry
+from schema_registry import Registry
+
+from aqueduct.kafka import client_config
+from aqueduct.land import avro_schema, registry
+from aqueduct.land.avro_schema import WrongSchema
+from aqueduct.land.declaration import SchemaRegistry
+from aqueduct.land.registry import RegistryAway
+from servers.pki import Authority
+
+R = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]}
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(registry, "PAUSE_SECONDS", 0.01)
+    registry.schema.cache_clear()
+
+
+@pytest.fixture
+def served() -> Iterator[Registry]:
+    with schema_registry.serving(Registry()) as found:
+        yield found
+
+
+def by(served: Registry, config: Path | None = None) -> SchemaRegistry:
+    return SchemaRegistry(served.url, client_config.load(config))
+
+
+def test_a_schema_is_asked_for_once(served: Registry) -> None:
+    served.add(7, R)
+    for _ in range(3):
+        assert str(avro_schema.at(registry.schema(by(served), 7), ("x",))) == "long"
+    assert served.asked == ["/schemas/ids/7"]
+
+
+def test_proxies_of_the_environment_are_not_asked(served: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    served.add(7, R)
+    assert registry.schema(by(served), 7).name == "R"
+
+
+def test_what_passes_is_borne_with(served: Registry) -> None:
+    served.add(7, R)
+    served.status = [500, 503, 429]
+    assert registry.schema(by(served), 7).name == "R"
+    assert len(served.asked) == 4
+
+
+@pytest.mark.parametrize(("status", "least"), [([500] * 1000, 2), ([403], 1)])
+def test_no_answer_is_no_wrong_record(served: Registry, status: list[int], least: int) -> None:
+    served.add(7, R)
+    served.status = [*status]
+    with pytest.raises(
+        RegistryAway, match=rf"can't be used \(it answers {status[0]}, asked for /schemas/ids/7\)"
+    ):
+        registry.schema(by(served), 7)
+    assert len(served.asked) >= least
+    served.status = []
+    assert registry.schema(by(served), 7).name == "R"
+
+
+def test_nobody_is_there() -> None:
+    with pytest.raises(RegistryAway, match="refused"):
+        registry.check(SchemaRegistry("http://127.0.0.1:1", client_config.load(None)))
+
+
+WRONG: dict[str, tuple[dict[str, Any] | None, str]] = {
+    "unknown": (None, "the registry has none of this id"),
+    "of another kind": ({"schema": "", "schemaType": "PROTOBUF"}, "it is one of PROTOBUF, not of Avro"),
+    "no schema": ({"other": 1}, "the registry's answer has no schema"),
+    "no JSON": ({"schema": "{"}, "it isn't JSON"),
+    "no record": ({"schema": '"long"'}, "it is a schema of long, not of a record"),
+    "without end": ({"schema": '{"type":' * 100_000}, "it is nested too deeply"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_no_schema_is_its_records_fault(served: Registry, what: str) -> None:
+    answer, said = WRONG[what]
+    if answer:
+        served.schemas[7] = answer
+    with pytest.raises(WrongSchema, match=said):
+        registry.schema(by(served), 7)
+
+
+def test_references_are_followed(served: Registry) -> None:
+    inner = {"type": "enum", "name": "a.E", "symbols": ["X"]}
+    middle = {"type": "record", "name": "a.M", "fields": [{"name": "e", "type": "a.E"}]}
+    outer = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "m", "type": "a.M"}, {"name": "e", "type": "a.E"}],
+    }
+    to_inner = {"name": "a.E", "subject": "inner/x", "version": 2}
+    to_middle = {"name": "a.M", "subject": "middle", "version": 1}
+    served.add(7, outer, references=[to_middle, to_inner])
+    with schema_registry.serving(Registry()) as whole:
+        whole.add(1, inner)
+        whole.add(2, middle, references=[to_inner])
+        served.subjects = {
+            "/subjects/inner%2Fx/versions/2": whole.schemas[1],
+            "/subjects/middle/versions/1": whole.schemas[2],
+        }
+    assert str(avro_schema.at(registry.schema(by(served), 7), ("m", "e"))) == "enum"
+    served.add(8, outer, references=[{"name": "a.M", "subject": "gone", "version": 1}])
+    with pytest.raises(WrongSchema, match="it refers to gone, which the registry has not"):
+        registry.schema(by(served), 8)
+
+
+def test_a_user_is_told_by_a_file(served: Registry, tmp_path: Path) -> None:
+    served.user = "lake:s3:cret"
+    config = tmp_path / "registry.properties"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=lake\nsasl.password=s3:cret\n"
+    )
+    registry.check(by(served, config))
+    with pytest.raises(RegistryAway, match="it answers 401") as error:
+        registry.check(by(served))
+    assert "cret" not in str(error.value)
+
+
+def test_both_ends_show_certificates(tmp_path: Path) -> None:
+    ours, others = (Authority(tmp_path / name) for name in ("ours", "others"))
+    with schema_registry.serving(Registry(), ours) as served:
+        registry.check(by(served, ours.client_config("lake")))
+        for config in (others.client_config("lake"), others.client_config("lake", ours)):
+            with pytest.raises(RegistryAway):
+                registry.check(by(served, config))
