@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,12 @@ VARIABLE_FILES = [
     if path.suffix in ("", ".yml", ".yaml", ".json")
     and {"defaults", "group_vars", "host_vars", "inventory", "inventories"} & {*path.parts}
 ]
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """Pytest imports them by their names alone, and ends where one is there twice."""
+    names = Counter(path.name for path in FILES if path.parts[0] == "tests" and path.match("test_*.py"))
+    assert [name for name, found in names.items() if found > 1] == []
 
 
 def test_there_are_files_to_look_at() -> None:
