@@ -1,20 +1,19 @@
-"""Durations on the command line: `10s`, `5m`, `1h`; and hours, of which there may be parts."""
+"""Durations on the command line; and hours, of which there may be parts."""
 
 import argparse
 import math
-import re
 
-SECONDS = {"s": 1, "m": 60, "h": 3600}
-LONGEST_HOURS = 10 * 365 * 24
+from aqueduct import durations
+
+LONGEST_HOURS = durations.LONGEST_DAYS * 24
 
 
 def parse(text: str) -> int:
     """Return seconds; for argparse's `type`."""
-    found = re.fullmatch(r"([0-9]{1,9})([smh])", text)
-    seconds = int(found[1]) * SECONDS[found[2]] if found else math.inf
-    if seconds > LONGEST_HOURS * 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a duration; write 10s, 5m or 1h, up to 10 years")
-    return int(seconds)
+    try:
+        return durations.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a duration; write {error}") from None
 
 
 def period(text: str) -> int:

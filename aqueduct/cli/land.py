@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--every",
         metavar="DURATION",
         type=duration.period,
-        help="keep running; a round per interval, such as 60s",
+        help="keep running; a round per interval, such as 60s; of a table that declares one, per its own",
     )
     to = parser.add_mutually_exclusive_group()
     to.add_argument(
@@ -152,12 +152,14 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
     from aqueduct.land.table_log import Lost
 
     lander = None
+    due = dict.fromkeys(order.tables, 0.0)  # when, by the monotonic clock
     while True:
         started = datetime.now(UTC)
         began = time.monotonic()
+        now = [table for table in order.tables if due[table] <= began]
         try:
             lander = lander or Lander(order, workers)
-            landed = lander.until_caught_up()
+            landed = lander.until_caught_up(now)
         except Failed as error:
             if args.every is None:
                 raise
@@ -175,7 +177,8 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
             if args.every is None or any(isinstance(each, Lost) for each in failed):
                 return code
             lander = None if failed else lander
-        time.sleep(max(0.0, began + args.every - time.monotonic()))
+        due |= {table: began + (table.every or args.every) for table in now}
+        time.sleep(max(0.0, min(due.values()) - time.monotonic()))
 
 
 def _offsets(text: str) -> "dict[TopicPartition, int]":

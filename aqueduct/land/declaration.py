@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from aqueduct import durations
 from aqueduct.errors import Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client_config import ClientConfig
@@ -88,6 +89,7 @@ class LandTable:
     partitioned_by: PartitionedBy | None
     bad: str  # database.table, of records that can't be rows
     keeps_tombstones: bool
+    every: int | None = None  # seconds between rounds of a landing that runs on; None: as its command says
     delimited: Delimited | None = None
     avro: str | None = None  # the schema, as JSON
     registry: SchemaRegistry | None = None
@@ -135,7 +137,7 @@ def parse(content: Any, file: str) -> tuple[LandTable, ...]:
     return tuple(tables)
 
 
-TABLE_KEYS = ("table", "topics", "format", "columns", "partition_by", "poison", "tombstones")
+TABLE_KEYS = ("table", "topics", "format", "columns", "partition_by", "poison", "tombstones", "late", "every")
 DELIMITED_KEYS = ("header", "delimiter", "quote")
 AVRO_KEYS = ("schema",)
 REGISTRY_KEYS = ("registry", "registry_config")
@@ -153,6 +155,7 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
     _check_names(columns, where)
     bad = str(given.get("poison", f"{database}.{name}_bad"))
     _table_name(bad, f"{where}.poison")
+    _choice(("add",), given.get("late", "add"), f"{where}.late")  # what is late goes into its own day
     return LandTable(
         database,
         name,
@@ -162,10 +165,23 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
         _partitioned(given.get("partition_by"), columns, f"{where}.partition_by"),
         bad,
         _choice(("drop", "keep"), given.get("tombstones", "drop"), f"{where}.tombstones") == "keep",
+        _every(given, where),
         _delimited(given, format_, columns, where),
         _avro(given, format_, columns, where, folder),
         _registry(given, format_, where, folder),
     )
+
+
+def _every(given: Mapping[str, Any], where: str) -> int | None:
+    if "every" not in given:
+        return None
+    try:
+        seconds = durations.parse(str(given["every"]))
+    except ValueError as error:
+        raise Refused(f"{where}.every: {given['every']} isn't a duration; write {error}.") from None
+    if not seconds:
+        raise Refused(f"{where}.every: it is the time between rounds; write 1s or more.")
+    return seconds
 
 
 def _avro(

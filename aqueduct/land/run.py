@@ -63,25 +63,28 @@ class Lander:
             else:
                 next_schema(state, log.definition(table), table)
 
-    def until_caught_up(self) -> list[LandedTable]:
+    def until_caught_up(self, tables: Sequence[LandTable] | None = None) -> list[LandedTable]:
         """Land what is there now, in as many rounds as that takes; return what was done of each table.
+
+        `tables`: those of the order's that land now, by default all.
 
         Refused, with nothing done, if a named topic is not there, or if a new table's folder isn't free.
         """
-        done = {table.full_name: LandedTable(table.full_name) for table in self._order.tables}
-        for name, error in self._failed.items():
-            done[name].failed = error
+        tables = self._order.tables if tables is None else tables
+        done = {table.full_name: LandedTable(table.full_name) for table in tables}
+        for name, table in done.items():
+            table.failed = self._failed.get(name)
         self._rejoin(done)
-        self._ask_registries(done)
-        found = self._survey()
-        self._own(done)
+        self._ask_registries(tables, done)
+        found = self._survey(tables)
+        self._own(tables, done)
         stops = {
             TopicPartition(topic.name, number): end
             for topic in found.taken.values()
             for number, end in enumerate(topic.ends)
         }
-        while not self._round(found, stops, done):
-            found = self._survey()
+        while not self._round(tables, found, stops, done):
+            found = self._survey(tables)
         return list(done.values())
 
     def _rejoin(self, done: Mapping[str, LandedTable]) -> None:
@@ -93,35 +96,35 @@ class Lander:
                 except Failed as error:
                     table.failed = error
 
-    def _ask_registries(self, done: Mapping[str, LandedTable]) -> None:
+    def _ask_registries(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
         """See that each registry answers; the tables of one that doesn't fail before anything is read."""
-        for of in {table.registry for table in self._order.tables if table.registry}:
+        for of in {table.registry for table in tables if table.registry}:
             try:
                 registry.check(of)
             except RegistryAway as error:
-                for table in self._order.tables:
+                for table in tables:
                     if table.registry == of:
                         done[table.full_name].failed = Failed(f"{table.full_name}: {error}")
 
-    def _own(self, done: Mapping[str, LandedTable]) -> None:
+    def _own(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
         """Take the folders of tables that are new; Refused if one isn't free."""
-        for table in self._order.tables:
+        for table in tables:
             of_table = self._logs[table.full_name]
             if not of_table.owned and not done[table.full_name].failed:
                 of_table.own(table.bad)
 
-    def _survey(self) -> SourceTopics:
+    def _survey(self, tables: Sequence[LandTable]) -> SourceTopics:
         """Return the topics; Refused if one that is named is not there."""
         with connect(self._order.end, CLIENT) as client:
             found = client.topics()
-            for table in self._order.tables:
+            for table in tables:
                 known = self._logs[table.full_name].state.positions
                 if absent := [each for each in table.named_topics if each not in found and each not in known]:
                     raise Refused(
                         f"{table.full_name}: the {self._order.end} has no topic {some(absent)}; create it, "
                         "or declare another one."
                     )
-            names = [name for name in found if any(table.takes(name) for table in self._order.tables)]
+            names = [name for name in found if any(table.takes(name) for table in tables)]
             led = [
                 TopicPartition(name, each.number)
                 for name in names
@@ -145,12 +148,13 @@ class Lander:
 
     def _round(
         self,
+        tables: Sequence[LandTable],
         found: SourceTopics,
         stops: Mapping[TopicPartition, int],
         done: Mapping[str, LandedTable],
     ) -> bool:
         """Land what is new of each table, and commit it; return whether nothing is left."""
-        tables = [table for table in self._order.tables if not done[table.full_name].failed]
+        tables = [table for table in tables if not done[table.full_name].failed]
         plans = {table.full_name: self._plan(table, found, stops) for table in tables}
         results = self._land(tables, found, plans)
         caught_up = True

@@ -387,6 +387,21 @@ def test_the_second_of_two_landers_ends(lake: Lake, topic: str) -> None:
     assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
 
 
+def test_each_table_has_its_own_rounds(lake: Lake, topic: str) -> None:
+    lake.others = [{**lake.declared, "table": "lake.seldom", "every": "1h"}]
+    chance = random.Random(30)  # noqa: S311
+    fill(lake, topic, chance, 10)
+    run = lake.start("--every", "1s")
+    try:
+        clients.wait_for("the first round", lambda: len(lake.placed("seldom")) == len(lake.placed()) == 30)
+        fill(lake, topic, chance, 10)
+        clients.wait_for("a round of one table", lambda: len(lake.placed()) == 60)
+        assert len(lake.placed("seldom")) == 30
+    finally:
+        run.kill()
+        run.communicate()
+
+
 class BrokenAt:
     """Records, of which one piece can't be read."""
 

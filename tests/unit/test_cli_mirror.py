@@ -78,12 +78,14 @@ def test_the_table_names_what_is_behind_and_counts_the_rest() -> None:
     assert mirror._table([ahead]) == "1 partition, 0 of them behind by 0 records."
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("10s", 10), ("5m", 300), ("1h", 3600), ("0s", 0)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10s", 10), ("5m", 300), ("1h", 3600), ("7d", 604_800), ("0s", 0)]
+)
 def test_durations(text: str, seconds: int) -> None:
     assert duration.parse(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "10", "s", "1.5s", "-1s", "1d", "1 s"])
+@pytest.mark.parametrize("text", ["", "1w", "10", "s", "1.5s", "-1s", "1 s"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="write 10s, 5m or 1h"):
+    with pytest.raises(argparse.ArgumentTypeError, match="write 10s, 5m, 1h or 7d"):
         duration.parse(text)

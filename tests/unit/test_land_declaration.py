@@ -26,6 +26,12 @@ def test_what_is_not_said() -> None:
     assert table.partitioned_by is None
     assert not table.keeps_tombstones
     assert table.columns[0].path == ("c",)
+    assert table.every is None
+
+
+def test_how_often_a_table_lands() -> None:
+    assert parsed(every="15m").every == 900
+    assert parsed(every="1d", late="add").every == 86_400
 
 
 @pytest.mark.parametrize(
@@ -92,6 +98,9 @@ TIME = {"name": "t", "type": "timestamp"}
         ({"columns": [TIME], "partition_by": [day("t", "t")]}, "t can't be a partition's name"),
         ({"columns": [TIME], "partition_by": [day("d", "t") | {"every": "hour"}]}, "there is no hour"),
         ({"tombstones": "both"}, "there is no both"),
+        ({"late": "drop"}, "late: there is no drop"),
+        ({"every": "60"}, "every: 60 isn't a duration; write 10s, 5m, 1h or 7d"),
+        ({"every": "0s"}, "every: it is the time between rounds; write 1s or more"),
         ({"poison": "x"}, "x isn't a table's name"),
         ({"poison": "flights.departures"}, "the table flights.departures is declared twice"),
     ],
