@@ -20,7 +20,8 @@ class Registry:
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)  # answers by id
     subjects: dict[str, dict[str, Any]] = field(default_factory=dict)  # answers by path
     user: str | None = None  # name:password
-    status: list[int] = field(default_factory=list)  # instead of the next answers
+    types: Any = ("JSON", "PROTOBUF", "AVRO")
+    status: list[int] = field(default_factory=list)  # instead of the next answers, but for 200
     asked: list[str] = field(default_factory=list)
     url: str = ""
 
@@ -29,12 +30,12 @@ class Registry:
 
     def answer(self, path: str, login: str | None) -> tuple[int, Any]:
         self.asked.append(path)
-        if self.status:
-            return self.status.pop(0), {}
+        if self.status and (status := self.status.pop(0)) != 200:
+            return status, {}
         if self.user and (login is None or b64decode(login.removeprefix("Basic ")).decode() != self.user):
             return 401, {"error_code": 401, "message": "Unauthorized"}
         if path == "/schemas/types":
-            return 200, ["JSON", "PROTOBUF", "AVRO"]
+            return 200, self.types
         id_ = path.removeprefix("/schemas/ids/")
         found = self.schemas.get(int(id_)) if id_.isdigit() else self.subjects.get(path)
         return (200, found) if found else (404, {"error_code": 40403, "message": "Schema not found"})

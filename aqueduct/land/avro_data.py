@@ -25,7 +25,7 @@ from aqueduct.land.times import Mask
 WIDTHS = {"boolean": 1, "float": 4, "double": 8}
 PADDING = 16  # bytes behind the last record, so that a number that ends too late is read, and refused
 DEPTH = 64  # records in records
-STEPS = 100_000  # items of arrays and maps that can only be read one after the other
+STEPS = 100_000  # in a record, of what can only be read one after the other
 WIDE = 76  # digits of a decimal256
 DECIMAL_BYTES = 16  # of 38 digits
 EARLY = "it ends too early"
@@ -118,15 +118,18 @@ class AvroData:
 
     def _skip(self, schema: Schema, rows: Numbers, depth: int) -> None:
         """Pass over values, whose lengths are checked, and of a union its branch."""
+        rows = rows[self.right[rows]]
         if not len(rows):
             return
         if depth > DEPTH:
             self._wrong(rows, np.ones(len(rows), np.bool_), f"it is nested more than {DEPTH} deep")
         elif isinstance(schema, RecordType):
+            self._step(rows)
             for _, each in schema.fields:
                 self._skip(each, rows, depth + 1)
         elif isinstance(schema, Union):
             numbers = self._choice(len(schema.branches), rows, "a branch that its union has not")
+            self._step(rows)
             for number, each in enumerate(schema.branches):
                 self._skip(each, rows[numbers == number], depth + 1)
         elif isinstance(schema, Items):
@@ -300,7 +303,7 @@ class AvroData:
     def _step(self, rows: Numbers) -> None:
         """Count a step that can't be made for all items of a row at once."""
         self._steps[rows] += 1
-        reason = f"its arrays and maps have over {STEPS:,} items that can only be read one by one"
+        reason = f"it takes over {STEPS:,} steps to read what stands in its arrays, maps, unions and records"
         self._wrong(rows, self._steps[rows] > STEPS, reason)
 
     # Bytes

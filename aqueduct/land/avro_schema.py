@@ -22,10 +22,16 @@ LOGICAL = {
 }
 UUID_BYTES = 16
 DEEP = "it is nested too deeply"
+LARGEST_FIXED = 2**31 - 1  # bytes, as Java has it
+REASON = 300  # characters of a reason: some name what a schema says
 
 
 class WrongSchema(ValueError):
     """A schema that is none of Avro's, or one whose records can't be read; says why."""
+
+    def __init__(self, reason: str) -> None:
+        """Keep what can be written, for the reason names what somebody's schema says."""
+        super().__init__(reason.encode("utf-8", "replace").decode()[:REASON])
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ def parse_with(text: str, known: dict[str, Schema]) -> RecordType:
     if not isinstance(found, RecordType):
         raise WrongSchema(f"it is a schema of {found}, not of a record")
     try:
-        _check(found, set())
+        _check(found, set(), {})
     except RecursionError:
         raise WrongSchema(DEEP) from None
     return found
@@ -101,7 +107,9 @@ def add(text: str, known: dict[str, Schema]) -> Schema:
         return _parse(json.loads(text), "", known)
     except RecursionError:
         raise WrongSchema(DEEP) from None
-    except json.JSONDecodeError as error:
+    except WrongSchema:
+        raise
+    except ValueError as error:  # such as a number of 5,000 digits
         raise WrongSchema(f"it isn't JSON: {error}") from None
 
 
@@ -150,7 +158,7 @@ def _named(content: Mapping[str, Any], kind: str, space: str, known: dict[str, S
         return known[full]
     if kind == "fixed":
         size = content.get("size")
-        if type(size) is not int or size < 0:
+        if type(size) is not int or not 0 <= size <= LARGEST_FIXED:
             raise WrongSchema(f"the fixed {full} has no size")
         known[full] = found = _logical(content, Scalar("fixed", size=size))
         return found
@@ -185,29 +193,31 @@ def _logical(content: Mapping[str, Any], of: Scalar) -> Scalar:
     return Scalar(of.kind, name, of.size, scale if name == "decimal" else 0, of.symbols)
 
 
-def _check(schema: Schema, done: set[RecordType]) -> None:
+def _check(schema: Schema, done: set[RecordType], least: dict[RecordType, int]) -> None:
     """Refuse what bytes without end could be read for: items that take none, and a record in itself."""
     if isinstance(schema, RecordType):
         if schema not in done:
             done.add(schema)
-            _least(schema, ())
+            _least(schema, (), least)
             for _, each in schema.fields:
-                _check(each, done)
+                _check(each, done, least)
     elif isinstance(schema, Items):
-        if not _least(schema.items, ()):
+        if not _least(schema.items, (), least):
             raise WrongSchema(f"an item of its {schema} takes no bytes, so nothing limits how many there are")
-        _check(schema.items, done)
+        _check(schema.items, done, least)
     elif isinstance(schema, Union):
         for each in schema.branches:
-            _check(each, done)
+            _check(each, done, least)
 
 
-def _least(schema: Schema, within: tuple[RecordType, ...]) -> int:
+def _least(schema: Schema, within: tuple[RecordType, ...], known: dict[RecordType, int]) -> int:
     """Return how many bytes a value takes at least, roughly."""
     if isinstance(schema, RecordType):
         if schema in within:
             raise WrongSchema(f"the {schema} holds itself, without an end")
-        return sum(_least(each, (*within, schema)) for _, each in schema.fields)
+        if schema not in known:
+            known[schema] = sum(_least(each, (*within, schema), known) for _, each in schema.fields)
+        return known[schema]
     if isinstance(schema, Scalar):
         return {"null": 0, "fixed": schema.size}.get(schema.kind, 1)
     return 1

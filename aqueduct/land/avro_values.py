@@ -58,7 +58,8 @@ class AvroReader:
                 part = AvroData(data, begins[rows] + header, ends[rows])
                 arrays, right = writer.read(part)
                 why |= {first + int(rows[row]): reason for row, reason in part.why.items()}
-                tables.append(pa.table(arrays, schema=self.wanted).filter(pa.array(right)))
+                if self._columns:
+                    tables.append(pa.table(arrays, schema=self.wanted).filter(pa.array(right)))
                 records.append(first + rows[right])
         of = np.concatenate(records)
         faults = tuple(WrongRecord(index, why[index]) for index in sorted(why))
@@ -98,8 +99,10 @@ class _Writer:
     @classmethod
     def of(cls, schema: RecordType, wanted: tuple[Column, ...]) -> "_Writer":
         """Judge a schema; WrongSchema if one of its fields does not fit its column."""
-        for column in wanted:
-            found = avro_schema.at(schema, column.path)
+        fields = [avro_schema.at(schema, column.path) for column in wanted]
+        if wanted and not any(fields):
+            raise WrongSchema("none of the columns' fields is in it")
+        for column, found in zip(wanted, fields, strict=True):
             if found and (why := avro_schema.unfit(found, column.type, column.unit)):
                 raise WrongSchema(f"{'.'.join(column.path)}: {why}")
         return cls(schema, wanted)

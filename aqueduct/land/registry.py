@@ -4,7 +4,7 @@ import base64
 import json
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
@@ -22,6 +22,9 @@ PAUSE_SECONDS = 1.0
 ANSWER_BYTES = 16 << 20
 AVRO = "AVRO"
 PASSING = (408, 429)  # and 5xx
+UNKNOWN = (40401, 40402, 40403)  # errors of a registry: it has no such subject, version, schema
+NO_SUCH_PATH = 404  # ... of one before there were types of schemas
+REFERENCES = 1_000  # of a schema, at most
 
 
 class RegistryAway(Failed):
@@ -36,25 +39,40 @@ def schema(registry: SchemaRegistry, id_: int) -> RecordType:
     """
     answer = _object(_ask(registry, f"/schemas/ids/{id_}"), "the registry has none of this id")
     known: dict[str, Schema] = {}
-    _add_references(registry, answer, known, set())
+    try:
+        _add_references(registry, answer, known, set())
+    except RecursionError:
+        raise WrongSchema(avro_schema.DEEP) from None
     return avro_schema.parse_with(_text(answer), known)
 
 
 def check(registry: SchemaRegistry) -> None:
-    """See that the registry answers; RegistryAway if not."""
-    _ask(registry, "/schemas/types")
+    """See that a registry answers; RegistryAway if not."""
+    found = _ask(registry, "/schemas/types", (*UNKNOWN, NO_SUCH_PATH))
+    if found is not None and not (isinstance(found, list) and AVRO in found):
+        raise RegistryAway(
+            f"{registry.url} is no registry of Avro's schemas, by its answer to /schemas/types: name its "
+            "base URL, which for some ends in a path."
+        )
 
 
 def _add_references(
     registry: SchemaRegistry, answer: Mapping[str, Any], known: dict[str, Schema], seen: set[str]
 ) -> None:
     """Add the types of the schemas that one refers to, and of those that they do."""
-    for each in answer.get("references") or ():
+    references = answer.get("references") or []
+    if not isinstance(references, list):
+        raise WrongSchema("its references are no list")
+    for each in references:
+        if not isinstance(each, dict) or not {"subject", "version"} <= each.keys():
+            raise WrongSchema("one of its references has no subject and version")
         subject = str(each["subject"])
-        path = f"/subjects/{quote(subject, safe='')}/versions/{each['version']}"
+        path = f"/subjects/{quote(subject, safe='')}/versions/{quote(str(each['version']), safe='')}"
         if path in seen:
             continue
         seen.add(path)
+        if len(seen) > REFERENCES:
+            raise WrongSchema(f"it refers to over {REFERENCES:,} schemas")
         found = _object(_ask(registry, path), f"it refers to {subject}, which the registry has not")
         _add_references(registry, found, known, seen)
         avro_schema.add(_text(found), known)
@@ -76,8 +94,8 @@ def _text(answer: Mapping[str, Any]) -> str:
     return text
 
 
-def _ask(registry: SchemaRegistry, path: str) -> Any:
-    """Return the answer, or None if there is no such thing."""
+def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN) -> Any:
+    """Return the answer; None if the registry itself says that there is no such thing."""
     deadline = time.monotonic() + ASK_SECONDS
     while True:
         try:
@@ -85,19 +103,27 @@ def _ask(registry: SchemaRegistry, path: str) -> Any:
             why = f"it answers {status}"
             if status == 200:
                 return json.loads(text)
-        except (OSError, HTTPException, ValueError) as error:
+            if status == 404 and _error_code(text) in unknown:
+                return None
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             status, why = 0, str(error) or type(error).__name__
             if isinstance(error, ssl.SSLError):
                 deadline = 0.0
-        if status == 404:
-            return None
-        passing = status == 0 or status >= 500 or status in PASSING
+        # A 404 without a registry's own code is of a proxy, or of another server.
+        passing = status in (0, 404) or status >= 500 or status in PASSING
         if not passing or time.monotonic() >= deadline:
             raise RegistryAway(
                 f"the schema registry {registry.url} can't be used ({why}, asked for {path}), so nothing was "
                 "committed: see that it runs, and that registry_config names who may read it."
             )
         time.sleep(PAUSE_SECONDS)
+
+
+def _error_code(text: bytes) -> int:
+    try:
+        return int(json.loads(text)["error_code"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return 0
 
 
 def _exchange(registry: SchemaRegistry, path: str) -> tuple[int, bytes]:

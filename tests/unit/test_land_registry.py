@@ -92,6 +92,39 @@ def test_what_is_no_schema_is_its_records_fault(served: Registry, what: str) -> 
         registry.schema(by(served), 7)
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"references": 5}, "its references are no list"),
+        ({"references": [{"subject": "s"}]}, "has no subject and version"),
+        ({"schema": '{"type": "fixed", "name": "F", "size": 1' + "0" * 30 + "}"}, "the fixed F has no size"),
+        ({"schema": '{"type": "fixed", "name": "F", "size": ' + "1" * 5_000 + "}"}, "it isn't JSON"),
+        ({"schema": '"\\ud800"'}, "it has no type \\?"),
+    ],
+)
+def test_a_strange_schema_is_its_records_fault(served: Registry, answer: dict[str, Any], said: str) -> None:
+    served.add(7, R)
+    served.schemas[7] |= answer
+    with pytest.raises(WrongSchema, match=said) as error:
+        registry.schema(by(served), 7)
+    str(error.value).encode()
+
+
+def test_who_says_404_without_a_reason_is_no_registry(served: Registry) -> None:
+    """A proxy, or a wrong path: for that no record is bad."""
+    served.add(7, R)
+    served.status = [404]
+    assert registry.schema(by(served), 7).name == "R"
+    served.status = [404] * 1000
+    with pytest.raises(RegistryAway, match="it answers 404"):
+        registry.schema(by(served), 8)
+    with pytest.raises(RegistryAway, match="it answers 404"):
+        registry.check(by(served))
+    served.status, served.types = [], {"hello": "world"}
+    with pytest.raises(RegistryAway, match="is no registry of Avro's schemas"):
+        registry.check(by(served))
+
+
 def test_references_are_followed(served: Registry) -> None:
     inner = {"type": "enum", "name": "a.E", "symbols": ["X"]}
     middle = {"type": "record", "name": "a.M", "fields": [{"name": "e", "type": "a.E"}]}
