@@ -22,6 +22,7 @@ from aqueduct.names import LEGAL_NAME, matches
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,127}")
 STEP = re.compile(r"[^.]+")
 REGISTRY = re.compile(r"https?://[^/@?#\s]+(/[^@?#\s]*)?")
+SIGNS = {chr(each) for each in range(0x20, 0x7F)} | {"\t", "\x01"}  # Hive's own delimiter is \x01
 OWN = ("k_topic", "k_partition", "k_offset", "k_timestamp", "k_tombstone")
 KEY, VALUE, TIMESTAMP, HEADER = "$key", "$value", "$timestamp", "$headers."
 TEXT_OR_BYTES = (pa.string(), pa.binary())  # what is taken of a record as it is, but for its timestamp
@@ -195,7 +196,7 @@ def _avro(
     if isinstance(text, str) and not text.lstrip().startswith("{"):
         text = _content(folder / text, f"{where}.schema")
     elif isinstance(text, Mapping):
-        text = json.dumps(text)
+        text = json.dumps(text, default=str)
     if not isinstance(text, str):
         raise Refused(f"{where}.schema: the format avro has one, as JSON or as the name of a file.")
     try:
@@ -226,6 +227,8 @@ def _registry(given: Mapping[str, Any], format_: Format, where: str, folder: Pat
             "and a user into a file that registry_config names."
         )
     config = given.get("registry_config")
+    if config is not None and not isinstance(config, str):
+        raise Refused(f"{where}.registry_config: it has to be the name of a file.")
     return SchemaRegistry(url.rstrip("/"), client_config.load(folder / config if config else None))
 
 
@@ -238,7 +241,7 @@ def _without(given: Mapping[str, Any], keys: Iterable[str], format_: Format, whe
 def _content(path: Path, where: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise Refused(f"{where}: {path} can't be read: {reason}.") from None
 
@@ -262,9 +265,15 @@ def _delimited(
             raise Refused(f"{where}.header: it has no {column.path[0]}{_meant(column.path[0], fields)}.")
         if pa.types.is_list(column.type):
             raise Refused(f"{where}: {column.name} is an array, which delimited text has not.")
+        for other in taken:
+            if other.path == column.path and other.type in TEXT_OR_BYTES and column.type not in TEXT_OR_BYTES:
+                raise Refused(
+                    f"{where}.columns: {other.name} and {column.name} take one field, whose empty text is "
+                    "text for the one and NULL for the other; take one of them out."
+                )
     found = Delimited(fields, str(given.get("delimiter", ",")), str(given.get("quote", '"')))
     for key, sign in (("delimiter", found.delimiter), ("quote", found.quote)):
-        if len(sign.encode()) != 1 or sign in "\r\n" or found.delimiter == found.quote:
+        if len(sign) != 1 or sign not in SIGNS or found.delimiter == found.quote:
             raise Refused(f"{where}.{key}: {sign!r} isn't one sign of ASCII that the other one is not.")
     return found
 
@@ -277,7 +286,7 @@ def _column(content: Any, format_: Format, where: str) -> Column:
     if name in OWN:
         raise Refused(f"{where}.name: every table has its own column {name}; take another name.")
     type_ = types.parse(_text(given, "type", where), f"{where}.type")
-    origin = str(given.get("from", name))
+    origin = _text(given, "from", where) if "from" in given else name
     own = origin.startswith("$")
     path = (origin,) if own or format_ is Format.DELIMITED else tuple(STEP.findall(origin))
     if own and origin not in (KEY, VALUE, TIMESTAMP) and not origin.startswith(HEADER):

@@ -1,7 +1,8 @@
 """Reads delimited text (RFC 4180) block by block: a record is one row of so many fields, or it is named.
 
 Arrow's reader knows rows, not records: one that isn't closed would take in the next. So each record stands
-between two marks that only this process can write, and is taken only where both are its own.
+between two marks that only this process can write, and is taken only where both are its own. And it is lax
+with quotes: so who has some is compared with the grammar first. A quote inside of an unquoted field is text.
 """
 
 import secrets
@@ -16,6 +17,7 @@ from pyarrow import csv
 from aqueduct.kafka.batches.varints import Numbers
 from aqueduct.land.json_blocks import ReadRecords, WrongRecord
 from aqueduct.land.texts import are_text, typed
+from aqueduct.land.times import Mask
 
 BLOCK = 10_000  # records
 NUMBER = "~number"
@@ -34,6 +36,10 @@ class DelimitedReader:
         self._strings = pa.schema([(name, pa.string()) for name in wanted.names])
         self._mark = secrets.token_hex(8)
         self._delimiter, self._quote = delimiter, quote
+        # Arrow takes a quote that isn't closed, and text behind one that is, for what it can.
+        d, q = (f"\\x{{{ord(sign):x}}}" for sign in (delimiter, quote))
+        field = f"(?:{q}(?:[^{q}]|{q}{q})*{q}|[^{q}{d}\\r\\n][^{d}\\r\\n]*|)"
+        self._row = f"^{field}(?:{d}{field})*(?:\\r?\\n)?$"
         first, last = f"{NUMBER} before", f"{NUMBER} after"
         self._names = [first, *fields, last]
         self._parse = csv.ParseOptions(
@@ -52,11 +58,13 @@ class DelimitedReader:
         """Read a batch of records, none of them null."""
         text = are_text(values)
         why = dict.fromkeys(np.flatnonzero(~text).tolist(), "it isn't UTF-8")
-        # A quote that isn't closed takes in what follows. Who has an odd number of them goes alone.
-        alone = pc.bit_wise_and(pc.count_substring(values, self._quote), 1).to_numpy().astype(np.bool_)
-        todo = [np.array([each]) for each in np.flatnonzero(text & alone)]
-        others = np.flatnonzero(text & ~alone)
-        todo += [others[first : first + BLOCK] for first in range(0, len(others), BLOCK)]
+        quoted = text & _mask(pc.match_substring(values, self._quote))
+        some = np.flatnonzero(quoted)
+        right = pc.match_substring_regex(values.take(pa.array(some)).cast(pa.string()), self._row)
+        strange = some[~_mask(right)]
+        why |= dict.fromkeys(strange.tolist(), "its quotes aren't those of a row")
+        others = np.setdiff1d(np.flatnonzero(text), strange)
+        todo = [others[first : first + BLOCK] for first in range(0, len(others), BLOCK)]
         parts = []
         while todo:
             records = todo.pop()
@@ -111,6 +119,11 @@ class DelimitedReader:
         numbers = pc.utf8_slice_codeunits(rows.column(0).combine_chunks(), len(self._mark))
         found: Numbers = numbers.cast(pa.int64()).to_numpy()
         return _Part(rows.select(self.wanted.names), found), wrong
+
+
+def _mask(values: pa.Array) -> Mask:
+    found: Mask = values.to_numpy(zero_copy_only=False)
+    return found
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,20 @@ def test_a_row_is_read_whatever_stands_beside_it(records: list[list[str] | bytes
     for index, record in enumerate(records):
         if isinstance(record, list):
             assert found.get(index) == record
+        elif index in found:
+            text = io.StringIO(record.decode(), newline="")
+            assert [found[index]] == list(csv.reader(text, delimiter=";", strict=True))
+
+
+def test_quotes_are_those_of_a_row_or_text() -> None:
+    values = [b'"a"b;c;d', b'"a;b"c;d;e', b'"a"b"c";d;e', b'"a" ;b;c', b'"a;b;c', b'5" wide;7";c"']
+    read = READER.read(pa.array(values, pa.binary()))
+    assert [fault.reason for fault in read.faults] == ["its quotes aren't those of a row"] * 5
+    assert read.table.to_pylist() == [{"a": '5" wide', "b": '7"', "c": 'c"'}]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "most"), [(b"1;2", 1), (b'1;"2;3', 11), (b'1"2;"3;4', 200), (b"1\r2\r3;4;5", 25)]
+    ("wrong", "most"), [(b"1;2", 1), (b'1;"2;3', 11), (b'1"2;"3;4', 1), (b"1\r2\r3;4;5", 25)]
 )
 def test_a_wrong_record_does_not_slow_the_rest(
     monkeypatch: pytest.MonkeyPatch, wrong: bytes, most: int
@@ -124,6 +134,17 @@ def test_without_a_header_columns_are_in_order() -> None:
         ({"delimiter": '"'}, "isn't one sign of ASCII"),
         ({"columns": [{"name": "a", "type": "array<int>"}]}, "is an array"),
         ({"columns": [{"name": "a", "type": "int", "from": "b"}]}, "leave `from` out"),
+        ({"delimiter": "\ud800"}, "isn't one sign of ASCII"),
+        (
+            {
+                "header": ["t"],
+                "columns": [
+                    {"name": "s", "type": "string", "from": "t"},
+                    {"name": "n", "type": "timestamp", "from": "t"},
+                ],
+            },
+            "s and n take one field",
+        ),
         ({"format": "json", "delimiter": ";"}, "only the format delimited has one"),
         ({"format": "raw"}, "raw records have no field a"),
     ],
