@@ -5,10 +5,11 @@ before it, below a name that no reader looks at; what is live is what all commit
 """
 
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from aqueduct import strict_json
+from aqueduct import spans, strict_json
 from aqueduct.errors import Failed
 from aqueduct.land import types
 from aqueduct.land.declaration import Column, LandTable
@@ -146,6 +147,16 @@ def newer(names: Iterable[str], than: int, where: str) -> range:
 
 
 @dataclass(frozen=True)
+class PassedOver:
+    """Offsets that a reset left out: they never land."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class State:
     """What the commits come to."""
 
@@ -157,6 +168,7 @@ class State:
     schema: int = 0
     definition: Definition | None = None
     compacted: str | None = None  # when last, ISO 8601
+    passed: tuple[PassedOver, ...] = ()
 
 
 def next_commit(
@@ -177,7 +189,7 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
     """Return the state after the next commits; Failed if one does not follow the one before."""
     number, positions, schema, known = state.number, state.positions, state.schema, state.definition
     topic_ids, live, bad = dict(state.topic_ids), dict(state.live), dict(state.bad)
-    compacted = state.compacted
+    compacted, passed = state.compacted, state.passed
     for commit in commits:
         if commit.number != number + 1:
             raise Failed(f"The commit {commit.number} follows {number} in the log; one between is missing.")
@@ -195,4 +207,21 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         known = commit.definition or known
         topic_ids |= commit.topic_ids
         compacted = commit.created if commit.kind == COMPACT else compacted
-    return State(number, positions, topic_ids, live, bad, schema, known, compacted)
+        passed = tuple(_passed(passed, commit)) if commit.kind == RESET else passed
+    return State(number, positions, topic_ids, live, bad, schema, known, compacted, passed)
+
+
+def _passed(before: Iterable[PassedOver], reset: Commit) -> Iterator[PassedOver]:
+    """Yield what resets have left out after one more: less where it goes back, more where it goes ahead."""
+    old: dict[tuple[str, int], spans.Spans] = {}
+    for each in before:
+        if each.topic not in reset.topic_ids:  # made again, it has other records
+            old.setdefault((each.topic, each.partition), []).append((each.first, each.last))
+    for topic, positions in reset.positions.next.items():
+        for number, reached in positions.items():
+            was = reset.positions.before.get(topic, {}).get(number, 0)
+            found = old.setdefault((topic, int(number)), [])
+            spans.take(found, reached, sys.maxsize)
+            spans.add(found, 0 if topic in reset.topic_ids else was, reached - 1)
+    for (topic, partition), found in old.items():
+        yield from (PassedOver(topic, partition, first, last) for first, last in found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from aqueduct.errors import Failed, LeftOut
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
-from aqueduct.spans import Spans
+from aqueduct.spans import Span, Spans
 
 Placed = Mapping[TopicPartition, Spans]
 
@@ -61,6 +61,7 @@ class VerifiedTable:
     missing: Placed  # in the topic, and not in a table
     doubled: Placed
     unknown: Placed  # in a table, and not in the topic, which keeps all its records
+    passed: Placed  # in the topic, and left out by a reset
     commits: int
     damaged: LeftOut  # files
     left_out: LeftOut  # topics that can't be compared
@@ -91,6 +92,7 @@ class ResetMove:
 
     before: int | None  # None: nothing of the partition has landed
     to: int
+    never: Span | None  # the first and the last offset that will not land, for it goes ahead
 
 
 @dataclass

@@ -8,12 +8,11 @@ from aqueduct.land.outcome import (
     CompactedTable,
     LandedTable,
     Placed,
-    ResetMove,
     ResetTable,
     TableStatus,
     VerifiedTable,
 )
-from aqueduct.spans import size
+from aqueduct.spans import Spans, size
 from aqueduct.wording import count
 
 
@@ -111,13 +110,18 @@ def _verified_lines(table: VerifiedTable) -> Iterator[str]:
     yield f"{table.table}: {verdict}; {compared}."
     for what, placed in _differences(table):
         for partition, spans in sorted(placed.items()):
-            first = ", ".join(f"{low}" if low == high else f"{low} to {high}" for low, high in spans[:5])
-            more = f" and {len(spans) - 5} more ranges" if len(spans) > 5 else ""
-            yield f"  {what}: {partition}, {count(size(spans), 'offset')}: {first}{more}"
+            yield f"  {what}: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
+    for partition, spans in sorted(table.passed.items()):
+        yield f"  Passed over by a reset: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
     for path, why in table.damaged:
         yield f"  Damaged: {path}: {why}."
     for topic, why in table.left_out:
         yield f"  Not compared: {topic}: {why}."
+
+
+def _named(spans: Spans) -> str:
+    first = ", ".join(f"{low}" if low == high else f"{low} to {high}" for low, high in spans[:5])
+    return first + (f" and {len(spans) - 5} more ranges" if len(spans) > 5 else "")
 
 
 def _differences(table: VerifiedTable) -> tuple[tuple[str, Placed], ...]:
@@ -138,6 +142,7 @@ def verified_report(found: Sequence[VerifiedTable]) -> dict[str, Any]:
                         ("missing", each.missing),
                         ("doubled", each.doubled),
                         ("unknown", each.unknown),
+                        ("passed", each.passed),
                     )
                 },
                 "damaged": [{"path": path, "why": why} for path, why in each.damaged],
@@ -185,17 +190,13 @@ def _reset_lines(table: ResetTable) -> Iterator[str]:
     if not table.failed:
         go = f"{count(table.rows, 'row')} and {count(table.bad, 'bad record')}"
         yield f"{table.table}: {go} {'went' if table.done else 'go'}, out of {count(table.files, 'file')}."
-    for partition, move in sorted(table.moves.items()):
+    for partition, move in sorted(() if table.failed and not table.done else table.moves.items()):
         next_ = "before offset {:,} was next" if table.done else "now offset {:,} is next"
         instead = "nothing of it has landed" if move.before is None else f"where {next_.format(move.before)}"
-        skipped = f"; offsets {move.before:,} to {move.to - 1:,} never land" if _skips(move) else ""
+        skipped = f"; offsets {move.never[0]:,} to {move.never[1]:,} never land" if move.never else ""
         yield f"  {partition} lands on from offset {move.to:,}, {instead}{skipped}"
     for what, why in table.left_out:
         yield f"  Left out: {what}: {why}."
-
-
-def _skips(move: ResetMove) -> bool:
-    return move.before is not None and move.to > move.before
 
 
 def reset_report(done: Sequence[ResetTable]) -> dict[str, Any]:

@@ -4,15 +4,16 @@ One commit takes the rows away and moves the positions, so nothing is there twic
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import Failed, LeftOut, Refused
 from aqueduct.kafka import offsets
+from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.requests import in_lists
 from aqueduct.land import table_log
@@ -30,6 +31,10 @@ from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.workers import Workers
 
 TASK_BYTES = 256 << 20  # of files that a task reads
+COMPACTED = (
+    "it is compacted, so rows whose records it has no more would go for good; declare a new table, which "
+    "lands what there is"
+)
 KEYS = ["k_topic", "k_partition", "k_offset"]
 
 Offsets = Mapping[TopicPartition, int]
@@ -102,7 +107,20 @@ class _ResetTarget:
     next: Positions
     topic_ids: Mapping[str, str]  # of topics that are new to it, or were made again
     moves: Mapping[TopicPartition, ResetMove]
-    left_out: tuple[tuple[str, str], ...]
+    goes: Offsets  # from where on rows go
+    left_out: LeftOut
+
+
+@dataclass(frozen=True)
+class _Log:
+    """A partition as it is now."""
+
+    start: int
+    end: int
+    compacted: bool  # records between may be gone
+
+
+Logs = Mapping[TopicPartition, _Log]
 
 
 def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[State]) -> list[_ResetTarget]:
@@ -118,35 +136,60 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
     taken = [topics[name] for name in sorted(names)]
     every = [partition for topic in taken for partition in topic.topic_partitions]
     starts, ends = offsets.log_starts(client, every), offsets.ends(client, every)
-    gone: frozenset[str] = frozenset()
-    if isinstance(to, int):
+    policies = setting(client, sorted(names), "cleanup.policy")
+    logs = {
+        each: _Log(starts[each], ends[each], "compact" in policies[each.topic].split(",")) for each in every
+    }
+    if by_time := isinstance(to, int):
         found = offsets.since(client, every, to)
         to = {partition: at if at >= 0 else ends[partition] for partition, at in found.items()}
-        gone = frozenset(topic for state in states for topic in state.positions) - topics.keys()
     else:
-        _check(to, starts, ends)
-    return [
-        _target(state, [topic for topic in taken if table.takes(topic.name)], to, starts, gone)
-        for table, state in zip(order.tables, states, strict=True)
-    ]
+        _check(to, logs)
+    targets = []
+    for table, state in zip(order.tables, states, strict=True):
+        mine = [topic for topic in taken if table.takes(topic.name)]
+        left_out = [] if not by_time else [*_not_by_time(state, mine, topics.keys(), to, logs)]
+        out = {name for name, _ in left_out}
+        target = _target(state, [topic for topic in mine if topic.name not in out], to, logs)
+        told = tuple((f"topic {name}", why) for name, why in left_out)
+        targets.append(replace(target, left_out=told))
+    return targets
 
 
-def _check(wanted: Offsets, starts: Offsets, ends: Offsets) -> None:
+def _not_by_time(
+    state: State, topics: Iterable[Topic], every: Set[str], to: Offsets, logs: Logs
+) -> Iterator[tuple[str, str]]:
+    """Yield topics that are left alone where a time is given, and why."""
+    for name in sorted(state.positions.keys() - every):
+        yield name, "it is gone"
+    for topic in topics:
+        known = state.positions.get(topic.name, {})
+        if known and str(topic.id) != state.topic_ids[topic.name]:
+            yield topic.name, "it was deleted and made again: name offsets of its partitions"
+        elif any(
+            logs[each].compacted and to[each] < known.get(str(each.partition), 0)
+            for each in topic.topic_partitions
+        ):
+            yield topic.name, COMPACTED
+
+
+def _check(wanted: Offsets, logs: Logs) -> None:
     for partition, offset in wanted.items():
-        if partition not in starts:
+        if partition not in logs:
             raise Refused(f"{partition} is not there: its topic has fewer partitions.")
-        if not starts[partition] <= offset <= ends[partition]:
+        log = logs[partition]
+        if not log.start <= offset <= log.end:
             raise Refused(
-                f"{partition} has offsets {starts[partition]} to {ends[partition]}, and not {offset}: what "
-                "its topic has no more can't land again, so it stays in the table."
+                f"{partition} has offsets {log.start} to {log.end}, and not {offset}: what its topic has no "
+                "more can't land again, so it stays in the table."
             )
 
 
-def _target(
-    state: State, topics: Iterable[Topic], to: Offsets, starts: Offsets, gone: Set[str]
-) -> _ResetTarget:
+def _target(state: State, topics: Iterable[Topic], to: Offsets, logs: Logs) -> _ResetTarget:
     after = {topic: dict(positions) for topic, positions in state.positions.items()}
-    moves, topic_ids = {}, {}
+    moves: dict[TopicPartition, ResetMove] = {}
+    goes: dict[TopicPartition, int] = {}
+    topic_ids: dict[str, str] = {}
     for topic in topics:
         known = state.positions.get(topic.name, {})
         if same := str(topic.id) == state.topic_ids.get(topic.name):
@@ -159,16 +202,24 @@ def _target(
                     f"partitions, {lacking[0]} too."
                 )
             topic_ids[topic.name] = str(topic.id)
-            positions = {str(partition.partition): starts[partition] for partition in lacking}
+            positions = {str(partition.partition): logs[partition].start for partition in lacking}
             after[topic.name] = positions
+            # Of the topic that had the name before nothing stays: its offsets are other records.
+            goes |= {TopicPartition(topic.name, int(number)): 0 for number in known}
         for partition in topic.topic_partitions:
-            if partition in to:
-                before = known.get(str(partition.partition))
-                positions[str(partition.partition)] = to[partition]
-                if not same or before != to[partition]:
-                    moves[partition] = ResetMove(before, to[partition])
-    left_out = tuple((f"topic {name}", "it is gone") for name in sorted(gone & state.positions.keys()))
-    return _ResetTarget(after, topic_ids, moves, left_out)
+            if partition not in to:
+                continue
+            before, wanted = known.get(str(partition.partition)), to[partition]
+            positions[str(partition.partition)] = wanted
+            if same and before == wanted:
+                continue
+            reached = before if same and before is not None else logs[partition].start
+            moves[partition] = ResetMove(before, wanted, (reached, wanted - 1) if wanted > reached else None)
+            if same and wanted < reached:
+                if logs[partition].compacted:
+                    raise Refused(f"The topic {topic.name} can't land again: {COMPACTED}.")
+                goes[partition] = wanted
+    return _ResetTarget(after, topic_ids, moves, goes, ())
 
 
 def _reset(
@@ -181,17 +232,10 @@ def _reset(
     done: ResetTable,
 ) -> None:
     state = of_table.state
-    starts = {partition: move.to for partition, move in target.moves.items()}
-    remade = {partition.topic for partition in starts if partition.topic in target.topic_ids}
-    back = {
-        partition: at
-        for partition, at in starts.items()
-        if at < (target.moves[partition].before or 0) or partition.topic in remade
-    }
     number = state.number + 1
-    files = list(_after(of_table, back, remade)) if back else []
+    files = list(_after(of_table, target.goes)) if target.goes else []
     shares = [
-        CutShare(order.location, table, number, share, tuple(some), back, wanted.execute)
+        CutShare(order.location, table, number, share, tuple(some), target.goes, wanted.execute)
         for share, some in enumerate(in_lists(files, TASK_BYTES, lambda file: file.bytes))
     ]
     cut = [each for some in workers.parallel(0)(cut_files, shares, BYTES) for each in some]
@@ -214,15 +258,14 @@ def _reset(
     of_table.publish()
 
 
-def _after(of_table: TableLog, starts: Offsets, remade: set[str]) -> Iterator[AddedFile]:
+def _after(of_table: TableLog, goes: Offsets) -> Iterator[AddedFile]:
     """Yield the files that may have rows from these offsets on: those of commits that went beyond."""
     every = [*of_table.state.live.values(), *of_table.state.bad.values()]
     reached = of_table.positions_after({table_log.commit_number(file.path) for file in every})
     for file in every:
         positions = reached[table_log.commit_number(file.path)]
         if any(
-            topic in remade or positions.get(topic, {}).get(str(number), 0) > start
-            for (topic, number), start in starts.items()
+            positions.get(topic, {}).get(str(number), 0) > first for (topic, number), first in goes.items()
         ):
             yield file
 

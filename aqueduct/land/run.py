@@ -103,7 +103,7 @@ class Lander:
                 registry.check(of)
             except RegistryAway as error:
                 for table in tables:
-                    if table.registry == of:
+                    if table.registry == of and not done[table.full_name].failed:
                         done[table.full_name].failed = Failed(f"{table.full_name}: {error}")
 
     def _own(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:

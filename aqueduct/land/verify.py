@@ -124,7 +124,7 @@ def _verify(order: LandOrder, table: LandTable, of_table: TableLog, workers: Wor
         in_table.join(found_later)
         why = "the store has no object of that name"
         in_table.left_out += tuple((each.paths[-1], why) for each in found_later.gone)
-    parts = [part for each in there.ranges for part in ranges.split(each, TASK_OFFSETS)]
+    parts = [part for wanted in there.ranges for part in ranges.split(wanted, TASK_OFFSETS)]
     shares = [
         TopicShare(
             order.end, some, tuple(state.topic_ids[each.topic] for each in some), table.keeps_tombstones
@@ -134,11 +134,16 @@ def _verify(order: LandOrder, table: LandTable, of_table: TableLog, workers: Wor
     for found in runner(read_topic, shares, OFFSETS):
         in_topic.join(found)
     have = {partition: spans.spans_of(pieces) for partition, pieces in in_table.pieces.items()}
-    missing, unknown = {}, {}
+    passed_over: dict[TopicPartition, list[Span]] = defaultdict(list)
+    for each in state.passed:
+        passed_over[TopicPartition(each.topic, each.partition)].append((each.first, each.last))
+    missing, unknown, passed = {}, {}, {}
     for wanted in there.ranges:
         partition = wanted.topic_partition
         should = spans.spans_of(in_topic.pieces.get(partition, ()))
-        missing[partition] = spans.without(should, have.get(partition, ()))
+        absent = spans.without(should, have.get(partition, ()))
+        missing[partition] = spans.without(absent, passed_over[partition])
+        passed[partition] = spans.without(absent, missing[partition])
         # What compaction removes of a topic stays in the table; so does what retention does meanwhile.
         if wanted.topic not in there.compacted:
             read = [(0, wanted.start - 1), *should, *in_topic.unread.get(partition, ())]
@@ -154,6 +159,7 @@ def _verify(order: LandOrder, table: LandTable, of_table: TableLog, workers: Wor
         missing=_some(missing),
         doubled=_some(doubled),
         unknown=_some(unknown),
+        passed=_some(passed),
         commits=state.number,
         damaged=in_table.left_out,
         left_out=there.left_out + in_topic.left_out,

@@ -131,7 +131,7 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
         )
     if name == "AccessControlException":
         denied = _DENIED.search(text)
-        who, where = (denied[1], _plain(denied[3])) if denied else (user, "{path}")
+        who, where = (_plain(denied[1]), _plain(denied[3])) if denied else (_plain(user), "{path}")
         return Trouble(
             f"does not let user {who} {action} at {where}; give that user the right to "
             f"{_HDFS_RIGHTS[action]}, or name another one in HADOOP_USER_NAME",
@@ -157,7 +157,8 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
         return Trouble(f"can't {action} {{path}}: {why}", passing=True)
     if re.search("SASL|GSSAPI|AuthorizationException|InvalidToken", text):
         return Trouble(
-            f"does not accept who asks ({_plain(name or said)}); see user {user} and its Kerberos ticket",
+            f"does not accept who asks ({_plain(name or said)}); see user {_plain(user)} and its "
+            "Kerberos ticket",
             settings=True,
         )
     if "No NameNode hosts found" in text:

@@ -756,6 +756,15 @@ def test_a_reset_to_a_time_and_ahead(lake: Lake, topic: str, capsys: pytest.Capt
         *range(95, 100),
         *range(105, 110),
     ]
+    capsys.readouterr()
+    assert main(lake.command("verify")) == 0
+    assert f"Passed over by a reset: {topic}-0, 5 offsets: 100 to 104" in capsys.readouterr().out
+    # Back over what was left out: now it lands.
+    assert main(lake.command("reset", f"--to-offsets={topic}:0:98", "--execute")) == 0
+    assert lake.land() == 0
+    assert [offset for partition, offset in lake.placed() if not partition] == [*range(110)]
+    assert main(lake.command("verify")) == 0
+    assert "Passed over" not in capsys.readouterr().out
 
 
 def test_a_topic_that_was_made_again_lands_after_a_reset(
@@ -777,6 +786,45 @@ def test_a_topic_that_was_made_again_lands_after_a_reset(
     assert main(lake.command("verify")) == 0
 
 
+def test_of_the_topic_of_before_nothing_stays(
+    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(lake, topic, random.Random(31), 50)  # noqa: S311
+    assert lake.land() == 0
+    clients.recreate(lake.broker, topic, 2)
+    for partition in range(2):
+        clients.produce(lake.broker, topic, flights(random.Random(32), 60), partition)  # noqa: S311
+    capsys.readouterr()
+    assert main(lake.command("reset", "--to-time=2023-11-14T22:13:20Z", "--execute")) == 3
+    assert "was deleted and made again: name offsets of its partitions" in capsys.readouterr().out
+    assert len(lake.rows()) == 150
+    assert main(lake.command("reset", f"--to-offsets={topic}:0:37,{topic}:1:0", "--execute")) == 0
+    assert f"{topic}-0 lands on from offset 37, where before offset 50 was next; offsets 0 to 36 never" in (
+        capsys.readouterr().out
+    )
+    assert lake.rows() == []
+    assert lake.land() == 0
+    assert lake.placed() == [
+        *((0, offset) for offset in range(37, 60)),
+        *((1, offset) for offset in range(60)),
+    ]
+    capsys.readouterr()
+    assert main(lake.command("verify")) == 0
+    assert f"Passed over by a reset: {topic}-0, 37 offsets: 0 to 36" in capsys.readouterr().out
+
+
+def test_a_compacted_topic_is_not_set_back(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = clients.create(lake.broker, clients.unique("flights"), 3, cleanup_policy="compact")
+    lake.declare(topic)
+    fill(lake, topic, random.Random(33), 20)  # noqa: S311
+    assert lake.land() == 0
+    capsys.readouterr()
+    assert main(lake.command("reset", f"--to-offsets={topic}:0:3", "--execute")) == 2
+    assert "it is compacted, so rows whose records it has no more would go" in capsys.readouterr().err
+    assert main(lake.command("reset", "--to-time=2023-11-14T22:13:20Z", "--execute")) == 3
+    assert len(lake.placed()) == 60
+
+
 def test_a_new_table_begins_where_a_reset_says(lake: Lake, topic: str) -> None:
     fill(lake, topic, random.Random(27), 20)  # noqa: S311
     clients.delete_records(lake.broker, topic, 5)
@@ -785,6 +833,7 @@ def test_a_new_table_begins_where_a_reset_says(lake: Lake, topic: str) -> None:
     assert [offset for partition, offset in lake.placed() if partition == 1] == [*range(15, 20)]
     assert [offset for partition, offset in lake.placed() if partition == 0] == [*range(5, 20)]
     assert [offset for partition, offset in lake.placed() if partition == 2] == [*range(20)]
+    assert main(lake.command("verify")) == 0
 
 
 @pytest.mark.parametrize(
