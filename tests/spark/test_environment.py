@@ -83,11 +83,15 @@ def damaged(archive: Path, folder: Path) -> Path:
     return out
 
 
-def of_another_python(archive: Path, folder: Path) -> Path:
+def of_another_python(_: Path, folder: Path) -> Path:
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     launcher = environment.LAUNCHER.format(python="3.99", machine=os.uname().machine)
     assert python not in launcher
-    return changed(archive, folder / "other.tar.gz", "bin/python", launcher.encode())
+    entry = tarfile.TarInfo("bin/python")
+    entry.size, entry.mode = len(launcher), 0o755
+    with tarfile.open(out := folder / "other.tar.gz", "w:gz") as made:  # nothing else of it is reached
+        made.addfile(entry, BytesIO(launcher.encode()))
+    return out
 
 
 def of_another_version(archive: Path, folder: Path) -> Path:
