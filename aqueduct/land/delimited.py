@@ -16,8 +16,7 @@ from pyarrow import csv
 
 from aqueduct.kafka.batches.varints import Numbers
 from aqueduct.land.json_blocks import ReadRecords, WrongRecord
-from aqueduct.land.texts import are_text, typed
-from aqueduct.land.times import Mask
+from aqueduct.land.texts import are_text, mask, typed
 
 BLOCK = 10_000  # records
 NUMBER = "~number"
@@ -58,10 +57,10 @@ class DelimitedReader:
         """Read a batch of records, none of them null."""
         text = are_text(values)
         why = dict.fromkeys(np.flatnonzero(~text).tolist(), "it isn't UTF-8")
-        quoted = text & _mask(pc.match_substring(values, self._quote))
+        quoted = text & mask(pc.match_substring(values, self._quote))
         some = np.flatnonzero(quoted)
         right = pc.match_substring_regex(values.take(pa.array(some)).cast(pa.string()), self._row)
-        strange = some[~_mask(right)]
+        strange = some[~mask(right)]
         why |= dict.fromkeys(strange.tolist(), "its quotes aren't those of a row")
         others = np.setdiff1d(np.flatnonzero(text), strange)
         todo = [others[first : first + BLOCK] for first in range(0, len(others), BLOCK)]
@@ -119,11 +118,6 @@ class DelimitedReader:
         numbers = pc.utf8_slice_codeunits(rows.column(0).combine_chunks(), len(self._mark))
         found: Numbers = numbers.cast(pa.int64()).to_numpy()
         return _Part(rows.select(self.wanted.names), found), wrong
-
-
-def _mask(values: pa.Array) -> Mask:
-    found: Mask = values.to_numpy(zero_copy_only=False)
-    return found
 
 
 @dataclass(frozen=True)

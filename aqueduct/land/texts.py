@@ -37,29 +37,30 @@ def typed(text: pa.StringArray, field: pa.Field) -> tuple[pa.Array, Mask]:
         return text, np.ones(len(text), np.bool_)
     if pa.types.is_boolean(field.type):
         right = pc.is_in(text, pa.array([*WORDS, None]))
-        return pc.equal(_where(text, right), "true"), _mask(right)
+        return pc.equal(_where(text, right), "true"), mask(right)
     if pa.types.is_integer(field.type):
         wide, right = _decimals(text, WHOLE, pa.decimal128(38, 0))
         low, high = (pa.scalar(each, pa.decimal128(38, 0)) for each in (-(2**63), 2**63 - 1))
         inside = pc.and_(pc.greater_equal(wide, low), pc.less_equal(wide, high))
-        right &= _mask(pc.fill_null(inside, True))
+        right &= mask(pc.fill_null(inside, True))
         return _where(wide, pa.array(right)).cast(pa.int64()), right
     if pa.types.is_decimal(field.type):
         digits = f"^-?[0-9]{{1,38}}(\\.[0-9]{{0,{field.type.scale}}})?$"
         return _decimals(text, digits, field.type)
     matches = pc.fill_null(pc.match_substring_regex(text, NUMBER), True)
-    return _where(text, matches).cast(pa.float64()), _mask(matches)
+    return _where(text, matches).cast(pa.float64()), mask(matches)
 
 
 def _decimals(text: pa.StringArray, pattern: str, type_: pa.DataType) -> tuple[pa.Array, Mask]:
     matches = pc.fill_null(pc.match_substring_regex(text, pattern), True)
-    return _where(text, matches).cast(type_), _mask(matches)
+    return _where(text, matches).cast(type_), mask(matches)
 
 
 def _where(values: pa.Array, right: pa.Array) -> pa.Array:
     return pc.if_else(right, values, pa.scalar(None, values.type))
 
 
-def _mask(values: pa.Array) -> Mask:
+def mask(values: pa.Array) -> Mask:
+    """Return truth values without a null among them."""
     found: Mask = values.to_numpy(zero_copy_only=False)
     return found
