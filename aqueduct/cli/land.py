@@ -12,8 +12,9 @@ committed before is reported; 2 the declarations or arguments can't be right.
 compact joins small files of each table, beside a landing, too: 0 done; 1 a table failed.
 
 reset moves tables to other offsets of their topics, back or ahead: rows from there on go, and land again, in
-one commit. Without --execute it tells what would go. 0 done; 3 a topic is gone; 1 a table failed, or was
-landed meanwhile; 2 an offset that its topic does not have.
+one commit. Without --execute it tells what would go. 0 done; 3 done but for topics that --to-time leaves
+alone (gone, made again, or compacted); 1 a table failed, or was landed meanwhile; 2 an offset that its topic
+does not have, or one back in a compacted topic.
 """
 
 import argparse
