@@ -247,3 +247,66 @@ with tempfile.TemporaryDirectory(dir=cache) as scratch, tarfile.open(jars.path) 
         Path(scratch, "hadoop").rename(directory)
 PY
 }
+
+# Debian's PostgreSQL is opened and not installed, as promtool is: no service comes with it, nor a cluster of its own.
+have_postgresql() {
+    local scratch log package
+    export AQUEDUCT_POSTGRESQL="$AQUEDUCT_CACHE/postgresql/bin"
+    [[ -d $AQUEDUCT_POSTGRESQL ]] && return
+    command -v apt-get >/dev/null || refuse "this machine has no apt-get; put PostgreSQL's programs into $AQUEDUCT_POSTGRESQL and run again."
+    have_packages libpq5 libxml2 tzdata # with them come all libraries that the server needs
+    say "Having PostgreSQL for tests on this machine"
+    scratch=$(mktemp -d) log=$(mktemp)
+    chmod a+rx "$scratch"
+    (
+        cd "$scratch"
+        package=$(postgresql_package) || { is_root && apt-get update -q && package=$(postgresql_package); }
+        apt-get download -q "$package" &&
+            mkdir whole &&
+            dpkg-deb --fsys-tarfile "$package"_*.deb | tar -x -C whole ./usr/lib/postgresql ./usr/share/postgresql &&
+            ln -s "$(cd whole && echo usr/lib/postgresql/*/bin)" whole/bin # it finds its other files from there
+    ) >"$log" 2>&1 || refuse "could not fetch PostgreSQL: $(grep -m1 '^E:' "$log" || tail -n1 "$log"); see that this machine reaches a Debian mirror."
+    mkdir -p "$AQUEDUCT_CACHE"
+    mv -T "$scratch/whole" "$AQUEDUCT_CACHE/postgresql"
+    rm -r "$scratch"
+}
+
+# Names the distribution's newest server; fails where apt knows of none yet.
+postgresql_package() {
+    apt-cache depends postgresql | sed -n 's/^ *Depends: \(postgresql-[0-9]*\)$/\1/p' | grep .
+}
+
+# What tests of Hive's metastore need: its programs from Maven Central, Hadoop's jars below them, and a database.
+have_hive_metastore() {
+    local lock=artifacts/files.sha256 directory
+    have_hadoop
+    have_postgresql
+    directory=$AQUEDUCT_CACHE/hive-metastore-$(grep -E 'hive-standalone-metastore|postgresql' "$lock" | sha256sum | cut -c1-12)
+    export AQUEDUCT_HIVE_METASTORE="$directory"
+    [[ -d $directory ]] && return
+    have_packages maven openjdk-17-jre-headless
+    say "Having Hive's metastore for tests on this machine"
+    .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" "$lock" <<'PY'
+import shutil, sys, tarfile, tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from aqueduct.controller.artifacts import single_file
+from aqueduct.errors import AqueductError
+from servers.hive_metastore import COORDINATES, DRIVER
+
+cache, directory, lock = sys.argv[1:]
+try:
+    programs, driver = (
+        single_file(maven=each, url=None, sha256=None, lock=lock, cache=cache) for each in (COORDINATES, DRIVER)
+    )
+except AqueductError as error:
+    sys.exit(f"test: {error}")
+with tempfile.TemporaryDirectory(dir=cache) as scratch, tarfile.open(programs.path) as archive:
+    archive.extractall(scratch, filter="data")
+    [whole] = Path(scratch).iterdir()
+    shutil.copy(driver.path, whole / "lib")
+    with suppress(OSError):  # another run of the same was faster
+        whole.rename(directory)
+PY
+}

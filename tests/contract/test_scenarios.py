@@ -214,7 +214,7 @@ test "$call" != "{fails}"
         (tmp_path / name).chmod(0o755)
     (tmp_path / "script/_setup.sh").write_text(
         f"source {ROOT}/script/_setup.sh\ncd {tmp_path}\n"
-        "have_controller() { :; }\nhave_test_software() { :; }\nhave_hadoop() { :; }\n"
+        "have_controller() { :; }\nhave_test_software() { :; }\nhave_hive_metastore() { :; }\n"
         f'pytest() {{\nlocal call="pytest $*" other report\n{stub}}}\n'
     )
     command = [tmp_path / "script/test", *arguments] if arguments else [tmp_path / ".ci/run"]

@@ -1,0 +1,110 @@
+"""A real Hive metastore on a real PostgreSQL, from AQUEDUCT_HIVE_METASTORE and AQUEDUCT_POSTGRESQL.
+
+Its tarball has no Hadoop, whose jars AQUEDUCT_HADOOP_JARS names, and the tables of its database are made by
+its own tool.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from servers.hadoop import JVM, NODE, configure, run
+from servers.process import Process, binary, free_ports, listens
+
+COORDINATES = "org.apache.hive:hive-standalone-metastore:3.1.3:tar.gz:bin"
+DRIVER = "org.postgresql:postgresql:42.7.4"
+PACKAGE = "org.apache.hadoop.hive.metastore"
+USER = "hive"  # of the database
+NOBODY = 65534  # on this host: PostgreSQL refuses to run as root
+READY = "database system is ready to accept connections"
+# It answers nobody who wants its disks: what is lost with the host's power need not be kept.
+FAST = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "jit=off")
+
+
+@dataclass(frozen=True)
+class HiveMetastore:
+    """A metastore on a port of its own, which it keeps when it is started again."""
+
+    directory: Path
+    port: int
+    process: Process
+    database: Process
+
+    @property
+    def url(self) -> str:
+        return f"thrift://{NODE}:{self.port}"
+
+
+def settings(directory: Path, database: int) -> dict[str, str]:
+    """Return the metastore's settings, on the database at that port."""
+    return {
+        "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://{NODE}:{database}/postgres",
+        "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
+        "javax.jdo.option.ConnectionUserName": USER,
+        "metastore.warehouse.dir": f"file://{directory}/warehouse",
+        # By default these are classes of all of Hive, which is not here.
+        "metastore.expression.proxy": f"{PACKAGE}.DefaultPartitionExpressionProxy",
+        "metastore.task.threads.always": f"{PACKAGE}.events.EventCleanerTask",
+    }
+
+
+@contextmanager
+def database() -> Iterator[tuple[int, Process]]:
+    """Yield the port and the process of an empty PostgreSQL, when it takes connections."""
+    home = Path(binary("AQUEDUCT_POSTGRESQL")).parent
+    [port] = free_ports(1)
+    with tempfile.TemporaryDirectory(prefix="postgresql-") as scratch:
+        if os.geteuid() == 0:  # whose folders the other user can't read
+            home = shutil.copytree(home, Path(scratch, "postgresql"), symlinks=True)
+            os.chown(scratch, NOBODY, NOBODY)
+        programs, data = home / "bin", f"{scratch}/data"
+        run(_plain([programs / "initdb", "-D", data, "-A", "trust", "-U", USER, "--locale=C.UTF-8", "-N"]))
+        listen = ("-p", port, "-k", "", "-c", f"listen_addresses={NODE}")
+        log = Path(scratch, "log")
+
+        def ready() -> bool:
+            return listens(port) and READY in log.read_text()
+
+        process = Process(_plain([programs / "postgres", "-D", data, *listen, *FAST]), log, ready)
+        with process.running():
+            yield port, process
+
+
+def _plain(command: list[object]) -> list[str]:
+    """Return the command as one of a user who is not root."""
+    words = [str(each) for each in command]
+    if os.geteuid():
+        return words
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *words]
+
+
+@contextmanager
+def running(directory: Path) -> Iterator[HiveMetastore]:
+    """Yield a metastore that keeps all but its database in the directory, when it takes calls."""
+    conf = directory / "conf"
+    [port] = free_ports(1)
+    with database() as (at, process):
+        configure(conf, {"metastore-site": settings(directory, at)})
+        run(_java("tools.MetastoreSchemaTool", conf, "-dbType", "postgres", "-initSchema"), _environment())
+        server = Process(
+            _java("HiveMetaStore", conf, "-p", str(port)),
+            directory / "metastore.log",
+            lambda: listens(port),
+            _environment(),
+        )
+        with server.running():
+            yield HiveMetastore(directory, port, server, process)
+
+
+def _java(main: str, conf: Path, *arguments: str) -> list[str]:
+    jars = (conf, f"{binary('AQUEDUCT_HADOOP_JARS')}/*", f"{binary('AQUEDUCT_HIVE_METASTORE')}/lib/*")
+    return ["java", *JVM, "-cp", ":".join(map(str, jars)), f"{PACKAGE}.{main}", *arguments]
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment in which the schema's tool finds its scripts."""
+    return {**os.environ, "METASTORE_HOME": binary("AQUEDUCT_HIVE_METASTORE")}
