@@ -6,8 +6,9 @@ the group aqueduct-land-<database>.<table>, so that Kafka's tools show its lag.
 
 Exit code: 0 done, with records that went to a bad table counted in the report; 3 done but for what it names
 (records deleted before they were read, topics that are gone or were made again, partitions that can't be read
-on, a group's position that could not be set); 1 a table failed, or another run lands it, too; what was
-committed before is reported; 2 the declarations or arguments can't be right.
+on, a group's position that could not be set, a Hive catalogue that is behind); 1 a table failed, or another
+run lands it, too; what was committed before is reported; 2 the declarations or arguments can't be right, or
+the catalogue has another table of that name.
 
 compact joins small files of each table, beside a landing, too: 0 done; 1 a table failed.
 
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from aqueduct.cli import common, duration, moment, report_file, selection
 from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.selection import PORTS
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config
 from aqueduct.names import TopicPartition
@@ -53,6 +55,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         required=True,
         help="where tables are: s3://bucket/prefix, gs://, az://, hdfs://host:port/directory or file:///directory",
+    )
+    catalogue = parser.add_mutually_exclusive_group()
+    catalogue.add_argument(
+        "--metastore",
+        metavar="URL,...",
+        type=metastores,
+        default=(),
+        help="Hive's catalogue gets the tables: thrift://host:port, or several of one metastore; no Kerberos",
+    )
+    catalogue.add_argument(
+        "--no-metastore",
+        action="store_true",
+        help="the default: folders and logs alone",
     )
     add(
         "--tables",
@@ -87,6 +102,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_run(parser)
 
 
+def metastores(text: str) -> tuple[tuple[str, int], ...]:
+    """Return the addresses of a metastore; for argparse's `type`."""
+    found = []
+    for each in text.split(","):
+        host, _, port = each.removeprefix("thrift://").rpartition(":")
+        if not each.startswith("thrift://") or not host or not port.isdecimal() or int(port) not in PORTS:
+            raise argparse.ArgumentTypeError(f"{each!r} isn't a metastore; write thrift://host:9083")
+        found.append((host.strip("[]"), int(port)))
+    return tuple(found)
+
+
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.land import compact, report, reset, status, verify
@@ -95,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.location)
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
-    order = LandOrder(end, args.location, _declared(args.declarations, args.tables))
+    order = LandOrder(end, args.location, _declared(args.declarations, args.tables), args.metastore)
     if args.what is None and not (args.until_caught_up or args.every):
         raise Refused("aqueduct land needs --until-caught-up or --every DURATION.")
     if args.what and (args.until_caught_up or args.every or args.fail_on_poison):

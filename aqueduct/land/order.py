@@ -13,3 +13,4 @@ class LandOrder:
     end: End
     location: str
     tables: tuple[LandTable, ...]
+    metastores: tuple[tuple[str, int], ...] = ()  # of one catalogue; none: there is none

@@ -49,6 +49,7 @@ class TableStatus:
     bad: int  # rows of the bad table
     compacted: str | None  # when last, ISO 8601
     partitions: Mapping[TopicPartition, LandedPartition]
+    catalogue: str | None = None  # what Hive's lacks; empty: nothing; None: it was not asked
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,8 @@ def _status_lines(table: TableStatus) -> Iterator[str]:
     for partition, progress in sorted(table.partitions.items()):
         lag = progress.why if progress.end is None else f"lag {max(0, progress.end - progress.landed):,}"
         yield f"  {partition} landed up to offset {progress.landed:,}; {lag}"
+    if table.catalogue is not None:
+        yield f"  Hive's catalogue: {table.catalogue or 'it has all of it'}."
 
 
 def status_report(found: Sequence[TableStatus]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import connect
 from aqueduct.land import log, registry
+from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import LAND, Commit, Step
 from aqueduct.land.order import LandOrder
@@ -52,6 +53,7 @@ class Lander:
         self._workers = workers
         objects = open_editable(order.location)
         self._logs = {table.full_name: TableLog(objects, table.full_name) for table in order.tables}
+        self._catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
         self._shown: dict[str, groups.CommittedOffsets] = {}
         # Tables whose log can't be followed, and why: they are left alone, and the others land.
         self._failed: dict[str, Failed] = {}
@@ -68,7 +70,8 @@ class Lander:
 
         `tables`: those of the order's that land now, by default all.
 
-        Refused, with nothing done, if a named topic is not there, or if a new table's folder isn't free.
+        Refused, with nothing done, if a named topic is not there, or if a new table's folder or name in the
+        catalogue isn't free.
         """
         tables = self._order.tables if tables is None else tables
         done = {table.full_name: LandedTable(table.full_name) for table in tables}
@@ -77,6 +80,7 @@ class Lander:
         self._rejoin(done)
         self._ask_registries(tables, done)
         found = self._survey(tables)
+        self._check_catalogue(tables, done)
         self._own(tables, done)
         stops = {
             TopicPartition(topic.name, number): end
@@ -86,6 +90,26 @@ class Lander:
         while not self._round(tables, found, stops, done):
             found = self._survey(tables)
         return list(done.values())
+
+    def _check_catalogue(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
+        """Refuse a new table if the catalogue has another one of its name."""
+        if self._catalogue:
+            self._catalogue.check(
+                (table, self._logs[table.full_name].state)
+                for table in tables
+                if not done[table.full_name].failed
+            )
+
+    def _bring_catalogue_up(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
+        """Bring the catalogue up to the tables' logs; say of which tables it is behind, and why."""
+        if self._catalogue:
+            behind = self._catalogue.follow(
+                (table, self._logs[table.full_name].state)
+                for table in tables
+                if not done[table.full_name].failed
+            )
+            for name, why in behind.items():
+                done[name].left_out += ((f"catalogue of {name}", why),)
 
     def _rejoin(self, done: Mapping[str, LandedTable]) -> None:
         """Take in what compactions committed; one that was killed is finished, though nothing new lands."""
@@ -173,6 +197,7 @@ class Lander:
             # A partition that can't be read on is left out; nobody waits for it.
             caught_up &= plans[name].whole or before == self._logs[name].state.positions
             self._show_positions(name, found, done[name])
+        self._bring_catalogue_up(tables, done)
         return caught_up
 
     def _plan(self, table: LandTable, found: SourceTopics, stops: Mapping[TopicPartition, int]) -> LandPlan:

@@ -2,6 +2,7 @@
 
 from aqueduct.kafka import offsets
 from aqueduct.kafka.client import connect
+from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedPartition, TableStatus
 from aqueduct.land.table_log import TableLog
@@ -11,10 +12,11 @@ from aqueduct.store.backends import open_editable
 
 
 def status(order: LandOrder) -> list[TableStatus]:
-    """Read the tables' logs and the topics' ends; change nothing."""
+    """Read the tables' logs, the topics' ends and the catalogue, if there is one; change nothing."""
     objects = open_editable(order.location)
     logs = [TableLog(objects, table.full_name) for table in order.tables]
     states = [of_table.read() for of_table in logs]
+    catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
     with connect(order.end, CLIENT) as client:
         topics = client.topics()
         whys = {
@@ -49,6 +51,7 @@ def status(order: LandOrder) -> list[TableStatus]:
                 for name, positions in state.positions.items()
                 for number, landed in positions.items()
             },
+            catalogue.lacks(table, state) if catalogue else None,
         )
-        for of_table, state in zip(logs, states, strict=True)
+        for table, of_table, state in zip(order.tables, logs, states, strict=True)
     ]

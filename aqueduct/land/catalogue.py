@@ -1,0 +1,159 @@
+"""Brings Hive's catalogue up to what tables' logs say: the logs are the truth, and the catalogue follows."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka.requests import in_lists
+from aqueduct.land import hive_table
+from aqueduct.land.declaration import LandTable
+from aqueduct.land.hive_table import FoundTable, HiveColumn, HiveTable
+from aqueduct.land.log import State
+from aqueduct.land.metastore import PARTITIONS, Away, Metastore
+from aqueduct.wording import count
+
+# Until a metastore is asked again that was away, in times of what it was waited for: tables land meanwhile.
+PAUSE = 4
+COMPARE_SECONDS = 3600  # after which a table is read as a whole again: somebody may have changed it
+
+
+@dataclass(frozen=True)
+class KnownTable:
+    """A table that the catalogue has as it is wanted."""
+
+    read: float  # when, by the monotonic clock
+    wanted: HiveTable
+    columns: tuple[HiveColumn, ...]  # more, if somebody added some
+    partitions: frozenset[str]
+
+
+class Catalogue:
+    """Hive's catalogue, as far as tables land: read as a whole seldom, and else only changed."""
+
+    def __init__(self, addresses: Sequence[tuple[str, int]], location: str) -> None:
+        """Ask nothing yet; Refused if Hadoop has no such location."""
+        self._metastore = Metastore(addresses)
+        self._at = hive_table.location(location)
+        self._known: dict[str, KnownTable] = {}  # by full name
+        self._away: Away | None = None
+        self._again = 0.0  # by the monotonic clock: when to ask one again that is away
+
+    def check(self, tables: Iterable[tuple[LandTable, State]]) -> None:
+        """Refuse new tables if the catalogue has another one of their names, or of their bad tables'.
+
+        A table that has landed lands on; of its catalogue, and of what the metastore doesn't tell now,
+        follow() tells.
+        """
+        new = [(table, state) for table, state in tables if not state.number]
+        began = time.monotonic()
+        for wanted in (each for of in new for each in hive_table.tables(self._at, *of)):
+            try:
+                found = self._find(wanted)
+            except Away as error:
+                self._rest(error, began)
+                return
+            except Failed:
+                continue
+            if found and (why := hive_table.foreign(wanted, found)):
+                raise Refused(self._taken(wanted, why))
+
+    def follow(self, tables: Iterable[tuple[LandTable, State]]) -> dict[str, str]:
+        """Bring the catalogue up to the logs of tables; return of which it stays behind, and why.
+
+        It does what lacks, and may end anywhere: the next one does the rest.
+        """
+        behind: dict[str, str] = {}
+        for table, state in tables:
+            wanted, bad = hive_table.tables(self._at, table, state)
+            if not state.number:
+                continue
+            began = time.monotonic()
+            try:
+                self._bring(wanted, hive_table.partitions(state))
+                self._bring(bad, frozenset())
+            except Failed as error:
+                behind[table.full_name] = str(error).rstrip(".")
+                if isinstance(error, Away):
+                    self._rest(error, began)
+        return behind
+
+    def lacks(self, table: LandTable, state: State) -> str:
+        """Return what the catalogue lacks of a table, and nothing if it has all; change nothing."""
+        for wanted, partitions in zip(
+            hive_table.tables(self._at, table, state),
+            (hive_table.partitions(state), frozenset()),
+            strict=True,
+        ):
+            try:
+                found = self._find(wanted)
+                if found is None:
+                    return f"it has no {wanted.full_name}" if state.number else ""
+                if why := hive_table.foreign(wanted, found):
+                    return self._taken(wanted, why).rstrip(".")
+                if columns := hive_table.changed(wanted, found):
+                    return f"{wanted.full_name} has not the columns {columns}"
+                lacking = partitions - self._partitions(wanted, found)
+            except Failed as error:
+                return str(error).rstrip(".")
+            if lacking:
+                return f"it lacks {count(len(lacking), 'partition')} of {wanted.full_name}"
+        return ""
+
+    def _bring(self, wanted: HiveTable, partitions: frozenset[str]) -> None:
+        known = self._known.pop(wanted.full_name, None)  # until all is done: after a failure it is read anew
+        if not known or known.wanted != wanted or known.read + COMPARE_SECONDS < time.monotonic():
+            known = self._compare(wanted)
+        elif known.partitions != partitions:
+            self._ours(wanted)  # which a silent metastore is asked in vain for a shorter time
+        for some in in_lists(sorted(partitions - known.partitions), PARTITIONS):
+            self._awake.add(wanted, some, known.columns)
+        # What a reset took all rows of may have no folder any more, and a reader would fail there.
+        for some in in_lists(sorted(known.partitions - partitions), PARTITIONS):
+            self._awake.drop(wanted, some)
+        self._known[wanted.full_name] = replace(known, partitions=partitions)
+
+    def _compare(self, wanted: HiveTable) -> KnownTable:
+        """Read a table, and make it as it is wanted, but for its partitions."""
+        read = time.monotonic()
+        if self._find(wanted) is None:
+            self._awake.create(wanted)
+        found = self._ours(wanted)
+        columns = hive_table.merged(wanted, found)
+        if hive_table.differs(wanted, found):
+            # What a partition's files are read for are its own columns, not the table's.
+            self._awake.change(wanted, columns, cascade=len(columns) > len(found.columns))
+        return KnownTable(read, wanted, columns, self._partitions(wanted, found))
+
+    def _ours(self, wanted: HiveTable) -> FoundTable:
+        """Return the table as it is; Failed if it is gone, or another one."""
+        if (found := self._find(wanted)) is None:
+            raise Failed(f"{self._metastore} has no table {wanted.full_name} any more.")
+        if why := hive_table.foreign(wanted, found):
+            raise Failed(self._taken(wanted, why))
+        return found
+
+    def _find(self, wanted: HiveTable) -> FoundTable | None:
+        return self._awake.table(wanted.database, wanted.name)
+
+    def _partitions(self, wanted: HiveTable, found: FoundTable) -> frozenset[str]:
+        return self._awake.partitions(wanted) if found.partitions else frozenset()
+
+    @property
+    def _awake(self) -> Metastore:
+        """Return the metastore; raise its Away while it is let alone."""
+        if self._away and time.monotonic() < self._again:
+            raise self._away
+        return self._metastore
+
+    def _rest(self, error: Away, began: float) -> None:
+        """Let a metastore alone that was asked in vain since then."""
+        if error is not self._away:
+            ended = time.monotonic()
+            self._away, self._again = error, ended + PAUSE * (ended - began)
+
+    def _taken(self, wanted: HiveTable, why: str) -> str:
+        return (
+            f"{self._metastore} has another table {wanted.full_name}: {why}. "
+            "Declare another name, or drop or rename that one."
+        )

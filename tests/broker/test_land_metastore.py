@@ -1,0 +1,520 @@
+"""Tables that land are external tables of a real Hive metastore, where Spark finds them by their names."""
+
+import json
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import clients
+import hive_reader
+import pytest
+import yaml
+from hive_reader import HiveReader
+from pymetastore.hive_metastore import ttypes
+from pymetastore.hive_metastore.ThriftHiveMetastore import Client
+from pymetastore.hive_metastore.ttypes import AlreadyExistsException
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
+
+from aqueduct.cli import main
+from aqueduct.errors import Failed, Refused
+from aqueduct.land import declaration, log
+from aqueduct.land.catalogue import Catalogue
+from aqueduct.land.declaration import LandTable
+from aqueduct.land.log import AddedFile, State
+from aqueduct.land.metastore import Metastore
+from servers import hdfs, hive_metastore
+from servers.broker import Broker
+from servers.hive_metastore import HiveMetastore
+from servers.process import free_ports
+
+PARTITIONS = 2
+COLUMNS = [
+    {"name": "n", "type": "int"},
+    {"name": "price", "type": "decimal(10,2)"},
+    {"name": "names", "type": "array<string>"},
+    {"name": "at", "type": "timestamp", "unit": "s"},
+]
+NOVEMBER = 1_698_796_800  # 2023-11-01
+DAY = 86_400
+HERE = "where the table lands"
+
+
+@pytest.fixture(scope="module")
+def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    with hive_metastore.running(tmp_path_factory.mktemp("metastore")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory, metastore: HiveMetastore) -> Iterator[HiveReader]:
+    with hive_reader.running(tmp_path_factory.mktemp("reader"), metastore.url) as started:
+        yield started
+
+
+@dataclass
+class Lake:
+    """A topic, and a table of its own in the database `lake`."""
+
+    broker: Broker
+    metastore: HiveMetastore
+    folder: Path
+    topic: str
+    table: str
+    columns: list[dict[str, Any]] = field(default_factory=lambda: list(COLUMNS))
+    location: str = ""
+    produced: list[dict[str, Any]] = field(default_factory=list)
+
+    def arguments(self, *arguments: str) -> list[str]:
+        declared = {
+            "table": f"lake.{self.table}",
+            "topics": [self.topic],
+            "columns": self.columns,
+            "partition_by": [{"name": "day", "of": "at", "every": "day"}],
+        }
+        file = self.folder / "tables.yml"
+        file.write_text(yaml.safe_dump([declared]))
+        reached = ["--bootstrap-servers", self.broker.plaintext, "--declarations", str(file)]
+        location = self.location or (self.folder / "lake").as_uri()
+        return ["land", *arguments, *reached, "--location", location]
+
+    def land(self, *arguments: str) -> int:
+        given = self.arguments("--until-caught-up", "--metastore", self.metastore.url)
+        return main([*given, "--report", str(self.folder / "report.json"), *arguments])
+
+    def report(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "report.json").read_text())["tables"][0]
+        return found
+
+    def produce(self, days: range, number: int, **more: object) -> None:
+        """Produce so many records of each partition, over days of November 2023."""
+        first = len(self.produced)
+        for partition in range(PARTITIONS):
+            values = []
+            for n in range(number):
+                at = NOVEMBER + days[n % len(days)] * DAY + n
+                value = {"n": n, "price": f"{n}.{partition}5", "names": ["ä", str(n)], "at": at, **more}
+                values.append(json.dumps(value).encode())
+                offset = sum(each["k_partition"] == partition for each in self.produced)
+                day = f"2023-11-{1 + days[n % len(days)]:02d}"
+                self.produced.append({"k_partition": partition, "k_offset": offset, **value, "day": day})
+            clients.produce(self.broker, self.topic, values, partition)
+        assert len(self.produced) == first + number * PARTITIONS
+
+    def expected(self) -> list[dict[str, Any]]:
+        return sorted(self.produced, key=lambda each: (each["k_partition"], each["k_offset"]))
+
+    def read(self, reader: HiveReader, *more: str) -> list[dict[str, Any]]:
+        columns = ("k_partition", "k_offset", "n", "cast(price as string) price", "names")
+        time = "unix_timestamp(at) at"
+        return reader.rows(
+            f"select {', '.join((*columns, time, *more, 'day'))} from lake.{self.table} "  # noqa: S608
+            "order by k_partition, k_offset"
+        )
+
+
+@pytest.fixture
+def lake(brokers: list[Broker], metastore: HiveMetastore, tmp_path: Path) -> Lake:
+    (tmp_path / "lake").mkdir()
+    topic = clients.create(brokers[0], clients.unique("landed"), PARTITIONS)
+    return Lake(brokers[0], metastore, tmp_path, topic, topic.replace(".", "_"))
+
+
+def test_hive_has_the_rows_that_landed(lake: Lake, reader: HiveReader) -> None:
+    lake.produce(range(3), 30)
+    clients.produce(lake.broker, lake.topic, [b"{", b'{"n": 1.5}'], 0)
+    assert lake.land() == 0
+    assert lake.read(reader) == lake.expected()
+    where = f"lake.{lake.table}"
+    bad = reader.rows(f"select k_offset, cast(value as string) value from {where}_bad order by 1")  # noqa: S608
+    assert bad == [{"k_offset": 30, "value": "{"}, {"k_offset": 31, "value": '{"n": 1.5}'}]
+    [found] = reader.rows(f"select count(*) rows, min(day) day from {where} where day > '2023-11-02'")  # noqa: S608
+    assert found == {"rows": 20, "day": "2023-11-03"}
+    told = {row["col_name"]: row.get("data_type") for row in reader.rows(f"describe formatted {where}")}
+    assert told["Type"] == "EXTERNAL"
+    assert f"/{where.replace('.', '/')}/_land" in told["Table Properties"]
+    assert {"numRows", "Statistics"}.isdisjoint(told)
+
+
+def test_columns_and_days_are_added(lake: Lake, reader: HiveReader) -> None:
+    lake.produce(range(2), 10)
+    assert lake.land() == 0
+    lake.columns.insert(1, {"name": "more", "type": "string"})
+    lake.produce(range(1, 4), 10, more="x")
+    # Rows of the first commit are NULL in the new column.
+    assert lake.land() == 0
+    assert lake.read(reader, "more") == lake.expected()
+    # The same through Hive's own reader of ORC, which goes by each partition's columns.
+    reader.rows("set spark.sql.hive.convertMetastoreOrc=false")
+    try:
+        assert lake.read(reader, "more") == lake.expected()
+    finally:
+        reader.rows("set spark.sql.hive.convertMetastoreOrc=true")
+
+
+def test_a_day_without_a_time_and_compaction(lake: Lake, reader: HiveReader) -> None:
+    for _ in range(3):
+        lake.produce(range(2), 6)
+        assert lake.land() == 0
+    clients.produce(lake.broker, lake.topic, [b'{"n": 7}'], 1)
+    assert lake.land() == 0
+    before = lake.read(reader)
+    assert [each for each in before if "day" not in each] == [{"k_partition": 1, "k_offset": 18, "n": 7}]
+    assert [each for each in before if "day" in each] == lake.expected()
+    files = len(list((lake.folder / "lake").rglob("day=*/*.orc")))
+    assert main(lake.arguments("compact", "--metastore", lake.metastore.url)) == 0
+    assert len([*(lake.folder / "lake" / "lake" / lake.table).glob("day=*/*.orc")]) < files
+    assert lake.read(reader) == before
+
+
+def test_hive_has_what_lands_in_hdfs(lake: Lake, reader: HiveReader, tmp_path: Path) -> None:
+    with hdfs.running(tmp_path / "hdfs") as files:
+        lake.location = f"{files.url}/lake"
+        lake.produce(range(3), 30)
+        assert lake.land() == 0
+        assert lake.read(reader) == lake.expected()
+        lake.produce(range(2, 4), 30)
+        assert lake.land() == 0
+        assert lake.read(reader) == lake.expected()
+
+
+def test_a_metastore_that_is_killed_is_brought_up_later(lake: Lake, reader: HiveReader) -> None:
+    lake.produce(range(1), 10)
+    assert lake.land() == 0
+    report = lake.folder / "report.json"
+    command = [sys.executable, "-m", "aqueduct.cli", *lake.arguments("--every", "1s")]
+    command += ["--metastore", lake.metastore.url, "--report", str(report)]
+    lander = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait(lambda: lake.report()["commits"] == 0, "a round of the lander")
+        lake.metastore.process.kill()
+        lake.produce(range(1, 5), 10)
+        wait(lambda: bool(lake.report()["left_out"]), "a catalogue that is behind")
+        left = lake.report()["left_out"]
+        assert left[0]["what"] == f"catalogue of lake.{lake.table}"
+        assert "does not answer" in left[0]["why"]
+        assert json.loads(report.read_text())["exit_code"] == 3
+        lake.produce(range(4, 7), 10)
+        wait(lambda: bool(lake.report()["rows"]), "rows that land meanwhile")
+        lake.metastore.process.start()
+        wait(lambda: not lake.report()["left_out"], "a catalogue that is whole")
+    finally:
+        lander.kill()
+        lander.communicate()
+    assert lake.land() == 0
+    assert lake.read(reader) == lake.expected()
+
+
+def wait(reached: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        with suppress(OSError, ValueError, LookupError):
+            if reached():
+                return
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def create(metastore: HiveMetastore, name: str, **changes: Any) -> None:
+    """Create a table in the database `lake`, as somebody else would."""
+    storage = ttypes.StorageDescriptor(
+        cols=[ttypes.FieldSchema("n", "int", "")],
+        location=changes.pop("location", None),
+        inputFormat=changes.pop("input", "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"),
+        serdeInfo=ttypes.SerDeInfo(parameters={}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+    )
+    common = {"tableType": "EXTERNAL_TABLE", "parameters": {"EXTERNAL": "TRUE"}, "partitionKeys": []}
+    with client(metastore) as hive:
+        with suppress(AlreadyExistsException):
+            hive.create_database(ttypes.Database(name="lake"))
+        hive.create_table(ttypes.Table(dbName="lake", tableName=name, sd=storage, **common | changes))
+
+
+@contextmanager
+def client(metastore: HiveMetastore) -> Iterator[Any]:
+    """Yield the metastore's calls as they are."""
+    transport = TBufferedTransport(TSocket("127.0.0.1", metastore.port))
+    transport.open()
+    try:
+        yield Client(TBinaryProtocol(transport))
+    finally:
+        transport.close()
+
+
+def table_of(hive: Any, name: str) -> Any:
+    """Return a table as it is there; Hive 4 has no get_table any more."""
+    return hive.get_table_req(ttypes.GetTableRequest(dbName="lake", tblName=name)).table
+
+
+@pytest.mark.parametrize(
+    ("suffix", "changes", "why"),
+    [
+        ("", {"tableType": "MANAGED_TABLE", "parameters": {}}, "it is a managed table, not an external one"),
+        ("", {}, "its location is file:"),
+        ("_bad", {}, "its location is file:"),
+        ("", {"input": "org.apache.hadoop.mapred.TextInputFormat", "location": HERE}, "not as ORC"),
+        ("", {"location": HERE}, "it is partitioned by nothing, not by day string"),
+    ],
+)
+def test_a_table_of_others_is_refused_before_anything_lands(
+    lake: Lake, suffix: str, changes: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.produce(range(1), 3)
+    name = f"{lake.table}{suffix}"
+    here = {"location": (lake.folder / "lake" / "lake" / name).as_uri()} if "location" in changes else {}
+    create(lake.metastore, name, **changes | here)
+    there = sorted((lake.folder / "lake").rglob("*"))
+    assert lake.land() == 2
+    assert f"has another table lake.{name}: " in (said := capsys.readouterr().err)
+    assert why in said
+    assert sorted((lake.folder / "lake").rglob("*")) == there
+
+
+def test_what_somebody_took_out_of_the_catalogue_comes_back(lake: Lake) -> None:
+    lake.produce(range(5), 10)
+    assert lake.land() == 0
+    with client(lake.metastore) as hive:
+        names = hive.get_partition_names("lake", lake.table, -1)
+        assert names == [f"day=2023-11-0{day}" for day in range(1, 6)]
+        hive.drop_partition("lake", lake.table, ["2023-11-03"], False)
+        hive.drop_table("lake", f"{lake.table}_bad", False)
+        assert lake.land() == 0  # without a record that is new
+        assert hive.get_partition_names("lake", lake.table, -1) == names
+        assert table_of(hive, f"{lake.table}_bad").sd.location.endswith(f"{lake.table}_bad")
+        hive.drop_table("lake", lake.table, False)
+        assert lake.land() == 0
+        assert hive.get_partition_names("lake", lake.table, -1) == names
+
+
+@dataclass
+class Landed:
+    """A table of days in a folder, of which a log is thought: no broker is needed for the catalogue."""
+
+    catalogue: Catalogue
+    columns: list[dict[str, str]]
+    folder: Path
+    name: str = field(default_factory=lambda: f"t_{secrets.token_hex(4)}")
+
+    @property
+    def table(self) -> LandTable:
+        declared = {
+            "table": f"lake.{self.name}",
+            "topics": ["t"],
+            "columns": [*self.columns, {"name": "at", "type": "timestamp"}],
+            "partition_by": [{"name": "day", "of": "at", "every": "day"}],
+        }
+        [table] = declaration.parse([declared], "lake.yml")
+        return table
+
+    def state(self, days: Iterable[int]) -> State:
+        paths = [f"day=2023-11-{day:02d}/{day}.orc" for day in days]
+        live = {path: AddedFile(path, 1, 1, "") for path in paths}
+        return State(number=1, live=live, definition=log.definition(self.table))
+
+    def follow(self, days: Iterable[int]) -> str | None:
+        """Bring the catalogue up; return why it is behind."""
+        return self.catalogue.follow([(self.table, self.state(days))]).get(f"lake.{self.name}")
+
+
+@pytest.fixture
+def landed(metastore: HiveMetastore, tmp_path: Path) -> Landed:
+    columns = [{"name": "n", "type": "int"}]
+    return Landed(Catalogue([("127.0.0.1", metastore.port)], tmp_path.as_uri()), columns, tmp_path)
+
+
+def days(hive: Any, landed: Landed) -> list[int]:
+    return [int(name[-2:]) for name in hive.get_partition_names("lake", landed.name, -1)]
+
+
+def test_columns_are_added_to_partitions_that_are_there(landed: Landed, metastore: HiveMetastore) -> None:
+    file = landed.folder / "lake" / landed.name / "day=2023-11-01" / "1.orc"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"first")
+    assert landed.follow([1, 2]) is None
+    landed.columns.insert(0, {"name": "more", "type": "string"})
+    assert landed.follow([1, 2, 3]) is None
+    names = ["k_topic", "k_partition", "k_offset", "k_timestamp", "n", "at", "more"]
+    with client(metastore) as hive:
+        assert [each.name for each in table_of(hive, landed.name).sd.cols] == names
+        for day in ("2023-11-01", "2023-11-03"):
+            found = hive.get_partition("lake", landed.name, [day])
+            assert [each.name for each in found.sd.cols] == names
+            assert found.sd.location == f"file:{landed.folder}/lake/{landed.name}/day={day}"
+            # Else the size of a day's first file stays that of the day, and readers plan joins by it.
+            assert int(found.parameters["totalSize"]) <= 0
+            assert "totalSize" not in table_of(hive, landed.name).parameters
+
+
+def test_partitions_go_in_lists(
+    landed: Landed, metastore: HiveMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aqueduct.land.catalogue.PARTITIONS", 4)
+    lists: list[int] = []
+    add = Metastore.add
+
+    def counted(self: Metastore, table: Any, partitions: Any, columns: Any) -> None:
+        lists.append(len(partitions))
+        add(self, table, partitions, columns)
+
+    monkeypatch.setattr(Metastore, "add", counted)
+    assert landed.follow(range(1, 11)) is None
+    assert landed.follow(range(1, 12)) is None
+    assert landed.follow(range(1, 12)) is None
+    assert lists == [4, 4, 2, 1]
+    with client(metastore) as hive:
+        assert days(hive, landed) == list(range(1, 12))
+
+
+def test_what_others_change_is_seen_within_an_hour(
+    landed: Landed, metastore: HiveMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert landed.follow([1, 2]) is None
+    with client(metastore) as hive:
+        hive.drop_partition("lake", landed.name, ["2023-11-01"], False)
+        assert landed.follow([1, 2]) is None
+        assert days(hive, landed) == [2]
+        monkeypatch.setattr("aqueduct.land.catalogue.COMPARE_SECONDS", -1)
+        assert landed.follow([1, 2]) is None
+        assert days(hive, landed) == [1, 2]
+        # Also in between, when something is to be changed.
+        monkeypatch.setattr("aqueduct.land.catalogue.COMPARE_SECONDS", 3600)
+        hive.drop_table("lake", landed.name, False)
+        assert "has no table" in str(landed.follow([1, 2, 3]))
+        assert landed.follow([1, 2, 3]) is None
+        assert days(hive, landed) == [1, 2, 3]
+
+
+def test_a_day_without_rows_leaves_the_catalogue_and_no_file_goes(
+    landed: Landed, metastore: HiveMetastore
+) -> None:
+    file = landed.folder / "lake" / landed.name / "day=2023-11-02" / "kept.orc"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert landed.follow([1, 2]) is None
+    assert landed.follow([1]) is None
+    with client(metastore) as hive:
+        assert days(hive, landed) == [1]
+    assert file.exists()
+    assert (
+        Catalogue([("127.0.0.1", metastore.port)], landed.folder.as_uri()).lacks(
+            landed.table, landed.state([1, 2])
+        )
+        == f"it lacks 1 partition of lake.{landed.name}"
+    )
+
+
+def test_a_silent_metastore_holds_up_a_fifth_of_the_time_at_most(
+    landed: Landed, metastore: HiveMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert landed.follow([1]) is None
+    monkeypatch.setattr("aqueduct.land.metastore.ANSWER_SECONDS", 0.5)
+    with metastore.process.silent():
+        began = time.monotonic()
+        assert "does not answer" in str(landed.follow([1, 2]))
+        assert 1 <= (took := time.monotonic() - began) < 3
+        for _ in range(5):
+            assert "timed out)" in str(landed.follow([1, 2]))
+        assert time.monotonic() - began < took + 0.5
+    wait(lambda: landed.follow([1, 2]) is None, "a catalogue that is whole")
+    with client(metastore) as hive:
+        assert days(hive, landed) == [1, 2]
+
+
+def test_while_the_database_is_away_a_table_is_behind(landed: Landed, metastore: HiveMetastore) -> None:
+    assert landed.follow([1]) is None
+    metastore.database.kill()
+    try:
+        assert "The metastore thrift://" in str(landed.follow([1, 2]))
+    finally:
+        metastore.database.start()
+    landed.catalogue = Catalogue([("127.0.0.1", metastore.port)], landed.folder.as_uri())
+    wait(lambda: landed.follow([1, 2]) is None, "a catalogue that is whole")
+    with client(metastore) as hive:
+        assert days(hive, landed) == [1, 2]
+
+
+def test_an_answer_that_is_lost_does_no_harm(
+    landed: Landed, metastore: HiveMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Metastore._ask
+
+    def lost(self: Metastore, call: Callable[[Any], Any], seconds: float | None = None) -> Any:
+        """Do it, lose the answer, and ask again."""
+        with suppress(Failed):
+            ask(self, call, seconds)
+        return ask(self, call, seconds)
+
+    monkeypatch.setattr(Metastore, "_ask", lost)
+    assert landed.follow([1, 2]) is None
+    landed.columns.insert(0, {"name": "more", "type": "string"})
+    assert landed.follow([1, 3]) is None
+    with client(metastore) as hive:
+        assert days(hive, landed) == [1, 3]
+
+
+def test_addresses_are_taken_in_turn(landed: Landed, metastore: HiveMetastore) -> None:
+    [closed] = free_ports(1)
+    there, not_there = ("127.0.0.1", metastore.port), ("127.0.0.1", closed)
+    landed.catalogue = Catalogue([not_there, there], landed.folder.as_uri())
+    assert landed.follow([1]) is None
+    landed.catalogue = Catalogue([not_there, ("no-such-host.invalid", 1)], landed.folder.as_uri())
+    said = str(landed.follow([1]))
+    assert f"thrift://127.0.0.1:{closed},thrift://no-such-host.invalid:1 does not answer (" in said
+    landed.catalogue = Catalogue([not_there], landed.folder.as_uri())
+    assert f"(127.0.0.1:{closed}: Connection refused)" in str(landed.follow([1]))
+    # Who asks only whether a name is free is told of it when the table has landed.
+    landed.catalogue.check([(landed.table, State())])
+
+
+def test_what_is_no_metastore_is_told_apart(landed: Landed) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        Thread(target=speak_http, args=(server,), daemon=True).start()
+        landed.catalogue = Catalogue([server.getsockname()], landed.folder.as_uri())
+        assert "see that it runs and takes plain Thrift" in str(landed.follow([1]))
+
+
+def speak_http(server: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+
+def test_a_table_that_somebody_made_for_ours_is_taken_on(landed: Landed, metastore: HiveMetastore) -> None:
+    location = (landed.folder / "lake" / landed.name).as_uri()
+    keys = [ttypes.FieldSchema("day", "string", "")]
+    create(metastore, landed.name, location=location, partitionKeys=keys)
+    assert "has not the columns k_topic" in landed.catalogue.lacks(landed.table, landed.state([1]))
+    landed.catalogue.check([(landed.table, State())])
+    assert landed.follow([1]) is None
+    assert landed.catalogue.lacks(landed.table, landed.state([1])) == ""
+    with client(metastore) as hive:
+        found = table_of(hive, landed.name)
+        assert [each.name for each in found.sd.cols][:2] == ["n", "k_topic"]
+        assert found.parameters["aqueduct.log"] == f"{location}/_land"
+
+
+def test_another_table_that_is_found_later_is_named(landed: Landed, metastore: HiveMetastore) -> None:
+    create(metastore, f"{landed.name}_bad")
+    assert "has another table" in str(landed.follow([1]))
+    with pytest.raises(Refused, match=f"has another table lake.{landed.name}_bad: its location is file:"):
+        landed.catalogue.check([(landed.table, State())])
+    landed.catalogue.check([(landed.table, landed.state([1]))])  # which lands on
+    landed.columns[0]["type"] = "bigint"
+    with client(metastore) as hive:
+        hive.drop_table("lake", f"{landed.name}_bad", False)
+    assert "column n is of type int, not bigint" in str(landed.follow([1]))
