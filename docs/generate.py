@@ -139,7 +139,7 @@ def steps_page() -> Iterator[str]:
     yield (
         "The rights that `playbooks/kafka.yml` grants for one flow of the topic `flights`, with the groups\n"
         "`billing-.*`, from `pro1` to `dwpro1`; a backup of `pro1`; a link of `flights` from `pro1` to\n"
-        "`enclave1`; a connector `to-files` at `dwpro1` that reads it. All else is denied."
+        "`enclave1`; a connector `to-files` and a landing at `dwpro1` that read it. All else is denied."
     )
     yield table([["principal", "at", "resource", "operations"], *map(list, rights())])
     yield "## Scenarios"
@@ -189,7 +189,11 @@ def rights() -> Iterator[tuple[str, str, str, str]]:
             *acls.backup_acls("pro1"),
             *acls.link_acls("pro1", (), [link]),
         ],
-        "dwpro1": [*acls.flow_acls("dwpro1", [flow]), *acls.connect_acls("dwpro1", [sink])],
+        "dwpro1": [
+            *acls.flow_acls("dwpro1", [flow]),
+            *acls.connect_acls("dwpro1", [sink]),
+            *acls.land_acls("dwpro1", ["flights"]),
+        ],
         "enclave1": acls.link_acls("enclave1", (link,), ()),
     }
     for site, found in by_site.items():

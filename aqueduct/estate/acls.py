@@ -1,4 +1,6 @@
-"""The rights of flows, links, backups and connectors, as entries of `kafka_acls`. All else is denied.
+"""The rights of flows, links, backups, landings and connectors, as entries of `kafka_acls`.
+
+All else is denied.
 
 Derived from Kafka 4.3.1: names from connect-mirror and connect-runtime, transactions from KIP-618,
 synchronised groups from KIP-545, and what brokers ask for each request: CreateTopics create, CreatePartitions
@@ -38,8 +40,18 @@ class Resource(NamedTuple):
 
 EVERY = Resource("*", "literal")
 # The services whose rights are derived here.
-SERVICES = ("mirror_maker", "reconcile", "connect", "backup", "diode_upstream", "diode_downstream", "dedup")
+SERVICES = (
+    "mirror_maker",
+    "reconcile",
+    "connect",
+    "backup",
+    "diode_upstream",
+    "diode_downstream",
+    "dedup",
+    "land",
+)
 DEDUP_PREFIX = "aqueduct-dedup-"  # of its groups and transactional ids
+LAND_PREFIX = "aqueduct-land-"  # of its groups
 
 
 def managed_principals() -> str:
@@ -107,6 +119,15 @@ def backup_acls(site: str) -> tuple[DeclaredAcl, ...]:
         *_allow(backup, "group", [EVERY], "describe"),
         *_allow(backup, "group", [Resource(POSITION_GROUP, "prefixed")], "read"),
         *_allow(backup, "topic", [EVERY], "describe describe_configs read"),
+    )
+
+
+def land_acls(site: str, topics: Iterable[str]) -> tuple[DeclaredAcl, ...]:
+    """Return the ACLs of a site's landings: to read their topics, and to commit how far they are."""
+    land = principal("land", site)
+    return (
+        *_allow(land, "group", [Resource(LAND_PREFIX, "prefixed")], "describe read"),
+        *_allow(land, "topic", resources(topics), "describe describe_configs read"),
     )
 
 

@@ -63,6 +63,14 @@ def backup_acls(groups: model.Groups, site: str) -> list[Json]:
     return [_acl(acl) for acl in acls.backup_acls(site)] if model.members(groups, site, "backup") else []
 
 
+def land_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | land_acls(hostvars, site)`: the same for the landings of a site, if it has some."""
+    hosts = model.members(groups, site, "land")
+    tables = [table for host in hosts for table in hostvars[host].get("land_tables", ())]
+    topics = sorted({topic for table in tables for topic in table["topics"]})
+    return [_acl(acl) for acl in acls.land_acls(site, topics)] if topics else []
+
+
 def managed_principals(acls_of_site: list[Json]) -> str:
     """`acls | managed_principals`: who keeps no other rights than these, as a regular expression."""
     return acls.managed_principals()
@@ -233,7 +241,17 @@ def _in_ansible(function: Callable[..., Any]) -> Callable[..., Any]:
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        every = (site_name, brokers, controllers, bootstrap_servers, flows, flow_acls, backup_acls, readers)
+        every = (
+            site_name,
+            brokers,
+            controllers,
+            bootstrap_servers,
+            flows,
+            flow_acls,
+            backup_acls,
+            land_acls,
+            readers,
+        )
         every += (managed_principals,)
         every += (reader_options, links_to, links_from, ledgers, link_topics, link_acls)
         every += (connect_topics, connect_acls, connectors_of, connect_worker, dead_letters)

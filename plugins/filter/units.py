@@ -37,6 +37,15 @@ def unit_environment(variables: Mapping[str, Any]) -> str:
     return " ".join(json.dumps(f"{name}={value}").replace("%", "%%") for name, value in variables.items())
 
 
+def environment_file(variables: Mapping[str, Any]) -> str:
+    """`variables | environment_file`: the content of an `EnvironmentFile=`."""
+    lines = (
+        f"{name}={json.dumps(str(value), ensure_ascii=False)}" for name, value in sorted(variables.items())
+    )
+    return "".join(f"{line}\n" for line in ("# Ansible managed", *lines))
+
+
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"hardened": hardened, "unit_lines": unit_lines, "unit_environment": unit_environment}
+        every = (hardened, unit_lines, unit_environment, environment_file)
+        return {each.__name__: each for each in every}

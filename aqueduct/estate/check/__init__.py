@@ -9,6 +9,7 @@ from aqueduct.estate.check import (
     clusters,
     connectors,
     flows,
+    landings,
     links,
     secrets,
     settings,
@@ -57,6 +58,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         yield from settings.check_topics(inventory, sound, site, repository.definitions)
         yield from stores.check_buckets(inventory, sound, site)
         yield from backups.check_backup(inventory, sound, site)
+        yield from landings.check_landings(inventory, sound, site)
         yield from spark.check_spark(inventory, sound, site)
         yield from links.check_links(inventory, sound, site)
         yield from connectors.check_connect(inventory, sound, site)
@@ -73,3 +75,4 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         right += arriving
     yield from flows.check_loops(right)
     yield from backups.check_apart(inventory, sound)
+    yield from landings.check_apart(inventory, sound)

@@ -6,7 +6,7 @@ from aqueduct.estate import spark
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.sound import Sound
 
-APPLICATIONS = ("backup", "dedup", "reconcile")
+APPLICATIONS = ("backup", "dedup", "land", "reconcile")
 LIMITS = {"spark.cores.max", "spark.dynamicAllocation.enabled"}
 
 
@@ -54,7 +54,8 @@ def _check_shares(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
     periodic = [
         host for host in inventory.members(site, "backup") if sound.value(host, "backup_every_seconds")
     ]
-    for service, hosts in (("backup", periodic), ("dedup", inventory.members(site, "dedup"))):
+    services = {name: inventory.members(site, name) for name in ("dedup", "land")}
+    for service, hosts in {"backup": periodic, **services}.items():
         for host in hosts:
             master = sound.value(host, "spark_master")
             own = master is None and inventory.members(site, "spark_master")

@@ -1,0 +1,101 @@
+"""A site's landings: are the tables declared rightly, and is there a place where they may be written?"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from aqueduct.errors import Refused
+from aqueduct.estate.check.inventory import Finding, Inventory, some
+from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.model import principal
+from aqueduct.land import declaration
+from aqueduct.store import url
+
+TABLES = "land_tables"
+
+
+def check_landings(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    hosts = inventory.members(site, "land")
+    if not hosts:
+        if declaring := [host for host in inventory.members(site) if inventory.hosts[host].get(TABLES)]:
+            sentence = f"site {site} has no host that lands them; put one into the group land."
+            yield inventory.finding(declaring[0], TABLES, sentence)
+        return
+    if len(hosts) > 1:
+        sentence = f"{some(hosts)} would land the tables of site {site} at once; leave one."
+        yield Finding(inventory.declared(hosts[1]), "land", sentence)
+    if not inventory.members(site, "kafka"):
+        sentence = f"site {site} has no Kafka whose topics could land; take {some(hosts)} out of land."
+        yield Finding(inventory.declared(hosts[0]), "land", sentence)
+    yield from _check_tables(inventory, sound, hosts[0])
+    yield from _check_store(inventory, sound, site, hosts[0])
+
+
+def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
+    """Check that no two sites land a table of one name in one place."""
+    first_at: dict[tuple[str, str], str] = {}
+    for site in inventory.sites:
+        for host in inventory.members(site, "land"):
+            location = sound.value(host, "land_location")
+            for place, table in enumerate(sound.value(host, TABLES) or ()):
+                first = first_at.setdefault((location, str(table.get("table"))), site) if location else site
+                if first != site:
+                    sentence = f"site {first} lands {table['table']} in {location}, too; name another place."
+                    yield inventory.finding(host, TABLES, sentence, (place,))
+
+
+def _check_tables(inventory: Inventory, sound: Sound, host: str) -> Iterator[Finding]:
+    right = []
+    tables = sound.value(host, TABLES) or ()
+    for place, table in enumerate(tables):
+        schema = table.get("schema")
+        if isinstance(schema, str) and not schema.lstrip().startswith("{"):
+            sentence = f"{schema} is a file; write what it has, as by lookup('ansible.builtin.file', ...)."
+            yield inventory.finding(host, TABLES, sentence, (place, "schema"))
+            continue
+        known_here = {key: value for key, value in table.items() if key != "registry_config"}
+        if faults := _faults([known_here]):
+            for sentence in faults:
+                yield inventory.finding(host, TABLES, sentence, (place,))
+        else:
+            right.append(known_here)
+    if right and len(right) == len(tables):
+        for sentence in _faults(right):  # that they have together
+            yield inventory.finding(host, TABLES, sentence)
+
+
+def _faults(tables: list[dict[str, Any]]) -> list[str]:
+    try:
+        declaration.parse(tables, TABLES)
+    except Refused as error:
+        return [sentence.removeprefix(f"{TABLES}: ") for sentence in str(error).splitlines()]
+    return []
+
+
+def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:
+    stores = inventory.groups.get("object_store", ())
+    own = sound.value(host, "land_object_store")
+    server = next(iter(stores), "") if own is None else own
+    given = sound.value(host, "land_location")
+    try:
+        location = url.parse(given or f"s3://lake/{site}")
+    except Refused as error:
+        yield inventory.finding(host, "land_location", str(error))
+        return
+    if server and server not in stores:
+        sentence = f"{server} is not in the group object_store; name one of its hosts."
+        yield inventory.finding(host, "land_object_store", sentence)
+    elif not server and given is None:
+        sentence = (
+            f"site {site} has no place for its tables; set it, or put a host into the group object_store."
+        )
+        yield Finding(inventory.declared(host), "land_location", sentence)
+    elif server and location.scheme == "s3":
+        user, buckets = principal("land", site), sound.value(server, "object_store_buckets") or ()
+        rights = {bucket["name"]: bucket for bucket in buckets}.get(location.bucket, {})
+        for right in ("write", "delete"):
+            if user not in rights.get(right, ()):
+                sentence = (
+                    f"{user} may not {right} in bucket {location.bucket} of {server}; name it there under "
+                    f'{right}, or set land_object_store to "" if the tables are elsewhere.'
+                )
+                yield inventory.finding(server, "object_store_buckets", sentence)
