@@ -23,6 +23,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ from aqueduct.wording import some
 if TYPE_CHECKING:
     from aqueduct.land.declaration import LandTable
     from aqueduct.land.order import LandOrder
+    from aqueduct.land.run import Lander
     from aqueduct.work.workers import Workers
 
 
@@ -99,6 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--execute", action="store_true", help="reset: do it; else what would be done is told")
     add("--fail-on-poison", action="store_true", help="exit code 3 if records went to a bad table")
+    common.add_metrics(parser)
     common.add_run(parser)
 
 
@@ -124,8 +127,11 @@ def run(args: argparse.Namespace) -> int:
     order = LandOrder(end, args.location, _declared(args.declarations, args.tables), args.metastore)
     if args.what is None and not (args.until_caught_up or args.every):
         raise Refused("aqueduct land needs --until-caught-up or --every DURATION.")
-    if args.what and (args.until_caught_up or args.every or args.fail_on_poison):
-        raise Refused(f"aqueduct land {args.what} takes no --until-caught-up, --every or --fail-on-poison.")
+    if args.what and (args.until_caught_up or args.every or args.fail_on_poison or args.metrics_port):
+        raise Refused(
+            f"aqueduct land {args.what} takes no --until-caught-up, --every, --fail-on-poison "
+            "or --metrics-port."
+        )
     to = args.to_time if args.to_offsets is None else args.to_offsets
     if (args.what == "reset") != (to is not None) or (args.execute and to is None):
         raise Refused(
@@ -175,9 +181,12 @@ def _told(
 
 def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> int:
     from aqueduct.land import report
+    from aqueduct.land.metrics import LandFigures
     from aqueduct.land.run import Lander
     from aqueduct.land.table_log import Lost
 
+    done_so_far = LandFigures(table.full_name for table in order.tables)
+    common.serve_metrics(args, done_so_far.all, workers)
     lander = None
     due = dict.fromkeys(order.tables, 0.0)  # when, by the monotonic clock
     while True:
@@ -190,10 +199,12 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
         except Failed as error:
             if args.every is None:
                 raise
+            done_so_far.add(None, {}, time.time())
             workers.ran()  # nothing of this round is in the next one's report
             print(f"aqueduct: {error}", file=sys.stderr, flush=True)
             lander = None  # its log is read again, which finishes what was committed
         else:
+            done_so_far.add(landed, _lags(lander, now) if args.metrics_port else {}, time.time())
             failed = [each.failed for each in landed if each.failed]
             code = report.exit_code(landed, fail_on_poison=args.fail_on_poison)
             print(report.text(landed, time.monotonic() - began), flush=True)
@@ -206,6 +217,12 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
             lander = None if failed else lander
         due |= {table: began + (table.every or args.every) for table in now}
         time.sleep(max(0.0, min(due.values()) - time.monotonic()))
+
+
+def _lags(lander: "Lander", tables: "Sequence[LandTable]") -> dict[str, int]:
+    with suppress(Failed, Refused):  # the next round says why
+        return lander.lags(tables)
+    return {}
 
 
 def _offsets(text: str) -> "dict[TopicPartition, int]":

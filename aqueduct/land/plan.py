@@ -92,6 +92,15 @@ def plan(
     )
 
 
+def lag(state: State, topics: Iterable[SourceTopic]) -> int:
+    """Return how many offsets are there that have not landed; of partitions without a leader nobody knows."""
+    return sum(
+        max(0, end - max(start, state.positions.get(topic.name, {}).get(str(number), 0)))
+        for topic in topics
+        for number, (start, end) in enumerate(zip(topic.starts, topic.ends, strict=True))
+    )
+
+
 def _at_most(wanted: Sequence[Range], offsets: int) -> list[Range]:
     """Return the ranges, the longest of them cut so that all together have so many offsets."""
     limit, room = offsets, offsets

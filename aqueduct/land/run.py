@@ -19,7 +19,7 @@ from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import LAND, Commit, Step
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedTable
-from aqueduct.land.plan import NO_LEADER, LandPlan, SourceTopic, next_schema, plan, settle, shares
+from aqueduct.land.plan import NO_LEADER, LandPlan, SourceTopic, lag, next_schema, plan, settle, shares
 from aqueduct.land.registry import RegistryAway
 from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.land.task import CLIENT, LandedShare, LandShare, land_share
@@ -90,6 +90,16 @@ class Lander:
         while not self._round(tables, found, stops, done):
             found = self._survey(tables)
         return list(done.values())
+
+    def lags(self, tables: Sequence[LandTable]) -> dict[str, int]:
+        """Return how many offsets have not landed that the topics have by now, by table."""
+        taken = self._survey(tables).taken.values()
+        return {
+            table.full_name: lag(
+                self._logs[table.full_name].state, [topic for topic in taken if table.takes(topic.name)]
+            )
+            for table in tables
+        }
 
     def _check_catalogue(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
         """Refuse a new table if the catalogue has another one of its name."""

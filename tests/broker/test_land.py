@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ from aqueduct.store import backends
 from aqueduct.store.backends import open_editable
 from aqueduct.work.workers import Workers
 from servers.broker import Broker
+from servers.process import free_ports
 
 Row = dict[str, Any]
 ZONE = "America/New_York"
@@ -391,15 +393,32 @@ def test_each_table_has_its_own_rounds(lake: Lake, topic: str) -> None:
     lake.others = [{**lake.declared, "table": "lake.seldom", "every": "1h"}]
     chance = random.Random(30)  # noqa: S311
     fill(lake, topic, chance, 10)
-    run = lake.start("--every", "1s")
+    [port] = free_ports(1)
+    run = lake.start("--every", "1s", "--metrics-port", str(port))
     try:
         clients.wait_for("the first round", lambda: len(lake.placed("seldom")) == len(lake.placed()) == 30)
         fill(lake, topic, chance, 10)
         clients.wait_for("a round of one table", lambda: len(lake.placed()) == 60)
         assert len(lake.placed("seldom")) == 30
+        # What it serves for Prometheus is what is in the tables; of the other one as its last round left it.
+        told = clients.wait_for("figures", lambda: figures(port, rows=60))
+        tables = {name: f'{{table="lake.{name}"}}' for name in ("flights", "seldom")}
+        assert told[f"aqueduct_land_rows_total{tables['seldom']}"] == 30
+        assert [told[f"aqueduct_land_lag{each}"] for each in tables.values()] == [0, 0]
     finally:
         run.kill()
         run.communicate()
+
+
+def figures(port: int, rows: int) -> dict[str, float] | None:
+    """Return what is served, once so many rows are told of some table."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    found = {
+        name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")
+    }
+    landed = [value for name, value in found.items() if name.startswith("aqueduct_land_rows_total{")]
+    return found if rows in landed else None
 
 
 class BrokenAt:

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,8 @@ import pytest
 import yaml
 from prometheus_client import generate_latest
 
+from aqueduct.land.metrics import LandFigures
+from aqueduct.land.outcome import LandedTable
 from aqueduct.link import downstream, keygen, metrics, options, udp, upstream
 from aqueduct.link.dedup.metrics import DedupFigures
 from aqueduct.link.dedup.task import DedupCounts
@@ -28,16 +30,20 @@ from aqueduct.link.outlet import Outlet
 from aqueduct.link.wire.key_frame import Kind
 
 ROOT = Path(__file__).resolve().parents[2]
-FILE = ROOT / "docs/alerts/link.yml"
-GROUPS: list[dict[str, Any]] = yaml.safe_load(FILE.read_text())["groups"]
+FILES = sorted((ROOT / "docs/alerts").iterdir())
+LINK = ROOT / "docs/alerts/link.yml"
+GROUPS: list[dict[str, Any]] = [
+    group for file in FILES for group in yaml.safe_load(file.read_text())["groups"]
+]
 RULES = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
-GUIDE = (ROOT / "docs/guides/link.md").read_text()
+GUIDES = "".join((ROOT / f"docs/guides/{file.stem}.md").read_text() for file in FILES)
 MINUTES = 60  # of figures, one a minute, in Prometheus's notation; alerts are looked at in the last one
 SENDING, RECEIVING, DEDUP = (f"aqueduct-{name}" for name in ("diode-upstream", "diode-downstream", "dedup"))
 PREFIXES = {
     "up": "aqueduct_diode_upstream_",
     "down": "aqueduct_diode_downstream_",
     "dedup": "aqueduct_dedup_",
+    "land": "aqueduct_land_",
 }
 Series = dict[str, str]  # values, by series
 
@@ -81,6 +87,8 @@ def falls_behind(figure: str) -> Case:
 
 UP = f'up{{job="{RECEIVING}",instance="a"}}'
 BEAT = 'down:beat_age{instance="a",kind="live"}'
+LAND_UP = 'up{job="aqueduct-land",instance="a"}'
+TABLE = '{table="lake.orders"}'
 SECOND_HOST = 'down:beat_age{instance="b",kind="live"}'
 CASES = {
     "LinkUpstreamDown": down(SENDING, 2),
@@ -154,6 +162,27 @@ CASES = {
     "LinkMissing": Case([{"dedup:missing": always(1)}], [{"dedup:missing": step(10)}]),
     "LinkLostForGood": Case([{"dedup:lost": step(30)}], [{"dedup:lost": always(9)}]),
     "DedupCannotRead": counted("dedup:malformed_total", 15),
+    "LandDown": Case(
+        [{LAND_UP: step(6, 1, 0)}], [{LAND_UP: always(1)}, {LAND_UP: step(4, 1, 0)}]
+    ),
+    "LandStandsStill": Case([{"land:round_time": always(0)}], [{"land:round_time": slope(0, 60)}]),
+    "LandFails": Case(
+        [{f"land:failures_total{TABLE}": slope(0, 1)}],
+        [{f"land:failures_total{TABLE}": always(7)}, {f"land:failures_total{TABLE}": step(22)}],
+    ),
+    "LandFallsBehind": falls_behind(f"land:lag{TABLE}"),
+    "LandMissed": counted(f"land:missed_total{TABLE}", 30),
+    "LandPoison": Case(
+        [{f"land:bad_total{TABLE}": slope(0, 2), f"land:rows_total{TABLE}": slope(0, 100)}],
+        [
+            {f"land:bad_total{TABLE}": slope(0, 1), f"land:rows_total{TABLE}": slope(0, 100)},
+            {f"land:bad_total{TABLE}": always(7), f"land:rows_total{TABLE}": always(7)},
+        ],
+    ),
+    "LandLeavesOut": Case(
+        [{f"land:left_out{TABLE}": always(1)}],
+        [{f"land:left_out{TABLE}": step(10)}, {f"land:left_out{TABLE}": always(0)}],
+    ),
 }  # fmt: skip
 
 
@@ -163,7 +192,7 @@ def full(series: str) -> str:
     return PREFIXES[room] + figure if colon else series
 
 
-def firing(directory: Path, cases: list[Series], rules: Path = FILE) -> list[set[str]]:
+def firing(directory: Path, cases: list[Series], rules: Sequence[Path] = FILES) -> list[set[str]]:
     """Ask promtool which alerts fire in the last minute, in each case."""
     # It prints what it got only where that isn't what it was told to expect.
     expected = {
@@ -180,7 +209,9 @@ def firing(directory: Path, cases: list[Series], rules: Path = FILE) -> list[set
         for case in cases
     ]
     file = directory / "test.yml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": tests}))
+    file.write_text(
+        yaml.safe_dump({"rule_files": [*map(str, rules)], "evaluation_interval": "1m", "tests": tests})
+    )
     done = subprocess.run([promtool(), "test", "rules", file], capture_output=True, text=True)
     got = re.findall(r"^ *got:(.*)$", done.stdout + done.stderr, re.MULTILINE)
     assert len(got) == len(cases), done.stdout + done.stderr
@@ -211,11 +242,11 @@ def test_an_alert_is_silent_where_all_is_just_well(alert: str, fired: dict[str, 
     assert {str(series): fired[str(series)] for series in CASES[alert].silent if fired[str(series)]} == {}
 
 
-def test_promtool_takes_the_file() -> None:
-    """Check the file with promtool, its templates too."""
-    done = subprocess.run([promtool(), "check", "rules", FILE], capture_output=True, text=True)
+def test_promtool_takes_the_files() -> None:
+    """Check them with promtool, their templates too."""
+    done = subprocess.run([promtool(), "check", "rules", *FILES], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(RULES)} rules found" in done.stdout
+    assert sum(map(int, re.findall(r"(\d+) rules found", done.stdout))) == len(RULES)
 
 
 def test_each_alert_has_a_name_of_its_own() -> None:
@@ -227,12 +258,15 @@ def test_each_alert_has_a_name_of_its_own() -> None:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """Collect the samples that real ends and dedup export, with the labels of each."""
+    """Collect the samples that real ends, dedup and a landing export, with the labels of each."""
     dedup = DedupFigures()
     dedup.add(DedupCounts(), 0.0)
+    land = LandFigures(["lake.orders"])
+    land.add([LandedTable("lake.orders")], {"lake.orders": 0}, 1.0)
     with ExitStack() as stack:
         collectors: list[Any] = [
             SimpleNamespace(collect=dedup.all),
+            SimpleNamespace(collect=land.all),
             SimpleNamespace(collect=lambda: metrics.upstream(sending(tmp_path_factory.mktemp("keys")))),
             SimpleNamespace(collect=lambda: metrics.downstream(receiving(stack))),
         ]
@@ -275,8 +309,8 @@ def strange(series: Series, exported: dict[str, set[str]]) -> Iterator[str]:
     for name, labels in (re.fullmatch(r"(\w+)(?:\{(.*)\})?", full(each)).groups() for each in series):  # type: ignore[union-attr]
         if name == "up":
             job = re.search(r'job="([^"]*)"', labels)[1]  # type: ignore[index]
-            if f"job_name: {job} " not in GUIDE:
-                yield f"the guide collects no job {job}"
+            if f"job_name: {job}\n" not in GUIDES and f"job_name: {job} " not in GUIDES:
+                yield f"no guide collects the job {job}"
         elif name not in exported:
             yield f"there is no figure {name}"
         else:
@@ -334,8 +368,8 @@ def test_a_faulty_alert_is_found(changed: dict[str, Any], expected: str) -> None
     ],
 )
 def test_a_rule_that_looks_at_the_wrong_thing_is_found(right: str, wrong: str, tmp_path: Path) -> None:
-    (broken := tmp_path / "rules.yml").write_text(FILE.read_text().replace(right, wrong))
-    assert broken.read_text() != FILE.read_text()
+    (broken := tmp_path / "rules.yml").write_text(LINK.read_text().replace(right, wrong))
+    assert broken.read_text() != LINK.read_text()
     case = CASES["LinkLoses"]
     expected = [{"LinkLoses"}] * len(case.fires) + [set()] * len(case.silent)
-    assert firing(tmp_path, case.fires + case.silent, broken) != expected
+    assert firing(tmp_path, case.fires + case.silent, [broken]) != expected

@@ -53,8 +53,11 @@ RUNNING = {
     ),
     *(f"restore.{name}" for name in ("records", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run")),
-    *(f"land.{name}" for name in ("catalogue", "compact", "metastore", "registry", "reset", "run", "status")),
-    *(f"land.{name}" for name in ("task", "verify")),
+    *(
+        f"land.{name}"
+        for name in ("catalogue", "compact", "metastore", "metrics", "registry", "reset", "run")
+    ),
+    *(f"land.{name}" for name in ("status", "task", "verify")),
     "controller.artifacts",
     "prometheus",
     "cli",

@@ -13,9 +13,12 @@ from test_pages import MANIFEST
 from aqueduct.backup.metrics import BackupFigures
 from aqueduct.backup.run import BackupOutcome
 from aqueduct.errors import Failed
+from aqueduct.land.metrics import LandFigures
+from aqueduct.land.outcome import LandedTable
 from aqueduct.link.dedup.metrics import DedupFigures
 from aqueduct.link.dedup.task import DedupCounts
 from aqueduct.prometheus import serve
+from aqueduct.ranges import Range
 from aqueduct.work.figures import SparkFigures
 from aqueduct.work.metrics import spark
 
@@ -58,6 +61,29 @@ def test_what_a_backup_did() -> None:
         "aqueduct_backup_gaps": 0,
         "aqueduct_backup_left_out": 0,
     }
+
+
+def test_what_landed_and_what_is_left_to_land() -> None:
+    of = LandFigures(["a.b", "a.c"])
+    begun = samples(of.all())
+    assert begun["aqueduct_land_rows_total a.b"] == begun["aqueduct_land_rows_total a.c"] == 0
+    assert not [name for name in begun if "lag" in name or "left_out" in name or "time" in name]
+    of.add(None, {}, 100.0)
+    gap = Range("t", 0, 5, 9)
+    done = LandedTable(
+        "a.b", commits=2, rows=40, bad=3, files=4, bytes=900, gaps=[gap], left_out=(("t", "why"),)
+    )
+    of.add([done], {"a.b": 7}, 110.0)
+    of.add([LandedTable("a.b", commits=1, rows=2, failed=Failed("why"))], {}, 120.0)
+    found = {name.removeprefix("aqueduct_land_"): value for name, value in samples(of.all()).items()}
+    b = {name.removesuffix(" a.b"): value for name, value in found.items() if name.endswith(" a.b")}
+    assert b == {
+        "commits_total": 3, "rows_total": 42, "bad_total": 3, "files_total": 4, "bytes_total": 900,
+        "missed_total": 4, "failures_total": 1, "left_out": 0,  # and a lag that nobody knows
+    }  # fmt: skip
+    assert (found["rounds_total"], found["failed_rounds_total"], found["round_time"]) == (3, 1, 120.0)
+    assert found["rows_total a.c"] == 0
+    assert "left_out a.c" not in found
 
 
 def test_what_spark_did() -> None:

@@ -8,7 +8,17 @@ import pytest
 from aqueduct.errors import Refused
 from aqueduct.land import declaration, log
 from aqueduct.land.log import State
-from aqueduct.land.plan import NO_LEADER, LandPlan, ReadRange, SourceTopic, next_schema, plan, settle, shares
+from aqueduct.land.plan import (
+    NO_LEADER,
+    LandPlan,
+    ReadRange,
+    SourceTopic,
+    lag,
+    next_schema,
+    plan,
+    settle,
+    shares,
+)
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
@@ -67,6 +77,12 @@ def test_what_can_t_be_landed_is_left_out() -> None:
     again = planned(landed({"a": {"0": 7, "1": 100}}), SourceTopic("a", "another", (0, 0), (9, 9)))
     assert [what for what, _ in again.left_out] == ["topic a"]
     assert again.ranges == ()
+
+
+def test_a_lag_is_what_has_not_landed_and_is_there() -> None:
+    assert lag(State(), [A]) == 5 + 100
+    assert lag(landed({"a": {"0": 7, "1": 100}}), [A]) == 3
+    assert lag(landed({"a": {"0": 99}}), [SourceTopic("a", "id-of-a", (0, 3), (10, NO_LEADER))]) == 0
 
 
 def test_a_round_ends_where_it_is_told() -> None:

@@ -1,0 +1,82 @@
+"""A landing service's metrics for Prometheus, updated after each of its rounds."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from prometheus_client.core import Metric
+
+from aqueduct import prometheus
+from aqueduct.land.outcome import LandedTable
+
+OWN = prometheus.Named("aqueduct_land")
+
+
+@dataclass
+class TableFigures:
+    """What a process has landed of a table since it started."""
+
+    commits: int = 0
+    rows: int = 0
+    bad: int = 0
+    files: int = 0
+    bytes: int = 0
+    missed: int = 0  # offsets that were deleted before they were read
+    failed: int = 0  # rounds
+    left_out: int | None = None  # by the last round; None: there was none
+    lag: int | None = None  # None: it is not known
+
+    def add(self, done: LandedTable) -> None:
+        self.commits += done.commits
+        self.rows += done.rows
+        self.bad += done.bad
+        self.files += done.files
+        self.bytes += done.bytes
+        self.missed += sum(len(gap) for gap in done.gaps)
+        self.failed += done.failed is not None
+        self.left_out = len(done.left_out)
+
+
+class LandFigures:
+    """The figures of one process."""
+
+    def __init__(self, tables: Iterable[str]) -> None:
+        """Begin all of them at 0, so that Prometheus sees the first one rise."""
+        self._tables = {name: TableFigures() for name in tables}
+        self._rounds = self._failed = 0
+        self._round_time = 0.0  # when the last one ended, seconds since 1970
+
+    def add(self, done: Sequence[LandedTable] | None, lags: Mapping[str, int], now: float) -> None:
+        """Count a round; None: it could not begin. `lags`: of tables, as far as they are known."""
+        self._rounds += 1
+        if done is None:
+            self._failed += 1
+            return
+        self._round_time = now
+        for table in done:
+            self._tables[table.table].add(table)
+            self._tables[table.table].lag = lags.get(table.table)
+
+    def all(self) -> Iterator[Metric]:
+        """Yield every metric; what is left to land is unknown before a table's first round."""
+        yield OWN.counter("rounds", "rounds that ended", self._rounds)
+        yield OWN.counter("failed_rounds", "rounds that could not begin", self._failed)
+        of = self._each
+        yield OWN.counter("commits", "commits to the table's log", *of(lambda table: table.commits))
+        yield OWN.counter("rows", "rows that landed in the table", *of(lambda table: table.rows))
+        yield OWN.counter("bad", "records that landed in its bad table", *of(lambda table: table.bad))
+        yield OWN.counter("files", "files of both", *of(lambda table: table.files))
+        yield OWN.counter("bytes", "bytes of these files", *of(lambda table: table.bytes))
+        missed = of(lambda table: table.missed)
+        yield OWN.counter("missed", "offsets that were deleted before they were read", *missed)
+        yield OWN.counter("failures", "rounds that failed for the table", *of(lambda table: table.failed))
+        if self._round_time:
+            yield OWN.gauge("round_time", "when the last round ended, Unix time", self._round_time)
+        if lag := of(lambda table: table.lag):
+            yield OWN.gauge("lag", "offsets that had not landed after its last round", *lag)
+        if left_out := of(lambda table: table.left_out):
+            yield OWN.gauge("left_out", "what its last round left out, and named", *left_out)
+
+    def _each(self, figure: Callable[[TableFigures], int | None]) -> list[tuple[float, prometheus.Labels]]:
+        """Return a figure of each table that has it."""
+        found = ((name, figure(table)) for name, table in self._tables.items())
+        return [(float(value), {"table": name}) for name, value in found if value is not None]
