@@ -12,6 +12,7 @@ from aqueduct.estate.acls import (
     backup_acls,
     connect_acls,
     flow_acls,
+    land_acls,
     link_acls,
     managed_principals,
     resource,
@@ -191,6 +192,7 @@ def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None
         *link_acls("enclave", (replace(link, mode="record"),), ()),
         *backup_acls("pro1"),
         *connect_acls("lake", []),
+        *land_acls("lake", ["flights"]),
     ]
     principals = {acl.principal for acl in derived}
     assert len(principals) == len(SERVICES)
