@@ -1,15 +1,17 @@
 """How a server's process is started, killed and started again."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 START_SECONDS = 120
+PORTS = range(20_000, 32_000)  # below those of outgoing connections (ip_local_port_range), which may take any
 # A JVM that starts soon, or one with both compilers: without C2 a broker is several times slower.
 QUICK = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 FAST = ("-Xmx1g",)
@@ -79,12 +81,16 @@ def java(main: str, *arguments: str | Path, jvm: Sequence[str] = QUICK) -> list[
 
 
 def free_ports(number: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list[int]:
-    """Return ports of 127.0.0.1 that nobody has."""
+    """Return ports of 127.0.0.1 that nobody has, and that the kernel gives to nobody before they are used."""
+    found: dict[int, socket.socket] = {}
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket(type=kind)) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        while len(found) < number:
+            port = random.choice(PORTS)  # noqa: S311
+            probe = stack.enter_context(socket.socket(type=kind))
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                found[port] = probe
+        return list(found)
 
 
 def listens(port: int) -> bool:
