@@ -23,6 +23,8 @@ SCALARS = {
     NoneType: frozenset({NoneType}),
 }
 
+ADDED = {"added": True}  # metadata of a field with a default, which files of former versions have not
+
 
 class Unreadable(ValueError):
     """The error of JSON that says where, and what was expected."""
@@ -134,12 +136,12 @@ def _mapping(item: FieldReader) -> FieldReader:
 
 def _object(kind: Any) -> FieldReader:
     readers = {name: _reader(hint) for name, hint in get_type_hints(kind).items()}
+    added = {each.name for each in dataclasses.fields(kind) if ADDED.items() <= each.metadata.items()}
 
     def read(value: Any, where: str) -> Any:
-        if _of(dict, value, where).keys() != readers.keys():
-            odd = ", ".join(sorted(value.keys() ^ readers.keys()))
-            raise Unreadable(f"{where} lacks or has one too many of: {odd}")
-        return kind(**{name: reader(value[name], f"{where}.{name}") for name, reader in readers.items()})
+        if odd := (_of(dict, value, where).keys() ^ readers.keys()) - (added - value.keys()):
+            raise Unreadable(f"{where} lacks or has one too many of: {', '.join(sorted(odd))}")
+        return kind(**{name: readers[name](each, f"{where}.{name}") for name, each in value.items()})
 
     return read
 

@@ -40,7 +40,7 @@ class Catalogue:
         self._again = 0.0  # by the monotonic clock: when to ask one again that is away
 
     def check(self, tables: Iterable[tuple[LandTable, State]]) -> None:
-        """Refuse new tables if the catalogue has another one of their names, or of their bad tables'.
+        """Refuse new tables if the catalogue has another one of their names, or of those beside them.
 
         A table that has landed lands on; of its catalogue, and of what the metastore doesn't tell now,
         follow() tells.
@@ -65,13 +65,12 @@ class Catalogue:
         """
         behind: dict[str, str] = {}
         for table, state in tables:
-            wanted, bad = hive_table.tables(self._at, table, state)
             if not state.number:
                 continue
             began = time.monotonic()
             try:
-                self._bring(wanted, hive_table.partitions(state))
-                self._bring(bad, frozenset())
+                for wanted, partitions in self._wanted(table, state):
+                    self._bring(wanted, partitions)
             except Failed as error:
                 behind[table.full_name] = str(error).rstrip(".")
                 if isinstance(error, Away):
@@ -80,11 +79,7 @@ class Catalogue:
 
     def lacks(self, table: LandTable, state: State) -> str:
         """Return what the catalogue lacks of a table, and nothing if it has all; change nothing."""
-        for wanted, partitions in zip(
-            hive_table.tables(self._at, table, state),
-            (hive_table.partitions(state), frozenset()),
-            strict=True,
-        ):
+        for wanted, partitions in self._wanted(table, state):
             try:
                 found = self._find(wanted)
                 if found is None:
@@ -99,6 +94,9 @@ class Catalogue:
             if lacking:
                 return f"it lacks {count(len(lacking), 'partition')} of {wanted.full_name}"
         return ""
+
+    def _wanted(self, table: LandTable, state: State) -> Iterable[tuple[HiveTable, frozenset[str]]]:
+        return zip(hive_table.tables(self._at, table, state), hive_table.partitions(state), strict=False)
 
     def _bring(self, wanted: HiveTable, partitions: frozenset[str]) -> None:
         known = self._known.pop(wanted.full_name, None)  # until all is done: after a failure it is read anew

@@ -1,4 +1,4 @@
-"""Joins small files of a table into larger ones: another entry of its log, which changes no row."""
+"""Joins small files of a table, and of its late rows: another entry of its log, which changes no row."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from aqueduct.kafka.requests import in_lists
 from aqueduct.land import table_log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile, orc_writer
-from aqueduct.land.log import COMPACT, AddedFile, next_commit
+from aqueduct.land.log import COMPACT, AddedFile, State, next_commit
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import CompactedTable
 from aqueduct.land.table_log import Overtaken, TableLog
@@ -59,10 +59,10 @@ def _size(files: Iterable[AddedFile]) -> int:
 
 def groups(live: Iterable[AddedFile], target: int = TARGET_BYTES) -> list[tuple[AddedFile, ...]]:
     """Return the files of each folder that are to be one, in the order in which they landed."""
-    small: dict[str, list[AddedFile]] = defaultdict(list)
+    small: dict[tuple[str | None, str], list[AddedFile]] = defaultdict(list)
     for file in live:
         if file.bytes < target * SMALL:
-            small[file.path.rpartition("/")[0]].append(file)
+            small[file.table, file.path.rpartition("/")[0]].append(file)
     lists = (
         some
         for files in small.values()
@@ -89,7 +89,7 @@ def _compact(
     made: dict[str, AddedFile] = {}  # by this run, and live
     unreadable: set[str] = set()
     failures = 0
-    while todo := groups(file for path, file in of_table.follow().live.items() if path not in unreadable):
+    while todo := groups(file for file in _rows(of_table.follow()) if file.path not in unreadable):
         number = of_table.state.number + 1
         chosen = next(in_lists(todo, EXCHANGED, len))
         room = TARGETS * (workers.many(0) or THREADS) * TARGET_BYTES
@@ -130,9 +130,13 @@ def _compact(
     done.expired = of_table.expire(_ago(KEPT))
 
 
+def _rows(state: State) -> Iterable[AddedFile]:
+    return (*state.live.values(), *state.late.values())
+
+
 def _let_go(of_table: TableLog, path: str) -> None:
     """Raise Overtaken if the log says that the file was replaced; else Failed: it is missing."""
-    if path in of_table.read().live:
+    if any(file.path == path for file in _rows(of_table.read())):
         raise Failed(f"{path} of {of_table.table} was committed and is missing. Run land verify.")
     raise Overtaken(f"Another compaction of {of_table.table} took the same files.")
 
@@ -168,7 +172,8 @@ def join(share: CompactShare) -> AddedFile | Unjoined:
     if rows != (expected := sum(file.rows for file in share.files)):
         raise Failed(f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.")
     name = f"{share.number:020d}-{share.share:05d}-compacted"
-    file_ = OrcFile(path.rpartition("/")[0], False, rows, memoryview(sink.getvalue()).cast("B"))
+    data = memoryview(sink.getvalue()).cast("B")
+    file_ = OrcFile(path.rpartition("/")[0], False, rows, data, share.files[0].table)
     return table_log.stage(objects, share.table, share.number, name, file_)
 
 

@@ -25,6 +25,7 @@ REGISTRY = re.compile(r"https?://[^/@?#\s]+(/[^@?#\s]*)?")
 SIGNS = {chr(each) for each in range(0x20, 0x7F)} | {"\t", "\x01"}  # Hive's own delimiter is \x01
 OWN = ("k_topic", "k_partition", "k_offset", "k_timestamp", "k_tombstone")
 KEY, VALUE, TIMESTAMP, HEADER = "$key", "$value", "$timestamp", "$headers."
+LATE_EXAMPLE = "database.name"
 TEXT_OR_BYTES = (pa.string(), pa.binary())  # what is taken of a record as it is, but for its timestamp
 
 
@@ -79,6 +80,14 @@ class SchemaRegistry:
 
 
 @dataclass(frozen=True)
+class LateTable:
+    """The table of rows that come late."""
+
+    table: str  # database.table
+    after: int  # seconds after the end of its day that a row is late, by Kafka's time of the record
+
+
+@dataclass(frozen=True)
 class LandTable:
     """A table, and the topics that land in it."""
 
@@ -91,6 +100,7 @@ class LandTable:
     bad: str  # database.table, of records that can't be rows
     keeps_tombstones: bool
     every: int | None = None  # seconds between rounds of a landing that runs on; None: as its command says
+    late: LateTable | None = None  # None: what comes late goes into its own day
     delimited: Delimited | None = None
     avro: str | None = None  # the schema, as JSON
     registry: SchemaRegistry | None = None
@@ -98,6 +108,11 @@ class LandTable:
     @property
     def full_name(self) -> str:
         return f"{self.database}.{self.name}"
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The tables that share its log."""
+        return (self.bad, self.late.table) if self.late else (self.bad,)
 
     def takes(self, topic: str) -> bool:
         """Return whether a topic lands here: it is named, or a pattern matches it."""
@@ -127,10 +142,11 @@ def parse(content: Any, file: str) -> tuple[LandTable, ...]:
         except Refused as error:
             wrong.append(str(error))
     seen: set[str] = set()
-    for name in (name for table in tables for name in (table.full_name, table.bad)):
+    for name in (name for table in tables for name in (table.full_name, *table.beside)):
         if name in seen:
             wrong.append(
-                f"{file}: the table {name} is declared twice: each table and each bad table has its own."
+                f"{file}: the table {name} is declared twice: each table, each bad one and each of late rows "
+                "has its own."
             )
         seen.add(name)
     if wrong:
@@ -156,17 +172,18 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
     _check_names(columns, where)
     bad = str(given.get("poison", f"{database}.{name}_bad"))
     _table_name(bad, f"{where}.poison")
-    _choice(("add",), given.get("late", "add"), f"{where}.late")  # what is late goes into its own day
+    partitioned_by = _partitioned(given.get("partition_by"), columns, f"{where}.partition_by")
     return LandTable(
         database,
         name,
         tuple(_names(given, "topics", where)),
         format_,
         columns,
-        _partitioned(given.get("partition_by"), columns, f"{where}.partition_by"),
+        partitioned_by,
         bad,
         _choice(("drop", "keep"), given.get("tombstones", "drop"), f"{where}.tombstones") == "keep",
         _every(given, where),
+        _late(given.get("late", "add"), partitioned_by, f"{where}.late"),
         _delimited(given, format_, columns, where),
         _avro(given, format_, columns, where, folder),
         _registry(given, format_, where, folder),
@@ -176,13 +193,34 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
 def _every(given: Mapping[str, Any], where: str) -> int | None:
     if "every" not in given:
         return None
-    try:
-        seconds = durations.parse(str(given["every"]))
-    except ValueError as error:
-        raise Refused(f"{where}.every: {given['every']} isn't a duration; write {error}.") from None
-    if not seconds:
+    if not (seconds := _seconds(given["every"], f"{where}.every")):
         raise Refused(f"{where}.every: it is the time between rounds; write 1s or more.")
     return seconds
+
+
+def _seconds(text: Any, where: str) -> int:
+    try:
+        return durations.parse(str(text))
+    except ValueError as error:
+        raise Refused(f"{where}: {text} isn't a duration; write {error}.") from None
+
+
+def _late(content: Any, by: PartitionedBy | None, where: str) -> LateTable | None:
+    if content == "add":
+        return None
+    if not isinstance(content, Mapping):
+        raise Refused(f"{where}: there is no {content}; write add, or {{table: {LATE_EXAMPLE}, after: 7d}}.")
+    given = _mapping(content, ("table", "after"), where)
+    table = _text(given, "table", where)
+    _table_name(table, f"{where}.table")
+    after = _seconds(given.get("after"), f"{where}.after")
+    if by is None:
+        raise Refused(f"{where}: what is late is so for its day; declare partition_by, or take late out.")
+    if by.of.path == (TIMESTAMP,):
+        raise Refused(
+            f"{where}: its days are those of Kafka's own time, by which no record is late; take late out."
+        )
+    return LateTable(table, after)
 
 
 def _avro(

@@ -1,4 +1,4 @@
-"""ORC files out of rows: one for each day among them, and one for the bad ones."""
+"""ORC files out of rows: one for each day among them and its late ones, and one for the bad ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ class OrcFile:
     bad: bool  # of the bad table
     rows: int
     data: memoryview
+    late: str | None = None  # the table of late rows that it is of
 
 
 class RowBuffer:
@@ -51,26 +52,34 @@ class RowBuffer:
         if not rows:
             return
         whole = pa.concat_tables([each.table for each in rows])
-        for folder, part in self._folders(whole, rows):
+        for folder, part, late in self._folders(whole, rows):
             if part.num_rows:
-                yield OrcFile(folder, False, part.num_rows, orc_of(part))
+                yield OrcFile(folder, False, part.num_rows, orc_of(part), late)
         bad = pa.concat_tables([each.bad for each in rows])
         if bad.num_rows:
             yield OrcFile("", True, bad.num_rows, orc_of(bad))
 
-    def _folders(self, whole: pa.Table, rows: Sequence[TableRows]) -> Iterator[tuple[str, pa.Table]]:
-        by = self._table.partitioned_by
+    def _folders(
+        self, whole: pa.Table, rows: Sequence[TableRows]
+    ) -> Iterator[tuple[str, pa.Table, str | None]]:
+        """Yield the rows of each folder, and the table of late ones if they are of that."""
+        by, late = self._table.partitioned_by, self._table.late
         if by is None:
-            yield "", whole
+            yield "", whole, None
             return
         days = pa.chunked_array([each.days for each in rows], pa.date32()).combine_chunks()
         numbers = days.view(pa.int32()).fill_null(NONE).to_numpy()
+        if late:
+            are_late = np.concatenate([each.late for each in rows if each.late is not None])
+            numbers = 2 * numbers.astype(np.int64) + are_late
         order = np.argsort(numbers, kind="stable")  # in a day, rows stay as they came
-        begins = np.flatnonzero(np.diff(numbers[order], prepend=NONE - 1))
+        begins = np.flatnonzero(np.diff(numbers[order], prepend=2 * NONE - 1))
         whole = whole.take(pa.array(order)) if len(begins) > 1 else whole
         for begin, end in pairwise([*begins.tolist(), len(order)]):
-            day = days[int(order[begin])]
-            yield f"{by.name}={day.as_py().isoformat() if day.is_valid else NO_DAY}", whole[begin:end]
+            first = int(order[begin])
+            day = days[first].as_py()
+            folder = f"{by.name}={day.isoformat() if day else NO_DAY}"
+            yield folder, whole[begin:end], late.table if late and numbers[first] % 2 else None
 
 
 def orc_of(table: pa.Table) -> memoryview:

@@ -1,7 +1,7 @@
 """How tables that landed look in Hive's catalogue, and what it lacks of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -86,27 +86,28 @@ def location(text: str) -> str:
     return str(of).replace(of.scheme, HADOOP.get(of.scheme, of.scheme), 1).rstrip("/")
 
 
-def tables(at: str, table: LandTable, state: State) -> tuple[HiveTable, HiveTable]:
-    """Return a table and its bad table, as they were committed; `at`: of location()."""
+def tables(at: str, table: LandTable, state: State) -> tuple[HiveTable, ...]:
+    """Return a table, its bad table, and that of its late rows if it has one, as they were committed.
+
+    `at`: of location().
+    """
     defined = state.definition or log.definition(table)
     by_name = {column.name: column for column in table.columns}
     own = [*rows.OWN, rows.TOMBSTONE] if defined.tombstones else rows.OWN
     name, _, of = defined.partition.partition(" of ")
-    return (
-        HiveTable(
-            table.database,
-            table.name,
-            f"{at}/{folder(table.full_name)}",
-            (
-                *_columns(own, OWN_COMMENTS),
-                *(
-                    HiveColumn(each.name, each.type, _comment(by_name.get(each.name)))
-                    for each in defined.columns
-                ),
-            ),
-            HiveColumn(name, DAY, f"day of {of}") if name else None,
-            _properties(at, table, f"Records of {some(table.topics)}, landed by aqueduct"),
+    wanted = HiveTable(
+        table.database,
+        table.name,
+        f"{at}/{folder(table.full_name)}",
+        (
+            *_columns(own, OWN_COMMENTS),
+            *(HiveColumn(each.name, each.type, _comment(by_name.get(each.name))) for each in defined.columns),
         ),
+        HiveColumn(name, DAY, f"day of {of}") if name else None,
+        _properties(at, table, f"Records of {some(table.topics)}, landed by aqueduct"),
+    )
+    return (
+        wanted,
         HiveTable(
             *_split(defined.bad),
             f"{at}/{folder(defined.bad)}",
@@ -114,6 +115,15 @@ def tables(at: str, table: LandTable, state: State) -> tuple[HiveTable, HiveTabl
             None,
             _properties(at, table, f"Records that are no rows of {table.full_name}"),
         ),
+        *([_late(at, table, wanted, defined.late)] if defined.late else []),
+    )
+
+
+def _late(at: str, table: LandTable, of: HiveTable, full_name: str) -> HiveTable:
+    database, name = _split(full_name)
+    properties = _properties(at, table, f"Rows of {table.full_name} that came late")
+    return replace(
+        of, database=database, name=name, location=f"{at}/{folder(full_name)}", properties=properties
     )
 
 
@@ -138,9 +148,12 @@ def _comment(column: Column | None) -> str:
     return (f"in UTC, {said}" if timed else said)[:COMMENT]
 
 
-def partitions(state: State) -> frozenset[str]:
-    """Return the folders of live files, which are the names of partitions, too."""
-    return frozenset(path.rpartition("/")[0] for path in state.live) - {""}
+def partitions(state: State) -> tuple[frozenset[str], ...]:
+    """Return the folders of live files, which are the names of partitions, of each of tables()."""
+    return tuple(
+        frozenset(path.rpartition("/")[0] for path in files) - {""}
+        for files in (state.live, state.bad, state.late)
+    )
 
 
 def value(partition: str) -> str:

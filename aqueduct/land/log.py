@@ -13,6 +13,7 @@ from aqueduct import spans, strict_json
 from aqueduct.errors import Failed
 from aqueduct.land import types
 from aqueduct.land.declaration import Column, LandTable
+from aqueduct.strict_json import ADDED
 
 FOLDER = "_land"  # in a table's; readers pass over what begins with _
 COMMITS = f"{FOLDER}/commits"
@@ -20,7 +21,7 @@ STAGED = f"{FOLDER}/staged"
 CHECKPOINTS = f"{FOLDER}/checkpoints"  # what all commits up to a number come to
 REMOVED = f"{FOLDER}/removed"  # files that compaction replaced, for readers that have begun
 LAND, COMPACT, RESET = "land", "compact", "reset"  # kinds of commits
-BAD = "-bad.orc"  # how names of a bad table's files end
+BAD, LATE = "-bad.orc", "-late.orc"  # how names end of files of the bad table, and of that of late rows
 _NAME = re.compile(r"(\d{20})\.json")
 
 Positions = Mapping[str, Mapping[str, int]]  # topic -> partition -> next offset
@@ -34,7 +35,7 @@ class AddedFile:
     rows: int
     bytes: int
     sha256: str
-    table: str | None = None  # None: the table of the log; else its bad table
+    table: str | None = None  # None: the table of the log; else its bad table, or that of its late rows
 
     def staged(self, number: int) -> str:
         """Return where it is, below the folder of the log's table, until its commit is there."""
@@ -64,6 +65,8 @@ class Definition:
     partition: str  # the name of the column of folders, and of which column it is a day; or empty
     bad: str  # database.table
     tombstones: bool  # they are rows
+    # database.table of late rows, also where nothing goes there any more; empty: there never was one.
+    late: str = field(default="", metadata=ADDED)
 
 
 @dataclass(frozen=True)
@@ -82,13 +85,16 @@ class Commit:
     definition: Definition | None = None  # of a new schema
 
 
-def definition(table: LandTable) -> Definition:
+def definition(table: LandTable, known: Definition | None = None) -> Definition:
+    """Return what is declared; what late rows there are stay where they are `known` to be."""
     by = table.partitioned_by
+    late = table.late.table if table.late else known.late if known else ""
     return Definition(
         tuple(ColumnDefinition(each.name, types.hive(each.type), _means(each)) for each in table.columns),
         f"{by.name} of {by.of.name}" if by else "",
         table.bad,
         table.keeps_tombstones,
+        late,
     )
 
 
@@ -169,6 +175,12 @@ class State:
     definition: Definition | None = None
     compacted: str | None = None  # when last, ISO 8601
     passed: tuple[PassedOver, ...] = ()
+    late: Mapping[str, AddedFile] = field(default_factory=dict, metadata=ADDED)  # of late rows, by path
+
+    @property
+    def files(self) -> tuple[AddedFile, ...]:
+        """All live files: of the table, of late rows, and of the bad table."""
+        return (*self.live.values(), *self.late.values(), *self.bad.values())
 
 
 def next_commit(
@@ -188,7 +200,7 @@ def next_commit(
 def replay(state: State, commits: Iterable[Commit]) -> State:
     """Return the state after the next commits; Failed if one does not follow the one before."""
     number, positions, schema, known = state.number, state.positions, state.schema, state.definition
-    topic_ids, live, bad = dict(state.topic_ids), dict(state.live), dict(state.bad)
+    topic_ids, live, bad, late = dict(state.topic_ids), dict(state.live), dict(state.bad), dict(state.late)
     compacted, passed = state.compacted, state.passed
     for commit in commits:
         if commit.number != number + 1:
@@ -196,10 +208,11 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         if commit.positions.before != positions:
             raise Failed(f"The commit {commit.number} begins at other positions than {number} ended.")
         for removed in commit.removed:
-            if (bad if removed.endswith(BAD) else live).pop(removed, None) is None:
+            of = bad if removed.endswith(BAD) else late if removed.endswith(LATE) else live
+            if of.pop(removed, None) is None:
                 raise Failed(f"The commit {commit.number} removes {removed}, which is not live.")
         for file in commit.added:
-            into = bad if file.table else live
+            into = live if not file.table else late if file.path.endswith(LATE) else bad
             if file.path in into:
                 raise Failed(f"The commit {commit.number} adds {file.path}, which is live already.")
             into[file.path] = file
@@ -208,7 +221,7 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         topic_ids |= commit.topic_ids
         compacted = commit.created if commit.kind == COMPACT else compacted
         passed = tuple(_passed(passed, commit)) if commit.kind == RESET else passed
-    return State(number, positions, topic_ids, live, bad, schema, known, compacted, passed)
+    return State(number, positions, topic_ids, live, bad, schema, known, compacted, passed, late)
 
 
 def _passed(before: Iterable[PassedOver], reset: Commit) -> Iterator[PassedOver]:

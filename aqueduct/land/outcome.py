@@ -18,6 +18,7 @@ class LandedTable:
     table: str
     commits: int = 0
     rows: int = 0
+    late: int = 0  # rows of the table of late ones
     bad: int = 0
     tombstones: int = 0  # left out, as declared
     files: int = 0
@@ -46,6 +47,7 @@ class TableStatus:
     files: int
     rows: int
     bytes: int
+    late: int | None  # rows of the table of late ones; None: there is none
     bad: int  # rows of the bad table
     compacted: str | None  # when last, ISO 8601
     partitions: Mapping[TopicPartition, LandedPartition]

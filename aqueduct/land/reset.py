@@ -19,7 +19,7 @@ from aqueduct.kafka.requests import in_lists
 from aqueduct.land import table_log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile, orc_of
-from aqueduct.land.log import RESET, AddedFile, Positions, State, next_commit
+from aqueduct.land.log import BAD, RESET, AddedFile, Positions, State, next_commit
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import ResetMove, ResetTable
 from aqueduct.land.table_log import Overtaken, TableLog
@@ -87,7 +87,7 @@ def reset(order: LandOrder, wanted: ResetOrder, workers: Workers) -> list[ResetT
     todo = list(zip(order.tables, logs, targets, strict=True))
     for table, of_table, target in todo:
         if wanted.execute and target.moves and not of_table.state.number:
-            of_table.own(table.bad)
+            of_table.own(table.beside)
     done = []
     for table, of_table, target in todo:
         mine = ResetTable(table.full_name, target.moves, target.left_out)
@@ -239,8 +239,8 @@ def _reset(
         for share, some in enumerate(in_lists(files, TASK_BYTES, lambda file: file.bytes))
     ]
     cut = [each for some in workers.parallel(0)(cut_files, shares, BYTES) for each in some]
-    done.rows = sum(each.gone for each in cut if not each.file.table)
-    done.bad = sum(each.gone for each in cut if each.file.table)
+    done.bad = sum(each.gone for each in cut if each.file.path.endswith(BAD))
+    done.rows = sum(each.gone for each in cut) - done.bad
     done.files = len(cut)
     if not wanted.execute:
         return
@@ -260,7 +260,7 @@ def _reset(
 
 def _after(of_table: TableLog, goes: Offsets) -> Iterator[AddedFile]:
     """Yield the files that may have rows from these offsets on: those of commits that went beyond."""
-    every = [*of_table.state.live.values(), *of_table.state.bad.values()]
+    every = of_table.state.files
     reached = of_table.positions_after({table_log.commit_number(file.path) for file in every})
     for file in every:
         positions = reached[table_log.commit_number(file.path)]
@@ -303,7 +303,9 @@ def _stage(
             f"after 2262: {error}."
         ) from None
     name = f"{share.number:020d}-{share.share:05d}-{at:05d}-reset"
-    kept = OrcFile(file.path.rpartition("/")[0], file.table is not None, rows.num_rows, orc_of(rows))
+    bad = file.path.endswith(BAD)
+    late = None if bad else file.table
+    kept = OrcFile(file.path.rpartition("/")[0], bad, rows.num_rows, orc_of(rows), late)
     return table_log.stage(objects, share.table, share.number, name, kept)
 
 

@@ -13,6 +13,7 @@ from aqueduct.land.declaration import HEADER, KEY, TIMESTAMP, VALUE, Format, Lan
 from aqueduct.land.delimited import DelimitedReader
 from aqueduct.land.json_blocks import JsonReader, ReadRecords
 from aqueduct.land.records import RecordArrays
+from aqueduct.land.texts import mask
 from aqueduct.names import TopicPartition
 
 # What every table begins with: where in Kafka a row comes from.
@@ -42,6 +43,12 @@ class TableRows:
     days: pa.Array | None  # date32, of each row; null: it has no time. None: the table has no partitions
     bad: pa.Table
     tombstones: int  # that are left out
+    late: times.Mask | None = None  # rows of the table of late ones; None: there is no such table
+
+    @property
+    def on_time(self) -> int:
+        """How many rows are not late."""
+        return int(self.table.num_rows) - (0 if self.late is None else int(self.late.sum()))
 
 
 class RowReader:
@@ -87,7 +94,7 @@ class RowReader:
             kept = pa.array(fits)
             rows, days = rows.filter(kept), days.filter(kept) if days is not None else None
         left_out = 0 if self._table.keeps_tombstones else len(tombstones)
-        return TableRows(rows, days, _bad(partition, records, why), left_out)
+        return TableRows(rows, days, _bad(partition, records, why), left_out, self._late(rows, days))
 
     def _of_records(self, records: RecordArrays) -> dict[str, pa.Array]:
         """Return what columns take from elsewhere than the value, by its name in the declaration."""
@@ -108,11 +115,23 @@ class RowReader:
         by = self._table.partitioned_by
         if by is None:
             return None
-        moments = rows.column(by.of.name).combine_chunks()
-        none = moments.is_null().to_numpy(zero_copy_only=False)
-        instants = moments.view(pa.int64()).fill_null(0).to_numpy()
+        instants, told = _instants(rows.column(by.of.name))
         days = times.to_days(instants, by.of.zone)
-        return pa.array(days.astype(np.int32), pa.int32(), mask=none).view(pa.date32())
+        return pa.array(days.astype(np.int32), pa.int32(), mask=~told).view(pa.date32())
+
+    def _late(self, rows: pa.Table, days: pa.Array | None) -> times.Mask | None:
+        """Return which rows came when their days took none any more, by Kafka's time of their records.
+
+        Nothing but the record tells it, so a record that lands again goes where it was.
+        """
+        by, late = self._table.partitioned_by, self._table.late
+        if late is None or by is None or days is None:
+            return None
+        came, told = _instants(rows.column("k_timestamp"))
+        taken = times.to_days(came - late.after * times.SECOND, by.of.zone)  # the first day that took it
+        own = days.view(pa.int32())
+        found: times.Mask = told & mask(own.is_valid()) & (taken > own.fill_null(0).to_numpy())
+        return found
 
 
 class ValueReader(Protocol):
@@ -146,6 +165,12 @@ def _reader(table: LandTable, find: Find) -> ValueReader:
     if table.registry:
         return AvroReader(table.columns, find=find)
     return JsonReader(columns.json_schema(table.columns))
+
+
+def _instants(moments: pa.ChunkedArray) -> tuple[Numbers, times.Mask]:
+    """Return timestamps in microseconds since 1970, and which are there."""
+    whole = moments.combine_chunks()
+    return whole.view(pa.int64()).fill_null(0).to_numpy(), mask(whole.is_valid())
 
 
 def _beyond(days: pa.Array) -> times.Mask:

@@ -63,7 +63,7 @@ class Lander:
             except Failed as error:
                 self._failed[table.full_name] = error
             else:
-                next_schema(state, log.definition(table), table)
+                next_schema(state, log.definition(table, state.definition), table)
 
     def until_caught_up(self, tables: Sequence[LandTable] | None = None) -> list[LandedTable]:
         """Land what is there now, in as many rounds as that takes; return what was done of each table.
@@ -145,7 +145,7 @@ class Lander:
         for table in tables:
             of_table = self._logs[table.full_name]
             if not of_table.owned and not done[table.full_name].failed:
-                of_table.own(table.bad)
+                of_table.own(table.beside)
 
     def _survey(self, tables: Sequence[LandTable]) -> SourceTopics:
         """Return the topics; Refused if one that is named is not there."""
@@ -262,7 +262,7 @@ class Lander:
         moved = any(read.reached > read.range.start for share in kept for read in share.read)
         if not (moved or planned.gaps):
             return
-        declared = log.definition(table)
+        declared = log.definition(table, state.definition)
         schema = next_schema(state, declared, table)
         added = tuple(file for share in kept for file in share.files)
         of_table.commit(
@@ -282,6 +282,7 @@ class Lander:
         done.commits += 1
         done.gaps += [*planned.gaps, *(gap for share in kept for gap in share.gaps)]
         done.rows += sum(share.rows for share in kept)
+        done.late += sum(share.late for share in kept)
         done.bad += sum(share.bad for share in kept)
         done.tombstones += sum(share.tombstones for share in kept)
         done.files += len(added)

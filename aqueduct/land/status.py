@@ -3,6 +3,8 @@
 from aqueduct.kafka import offsets
 from aqueduct.kafka.client import connect
 from aqueduct.land.catalogue import Catalogue
+from aqueduct.land.declaration import LandTable
+from aqueduct.land.log import State, definition
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedPartition, TableStatus
 from aqueduct.land.table_log import TableLog
@@ -42,6 +44,7 @@ def status(order: LandOrder) -> list[TableStatus]:
             len(state.live),
             sum(file.rows for file in state.live.values()),
             sum(file.bytes for file in state.live.values()),
+            _late(table, state),
             sum(file.rows for file in state.bad.values()),
             state.compacted,
             {
@@ -55,3 +58,9 @@ def status(order: LandOrder) -> list[TableStatus]:
         )
         for table, of_table, state in zip(order.tables, logs, states, strict=True)
     ]
+
+
+def _late(table: LandTable, state: State) -> int | None:
+    if not definition(table, state.definition).late:
+        return None
+    return sum(file.rows for file in state.late.values())

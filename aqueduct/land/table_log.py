@@ -37,10 +37,10 @@ def folder(full_name: str) -> str:
 
 def stage(objects: Objects, table: LandTable, number: int, name: str, file: OrcFile) -> AddedFile:
     """Write a file where no reader looks, for the commit of that number, with which its name begins."""
-    name += log.BAD if file.bad else ".orc"
+    name += log.BAD if file.bad else log.LATE if file.late else ".orc"
     path = f"{file.folder}/{name}" if file.folder else name
     digest = hashlib.sha256(file.data).hexdigest()
-    added = AddedFile(path, file.rows, len(file.data), digest, table.bad if file.bad else None)
+    added = AddedFile(path, file.rows, len(file.data), digest, table.bad if file.bad else file.late)
     objects.create(f"{folder(table.full_name)}/{added.staged(number)}", file.data)
     return added
 
@@ -71,10 +71,10 @@ class TableLog:
         self._published = 0  # the number of a commit
         self.owned = False
 
-    def own(self, bad: str) -> None:
-        """Take the folders of the table and of its bad table; Refused if one has something of others'."""
+    def own(self, beside: Iterable[str]) -> None:
+        """Take the folders of the table and of those beside it; Refused if one has something of others'."""
         content = json.dumps({"table": self.table}).encode()
-        for name in (self.table, bad):
+        for name in (self.table, *beside):
             at = f"{folder(name)}/{OWNER}"
             if self._objects.head(at) is None:
                 for entry in self._objects.list(folder(name)):
@@ -204,8 +204,11 @@ class TableLog:
 
     def hidden(self, commit: Commit, path: str) -> tuple[str, str]:
         """Return where a file is that a commit removes, and then."""
-        known = self.state.definition
-        at = folder(known.bad) if known and path.endswith(log.BAD) else self._folder
+        known, at = self.state.definition, self._folder
+        if known and path.endswith(log.BAD):
+            at = folder(known.bad)
+        elif known and path.endswith(log.LATE):
+            at = folder(known.late)
         return f"{at}/{path}", f"{self._folder}/{log.REMOVED}/{commit.number:020d}/{path}"
 
     def expire(self, before: str) -> int:

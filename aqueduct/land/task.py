@@ -54,6 +54,7 @@ class LandedShare:
     files: list[AddedFile]
     read: list[ReadRange]
     rows: int = 0
+    late: int = 0
     bad: int = 0
     tombstones: int = 0
     gaps: tuple[Range, ...] = ()  # that retention deleted meanwhile
@@ -79,7 +80,8 @@ def _land(share: LandShare, done: LandedShare) -> None:
         for wanted, topic_id in zip(share.ranges, share.topic_ids, strict=True):
             for records in _records(client, wanted, topic_id, done):
                 rows = reader.read(wanted.topic_partition, records)
-                done.rows += rows.table.num_rows
+                done.rows += rows.on_time
+                done.late += rows.table.num_rows - rows.on_time
                 done.bad += rows.bad.num_rows
                 done.tombstones += rows.tombstones
                 buffer.add(rows)

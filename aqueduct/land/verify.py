@@ -177,7 +177,7 @@ def _read(location: str, files: Sequence[PlacedFile], runner: Runner) -> Found:
 def _placed(of_table: TableLog) -> Iterable[PlacedFile]:
     newest = of_table.newest
     staged = {file.path: of_table.places(newest, file)[0] for file in newest.added} if newest else {}
-    for file in (*of_table.state.live.values(), *of_table.state.bad.values()):
+    for file in of_table.state.files:
         yield PlacedFile(file, (*([staged[file.path]] if file.path in staged else []), of_table.place(file)))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from aqueduct.errors import Refused
 from aqueduct.land import declaration
-from aqueduct.land.declaration import LandTable
+from aqueduct.land.declaration import LandTable, LateTable
 
 
 def parsed(column: dict[str, Any] | None = None, **changes: Any) -> LandTable:
@@ -32,6 +32,14 @@ def test_what_is_not_said() -> None:
 def test_how_often_a_table_lands() -> None:
     assert parsed(every="15m").every == 900
     assert parsed(every="1d", late="add").every == 86_400
+
+
+def test_rows_that_come_late_have_a_table() -> None:
+    late = {"table": "flights.late", "after": "7d"}
+    table = parsed(TIME, partition_by=[day("day", "t")], late=late)
+    assert table.late == LateTable("flights.late", 7 * 86_400)
+    assert table.beside == ("flights.departures_bad", "flights.late")
+    assert parsed().beside == ("flights.departures_bad",)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +77,8 @@ def day(name: str, of: str) -> dict[str, str]:
 
 COLUMN = {"name": "c", "type": "string"}
 TIME = {"name": "t", "type": "timestamp"}
+DAYS: dict[str, Any] = {"columns": [TIME], "partition_by": [day("d", "t")]}
+LATE = {"table": "flights.late", "after": "7d"}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +111,17 @@ TIME = {"name": "t", "type": "timestamp"}
         ({"columns": [{"name": "c", "type": "string", "from": None}]}, "from has to be there, as text"),
         ({"format": "avro", "schema": "a\0b"}, "can't be read"),
         ({"format": "avro_registry", "registry": "http://localhost", "registry_config": 5}, "name of a file"),
-        ({"late": "drop"}, "late: there is no drop"),
+        ({"late": "drop"}, "late: there is no drop; write add, or {table: database.name, after: 7d}"),
+        ({"late": None}, "late: there is no None"),
+        ({"late": LATE}, "late: what is late is so for its day; declare partition_by"),
+        ({**DAYS, "late": LATE | {"after": "soon"}}, "late.after: soon isn't a duration; write 10s"),
+        ({**DAYS, "late": {"table": "a.b"}}, "late.after: None isn't a duration"),
+        ({**DAYS, "late": {"after": "7d"}}, "late: table has to be there"),
+        ({**DAYS, "late": LATE | {"table": "b"}}, "late.table: b isn't a table's name"),
+        ({**DAYS, "late": LATE | {"befor": 1}}, "late: there is no key befor"),
+        ({**DAYS, "late": LATE | {"table": "flights.departures"}}, "departures is declared twice"),
+        ({**DAYS, "late": LATE | {"table": "flights.departures_bad"}}, "departures_bad is declared twice"),
+        ({**DAYS, "columns": [{**TIME, "from": "$timestamp"}], "late": LATE}, "by which no record is late"),
         ({"every": "60"}, "every: 60 isn't a duration; write 10s, 5m, 1h or 7d"),
         ({"every": "0s"}, "every: it is the time between rounds; write 1s or more"),
         ({"poison": "x"}, "x isn't a table's name"),

@@ -67,6 +67,17 @@ def test_a_table_has_its_own_columns_those_of_its_log_and_a_day() -> None:
     assert bad.partition is None
 
 
+def test_late_rows_have_a_table_as_theirs() -> None:
+    late = table(late={"table": "cold.flights", "after": "7d"})
+    wanted, _, beside = hive_table.tables("file:///lake", late, State())
+    assert (beside.full_name, beside.location) == ("cold.flights", "file:///lake/cold/flights")
+    assert (beside.columns, beside.partition) == (wanted.columns, wanted.partition)
+    assert beside.properties["aqueduct.log"] == wanted.properties["aqueduct.log"]
+    # Where it is declared no more, its rows stay to be read.
+    landed = State(number=1, definition=log.definition(table(), log.definition(late)))
+    assert len(hive_table.tables("file:///lake", table(), landed)) == 3
+
+
 def test_columns_are_those_that_were_committed() -> None:
     before = log.definition(table())
     grown = table(columns=[{"name": "new", "type": "int"}, *DECLARED["columns"]])  # type: ignore[misc]
@@ -88,7 +99,10 @@ def test_new_columns_are_at_the_end_and_those_of_others_stay() -> None:
 def test_partitions_are_the_folders_of_live_files() -> None:
     paths = ("day=2024-02-29/1.orc", "day=2024-02-29/2.orc", "day=__HIVE_DEFAULT_PARTITION__/3.orc", "4.orc")
     state = State(live={path: AddedFile(path, 1, 1, "") for path in paths})
-    names = hive_table.partitions(state)
+    names, *beside = hive_table.partitions(
+        replace(state, late={"day=2024-03-01/1-late.orc": state.live[paths[0]]})
+    )
+    assert beside == [set(), {"day=2024-03-01"}]
     assert names == {"day=2024-02-29", "day=__HIVE_DEFAULT_PARTITION__"}
     assert {hive_table.value(name) for name in names} == {"2024-02-29", "__HIVE_DEFAULT_PARTITION__"}
 

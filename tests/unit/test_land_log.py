@@ -55,6 +55,27 @@ def test_what_commits_come_to() -> None:
     assert set(replay(state, [third]).live) == {"day=2013-01-01/1.orc"}
 
 
+def test_files_of_late_rows_are_apart() -> None:
+    late = AddedFile("day=2013-01-01/1-late.orc", 3, 50, "ef", "lake.flights_late")
+    landed = replace(FIRST, added=(FILE, late, replace(BAD, path="1-bad.orc")))
+    state = replay(State(), [landed])
+    assert (set(state.live), set(state.late), set(state.bad)) == ({FILE.path}, {late.path}, {"1-bad.orc"})
+    assert state.files == landed.added
+    still = Step(state.positions, state.positions)
+    gone = replace(SECOND, positions=still, added=(), removed=(late.path,))
+    assert replay(state, [gone]).files == (FILE, replace(BAD, path="1-bad.orc"))
+
+
+def test_logs_from_before_there_was_late_are_read() -> None:
+    described = replace(FIRST, definition=log.Definition((), "", "x.y", False))
+    before = log.dumps(described).replace(b',"late":""', b"")
+    assert before != log.dumps(described)
+    assert log.loads(before, 1, "there") == described
+    state = replay(State(), [described])
+    checkpoint = log.dumps(state).replace(b',"late":""', b"").replace(b',"late":{}', b"")
+    assert log.loads_checkpoint(checkpoint, f"{1:020d}.json", "there") == state
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

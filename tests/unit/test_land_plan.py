@@ -185,6 +185,17 @@ def test_columns_can_only_be_added() -> None:
             next_schema(known, log.definition(other), other)
     more = table([x, y])
     assert next_schema(state, log.definition(more), more) == 2
+    by_day = {"partition_by": [{"name": "day", "of": "t", "every": "day"}]}
+    late = table([time], **by_day, late={"table": "a.late", "after": "1d"})
+    without = table([time], **by_day)
+    plain = State(1, schema=1, definition=log.definition(without))
+    gained = log.definition(late, plain.definition)
+    assert (gained.late, next_schema(plain, gained, late)) == ("a.late", 2)
+    grown = State(2, schema=2, definition=gained)
+    assert next_schema(grown, log.definition(without, gained), without) == 2
+    other = table([time], **by_day, late={"table": "a.other", "after": "1d"})
+    with pytest.raises(Refused, match=r"its table of late rows is a\.other instead of a\.late"):
+        next_schema(grown, log.definition(other, gained), other)
     for wrong in (
         table([y]),
         table([{"name": "x", "type": "bigint"}]),

@@ -33,6 +33,7 @@ class Landed(NamedTuple):
     folders: dict[str, list[Row]]
     bad: list[Row]
     tombstones: int
+    late: list[Row]  # that are also in their folders
 
     def values(self, column: str) -> list[Any]:
         return [row[column] for rows in self.folders.values() for row in rows]
@@ -49,7 +50,7 @@ def land(data: bytes | bytearray, *columns: Row, read: list[str] | None = None, 
     buffer = RowBuffer(declared)
     rows = RowReader(declared).read(TopicPartition("t", 3), RecordArrays.of(list(walk(data))))
     buffer.add(rows)
-    landed = Landed({}, [], rows.tombstones)
+    landed = Landed({}, [], rows.tombstones, [])
     for file in buffer.files():
         found = orc.read_table(pa.BufferReader(file.data), columns=None if file.bad else read)
         found = found.cast(pa.schema([(of.name, MICROS.get(of.type, of.type)) for of in found.schema]))
@@ -58,7 +59,8 @@ def land(data: bytes | bytearray, *columns: Row, read: list[str] | None = None, 
             landed.bad.extend(found.to_pylist())
         else:
             assert read or found.schema == schema(declared)
-            landed.folders[file.folder] = found.to_pylist()
+            landed.folders[file.folder] = landed.folders.get(file.folder, []) + found.to_pylist()
+            landed.late.extend(found.to_pylist() if file.late else [])
     return landed
 
 
@@ -258,7 +260,7 @@ def test_keys_and_headers(more: list[Row]) -> None:
 def test_nothing_but_tombstones(more: list[Row]) -> None:
     kept = land(batch([None, None]), *OTHERS, *more, tombstones="keep")
     assert (kept.values("k_tombstone"), kept.values("k_offset"), kept.bad) == ([True, True], [0, 1], [])
-    assert land(batch([None, None]), *OTHERS, *more) == ({}, [], 2)
+    assert land(batch([None, None]), *OTHERS, *more) == ({}, [], 2, [])
 
 
 @beside
@@ -338,6 +340,37 @@ def test_a_day_is_one_of_its_zone() -> None:
     wanted = {"day=2013-01-01": {0, 4}, "day=2013-01-02": {1}, f"day={NO_DAY}": {2, 5}, "bad": {3}}
     found = days(texts * 300, WEST)
     assert found == {folder: [n for n in range(1_800) if n % 6 in these] for folder, these in wanted.items()}
+
+
+@pytest.mark.parametrize(
+    ("zone", "day_ends"),
+    [
+        ("UTC", "2013-11-04T00:00:00Z"),
+        ("Asia/Tokyo", "2013-11-03T15:00:00Z"),
+        (WEST, "2013-11-04T05:00:00Z"),  # a day of 25 hours
+    ],
+)
+def test_a_row_is_late_when_its_day_has_been_over_for_so_long(zone: str, day_ends: str) -> None:
+    """To the millisecond, by Kafka's time; a record without one, or without its own, never is."""
+    over = int(datetime.fromisoformat(day_ends).timestamp() * 1000) + 2 * 3600 * 1000
+    came = [over - 1, over, over + 10**9, 0, -1, 2**61]
+    texts = ["2013-11-03T00:00:00", "2013-11-03T23:59:59.999999", "2013-11-04T00:00:00", None, "x"]
+    values = [(text, at) for at in came for text in texts]
+    records = [
+        Record(at, n, body(None, json.dumps({"t": text}).encode())) for n, (text, at) in enumerate(values)
+    ]
+    landed = land(
+        batch_of(records),
+        {"name": "t", "type": "timestamp", "zone": zone},
+        partition_by=[{"name": "day", "of": "t", "every": "day"}],
+        late={"table": "a.late", "after": "2h"},
+    )
+    late = [(text, at) for text, at in values if text and text[:10] == "2013-11-03" and over <= at < 2**60]
+    late += [(text, at) for text, at in values if text == texts[2] and at == over + 10**9]
+    assert sorted(values[row["k_offset"]] for row in landed.late) == sorted(late)
+    assert len(late) == 5
+    assert sum(map(len, landed.folders.values())) + len(landed.bad) == len(values)
+    assert set(offsets(landed)) == {"day=2013-11-03", "day=2013-11-04", f"day={NO_DAY}"}
 
 
 @pytest.mark.parametrize(

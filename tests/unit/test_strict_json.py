@@ -1,5 +1,5 @@
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.strict_json import Unreadable, dumps, loads
+from aqueduct.strict_json import ADDED, Unreadable, dumps, loads
 
 
 class Colour(StrEnum):
@@ -99,3 +99,17 @@ def test_anything_else_is_unreadable(part: str, instead: str) -> None:
 def test_not_text_is_unreadable() -> None:
     with pytest.raises(Unreadable):
         loads(Outer, b"\xff")
+
+
+@dataclass(frozen=True)
+class Grown:
+    a: int
+    b: int = field(default=7, metadata=ADDED)
+
+
+def test_fields_that_came_later_may_be_missing() -> None:
+    assert loads(Grown, b'{"a":1}') == Grown(1)
+    assert loads(Grown, b'{"a":1,"b":2}') == Grown(1, 2)
+    for wrong in (b'{"b":2}', b'{"a":1,"b":null}', b'{"a":1,"c":2}'):
+        with pytest.raises(Unreadable):
+            loads(Grown, wrong)
