@@ -16,6 +16,11 @@ reset moves tables to other offsets of their topics, back or ahead: rows from th
 one commit. Without --execute it tells what would go. 0 done; 3 done but for topics that --to-time leaves
 alone (gone, made again, or compacted); 1 a table failed, or was landed meanwhile; 2 an offset that its topic
 does not have, or one back in a compacted topic.
+
+replay --bad tries the bad records again by the declarations of now: those that fit become rows, the others
+stay bad; beside a landing, too. Without --execute it tells how many would fit. 0 done; 3 done but for files
+that can't be read, or a Hive catalogue that is behind; 1 a table failed; 2 a table takes headers, which the
+bad table has not, or can't become what is declared.
 """
 
 import argparse
@@ -47,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help_ = (
         "status: how far tables landed; verify: compare tables with their topics; compact: join small files; "
-        "reset: land again from other offsets on; default: land"
+        "reset: land again from other offsets on; replay: try bad records again; default: land"
     )
-    add("what", nargs="?", choices=("status", "verify", "compact", "reset"), help=help_)
+    add("what", nargs="?", choices=("status", "verify", "compact", "reset", "replay"), help=help_)
     common.add_cluster(parser)
     add("--declarations", metavar="FILE", type=Path, required=True, help="YAML: a list as land_tables")
     add(
@@ -99,7 +104,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=moment.parse,
         help="reset: land on from the first record of that time",
     )
-    add("--execute", action="store_true", help="reset: do it; else what would be done is told")
+    add("--bad", action="store_true", help="replay: the records of bad tables, by what is declared now")
+    add("--execute", action="store_true", help="reset, replay: do it; else what would be done is told")
     add("--fail-on-poison", action="store_true", help="exit code 3 if records went to a bad table")
     common.add_metrics(parser)
     common.add_run(parser)
@@ -118,7 +124,7 @@ def metastores(text: str) -> tuple[tuple[str, int], ...]:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.land import compact, report, reset, status, verify
+        from aqueduct.land import compact, replay, report, reset, status, verify
         from aqueduct.land.order import LandOrder
         from aqueduct.work.workers import Workers
 
@@ -133,10 +139,12 @@ def run(args: argparse.Namespace) -> int:
             "or --metrics-port."
         )
     to = args.to_time if args.to_offsets is None else args.to_offsets
-    if (args.what == "reset") != (to is not None) or (args.execute and to is None):
-        raise Refused(
-            "aqueduct land reset, and nothing else, takes --to-offsets or --to-time, and --execute."
-        )
+    if (args.what == "reset") != (to is not None):
+        raise Refused("aqueduct land reset, and nothing else, takes --to-offsets or --to-time.")
+    if (args.what == "replay") != args.bad:
+        raise Refused("aqueduct land replay, and nothing else, takes --bad.")
+    if args.execute and args.what not in ("reset", "replay"):
+        raise Refused("--execute is for aqueduct land reset and replay.")
     started = datetime.now(UTC)
     if args.what == "status":
         found = status.status(order)
@@ -154,6 +162,11 @@ def run(args: argparse.Namespace) -> int:
             code, text = report.compacted_code(compacted), report.compacted_text(compacted)
             content = report.compacted_report(compacted)
             failed = [each.failed for each in compacted]
+        elif args.what == "replay":
+            tried = replay.replay(order, execute=args.execute, workers=workers)
+            code, text = report.replayed_code(tried), report.replayed_text(tried, executed=args.execute)
+            content = report.replayed_report(tried)
+            failed = [each.failed for each in tried]
         else:
             moved = reset.reset(order, reset.ResetOrder(to, args.execute), workers)
             code, text = report.reset_code(moved), report.reset_text(moved, executed=args.execute)

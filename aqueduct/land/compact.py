@@ -106,7 +106,7 @@ def _compact(
         try:
             for each in results:
                 if isinstance(each, Unjoined) and each.gone:
-                    _let_go(of_table, each.path)
+                    of_table.let_go(each.path)
             if not joined:
                 continue
             added = tuple(file for _, file in joined)
@@ -132,13 +132,6 @@ def _compact(
 
 def _rows(state: State) -> Iterable[AddedFile]:
     return (*state.live.values(), *state.late.values())
-
-
-def _let_go(of_table: TableLog, path: str) -> None:
-    """Raise Overtaken if the log says that the file was replaced; else Failed: it is missing."""
-    if any(file.path == path for file in _rows(of_table.read())):
-        raise Failed(f"{path} of {of_table.table} was committed and is missing. Run land verify.")
-    raise Overtaken(f"Another compaction of {of_table.table} took the same files.")
 
 
 def _ago(time: timedelta) -> str:

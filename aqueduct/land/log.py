@@ -20,7 +20,7 @@ COMMITS = f"{FOLDER}/commits"
 STAGED = f"{FOLDER}/staged"
 CHECKPOINTS = f"{FOLDER}/checkpoints"  # what all commits up to a number come to
 REMOVED = f"{FOLDER}/removed"  # files that compaction replaced, for readers that have begun
-LAND, COMPACT, RESET = "land", "compact", "reset"  # kinds of commits
+LAND, COMPACT, RESET, REPLAY = "land", "compact", "reset", "replay"  # kinds of commits
 BAD, LATE = "-bad.orc", "-late.orc"  # how names end of files of the bad table, and of that of late rows
 _NAME = re.compile(r"(\d{20})\.json")
 

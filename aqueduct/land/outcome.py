@@ -1,5 +1,6 @@
 """What a landing did, how far tables are, and what was found in them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -87,6 +88,29 @@ class CompactedTable:
     left: int = 0  # files that can't be joined, for they have times that Arrow doesn't read
     expired: int = 0  # files that an earlier compaction replaced, and that went now
     failed: Failed | None = None  # why it was compacted no further; what was committed before counts
+
+
+@dataclass
+class ReplayedTable:
+    """What bad records of a table come to that are tried again, or came to."""
+
+    table: str
+    landed: bool = False  # anything at all
+    counts: Counter[tuple[str, bool]] = field(
+        default_factory=Counter
+    )  # by their errors, and whether they fit
+    late: int = 0  # of those that fit, rows of the table of late ones
+    commits: int = 0
+    left_out: LeftOut = ()  # files that can't be read, and a catalogue that is behind
+    failed: Failed | None = None  # why no more were tried; what was committed before counts
+
+    @property
+    def fit(self) -> int:
+        return sum(number for (_, fits), number in self.counts.items() if fits)
+
+    @property
+    def stay(self) -> int:
+        return self.counts.total() - self.fit
 
 
 @dataclass(frozen=True)

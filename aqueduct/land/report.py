@@ -8,12 +8,16 @@ from aqueduct.land.outcome import (
     CompactedTable,
     LandedTable,
     Placed,
+    ReplayedTable,
     ResetTable,
     TableStatus,
     VerifiedTable,
 )
 from aqueduct.spans import Spans, size
 from aqueduct.wording import count
+
+ERRORS = 10  # that are told to people
+NOTHING_CHANGED = "Nothing was changed; --execute does it."
 
 
 def exit_code(landed: Sequence[LandedTable], *, fail_on_poison: bool) -> ExitCode:
@@ -179,6 +183,65 @@ def compacted_report(done: Sequence[CompactedTable]) -> dict[str, Any]:
     return {"tables": [{**vars(each), "failed": str(each.failed) if each.failed else None} for each in done]}
 
 
+def replayed_code(done: Sequence[ReplayedTable]) -> ExitCode:
+    if any(each.failed for each in done):
+        return ExitCode.FAILED
+    return ExitCode.INCOMPLETE if any(each.left_out for each in done) else ExitCode.DONE
+
+
+def replayed_text(done: Sequence[ReplayedTable], *, executed: bool) -> str:
+    lines = [line for each in done for line in _replayed_lines(each, executed)]
+    return "\n".join(lines if executed else [*lines, NOTHING_CHANGED])
+
+
+def _replayed_lines(table: ReplayedTable, executed: bool) -> Iterator[str]:
+    every = table.counts.total()
+    if not (table.landed or table.failed):
+        yield f"{table.table}: nothing has landed there."
+    elif not (every or table.failed or table.left_out):
+        yield f"{table.table}: there are no bad records."
+    elif every or table.left_out:
+        fit = "are rows now" if executed else "would be rows now"
+        late = f", {table.late:,} of them late ones" if table.late else ""
+        bad = count(every, "bad record")
+        yield f"{table.table}: {table.fit:,} of {bad} {fit}{late}; {table.stay:,} stay bad."
+    errors = _by_error(table)
+    for error, (records, fits) in errors[:ERRORS]:
+        yield f"  {fits:,} of {records:,} fit: {error}"
+    if len(errors) > ERRORS:
+        yield f"  and {len(errors) - ERRORS} more errors"
+    for what, why in table.left_out:
+        yield f"  Left out: {what}: {why}."
+
+
+def _by_error(table: ReplayedTable) -> list[tuple[str, tuple[int, int]]]:
+    """Return of each error how many records had it, and how many of these fit now; the commonest first."""
+    counts = table.counts
+    every = {error: (counts[error, True] + counts[error, False], counts[error, True]) for error, _ in counts}
+    return sorted(every.items(), key=lambda each: (-each[1][0], each[0]))
+
+
+def replayed_report(done: Sequence[ReplayedTable]) -> dict[str, Any]:
+    return {
+        "tables": [
+            {
+                "table": each.table,
+                "fit": each.fit,
+                "late": each.late,
+                "bad": each.stay,
+                "commits": each.commits,
+                "errors": [
+                    {"error": error, "records": records, "fit": fits}
+                    for error, (records, fits) in _by_error(each)
+                ],
+                "left_out": [{"what": what, "why": why} for what, why in each.left_out],
+                "failed": str(each.failed) if each.failed else None,
+            }
+            for each in done
+        ]
+    }
+
+
 def reset_code(done: Sequence[ResetTable]) -> ExitCode:
     if any(each.failed for each in done):
         return ExitCode.FAILED
@@ -187,7 +250,7 @@ def reset_code(done: Sequence[ResetTable]) -> ExitCode:
 
 def reset_text(done: Sequence[ResetTable], *, executed: bool) -> str:
     lines = [line for each in done for line in _reset_lines(each)]
-    return "\n".join(lines if executed else [*lines, "Nothing was changed; --execute does it."])
+    return "\n".join(lines if executed else [*lines, NOTHING_CHANGED])
 
 
 def _reset_lines(table: ResetTable) -> Iterator[str]:

@@ -11,7 +11,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.land import log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile
-from aqueduct.land.log import COMPACT, LAND, AddedFile, Commit, Positions, State, replay
+from aqueduct.land.log import COMPACT, LAND, REPLAY, AddedFile, Commit, Positions, State, replay
 from aqueduct.store.objects import EditableObjects, Exists, MissingObject, Objects
 
 CHECKPOINT = 500  # commits, after which a start need not read those before
@@ -99,7 +99,7 @@ class TableLog:
         return self.state
 
     def rejoin(self) -> None:
-        """Follow what compactions committed since; Lost if another lander did, too."""
+        """Follow what compactions and replays committed since; Lost if another lander did, too."""
         landed = self.state.positions
         if self.follow().positions != landed:
             raise self._lost()
@@ -133,17 +133,23 @@ class TableLog:
     def commit(self, commit: Commit) -> None:
         """Create the commit, whose files `publish` makes visible.
 
-        Lost if another lander or a reset was first; Overtaken if that was a compaction, or if this isn't a
+        Lost if another lander or a reset was first; Overtaken if that moved no position, or if this isn't a
         landing itself.
         """
         after = replay(self.state, [commit])
         try:
             self._objects.create(f"{self._folder}/{log.path(commit.number)}", log.dumps(commit))
         except Exists:
-            if commit.kind != LAND or self._load(commit.number).kind == COMPACT:
+            if commit.kind != LAND or self._load(commit.number).kind in (COMPACT, REPLAY):
                 raise Overtaken(f"Commit {commit.number} of {self.table} was another one's.") from None
             raise self._lost() from None
         self.state, self.newest = after, commit
+
+    def let_go(self, path: str) -> None:
+        """Raise Overtaken if the log says that a file was replaced; else Failed: it is missing."""
+        if any(file.path == path for file in self.read().files):
+            raise Failed(f"{path} of {self.table} was committed and is missing. Run land verify.")
+        raise Overtaken(f"Another run that changes {self.table} took the same files.")
 
     def _lost(self) -> Lost:
         return Lost(

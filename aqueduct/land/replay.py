@@ -1,0 +1,272 @@
+"""Tries bad records again by the declarations of now: those that fit become rows, the others stay bad.
+
+The bad table has all of a record but its headers, so no topic is read. For each batch of its files one commit
+of the table's log takes them away and adds the rows and what stays bad: who is killed has done nothing, or
+something that whoever comes next finishes.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka.requests import in_lists
+from aqueduct.land import log, registry, table_log
+from aqueduct.land.avro_values import no_registry
+from aqueduct.land.catalogue import Catalogue
+from aqueduct.land.declaration import HEADER, LandTable
+from aqueduct.land.files import RowBuffer
+from aqueduct.land.log import REPLAY, AddedFile, State, next_commit
+from aqueduct.land.order import LandOrder
+from aqueduct.land.outcome import ReplayedTable
+from aqueduct.land.plan import next_schema
+from aqueduct.land.records import RecordArrays
+from aqueduct.land.registry import RegistryAway
+from aqueduct.land.rows import RowReader, TableRows
+from aqueduct.land.table_log import Overtaken, TableLog
+from aqueduct.land.task import RECORDS
+from aqueduct.names import TopicPartition
+from aqueduct.store.backends import open_editable, open_store
+from aqueduct.store.objects import MissingObject, Objects
+from aqueduct.work.progress import Size
+from aqueduct.work.runner import THREADS
+from aqueduct.work.workers import Workers
+
+TASK_RECORDS = 20_000  # that a task tries, or one file's
+EXCHANGED = 200  # bad files in one commit, at most: for as long as they are exchanged readers miss some
+SHARES = 2  # of one commit for each task at once: a commit of a lander meanwhile makes it be vain
+ATTEMPTS = 5  # one after another, beside others
+ERRORS = 100  # that are told apart of a table, at most
+OTHER_ERRORS = "other errors"
+NO_TIMESTAMP = np.iinfo(np.int64).max  # no year has it: a column that takes Kafka's time refuses it
+
+
+@dataclass(frozen=True)
+class ReplayShare:
+    """Files of a bad table whose records one task tries again."""
+
+    location: str
+    table: LandTable
+    number: int  # of the commit
+    share: int
+    files: tuple[AddedFile, ...]
+    execute: bool
+
+
+@dataclass
+class TriedFiles:
+    """What one task found, and staged if that is wanted."""
+
+    counts: Counter[tuple[str, bool]] = field(default_factory=Counter)  # as of ReplayedTable
+    late: int = 0  # of those that fit
+    added: list[AddedFile] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)  # files with times that Arrow can't read
+    gone: list[str] = field(default_factory=list)  # files that are not there
+    failed: str = ""
+
+
+BAD_RECORDS: Size[ReplayShare] = Size("bad records", lambda share: sum(file.rows for file in share.files))
+
+
+def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[ReplayedTable]:
+    """Try the bad records of each table again; make rows of those that fit, if that is wanted.
+
+    Refused, with nothing done, if a table takes headers, or can't become what is declared. A table that fails
+    is named, and the others are tried.
+    """
+    for table in order.tables:
+        _check(table)
+    objects = open_editable(order.location)
+    catalogue = Catalogue(order.metastores, order.location) if order.metastores and execute else None
+    logs = [TableLog(objects, table.full_name) for table in order.tables]
+    done = [ReplayedTable(table.full_name) for table in order.tables]
+    todo = list(zip(order.tables, logs, done, strict=True))
+    for table, of_table, mine in todo:
+        try:
+            state = of_table.follow()
+        except Failed as error:
+            mine.failed = error
+            continue
+        mine.landed = bool(state.number)
+        next_schema(state, log.definition(table, state.definition), table)
+        if execute and state.bad:
+            of_table.own(table.beside)
+    for table, of_table, mine in todo:
+        if mine.failed:
+            continue
+        try:
+            _replay(order, table, of_table, mine, execute, workers)
+        except Failed as error:
+            mine.failed = error
+        if catalogue and mine.commits:
+            for name, why in catalogue.follow([(table, of_table.state)]).items():
+                mine.left_out += ((f"catalogue of {name}", why),)
+    return done
+
+
+def _check(table: LandTable) -> None:
+    for column in table.columns:
+        if column.path[0].startswith(HEADER):
+            raise Refused(
+                f"{table.full_name}: its column {column.name} is taken of headers, which the bad table has "
+                "not: let these records land again, by land reset, or leave the table out, by --tables."
+            )
+
+
+def _replay(
+    order: LandOrder,
+    table: LandTable,
+    of_table: TableLog,
+    done: ReplayedTable,
+    execute: bool,
+    workers: Workers,
+) -> None:
+    waiting = set(of_table.state.bad)  # what lands meanwhile was judged by its lander
+    total = sum(file.rows for file in of_table.state.bad.values())
+    failures = 0
+    while waiting:
+        todo = [file for path, file in of_table.follow().bad.items() if path in waiting]
+        if len(todo) < len(waiting):
+            raise Failed(
+                f"Another run took bad records of {table.full_name} meanwhile, a reset or a replay: run this "
+                "again."
+            )
+        number = of_table.state.number + 1
+        by_task = in_lists(todo[:EXCHANGED], TASK_RECORDS, lambda file: file.rows)
+        shares = [
+            ReplayShare(order.location, table, number, share, tuple(files), execute)
+            for share, files in enumerate(islice(by_task, SHARES * (workers.many(total) or THREADS)))
+        ]
+        results = workers.parallel(total)(try_again, shares, BAD_RECORDS)
+        try:
+            for tried in results:
+                if tried.failed:
+                    raise Failed(f"{table.full_name}: {tried.failed}")
+                for path in tried.gone:
+                    of_table.let_go(path)
+            if added := tuple(file for tried in results for file in tried.added):
+                of_table.commit(_commit(table, of_table.state, results, added))
+                done.commits += 1
+        except Overtaken:
+            failures += 1
+            if failures == ATTEMPTS:
+                raise
+            continue
+        failures = 0
+        for tried in results:
+            done.late += tried.late
+            done.counts = _most(done.counts + tried.counts)
+            done.left_out += tuple(
+                (path, "it has times before 1677 or after 2262, which Arrow can't read")
+                for path in tried.unread
+            )
+        waiting -= {file.path for share in shares for file in share.files}
+        if added:
+            of_table.publish()
+
+
+def _commit(
+    table: LandTable, state: State, results: Sequence[TriedFiles], added: tuple[AddedFile, ...]
+) -> log.Commit:
+    declared = log.definition(table, state.definition)
+    schema = next_schema(state, declared, table)
+    removed = tuple(path for tried in results for path in tried.removed)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    commit = next_commit(state, REPLAY, now, state.positions, added, removed)
+    return replace(commit, schema=schema, definition=declared if schema != state.schema else None)
+
+
+def _most(counts: Counter[tuple[str, bool]]) -> Counter[tuple[str, bool]]:
+    """Return the counts of the commonest errors, and of the others as one."""
+    errors: Counter[str] = Counter()
+    for (error, _), number in counts.items():
+        errors[error] += number
+    named = {error for error, _ in errors.most_common(ERRORS)}
+    kept: Counter[tuple[str, bool]] = Counter()
+    for (error, fits), number in counts.items():
+        kept[error if error in named else OTHER_ERRORS, fits] += number
+    return kept
+
+
+def try_again(share: ReplayShare) -> TriedFiles:
+    """Read bad records as if they were new; stage rows and what stays bad, if that is wanted.
+
+    A file of which no record fits stays as it is.
+    """
+    objects = open_store(share.location)
+    of = share.table.registry
+    reader = RowReader(share.table, partial(registry.schema, of) if of else no_registry)
+    buffer = RowBuffer(share.table)
+    done = TriedFiles()
+    try:
+        for file in share.files:
+            try:
+                bad = orc.read_table(
+                    pa.BufferReader(table_log.committed(objects, share.table.full_name, file))
+                )
+            except MissingObject:
+                done.gone.append(file.path)
+                continue
+            except pa.ArrowInvalid:
+                done.unread.append(file.path)
+                continue
+            tried = list(_tried(reader, bad, share, done))
+            if not share.execute or not any(rows.table.num_rows for rows in tried):
+                continue
+            done.removed.append(file.path)
+            for rows in tried:
+                buffer.add(rows)
+                if buffer.full:
+                    _stage(objects, share, buffer, done)
+    except RegistryAway as error:
+        done.failed = str(error)
+        return done
+    _stage(objects, share, buffer, done)
+    done.counts = _most(done.counts)
+    return done
+
+
+def _tried(reader: RowReader, bad: pa.Table, share: ReplayShare, done: TriedFiles) -> Iterator[TableRows]:
+    """Yield what bad rows come to now, and count it."""
+    for row in bad.group_by(["k_topic", "k_partition"]).aggregate([]).to_pylist():
+        partition = TopicPartition(row["k_topic"], row["k_partition"])
+        mine = bad.filter(
+            (pc.field("k_topic") == partition.topic) & (pc.field("k_partition") == partition.partition)
+        )
+        for first in range(0, len(mine), RECORDS):
+            some = mine.slice(first, RECORDS)
+            records = _records(some)
+            rows = reader.read(partition, records)
+            if rows.table.num_rows + rows.bad.num_rows != len(records):
+                raise Failed(f"{share.table.full_name}: a bad record of {partition} became nothing.")
+            stay = np.isin(records.offsets, rows.bad.column("k_offset").to_numpy())
+            done.counts.update(zip(some.column("error").to_pylist(), (~stay).tolist(), strict=True))
+            done.late += rows.table.num_rows - rows.on_time
+            yield rows
+
+
+def _records(bad: pa.Table) -> RecordArrays:
+    """Return bad rows as the records that they were, without headers."""
+    told = bad.column("k_timestamp").cast(pa.timestamp("ms")).combine_chunks().view(pa.int64())
+    return RecordArrays(
+        bad.column("k_offset").to_numpy(),
+        told.fill_null(NO_TIMESTAMP).to_numpy(),
+        bad.column("key").combine_chunks(),
+        bad.column("value").combine_chunks(),
+        [b""] * len(bad),
+    )
+
+
+def _stage(objects: Objects, share: ReplayShare, buffer: RowBuffer, done: TriedFiles) -> None:
+    for file in buffer.files():
+        name = f"{share.number:020d}-{share.share:05d}-{len(done.added):05d}-replay"
+        done.added.append(table_log.stage(objects, share.table, share.number, name, file))
