@@ -73,6 +73,7 @@ class Lake:
     columns: list[dict[str, Any]] = field(default_factory=lambda: list(COLUMNS))
     location: str = ""
     produced: list[dict[str, Any]] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)  # that is declared
 
     def arguments(self, *arguments: str) -> list[str]:
         declared = {
@@ -80,6 +81,7 @@ class Lake:
             "topics": [self.topic],
             "columns": self.columns,
             "partition_by": [{"name": "day", "of": "at", "every": "day"}],
+            **self.more,
         }
         file = self.folder / "tables.yml"
         file.write_text(yaml.safe_dump([declared]))
@@ -113,11 +115,11 @@ class Lake:
     def expected(self) -> list[dict[str, Any]]:
         return sorted(self.produced, key=lambda each: (each["k_partition"], each["k_offset"]))
 
-    def read(self, reader: HiveReader, *more: str) -> list[dict[str, Any]]:
+    def read(self, reader: HiveReader, *more: str, beside: str = "") -> list[dict[str, Any]]:
         columns = ("k_partition", "k_offset", "n", "cast(price as string) price", "names")
         time = "unix_timestamp(at) at"
         return reader.rows(
-            f"select {', '.join((*columns, time, *more, 'day'))} from lake.{self.table} "  # noqa: S608
+            f"select {', '.join((*columns, time, *more, 'day'))} from lake.{self.table}{beside} "  # noqa: S608
             "order by k_partition, k_offset"
         )
 
@@ -159,6 +161,24 @@ def test_columns_and_days_are_added(lake: Lake, reader: HiveReader) -> None:
         assert lake.read(reader, "more") == lake.expected()
     finally:
         reader.rows("set spark.sql.hive.convertMetastoreOrc=true")
+
+
+def test_late_rows_are_in_a_table_of_hive_s_too(lake: Lake, reader: HiveReader) -> None:
+    """All are late once that is declared: their days were in 2023, and Kafka got the records now."""
+    lake.produce(range(2), 10)
+    assert lake.land() == 0
+    before = lake.expected()
+    lake.more = {"late": {"table": f"lake.{lake.table}_late", "after": "7d"}}
+    lake.produce(range(1, 4), 30)
+    late = [each for each in lake.expected() if each not in before]
+    assert lake.land() == 0
+    assert lake.read(reader, beside="_late") == late
+    assert lake.read(reader) == before
+    # Days of which nothing is left go, and come again.
+    every = ",".join(f"{lake.topic}:{partition}:10" for partition in range(PARTITIONS))
+    assert main(lake.arguments("reset", f"--to-offsets={every}", "--execute")) == 0
+    assert lake.land() == 0
+    assert lake.read(reader, beside="_late") == late
 
 
 def test_a_day_without_a_time_and_compaction(lake: Lake, reader: HiveReader) -> None:
