@@ -197,9 +197,11 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
     from aqueduct.land.metrics import LandFigures
     from aqueduct.land.run import Lander
     from aqueduct.land.table_log import Lost
+    from aqueduct.land.unseen import Unseen
 
     done_so_far = LandFigures(table.full_name for table in order.tables)
     common.serve_metrics(args, done_so_far.all, workers)
+    unseen = Unseen()
     lander = None
     due = dict.fromkeys(order.tables, 0.0)  # when, by the monotonic clock
     while True:
@@ -207,7 +209,7 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
         began = time.monotonic()
         now = [table for table in order.tables if due[table] <= began]
         try:
-            lander = lander or Lander(order, workers)
+            lander = lander or Lander(order, workers, unseen)
             landed = lander.until_caught_up(now)
         except Failed as error:
             if args.every is None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aqueduct.errors import Failed, LeftOut
+from aqueduct.land.unseen import UnseenColumn
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.spans import Span, Spans
@@ -26,6 +27,7 @@ class LandedTable:
     bytes: int = 0
     gaps: list[Range] = field(default_factory=list)
     left_out: LeftOut = ()  # in the last round
+    unseen: tuple[UnseenColumn, ...] = ()  # what is told of them once
     failed: Failed | None = None  # why it lands no further; what was committed before counts
 
 

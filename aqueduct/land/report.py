@@ -47,6 +47,9 @@ def _lines(table: LandedTable, seconds: float) -> Iterator[str]:
         yield f"  Deleted before it was read: {gap.topic_partition}, offsets {gap.start} to {gap.stop - 1}."
     for what, why in table.left_out:
         yield f"  Left out: {what}: {why}."
+    for each in table.unseen:
+        records = count(each.records, "record")
+        yield f"  Warning: column {each.column} of {table.table}: none of {records} has {each.origin}."
 
 
 def report(landed: Sequence[LandedTable]) -> dict[str, Any]:
@@ -59,11 +62,14 @@ def _of(table: LandedTable) -> dict[str, Any]:
         for gap in table.gaps
     ]
     left_out = [{"what": what, "why": why} for what, why in table.left_out]
-    plain = {name: value for name, value in vars(table).items() if name not in ("gaps", "left_out", "failed")}
+    unseen = [{"column": each.column, "from": each.origin, "records": each.records} for each in table.unseen]
+    others = ("gaps", "left_out", "unseen", "failed")
+    plain = {name: value for name, value in vars(table).items() if name not in others}
     return {
         **plain,
         "gaps": gaps,
         "left_out": left_out,
+        "unseen": unseen,
         "failed": str(table.failed) if table.failed else None,
     }
 

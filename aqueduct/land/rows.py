@@ -5,6 +5,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from aqueduct.kafka.batches.varints import Numbers
 from aqueduct.land import avro_schema, columns, times, types
@@ -44,6 +45,13 @@ class TableRows:
     bad: pa.Table
     tombstones: int  # that are left out
     late: times.Mask | None = None  # rows of the table of late ones; None: there is no such table
+
+    @property
+    def valued(self) -> int:
+        """How many rows are not tombstones."""
+        if TOMBSTONE.name not in self.table.column_names:
+            return int(self.table.num_rows)
+        return int(self.table.num_rows) - (pc.sum(self.table.column(TOMBSTONE.name)).as_py() or 0)
 
     @property
     def on_time(self) -> int:

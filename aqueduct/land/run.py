@@ -23,6 +23,7 @@ from aqueduct.land.plan import NO_LEADER, LandPlan, SourceTopic, lag, next_schem
 from aqueduct.land.registry import RegistryAway
 from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.land.task import CLIENT, LandedShare, LandShare, land_share
+from aqueduct.land.unseen import Unseen
 from aqueduct.names import TopicPartition
 from aqueduct.store.backends import open_editable
 from aqueduct.wording import some
@@ -47,10 +48,14 @@ class SourceTopics:
 class Lander:
     """A landing of tables, which keeps their logs in mind from round to round."""
 
-    def __init__(self, order: LandOrder, workers: Workers) -> None:
-        """Read the tables' logs; Refused if a table can't become what is declared."""
+    def __init__(self, order: LandOrder, workers: Workers, unseen: Unseen | None = None) -> None:
+        """Read the tables' logs; Refused if a table can't become what is declared.
+
+        `unseen`: of a lander before this one in the process.
+        """
         self._order = order
         self._workers = workers
+        self._unseen = unseen or Unseen()
         objects = open_editable(order.location)
         self._logs = {table.full_name: TableLog(objects, table.full_name) for table in order.tables}
         self._catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
@@ -89,6 +94,8 @@ class Lander:
         }
         while not self._round(tables, found, stops, done):
             found = self._survey(tables)
+        for each in tables:
+            done[each.full_name].unseen = tuple(self._unseen.tell(each))
         return list(done.values())
 
     def lags(self, tables: Sequence[LandTable]) -> dict[str, int]:
@@ -279,6 +286,8 @@ class Lander:
                 definition=declared if schema != state.schema else None,
             )
         )
+        seen = {name for share in kept for name in share.seen}
+        self._unseen.add(table, sum(share.valued for share in kept), seen)
         done.commits += 1
         done.gaps += [*planned.gaps, *(gap for share in kept for gap in share.gaps)]
         done.rows += sum(share.rows for share in kept)

@@ -1,10 +1,11 @@
 """One task of a landing: ranges of topics in, files out, which nobody sees before their commit."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
+import pyarrow as pa
 from kafka.errors import KafkaError
 
 from aqueduct.errors import Failed
@@ -57,6 +58,8 @@ class LandedShare:
     late: int = 0
     bad: int = 0
     tombstones: int = 0
+    valued: int = 0  # rows that are not tombstones
+    seen: set[str] = field(default_factory=set)  # columns that are not NULL in all of them
     gaps: tuple[Range, ...] = ()  # that retention deleted meanwhile
     failed: str = ""  # why nothing of it may be committed
 
@@ -76,18 +79,25 @@ def _land(share: LandShare, done: LandedShare) -> None:
     of = share.table.registry
     reader = RowReader(share.table, partial(registry.schema, of) if of else no_registry)
     buffer = RowBuffer(share.table)
+    columns = {column.name for column in share.table.columns}
     with connect(share.end, CLIENT) as client:
         for wanted, topic_id in zip(share.ranges, share.topic_ids, strict=True):
             for records in _records(client, wanted, topic_id, done):
                 rows = reader.read(wanted.topic_partition, records)
                 done.rows += rows.on_time
                 done.late += rows.table.num_rows - rows.on_time
+                done.valued += rows.valued
+                done.seen.update(_seen(rows.table, columns - done.seen))
                 done.bad += rows.bad.num_rows
                 done.tombstones += rows.tombstones
                 buffer.add(rows)
                 if buffer.full:
                     _stage(objects, share, buffer, done)
     _stage(objects, share, buffer, done)
+
+
+def _seen(rows: pa.Table, columns: Set[str]) -> Iterator[str]:
+    return (name for name in columns if rows.column(name).null_count < rows.num_rows)
 
 
 def _records(client: Client, wanted: Range, topic_id: str, done: LandedShare) -> Iterator[RecordArrays]:

@@ -541,6 +541,36 @@ def test_columns_are_added_and_nothing_else(
     assert len(lake.commits()) == 2
 
 
+def test_a_column_that_no_record_has_is_told_once(
+    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a run that ends, and once by one that goes on; a tombstone is no record that lacks it."""
+    wrong = {"name": "x", "type": "int", "from": "flight.y"}
+    lake.declare(topic, columns=[*COLUMNS, wrong], tombstones="keep")
+    chance = random.Random(10)  # noqa: S311
+    fill(lake, topic, chance, 20)
+    clients.produce(lake.broker, topic, [{"value": None, "key": b"k"}])
+    report = lake.folder / "report.json"
+    assert lake.land(f"--report={report}") == 0
+    said = "  Warning: column x of lake.flights: none of 60 records has flight.y.\n"
+    assert said in capsys.readouterr().out
+    [told] = json.loads(report.read_text())["tables"]
+    assert told["unseen"] == [{"column": "x", "from": "flight.y", "records": 60}]
+    assert lake.land(f"--report={report}") == 0
+    assert json.loads(report.read_text())["tables"][0]["unseen"] == []
+    assert "Warning" not in capsys.readouterr().out
+
+    lander = lake.start("--every", "1s")
+    try:
+        for rows in (61 + 30, 61 + 60):
+            fill(lake, topic, chance, 10)
+            clients.wait_for("rows", lambda rows=rows: len(lake.placed()) == rows)
+    finally:
+        lander.terminate()
+        said = lander.communicate()[0]
+    assert said.count("Warning: column x of lake.flights: none of ") == 1
+
+
 def test_verify_notices_what_is_wrong(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     lake.declare(topic, partition_by=None)
     fill(lake, topic, random.Random(9), 100)  # noqa: S311
