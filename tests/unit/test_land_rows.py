@@ -355,6 +355,7 @@ def test_a_row_is_late_when_its_day_has_been_over_for_so_long(zone: str, day_end
     over = int(datetime.fromisoformat(day_ends).timestamp() * 1000) + 2 * 3600 * 1000
     came = [over - 1, over, over + 10**9, 0, -1, 2**61]
     texts = ["2013-11-03T00:00:00", "2013-11-03T23:59:59.999999", "2013-11-04T00:00:00", None, "x"]
+    texts.append("1950-01-01")  # before 1970, where a time that is none must not count as 0
     values = [(text, at) for at in came for text in texts]
     records = [
         Record(at, n, body(None, json.dumps({"t": text}).encode())) for n, (text, at) in enumerate(values)
@@ -367,10 +368,11 @@ def test_a_row_is_late_when_its_day_has_been_over_for_so_long(zone: str, day_end
     )
     late = [(text, at) for text, at in values if text and text[:10] == "2013-11-03" and over <= at < 2**60]
     late += [(text, at) for text, at in values if text == texts[2] and at == over + 10**9]
+    late += [(text, at) for text, at in values if text == texts[5] and 0 <= at < 2**60]
     assert sorted(values[row["k_offset"]] for row in landed.late) == sorted(late)
-    assert len(late) == 5
+    assert len(late) == 9
     assert sum(map(len, landed.folders.values())) + len(landed.bad) == len(values)
-    assert set(offsets(landed)) == {"day=2013-11-03", "day=2013-11-04", f"day={NO_DAY}"}
+    assert set(offsets(landed)) == {"day=1950-01-01", "day=2013-11-03", "day=2013-11-04", f"day={NO_DAY}"}
 
 
 @pytest.mark.parametrize(
