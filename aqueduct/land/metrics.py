@@ -17,6 +17,7 @@ class TableFigures:
 
     commits: int = 0
     rows: int = 0
+    late: int = 0
     bad: int = 0
     files: int = 0
     bytes: int = 0
@@ -28,6 +29,7 @@ class TableFigures:
     def add(self, done: LandedTable) -> None:
         self.commits += done.commits
         self.rows += done.rows
+        self.late += done.late
         self.bad += done.bad
         self.files += done.files
         self.bytes += done.bytes
@@ -63,6 +65,7 @@ class LandFigures:
         of = self._each
         yield OWN.counter("commits", "commits to the table's log", *of(lambda table: table.commits))
         yield OWN.counter("rows", "rows that landed in the table", *of(lambda table: table.rows))
+        yield OWN.counter("late", "rows of the table of late ones", *of(lambda table: table.late))
         yield OWN.counter("bad", "records that landed in its bad table", *of(lambda table: table.bad))
         yield OWN.counter("files", "files of both", *of(lambda table: table.files))
         yield OWN.counter("bytes", "bytes of these files", *of(lambda table: table.bytes))
