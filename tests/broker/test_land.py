@@ -222,7 +222,8 @@ def test_each_record_is_a_row_or_a_bad_one(
     assert f"{len(rows):,} rows" in (said := capsys.readouterr().out)
     assert f"{len(bad)} bad records" in said
     group = clients.committed(lake.broker, "aqueduct-land-lake.flights")
-    assert group == {(topic, partition): 2_500 for partition in range(3)}
+    mine = {at: offset for at, offset in group.items() if at[0] == topic}  # the broker is others' tests', too
+    assert mine == {(topic, partition): 2_500 for partition in range(3)}
     assert main(lake.command("verify")) == 0
 
 
