@@ -102,7 +102,9 @@ class RowReader:
             kept = pa.array(fits)
             rows, days = rows.filter(kept), days.filter(kept) if days is not None else None
         left_out = 0 if self._table.keeps_tombstones else len(tombstones)
-        return TableRows(rows, days, _bad(partition, records, why), left_out, self._late(rows, days))
+        return TableRows(
+            rows, days, _bad(partition, records, why), left_out, late_of(self._table, rows, days)
+        )
 
     def _of_records(self, records: RecordArrays) -> dict[str, pa.Array]:
         """Return what columns take from elsewhere than the value, by its name in the declaration."""
@@ -127,19 +129,20 @@ class RowReader:
         days = times.to_days(instants, by.of.zone)
         return pa.array(days.astype(np.int32), pa.int32(), mask=~told).view(pa.date32())
 
-    def _late(self, rows: pa.Table, days: pa.Array | None) -> times.Mask | None:
-        """Return which rows came when their days took none any more, by Kafka's time of their records.
 
-        Nothing but the record tells it, so a record that lands again goes where it was.
-        """
-        by, late = self._table.partitioned_by, self._table.late
-        if late is None or by is None or days is None:
-            return None
-        came, told = _instants(rows.column("k_timestamp"))
-        taken = times.to_days(came - late.after * times.SECOND, by.of.zone)  # the first day that took it
-        own = days.view(pa.int32())
-        found: times.Mask = told & mask(own.is_valid()) & (taken > own.fill_null(0).to_numpy())
-        return found
+def late_of(table: LandTable, rows: pa.Table, days: pa.Array | None) -> times.Mask | None:
+    """Return which rows came when their days took none any more; None: there is no table of such rows.
+
+    Nothing but Kafka's time of the record tells it, so a record that lands again goes where it was.
+    """
+    if table.late is None or table.partitioned_by is None or days is None:
+        return None
+    came, told = _instants(rows.column("k_timestamp"))
+    # The first day that took it.
+    taken = times.to_days(came - table.late.after * times.SECOND, table.partitioned_by.of.zone)
+    own = days.view(pa.int32())
+    late: times.Mask = told & mask(own.is_valid()) & (taken > own.fill_null(0).to_numpy())
+    return late
 
 
 class ValueReader(Protocol):
