@@ -232,13 +232,13 @@ import sys, tarfile, tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from aqueduct.controller.artifacts import maven_jars
+from aqueduct.controller.artifacts import hadoop_jars
 from aqueduct.errors import AqueductError
-from servers.hadoop import COORDINATES, VERSION
+from servers.hadoop import VERSION
 
 cache, directory, lock = sys.argv[1:]
 try:
-    jars = maven_jars(name=f"hadoop-{VERSION}", coordinates=COORDINATES, lock=lock, cache=cache)
+    jars = hadoop_jars(version=VERSION, lock=lock, cache=cache)
 except AqueductError as error:
     sys.exit(f"test: {error}")
 with tempfile.TemporaryDirectory(dir=cache) as scratch, tarfile.open(jars.path) as archive:

@@ -8,20 +8,11 @@ import subprocess
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from xml.sax.saxutils import escape
 
+from aqueduct.estate.hadoop import site_file
 from servers.process import QUICK, binary
 
 VERSION = "3.4.1"
-# The jars, by Maven: what the modules themselves bring is neither all nor of one version.
-COORDINATES = (
-    *(f"org.apache.hadoop:hadoop-{module}:{VERSION}" for module in ("common", "hdfs", "hdfs-client")),
-    *(
-        f"org.apache.hadoop:hadoop-yarn-server-{module}:{VERSION}"
-        for module in ("resourcemanager", "nodemanager", "timelineservice")
-    ),
-    "com.fasterxml.jackson.core:jackson-core:2.12.7",
-)
 LOG = """
 log4j.rootLogger=INFO,out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
@@ -39,7 +30,7 @@ def configure(conf: Path, files: Mapping[str, Mapping[str, str]]) -> None:
         (conf / folder).mkdir(parents=True, exist_ok=True)
     (conf / "log4j.properties").write_text(LOG)
     for file, settings in files.items():
-        (conf / f"{file}.xml").write_text(_xml(settings))
+        (conf / f"{file}.xml").write_text(site_file(settings))
 
 
 def java(main: str, conf: Path, *arguments: str, jvm: tuple[str, ...] = ()) -> list[str]:
@@ -63,11 +54,3 @@ def page(url: str) -> str:
             return str(answer.read(), "utf-8")
     except OSError:
         return ""
-
-
-def _xml(settings: Mapping[str, str]) -> str:
-    found = (
-        f"<property><name>{name}</name><value>{escape(value)}</value></property>"
-        for name, value in settings.items()
-    )
-    return f"<configuration>{''.join(found)}</configuration>"

@@ -1,7 +1,7 @@
 """Artifacts that hosts can't fetch themselves: fetched once on the controller, checked, packed, cached.
 
-Four artifacts: Kafka's jars (one tar with a `libs/` folder), a wheelhouse (one tar with wheels and the
-requirements to install), versitygw (one static binary) and single files, such as Connect's plugins. Every
+Four artifacts: jars of Kafka or Hadoop (one tar with a `libs/` folder), a wheelhouse (one tar with wheels and
+the requirements to install), versitygw (one static binary) and single files, such as Connect's plugins. Every
 download is checked against a lock file in the repository, or against a digest in the inventory; cached jars,
 binaries and files are checked again at every use.
 """
@@ -39,6 +39,12 @@ KAFKA_MODULES = ("kafka_2.13", "kafka-tools", "connect-runtime", "connect-mirror
 # The logging that Kafka speaks to and does not bring by itself.
 LOG4J_MODULES = ("log4j-slf4j-impl", "log4j-1.2-api")
 LOG4J_VERSION = "2.25.4"
+# What these modules themselves bring is neither all nor of one version.
+HADOOP_MODULES = (
+    *("hadoop-common", "hadoop-hdfs", "hadoop-hdfs-client"),
+    *(f"hadoop-yarn-server-{name}" for name in ("resourcemanager", "nodemanager", "timelineservice")),
+)
+HADOOP_JACKSON = "com.fasterxml.jackson.core:jackson-core:2.12.7"
 # An empty file at the end of an archive: where it is, the archive was unpacked to its end.
 LAST_ENTRY = "complete"
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
@@ -89,13 +95,14 @@ def kafka_jars(
     return _jars(Path(cache) / f"kafka-{version}.tar", lock, fetch)
 
 
-def maven_jars(*, name: str, coordinates: Sequence[str], lock: str, cache: str) -> Artifact:
-    """Fetch jars by their Maven coordinates (`group:artifact:version`), with what they need; pack them."""
+def hadoop_jars(*, version: str, lock: str, cache: str) -> Artifact:
+    """Fetch the jars of one Hadoop version from Maven's repository, and pack them."""
 
     def fetch(jars: Path) -> None:
-        _fetch_from_maven(coordinates, jars, f"the jars of {name}", f"leave {name} out")
+        modules = [f"org.apache.hadoop:{module}:{version}" for module in HADOOP_MODULES]
+        _fetch_from_maven([*modules, HADOOP_JACKSON], jars, "Hadoop's jars", "leave Hadoop out")
 
-    return _jars(Path(cache) / f"{name}.tar", lock, fetch)
+    return _jars(Path(cache) / f"hadoop-{version}.tar", lock, fetch)
 
 
 def _jars(target: Path, lock: str, fetch: Callable[[Path], None]) -> Artifact:

@@ -30,6 +30,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     },
     "packages": TEXTS,  # of the distribution
     "kafka": TEXTS,  # versions
+    "hadoop": TEXTS,  # versions
     "environments": TEXTS,  # locks
     "versitygw": TEXTS,  # versions
     "files": {
@@ -67,7 +68,8 @@ class ActionModule(ActionBase):
         _, given = self.validate_argument_spec({"roles": {"type": "path", "required": True}})
         variables, roles = task_vars or {}, Path(given["roles"])
         needs: dict[str, list[Any]] = {
-            name: [] for name in ("users", "folders", "packages", "kafka", "environments", "versitygw")
+            name: []
+            for name in ("users", "folders", "packages", "kafka", "hadoop", "environments", "versitygw")
         } | {"files": [], "keys": []}
         for role in sorted(path.name for path in roles.iterdir() if path.name in variables["group_names"]):
             own = self._variables(roles / role, "vars")
@@ -110,7 +112,7 @@ class ActionModule(ActionBase):
         needs["folders"] += [{**folder, "owner": folder["owner"] or owner} for folder in service["folders"]]
         needs["keys"] += [{**key, "owner": owner} for key in service["keys"]]
         needs["packages"] += KEY_PACKAGES if service["keys"] else []
-        for name in ("packages", "kafka", "environments", "versitygw", "files"):
+        for name in ("packages", "kafka", "hadoop", "environments", "versitygw", "files"):
             needs[name] += service[name]
 
 

@@ -62,8 +62,9 @@ class ActionModule(ActionBase):
         wanted: dict[str, Any] = {name: self._needs[name] for name in ("users", "folders", "packages")}
         wanted |= {"archives": [], "files": [], "environments": self._environments()}
         wanted["archives"] += [
-            {"name": f"kafka-{version}", "path": f"{self._root}/kafka-{version}"}
-            for version in self._needs["kafka"]
+            {"name": f"{software}-{version}", "path": f"{self._root}/{software}-{version}"}
+            for software in ("kafka", "hadoop")
+            for version in self._needs[software]
         ]
         for file in self._needs["files"]:
             kind, item = self._file(file)
@@ -157,6 +158,10 @@ class ActionModule(ActionBase):
                     archive_sha256=given["kafka_archive_sha256"],
                     lock=f"{artifact}/{name}.sha256",
                     cache=cache,
+                ).path
+            if name.startswith("hadoop-"):
+                return artifacts.hadoop_jars(
+                    version=name.removeprefix("hadoop-"), lock=f"{artifact}/{name}.sha256", cache=cache
                 ).path
             if name.startswith("versitygw-"):
                 return artifacts.versitygw(
