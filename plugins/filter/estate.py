@@ -10,7 +10,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from aqueduct.errors import AqueductError
-from aqueduct.estate import acls, connectors, links, model, spark
+from aqueduct.estate import acls, connectors, hadoop, links, model, spark
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 
@@ -206,6 +206,26 @@ def spark_pages(folder: str, password: str) -> Json:
     return dict(spark.pages(folder, password))
 
 
+def hdfs_url(groups: model.Groups, hostvars: model.HostVars, site: str) -> str:
+    """`groups | hdfs_url(hostvars, site)`: `hdfs://host:port` of its NameNode; empty where it has none."""
+    return hadoop.hdfs_url(groups, hostvars, site, _number({}, "hdfs", "hdfs_port"))
+
+
+def hdfs_nodes(groups: model.Groups, hostvars: model.HostVars, site: str, role: str) -> list[str]:
+    """`groups | hdfs_nodes(hostvars, site, role)`: hosts of its HDFS that are `namenode` or `datanode`."""
+    return hadoop.nodes(groups, hostvars, site, role)
+
+
+def metastore_url(groups: model.Groups, hostvars: model.HostVars, site: str) -> str:
+    """`groups | metastore_url(hostvars, site)`: `thrift://host:port,...`; empty where it has none."""
+    return hadoop.metastore_url(groups, hostvars, site, _number({}, "hive_metastore", "hive_metastore_port"))
+
+
+def site_file(settings: Json) -> str:
+    """`settings | site_file`: as a `-site.xml` has them."""
+    return hadoop.site_file(settings)
+
+
 def _link(link: links.Link) -> Json:
     names = ("name", "sent_as", "raw_topic", "gap_topic", "group", "topics_pattern", "targets")
     return {**asdict(link), **{name: getattr(link, name) for name in names}}
@@ -256,4 +276,5 @@ class FilterModule:
         every += (reader_options, links_to, links_from, ledgers, link_topics, link_acls)
         every += (connect_topics, connect_acls, connectors_of, connect_worker, dead_letters)
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)
+        every += (hdfs_url, hdfs_nodes, metastore_url, site_file)
         return {function.__name__: _in_ansible(function) for function in every}

@@ -112,7 +112,7 @@ def other_defaults(arguments: Sequence[str]) -> dict[str, Any]:
     return {
         name: given[name]
         for name, default in defaults.items()
-        if default not in (None, argparse.SUPPRESS, given.get(name))
+        if default not in (None, (), argparse.SUPPRESS, given.get(name))
     }
 
 

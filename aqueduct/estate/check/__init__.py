@@ -9,6 +9,7 @@ from aqueduct.estate.check import (
     clusters,
     connectors,
     flows,
+    hadoop,
     landings,
     links,
     secrets,
@@ -58,6 +59,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         yield from settings.check_topics(inventory, sound, site, repository.definitions)
         yield from stores.check_buckets(inventory, sound, site)
         yield from backups.check_backup(inventory, sound, site)
+        yield from hadoop.check_hadoop(inventory, sound, site)
         yield from landings.check_landings(inventory, sound, site)
         yield from spark.check_spark(inventory, sound, site)
         yield from links.check_links(inventory, sound, site)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from aqueduct.errors import Refused
+from aqueduct.estate.check.hadoop import check_metastore
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.model import principal
@@ -27,6 +28,7 @@ def check_landings(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
         sentence = f"site {site} has no Kafka whose topics could land; take {some(hosts)} out of land."
         yield Finding(inventory.declared(hosts[0]), "land", sentence)
     yield from _check_tables(inventory, sound, hosts[0])
+    yield from check_metastore(inventory, sound, hosts[0], "land_metastore")
     yield from _check_store(inventory, sound, site, hosts[0])
 
 
@@ -76,17 +78,24 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
     own = sound.value(host, "land_object_store")
     server = next(iter(stores), "") if own is None else own
     given = sound.value(host, "land_location")
+    if given is None and inventory.members(site, "hdfs"):
+        return  # there
     try:
         location = url.parse(given or f"s3://lake/{site}")
     except Refused as error:
         yield inventory.finding(host, "land_location", str(error))
         return
+    names = location.bucket.partition(":")[0] if location.scheme == "hdfs" else ""
+    if names in inventory.hosts and names not in inventory.groups.get("hdfs", ()):
+        sentence = f"{names} has no HDFS; put it into the group hdfs, or name another host."
+        yield inventory.finding(host, "land_location", sentence)
     if server and server not in stores:
         sentence = f"{server} is not in the group object_store; name one of its hosts."
         yield inventory.finding(host, "land_object_store", sentence)
     elif not server and given is None:
         sentence = (
-            f"site {site} has no place for its tables; set it, or put a host into the group object_store."
+            f"site {site} has no place for its tables; set it, or put a host into the group hdfs or "
+            "object_store."
         )
         yield Finding(inventory.declared(host), "land_location", sentence)
     elif server and location.scheme == "s3":

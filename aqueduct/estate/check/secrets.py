@@ -7,8 +7,18 @@ from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.model import principal
 
 WITH_CERTIFICATE = (
-    *("backup", "connect", "dedup", "diode_downstream", "diode_upstream", "kafka", "land", "mirror_maker"),
-    *("object_store", "reconcile", "spark_history", "spark_master", "spark_worker"),
+    *(
+        "backup",
+        "connect",
+        "dedup",
+        "diode_downstream",
+        "diode_upstream",
+        "hdfs",
+        "hive_server",
+        "kafka",
+        "land",
+    ),
+    *("mirror_maker", "object_store", "reconcile", "spark_history", "spark_master", "spark_worker"),
 )
 
 

@@ -1,0 +1,75 @@
+"""A site's HDFS and Hive: is each whole, and is there a catalogue for who wants one?"""
+
+from collections.abc import Iterator
+
+from aqueduct.estate import hadoop
+from aqueduct.estate.check.inventory import Finding, Inventory, some
+from aqueduct.estate.check.sound import Sound
+from aqueduct.wording import count
+
+
+def check_hadoop(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    yield from _check_nodes(inventory, sound, site)
+    yield from _check_metastores(inventory, sound, site)
+    for host in inventory.members(site, "hive_server"):
+        given = sound.value(host, "hive_server_metastore")
+        if given is None and not inventory.members(site, "hive_metastore"):
+            sentence = (
+                f"site {site} has no metastore that tells {host} of tables; put a host into the group "
+                "hive_metastore, or set hive_server_metastore."
+            )
+            yield Finding(inventory.declared(host), "hive_server", sentence)
+        yield from check_metastore(inventory, sound, host, "hive_server_metastore")
+
+
+def check_metastore(inventory: Inventory, sound: Sound, host: str, variable: str) -> Iterator[Finding]:
+    """Check the addresses of a metastore that a host names."""
+    for address in (sound.value(host, variable) or "").split(","):
+        name, _, port = address.removeprefix("thrift://").rpartition(":")
+        if address and not (address.startswith("thrift://") and name and port.isdecimal()):
+            sentence = f"{address} is no metastore; write thrift://HOST:9083, several with commas."
+            yield inventory.finding(host, variable, sentence)
+        elif name in inventory.hosts and name not in inventory.groups.get("hive_metastore", ()):
+            sentence = f"{name} has no metastore; put it into the group hive_metastore, or name another."
+            yield inventory.finding(host, variable, sentence)
+
+
+def _check_nodes(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    hosts = inventory.members(site, "hdfs")
+    roles = {host: sound.value(host, "hdfs_roles") or hadoop.DEFAULT_ROLES for host in hosts}
+    names, data = (
+        [host for host in hosts if role in roles[host]] for role in (hadoop.NAMENODE, hadoop.DATANODE)
+    )
+    if hosts and not names:
+        sentence = f"site {site} has no NameNode; let hdfs_roles of one host name namenode."
+        yield Finding(inventory.declared(hosts[0]), "hdfs", sentence)
+    if len(names) > 1:
+        sentence = f"{some(names)} would each have an HDFS of its own; leave one namenode in site {site}."
+        yield inventory.finding(names[1], "hdfs_roles", sentence)
+    if hosts and not data:
+        sentence = f"site {site} has no DataNode, so no file could be written; let hdfs_roles name datanode."
+        yield inventory.finding(hosts[0], "hdfs_roles", sentence)
+    for host in hosts:
+        replicas = sound.value(host, "hdfs_replication") or 0
+        if data and replicas > len(data):
+            sentence = f"a block can't have {replicas} replicas on {count(len(data), 'DataNode')}; lower it."
+            yield inventory.finding(host, "hdfs_replication", sentence)
+
+
+def _check_metastores(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    hosts = inventory.members(site, "hive_metastore")
+    own = [host for host in hosts if not sound.value(host, "hive_metastore_database_url")]
+    if len(hosts) > 1 and own:
+        sentence = (
+            f"{some(hosts)} would each have a catalogue of its own; leave one, or name one database of "
+            "all in hive_metastore_database_url."
+        )
+        yield Finding(inventory.declared(own[-1]), "hive_metastore", sentence)
+    for host in hosts:
+        url = sound.value(host, "hive_metastore_database_url") or ""
+        if url and not url.startswith("jdbc:postgresql://"):
+            sentence = "only PostgreSQL is known here; write jdbc:postgresql://HOST/DATABASE."
+            yield inventory.finding(host, "hive_metastore_database_url", sentence)
+        if url and not sound.value(host, "hive_metastore_database_password"):
+            sentence = "the database elsewhere has a password, which can't be made here; set it in a vault."
+            yield inventory.finding(host, "hive_metastore_database_password", sentence)

@@ -1,0 +1,167 @@
+#!/usr/bin/python
+"""Ansible module: wait until a host's part of HDFS serves, and have folders there."""
+
+import json
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: hdfs_ready
+short_description: Wait until a host's part of HDFS serves, and have folders there
+description:
+  - Runs on a host of HDFS and asks its NameNode, as who may do everything.
+  - A NameNode serves when it is out of its safe mode, a DataNode when the NameNode has it as alive.
+  - When the time is up it fails with what is still wrong. No folder is ever deleted.
+options:
+  page: {description: "The address of the NameNode's page, without a path.", type: str, required: true}
+  datanode: {description: "The name of the host's DataNode; empty where it has none.", type: str, default: ""}
+  certificate: {description: PEM file with key and certificate for the page., type: path, required: true}
+  ca: {description: PEM file of the authority., type: path, required: true}
+  folders:
+    description: The folders, parents first.
+    type: list
+    elements: dict
+    default: []
+    options:
+      path: {description: The folder., type: str, required: true}
+      owner: {description: "Its owner, and the group of that name.", type: str, required: true}
+      mode: {description: Its permissions in octal digits., type: str, default: "755"}
+  timeout_seconds: {description: How long to wait., type: int, default: 120}
+"""
+
+RETURN = r"""
+made: {description: Folders that were made or changed., type: list, returned: success}
+"""
+
+SUPERUSER = "hdfs"  # who runs the NameNode
+
+
+class NameNode:
+    """The page and the REST server of a NameNode, as a client with a certificate has them."""
+
+    def __init__(self, page: str, certificate: str, ca: str) -> None:
+        context = ssl.create_default_context(cafile=ca)
+        context.load_cert_chain(certificate)
+        https = urllib.request.HTTPSHandler(context=context)
+        self._page = page
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), https)
+
+    def bean(self, name: str) -> dict[str, Any]:
+        """Read one of its beans; OSError or ValueError if it can't be had."""
+        query = urllib.parse.urlencode({"qry": f"Hadoop:service=NameNode,name={name}"})
+        found = self._asked("GET", f"/jmx?{query}")["beans"]
+        if not found:
+            raise ValueError("it is not up yet")
+        return dict(found[0])
+
+    def status(self, path: str) -> dict[str, Any] | None:
+        """Return what is at a path, None if nothing is."""
+        try:
+            return dict(self._file("GET", path, op="GETFILESTATUS")["FileStatus"])
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    def make(self, path: str, owner: str, mode: str) -> None:
+        """Make a folder, or give the one that is there its owner and its permissions."""
+        self._file("PUT", path, op="MKDIRS", permission=mode)
+        self._file("PUT", path, op="SETOWNER", owner=owner, group=owner)
+        self._file("PUT", path, op="SETPERMISSION", permission=mode)
+
+    def _file(self, method: str, path: str, **parameters: str) -> dict[str, Any]:
+        query = urllib.parse.urlencode({**parameters, "user.name": SUPERUSER})
+        return self._asked(method, f"/webhdfs/v1{urllib.parse.quote(path)}?{query}")
+
+    def _asked(self, method: str, path: str) -> dict[str, Any]:
+        request = urllib.request.Request(self._page + path, method=method)  # noqa: S310
+        with self._opener.open(request, timeout=10) as answer:
+            text = answer.read()
+        return dict(json.loads(text)) if text else {}
+
+
+def look(given: dict[str, Any], names: Any) -> str:
+    """Ask once; what is wrong, empty if nothing is."""
+    page = given["page"]
+    try:
+        state = names.bean("FSNamesystemState")["FSState"]
+        alive = {live.rpartition(":")[0] for live in json.loads(names.bean("NameNodeInfo")["LiveNodes"])}
+    except (OSError, ValueError) as error:
+        return f"The NameNode at {page} does not answer ({getattr(error, 'reason', error)})."
+    if given["datanode"] and given["datanode"] not in alive:
+        others = ", ".join(sorted(alive)) or "none"
+        return f"The NameNode at {page} does not have the DataNode {given['datanode']} (it has {others})."
+    if state != "Operational":
+        return f"The NameNode at {page} is in safe mode: DataNodes that have blocks of files are not there."
+    return ""
+
+
+def waited(given: dict[str, Any], names: Any) -> str:
+    """Ask until nothing is wrong, or the time is up; then, what is."""
+    deadline = time.monotonic() + given["timeout_seconds"]
+    while (problem := look(given, names)) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return problem and f"{problem} It was waited for {given['timeout_seconds']} s."
+
+
+def lacking(folder: dict[str, str], names: Any) -> bool:
+    """Tell whether a folder is not there as it is to be."""
+    found = names.status(folder["path"])
+    wanted = ("DIRECTORY", folder["owner"], folder["owner"], int(folder["mode"], 8))
+    return not found or wanted != (
+        found["type"],
+        found["owner"],
+        found["group"],
+        int(found["permission"], 8),
+    )
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "page": {"type": "str", "required": True},
+            "datanode": {"type": "str", "default": ""},
+            "certificate": {"type": "path", "required": True},
+            "ca": {"type": "path", "required": True},
+            "folders": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "path": {"type": "str", "required": True},
+                    "owner": {"type": "str", "required": True},
+                    "mode": {"type": "str", "default": "755"},
+                },
+            },
+            "timeout_seconds": {"type": "int", "default": 120},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        names = NameNode(given["page"], given["certificate"], given["ca"])
+    except OSError as error:
+        module.fail_json(msg=f"{given['certificate']} and {given['ca']} can't be used: {error}.")
+    if problem := waited(given, names):
+        module.fail_json(msg=problem)
+    made = []
+    for folder in given["folders"]:
+        try:
+            if lacking(folder, names):
+                made.append(folder["path"])
+                if not module.check_mode:
+                    names.make(**folder)
+        except (OSError, ValueError) as error:
+            module.fail_json(msg=f"The folder {folder['path']} of HDFS can't be had: {error}.")
+    module.exit_json(changed=bool(made), made=made)
+
+
+if __name__ == "__main__":
+    main()
