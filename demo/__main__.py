@@ -1,4 +1,4 @@
-"""The steps of script/demo that are not playbooks: `python -m demo stream`, `fill`, `compare` and `table`."""
+"""The steps of script/demo that are not playbooks: `python -m demo stream`, `fill`, `compare` and so on."""
 
 import json
 import subprocess
@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from aqueduct.wording import count
+from demo import hive
 from demo.flights import flights
 from demo.lab import Lab
 from demo.link import Crossing, Moments
@@ -23,6 +24,7 @@ from demo.table import Row, table
 LAB = Lab(Path("inventories/lab"))
 STREAMED = LAB.reports / "streamed.json"
 COMPARED = LAB.reports / "links.json"
+LANDED = LAB.reports / "landed.json"
 AIRPORTS = {"pro1": "EWR", "pro2": "JFK"}
 CATCH_UP = "5m"
 
@@ -156,6 +158,11 @@ def compare() -> None:
     COMPARED.write_text(json.dumps(found, indent=2))
 
 
+def land() -> None:
+    """Wait until the flights have landed, compare the tables with their topics, and ask them by SQL."""
+    LANDED.write_text(json.dumps([hive.told(landing) for landing in hive.landings(LAB)], indent=2))
+
+
 def worked() -> list[str]:
     """Return sentences on what each Spark cluster did since the flights have crossed.
 
@@ -186,7 +193,11 @@ def show() -> None:
     rows += [Row.of("=>", told, compared) for told, compared in links]
     rows += [Row.of_sink(told) for told in streamed["sinks"]]
     print("\n" + table(rows))
+    landed = json.loads(LANDED.read_text())
+    for each in landed:
+        print("\n" + hive.answer(each))
     spark = "\n".join(worked())
+    asked = "".join(f"  SQL           {each['shell']}\n" for each in landed)
     findings = [finding for told in streamed["mirrors"] for finding in told["findings"]]
     for finding in findings:
         print(f"    {finding}")
@@ -203,6 +214,7 @@ def show() -> None:
         f" --client-config {LAB.admin_config}\n"
         "  a service     docker exec aqueduct-lab-dwdev1-kafka-1 systemctl status mirror_maker@pro1\n"
         f"{spark}\n"
+        f"{asked}"
         "  change it     edit inventories/lab, then .venv/bin/ansible-playbook playbooks/site.yml\n"
         "  take it down  script/lab-down"
     )
@@ -212,7 +224,7 @@ def show() -> None:
 
 if __name__ == "__main__":
     try:
-        {"stream": stream, "fill": fill, "compare": compare, "table": show}[sys.argv[1]]()
+        {"stream": stream, "fill": fill, "compare": compare, "land": land, "table": show}[sys.argv[1]]()
     except subprocess.CalledProcessError as error:
         told = error.stderr or error.stdout or ""
         said = (told.decode(errors="replace") if isinstance(told, bytes) else told).strip()

@@ -26,11 +26,23 @@ def version(role: str) -> str:
     return str(defaults[f"{role}_version"])
 
 
+def metastore_files() -> list[str]:
+    """Read the coordinates of the metastore's files."""
+    files = yaml.safe_load((ROOT / "roles/hive_metastore/vars/main.yml").read_text())
+    names = ("_hive_metastore_programs", "_hive_metastore_driver")
+    number = version("hive_metastore")
+    return [files[name]["maven"].replace("{{ hive_metastore_version }}", number) for name in names]
+
+
 def wanted(cache: str) -> dict[str, Callable[[], Artifact]]:
     """List what is fetched, the slowest first."""
-    kafka, versitygw = version("kafka"), version("object_store")
+    kafka, versitygw, hadoop = version("kafka"), version("object_store"), version("hdfs")
     locks = sorted(path for path in (ROOT / "locks").glob("*.txt") if path.stem != "controller")
     locks.sort(key=lambda path: -path.stat().st_size)
+
+    def file(maven: str) -> Callable[[], Artifact]:
+        lock = str(ROOT / "artifacts/files.sha256")
+        return lambda: artifacts.single_file(maven=maven, url=None, sha256=None, lock=lock, cache=cache)
 
     def wheels(lock: Path) -> Callable[[], Artifact]:
         return lambda: artifacts.wheelhouse(lock=str(lock), python=LAB_PYTHON, cache=cache)
@@ -53,6 +65,10 @@ def wanted(cache: str) -> dict[str, Callable[[], Artifact]]:
             lock=str(ROOT / f"artifacts/kafka-{kafka}.sha256"),
             cache=cache,
         ),
+        f"Hadoop {hadoop}": lambda: artifacts.hadoop_jars(
+            version=hadoop, lock=str(ROOT / f"artifacts/hadoop-{hadoop}.sha256"), cache=cache
+        ),
+        **{maven.split(":")[1]: file(maven) for maven in metastore_files()},
         **{f"the wheels of {lock.stem}": wheels(lock) for lock in locks},
     }
 

@@ -1,4 +1,6 @@
-"""The promise of script/demo: from a machine without its lab, every flow has every record at both ends."""
+"""The promise of script/demo, from a machine without its lab: every flow has every record at both ends, and
+SQL over the table that the flights land in answers what they are.
+"""
 
 import json
 import re
@@ -6,9 +8,12 @@ import shlex
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
+
+from demo.flights import flights
 
 # All flights of 2013 from Newark and from JFK.
 EWR, JFK = 120_835, 111_279
@@ -22,6 +27,8 @@ RECORDS = {
 }
 ROW = re.compile(r"^(\w+ [-=+]> \w+) +(.*)$", re.MULTILINE)
 WORKERS = ("dwpro1-spark-2", "dwpro1-spark-3")
+DELAYS = re.compile(r"^(\w\w) +([\d,]+) +(-?[\d.]+) min$", re.MULTILINE)
+RECAP = re.compile(r"^(\S+) +: ok=\d+ +changed=(\d+) +unreachable=(\d+) +failed=(\d+)", re.MULTILINE)
 PAGE = re.compile(r"^ +(curl .*)$", re.MULTILINE)
 Rows = dict[str, list[str]]
 
@@ -96,6 +103,31 @@ def test_the_page_that_is_named_shows_the_reconciles(said: str) -> None:
     while shown().count("aqueduct reconcile") < 2:
         assert time.monotonic() < deadline, shown()
         time.sleep(1)
+
+
+def test_sql_over_the_table_answers_what_was_written(said: str) -> None:
+    assert f"flights.departures: every offset that landed is there once; {EWR + JFK:,} rows in " in said
+    delays = defaultdict(list)
+    for origin in ("EWR", "JFK"):
+        for flight in flights(origin):
+            row = json.loads(flight.value)
+            delays[row["carrier"]].append(row["dep_delay"])
+    answer = {carrier: (number(count), float(average)) for carrier, count, average in DELAYS.findall(said)}
+    assert {carrier: count for carrier, (count, _) in answer.items()} == {
+        carrier: len(each) for carrier, each in delays.items()
+    }
+    for carrier, each in delays.items():
+        known = [delay for delay in each if delay is not None]
+        assert answer[carrier][1] == pytest.approx(sum(known) / len(known), abs=0.006)
+
+
+def test_a_second_run_changes_nothing(said: str) -> None:
+    assert said
+    again = subprocess.run(["ansible-playbook", "playbooks/site.yml"], capture_output=True, text=True)
+    assert again.returncode == 0, again.stdout[-3000:]
+    hosts = RECAP.findall(again.stdout)
+    assert len(hosts) == 10
+    assert [each for each in hosts if each[1:] != ("0", "0", "0")] == []
 
 
 def number(cell: str) -> int:
