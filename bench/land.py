@@ -142,7 +142,7 @@ def declared(topic: str, format_: str) -> dict[str, object]:
 
 def streaming_jars(cache: Path, scratch: Path) -> str:
     """Return the jars that Structured Streaming takes to read Kafka and Avro, separated by commas."""
-    packed = maven_jars(name=f"spark-sources-{SPARK}", coordinates=COORDINATES, lock=LOCK, cache=str(cache))
+    packed = maven_jars(f"spark-sources-{SPARK}", COORDINATES, lock=LOCK, cache=str(cache))
     with tarfile.open(packed.path) as archive:
         archive.extractall(scratch, filter="data")
     return ",".join(str(jar) for jar in sorted((scratch / "libs").glob("*.jar")))

@@ -97,12 +97,17 @@ def kafka_jars(
 
 def hadoop_jars(*, version: str, lock: str, cache: str) -> Artifact:
     """Fetch the jars of one Hadoop version from Maven's repository, and pack them."""
+    modules = [f"org.apache.hadoop:{module}:{version}" for module in HADOOP_MODULES]
+    return maven_jars(f"hadoop-{version}", [*modules, HADOOP_JACKSON], lock=lock, cache=cache)
+
+
+def maven_jars(name: str, coordinates: Sequence[str], *, lock: str, cache: str) -> Artifact:
+    """Fetch jars by their Maven coordinates (`group:artifact:version`), with what they need; pack them."""
 
     def fetch(jars: Path) -> None:
-        modules = [f"org.apache.hadoop:{module}:{version}" for module in HADOOP_MODULES]
-        _fetch_from_maven([*modules, HADOOP_JACKSON], jars, "Hadoop's jars", "leave Hadoop out")
+        _fetch_from_maven(coordinates, jars, f"the jars of {name}", f"leave {name} out")
 
-    return _jars(Path(cache) / f"hadoop-{version}.tar", lock, fetch)
+    return _jars(Path(cache) / f"{name}.tar", lock, fetch)
 
 
 def _jars(target: Path, lock: str, fetch: Callable[[Path], None]) -> Artifact:
