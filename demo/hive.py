@@ -91,7 +91,7 @@ class Landing:
         unit = self.lab.run(self.host, "cat", "/etc/systemd/system/land.service").stdout
         [line] = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
         program, verb, *given = shlex.split(line.removeprefix("ExecStart="))
-        given = [each for each in given if not each.startswith("--every=")]
+        given = [each for each in given if not each.startswith(("--every=", "--metrics-port="))]
         settings = {"User": USER, "WorkingDirectory": HOME, "EnvironmentFile": ENVIRONMENT, "UMask": "0077"}
         run = ["systemd-run", "--quiet", "--wait", "--pipe"]
         run += [f"--property={name}={value}" for name, value in settings.items()]
