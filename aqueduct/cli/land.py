@@ -199,10 +199,10 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
     from aqueduct.land.table_log import Lost
     from aqueduct.land.unseen import Unseen
 
-    done_so_far = LandFigures(table.full_name for table in order.tables)
+    done_so_far = LandFigures((table.full_name for table in order.tables), time.time())
     common.serve_metrics(args, done_so_far.all, workers)
     unseen = Unseen()
-    lander = None
+    lander, landing = None, False  # what is refused later may come right again: another declaration, a topic
     due = dict.fromkeys(order.tables, 0.0)  # when, by the monotonic clock
     while True:
         started = datetime.now(UTC)
@@ -211,14 +211,15 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
         try:
             lander = lander or Lander(order, workers, unseen)
             landed = lander.until_caught_up(now)
-        except Failed as error:
-            if args.every is None:
+        except (Failed, Refused) as error:
+            if args.every is None or (isinstance(error, Refused) and not landing):
                 raise
             done_so_far.add(None, {}, time.time())
             workers.ran()  # nothing of this round is in the next one's report
             print(f"aqueduct: {error}", file=sys.stderr, flush=True)
             lander = None  # its log is read again, which finishes what was committed
         else:
+            landing = True
             done_so_far.add(landed, _lags(lander, now) if args.metrics_port else {}, time.time())
             failed = [each.failed for each in landed if each.failed]
             code = report.exit_code(landed, fail_on_poison=args.fail_on_poison)

@@ -58,10 +58,11 @@ class Catalogue:
             if found and (why := hive_table.foreign(wanted, found)):
                 raise Refused(self._taken(wanted, why))
 
-    def follow(self, tables: Iterable[tuple[LandTable, State]]) -> dict[str, str]:
+    def follow(self, tables: Iterable[tuple[LandTable, State]], *, drop: bool = True) -> dict[str, str]:
         """Bring the catalogue up to the logs of tables; return of which it stays behind, and why.
 
-        It does what lacks, and may end anywhere: the next one does the rest.
+        It does what lacks, and may end anywhere: the next one does the rest. `drop`: partitions go of which
+        the logs have no file; not where a lander may have committed since these were read.
         """
         behind: dict[str, str] = {}
         for table, state in tables:
@@ -70,7 +71,7 @@ class Catalogue:
             began = time.monotonic()
             try:
                 for wanted, partitions in self._wanted(table, state):
-                    self._bring(wanted, partitions)
+                    self._bring(wanted, partitions, drop=drop)
             except Failed as error:
                 behind[table.full_name] = str(error).rstrip(".")
                 if isinstance(error, Away):
@@ -88,17 +89,19 @@ class Catalogue:
                     return self._taken(wanted, why).rstrip(".")
                 if columns := hive_table.changed(wanted, found):
                     return f"{wanted.full_name} has not the columns {columns}"
-                lacking = partitions - self._partitions(wanted, found)
+                has = self._partitions(wanted, found)
             except Failed as error:
                 return str(error).rstrip(".")
-            if lacking:
+            if lacking := partitions - has:
                 return f"it lacks {count(len(lacking), 'partition')} of {wanted.full_name}"
+            if gone := has - partitions:
+                return f"it has {count(len(gone), 'partition')} of {wanted.full_name} more than the log"
         return ""
 
     def _wanted(self, table: LandTable, state: State) -> Iterable[tuple[HiveTable, frozenset[str]]]:
         return zip(hive_table.tables(self._at, table, state), hive_table.partitions(state), strict=False)
 
-    def _bring(self, wanted: HiveTable, partitions: frozenset[str]) -> None:
+    def _bring(self, wanted: HiveTable, partitions: frozenset[str], *, drop: bool) -> None:
         known = self._known.pop(wanted.full_name, None)  # until all is done: after a failure it is read anew
         if not known or known.wanted != wanted or known.read + COMPARE_SECONDS < time.monotonic():
             known = self._compare(wanted)
@@ -107,9 +110,10 @@ class Catalogue:
         for some in in_lists(sorted(partitions - known.partitions), PARTITIONS):
             self._awake.add(wanted, some, known.columns)
         # What a reset took all rows of may have no folder any more, and a reader would fail there.
-        for some in in_lists(sorted(known.partitions - partitions), PARTITIONS):
+        gone = known.partitions - partitions if drop else frozenset()
+        for some in in_lists(sorted(gone), PARTITIONS):
             self._awake.drop(wanted, some)
-        self._known[wanted.full_name] = replace(known, partitions=partitions)
+        self._known[wanted.full_name] = replace(known, partitions=(known.partitions | partitions) - gone)
 
     def _compare(self, wanted: HiveTable) -> KnownTable:
         """Read a table, and make it as it is wanted, but for its partitions."""

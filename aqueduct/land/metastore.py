@@ -177,7 +177,7 @@ class Metastore:
         for _ in range(TRIES * len(self._addresses)):
             try:
                 return call(self._client(seconds or ANSWER_SECONDS))
-            except (TTransportException, TProtocolException, OSError, EOFError) as error:
+            except (TTransportException, TProtocolException, OSError, EOFError, UnicodeError) as error:
                 host, port = self._addresses[0]
                 why = f"{host}:{port}: {_said(error)}"
                 self._close()

@@ -41,11 +41,12 @@ class TableFigures:
 class LandFigures:
     """The figures of one process."""
 
-    def __init__(self, tables: Iterable[str]) -> None:
+    def __init__(self, tables: Iterable[str], now: float) -> None:
         """Begin all of them at 0, so that Prometheus sees the first one rise."""
         self._tables = {name: TableFigures() for name in tables}
         self._rounds = self._failed = 0
-        self._round_time = 0.0  # when the last one ended, seconds since 1970
+        # When the last one ended, seconds since 1970; before that, when the process began.
+        self._round_time = now
 
     def add(self, done: Sequence[LandedTable] | None, lags: Mapping[str, int], now: float) -> None:
         """Count a round; None: it could not begin. `lags`: of tables, as far as they are known."""
@@ -72,8 +73,8 @@ class LandFigures:
         missed = of(lambda table: table.missed)
         yield OWN.counter("missed", "offsets that were deleted before they were read", *missed)
         yield OWN.counter("failures", "rounds that failed for the table", *of(lambda table: table.failed))
-        if self._round_time:
-            yield OWN.gauge("round_time", "when the last round ended, Unix time", self._round_time)
+        said = "when the last round ended, or else the service began, Unix time"
+        yield OWN.gauge("round_time", said, self._round_time)
         if lag := of(lambda table: table.lag):
             yield OWN.gauge("lag", "offsets that had not landed after its last round", *lag)
         if left_out := of(lambda table: table.left_out):

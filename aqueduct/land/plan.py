@@ -93,12 +93,16 @@ def plan(
 
 
 def lag(state: State, topics: Iterable[SourceTopic]) -> int:
-    """Return how many offsets are there that have not landed; of partitions without a leader nobody knows."""
-    return sum(
-        max(0, end - max(start, state.positions.get(topic.name, {}).get(str(number), 0)))
-        for topic in topics
-        for number, (start, end) in enumerate(zip(topic.starts, topic.ends, strict=True))
-    )
+    """Return how many offsets are there that have not landed; of partitions without a leader nobody knows.
+
+    Of a topic that was made again nothing has.
+    """
+    waiting = 0
+    for topic in topics:
+        landed = state.positions.get(topic.name, {}) if state.topic_ids.get(topic.name) == topic.id else {}
+        for number, (start, end) in enumerate(zip(topic.starts, topic.ends, strict=True)):
+            waiting += max(0, end - max(start, landed.get(str(number), 0)))
+    return waiting
 
 
 def _at_most(wanted: Sequence[Range], offsets: int) -> list[Range]:

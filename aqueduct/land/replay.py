@@ -108,7 +108,7 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
         except Failed as error:
             mine.failed = error
         if catalogue and mine.commits:
-            for name, why in catalogue.follow([(table, of_table.state)]).items():
+            for name, why in catalogue.follow([(table, of_table.state)], drop=False).items():
                 mine.left_out += ((f"catalogue of {name}", why),)
     return done
 

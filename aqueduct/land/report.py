@@ -206,7 +206,7 @@ def _replayed_lines(table: ReplayedTable, executed: bool) -> Iterator[str]:
         yield f"{table.table}: nothing has landed there."
     elif not (every or table.failed or table.left_out):
         yield f"{table.table}: there are no bad records."
-    elif every or table.left_out:
+    elif every:
         fit = "are rows now" if executed else "would be rows now"
         late = f", {table.late:,} of them late ones" if table.late else ""
         bad = count(every, "bad record")

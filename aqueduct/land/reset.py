@@ -16,12 +16,13 @@ from aqueduct.kafka import offsets
 from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.requests import in_lists
-from aqueduct.land import table_log
+from aqueduct.land import log, table_log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile, orc_of
 from aqueduct.land.log import BAD, RESET, AddedFile, Positions, State, next_commit
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import ResetMove, ResetTable
+from aqueduct.land.plan import next_schema
 from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.land.task import CLIENT
 from aqueduct.names import TopicPartition
@@ -76,12 +77,15 @@ BYTES: Size[CutShare] = Size("MB", lambda share: sum(file.bytes for file in shar
 def reset(order: LandOrder, wanted: ResetOrder, workers: Workers) -> list[ResetTable]:
     """Plan the reset of each table, and do it if that is wanted.
 
-    Refused, with nothing done, if an offset is not in its topic's log. A table that fails is named, and the
+    Refused, with nothing done, if an offset is not in its topic's log, or a table can't become what is
+    declared. A table that fails is named, and the
     others are reset.
     """
     objects = open_editable(order.location)
     logs = [TableLog(objects, table.full_name) for table in order.tables]
     states = [of_table.follow() for of_table in logs]
+    for table, state in zip(order.tables, states, strict=True):
+        next_schema(state, log.definition(table, state.definition), table)
     with connect(order.end, CLIENT) as client:
         targets = _targets(client, order, wanted.to, states)
     todo = list(zip(order.tables, logs, targets, strict=True))

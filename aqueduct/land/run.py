@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from kafka.errors import KafkaError
 
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import connect
 from aqueduct.land import log, registry
@@ -92,20 +92,31 @@ class Lander:
             for topic in found.taken.values()
             for number, end in enumerate(topic.ends)
         }
-        while not self._round(tables, found, stops, done):
-            found = self._survey(tables)
+        try:
+            while not self._round(tables, found, stops, done):
+                found = self._survey(tables)
+        except AqueductError as error:
+            if not any(table.commits for table in done.values()):
+                raise
+            # What was committed is told, with the gaps that it passed over: no later run tells of them.
+            for table in done.values():
+                table.failed = table.failed or Failed(str(error))
         for each in tables:
             done[each.full_name].unseen = tuple(self._unseen.tell(each))
         return list(done.values())
 
     def lags(self, tables: Sequence[LandTable]) -> dict[str, int]:
-        """Return how many offsets have not landed that the topics have by now, by table."""
-        taken = self._survey(tables).taken.values()
+        """Return how many offsets have not landed that the topics have by now, by table.
+
+        Of a table whose log can't be followed nobody knows.
+        """
+        known = [table for table in tables if table.full_name not in self._failed]
+        taken = self._survey(known).taken.values()
         return {
             table.full_name: lag(
                 self._logs[table.full_name].state, [topic for topic in taken if table.takes(topic.name)]
             )
-            for table in tables
+            for table in known
         }
 
     def _check_catalogue(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
@@ -158,7 +169,7 @@ class Lander:
         """Return the topics; Refused if one that is named is not there."""
         with connect(self._order.end, CLIENT) as client:
             found = client.topics()
-            for table in tables:
+            for table in (each for each in tables if each.full_name not in self._failed):
                 known = self._logs[table.full_name].state.positions
                 if absent := [each for each in table.named_topics if each not in found and each not in known]:
                     raise Refused(

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,12 @@ from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.kafka.client_config import ClientConfig, End
 from aqueduct.land import declaration, task, verify
+from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import State
 from aqueduct.land.order import LandOrder
+from aqueduct.land.plan import plan
 from aqueduct.land.records import RecordArrays
-from aqueduct.land.run import Lander
+from aqueduct.land.run import Lander, SourceTopics
 from aqueduct.land.table_log import TableLog
 from aqueduct.store import backends
 from aqueduct.store.backends import open_editable
@@ -913,6 +915,35 @@ def refused(argv: list[str]) -> int:
         return main(argv)
     except SystemExit as ended:
         return int(str(ended.code))
+
+
+def test_what_was_committed_before_a_failure_is_told(
+    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its gaps above all: the positions have passed them, so no later run would tell."""
+    chance = random.Random(31)  # noqa: S311
+    fill(lake, topic, chance, 10)
+    assert lake.land() == 0
+    fill(lake, topic, chance, 30)
+    clients.delete_records(lake.broker, topic, 15)
+    end = End("cluster", lake.broker.plaintext, ClientConfig())
+    tables = declaration.parse([lake.declared], "declarations.yml")
+    survey = Lander._survey
+    surveys = count()
+
+    def away(self: Lander, tables: Sequence[LandTable]) -> SourceTopics:
+        if next(surveys) == 1:
+            raise Failed("The broker is away.")
+        return survey(self, tables)
+
+    monkeypatch.setattr(Lander, "_survey", away)
+    monkeypatch.setattr("aqueduct.land.run.plan", partial(plan, at_most=30))
+    with Workers("land") as workers:
+        [done] = Lander(LandOrder(end, (lake.folder / "lake").as_uri(), tables), workers).until_caught_up()
+    assert (done.commits, str(done.failed)) == (1, "The broker is away.")
+    assert [(gap.start, gap.stop) for gap in done.gaps] == [(10, 15)]
+    monkeypatch.undo()
+    assert lake.land() == 0
 
 
 def test_a_lander_ends_when_its_table_was_reset(lake: Lake, topic: str) -> None:

@@ -89,6 +89,7 @@ UP = f'up{{job="{RECEIVING}",instance="a"}}'
 BEAT = 'down:beat_age{instance="a",kind="live"}'
 LAND_UP = 'up{job="aqueduct-land",instance="a"}'
 TABLE = '{table="lake.orders"}'
+LATE = {'land:late_total{table="lake.orders"}': "0+0x60"}
 SECOND_HOST = 'down:beat_age{instance="b",kind="live"}'
 CASES = {
     "LinkUpstreamDown": down(SENDING, 2),
@@ -171,12 +172,21 @@ CASES = {
         [{f"land:failures_total{TABLE}": always(7)}, {f"land:failures_total{TABLE}": step(22)}],
     ),
     "LandFallsBehind": falls_behind(f"land:lag{TABLE}"),
-    "LandMissed": counted(f"land:missed_total{TABLE}", 30),
+    "LandMissed": Case(
+        # Also where the service has just started, and its first round found the gap.
+        [{f"land:missed_total{TABLE}": step(28)}, {f"land:missed_total{TABLE}": f"_x{MINUTES - 9} 7+0x9"}],
+        [{f"land:missed_total{TABLE}": step(32)}, {f"land:missed_total{TABLE}": always(7)}],
+    ),
     "LandPoison": Case(
-        [{f"land:bad_total{TABLE}": slope(0, 2), f"land:rows_total{TABLE}": slope(0, 100)}],
+        [LATE | {f"land:bad_total{TABLE}": slope(0, 2), f"land:rows_total{TABLE}": slope(0, 100)}],
         [
-            {f"land:bad_total{TABLE}": slope(0, 1), f"land:rows_total{TABLE}": slope(0, 100)},
-            {f"land:bad_total{TABLE}": always(7), f"land:rows_total{TABLE}": always(7)},
+            LATE | {f"land:bad_total{TABLE}": slope(0, 1), f"land:rows_total{TABLE}": slope(0, 100)},
+            LATE | {f"land:bad_total{TABLE}": always(7), f"land:rows_total{TABLE}": always(7)},
+            {
+                f"land:bad_total{TABLE}": slope(0, 2),
+                f"land:rows_total{TABLE}": slope(0, 100),
+                f"land:late_total{TABLE}": slope(0, 900),
+            },
         ],
     ),
     "LandLeavesOut": Case(
@@ -261,7 +271,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Collect the samples that real ends, dedup and a landing export, with the labels of each."""
     dedup = DedupFigures()
     dedup.add(DedupCounts(), 0.0)
-    land = LandFigures(["lake.orders"])
+    land = LandFigures(["lake.orders"], 0.0)
     land.add([LandedTable("lake.orders")], {"lake.orders": 0}, 1.0)
     with ExitStack() as stack:
         collectors: list[Any] = [

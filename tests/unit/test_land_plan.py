@@ -82,6 +82,7 @@ def test_what_can_t_be_landed_is_left_out() -> None:
 def test_a_lag_is_what_has_not_landed_and_is_there() -> None:
     assert lag(State(), [A]) == 5 + 100
     assert lag(landed({"a": {"0": 7, "1": 100}}), [A]) == 3
+    assert lag(landed({"a": {"0": 99, "1": 999}}), [SourceTopic("a", "another", (5, 0), (10, 100))]) == 105
     assert lag(landed({"a": {"0": 99}}), [SourceTopic("a", "id-of-a", (0, 3), (10, NO_LEADER))]) == 0
 
 
