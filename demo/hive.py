@@ -56,7 +56,7 @@ class Landing:
 
     def shell(self) -> str:
         """Return what asks by SQL from this machine."""
-        return f"docker exec -it {self.lab.container(self.host)} env {' '.join(self._beeline())}"
+        return shlex.join(["docker", "exec", "-it", self.lab.container(self.host), "env", *self._beeline()])
 
     def delays(self) -> list[Delays]:
         """Ask for delays by carrier, by JDBC and TLS."""
