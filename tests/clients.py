@@ -151,7 +151,7 @@ def consumer(broker: Broker, group: str = "", **settings: Any) -> Consumer:
 
 
 def read(broker: Broker, topic: str, *partitions: int, start: int | None = None) -> list[Message]:
-    """Read partitions (0 if none is named) to their ends, or to an open transaction."""
+    """Read partitions (0 if none is named) to their ends, or to an open transaction; one after another."""
     partitions = partitions or (0,)
     reader = consumer(broker)
     try:
@@ -169,7 +169,7 @@ def read(broker: Broker, topic: str, *partitions: int, start: int | None = None)
                 reading -= 1
             else:
                 found.append(message)
-        return found
+        return sorted(found, key=lambda each: each.partition() or 0)  # they came as brokers answered
     finally:
         reader.close()
 
