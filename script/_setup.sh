@@ -6,6 +6,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 export AQUEDUCT_CACHE="${AQUEDUCT_CACHE:-$HOME/.cache/aqueduct}"
 export ANSIBLE_CONFIG="$root/ansible.cfg" PATH="$root/.venv/bin:$PATH"
+# Images of build machines set it, and each Python that starts would compile all that it imports again.
+unset PYTHONDONTWRITEBYTECODE
 
 say() { printf '\n==> [%3ds] %s\n' "$SECONDS" "$*"; }
 
@@ -20,9 +22,10 @@ fail() {
 }
 no_arguments() { [[ $# -eq 0 ]] || refuse "takes no argument $1; --help says what it does."; }
 
+exec 8>&2 # a command's output may go elsewhere when it is interrupted
 on_interrupt() {
     printf '\n%s: interrupted; nothing is broken: run it again to resume, or remove the lab with script/lab-down.\n' \
-        "$(basename "$0")" >&2
+        "$(basename "$0")" >&8
     trap - EXIT
     exit 130
 }
@@ -102,7 +105,7 @@ have_engine() {
         else
             # What a dead engine left may name a process that is another one by now.
             pgrep -x dockerd >/dev/null || rm -f /var/run/docker.pid
-            setsid dockerd >/var/log/dockerd.log 2>&1 </dev/null &
+            setsid dockerd >/var/log/dockerd.log 2>&1 </dev/null 8>&- &
         fi
         local waited=0
         until docker info >/dev/null 2>&1; do
@@ -149,6 +152,21 @@ have_controller() {
     have_packages ca-certificates maven
     have_engine
     have_python
+}
+
+# Hosts of scenarios start with the software that the controller would bring to each of them.
+have_scenario_image() {
+    local made_of
+    made_of=$(cat locks/*.txt artifacts/* roles/{hdfs,kafka,object_store}/defaults/main.yml roles/artifact/*/*.yml \
+        roles/lab/vars/main.yml roles/lab/tasks/image.yml plugins/*/host_software.py molecule/shared/image.yml | sha256sum)
+    export AQUEDUCT_LAB_IMAGE=aqueduct-scenarios:${made_of:0:12}
+    exec 7>"$AQUEDUCT_CACHE/scenario-image.lock" # one scenario makes it, another one waits
+    flock 7
+    if ! docker image inspect "$AQUEDUCT_LAB_IMAGE" >/dev/null 2>&1; then
+        say "Making the image of scenarios' hosts"
+        quietly ansible-playbook --inventory aqueduct-scenarios-image, --extra-vars "lab_image=$AQUEDUCT_LAB_IMAGE" molecule/shared/image.yml
+    fi
+    exec 7>&-
 }
 
 # The alert rules' tests want promtool alone, so Debian's package is opened and not installed: no service comes with it.
@@ -309,4 +327,62 @@ with tempfile.TemporaryDirectory(dir=cache) as scratch, tarfile.open(programs.pa
     with suppress(OSError):  # another run of the same was faster
         whole.rename(directory)
 PY
+}
+
+# What tests of a schema registry need: Apicurio's, whole, from Maven Central.
+have_schema_registry() {
+    local lock=artifacts/files.sha256 directory
+    directory=$AQUEDUCT_CACHE/schema-registry-$(grep apicurio-registry "$lock" | sha256sum | cut -c1-12)
+    export AQUEDUCT_SCHEMA_REGISTRY="$directory"
+    [[ -d $directory ]] && return
+    have_packages maven openjdk-17-jre-headless
+    say "Having a schema registry for tests on this machine"
+    .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" "$lock" <<'PY'
+import sys, tarfile, tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from aqueduct.controller.artifacts import single_file
+from aqueduct.errors import AqueductError
+from servers.schema_registry import COORDINATES
+
+cache, directory, lock = sys.argv[1:]
+try:
+    program = single_file(maven=COORDINATES, url=None, sha256=None, lock=lock, cache=cache)
+except AqueductError as error:
+    sys.exit(f"test: {error}")
+with tempfile.TemporaryDirectory(dir=cache) as scratch, tarfile.open(program.path) as archive:
+    archive.extractall(Path(scratch, "registry"), filter="data")
+    with suppress(OSError):  # another run of the same was faster
+        Path(scratch, "registry").rename(directory)
+PY
+}
+
+# What tests of Iceberg tables need: Iceberg's library for Spark, and the newest Spark that it is for.
+have_iceberg() {
+    local lock=artifacts/files.sha256 spark
+    spark=$AQUEDUCT_CACHE/streaming-$(sha256sum bench/streaming.txt | cut -c1-12)
+    export AQUEDUCT_ICEBERG_PYTHON="$spark/bin/python"
+    if [[ ! -f $spark/complete ]]; then
+        say "Making the environment of the Spark that reads Iceberg tables"
+        python -m venv --clear "$spark"
+        .venv/bin/uv pip sync --quiet --python "$spark/bin/python" --require-hashes bench/streaming.txt
+        touch "$spark/complete"
+    fi
+    AQUEDUCT_ICEBERG_JAR=$(
+        .venv/bin/python - "$AQUEDUCT_CACHE" "$lock" <<'PY'
+import sys
+
+from aqueduct.controller.artifacts import single_file
+from aqueduct.errors import AqueductError
+
+cache, lock = sys.argv[1:]
+library = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+try:
+    print(single_file(maven=library, url=None, sha256=None, lock=lock, cache=cache).path)
+except AqueductError as error:
+    sys.exit(f"test: {error}")
+PY
+    )
+    export AQUEDUCT_ICEBERG_JAR
 }

@@ -44,11 +44,21 @@ def admin(broker: Broker) -> AdminClient:
 
 
 def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> str:
-    """Create a topic and return its name. In settings' names _ is the dot."""
+    """Create a topic and return its name, when the broker knows it. In settings' names _ is the dot."""
     settings = {key.replace("_", "."): value for key, value in config.items()}
     asked = admin(broker)
     asked.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result()
+    # The controller answers; the broker may hear of it a moment later.
+    deadline = time.monotonic() + SECONDS
+    while not _led(asked, name, partitions):
+        assert time.monotonic() < deadline, f"{name} has no leaders"
+        time.sleep(0.02)
     return name
+
+
+def _led(asked: AdminClient, name: str, partitions: int) -> bool:
+    found = asked.list_topics(timeout=SECONDS).topics.get(name)
+    return bool(found) and [part.leader >= 0 for part in found.partitions.values()] == [True] * partitions
 
 
 def numbered(broker: Broker, name: str, partitions: int, records: int) -> str:

@@ -86,7 +86,12 @@ class SparkCluster:
 
     def wait_until_it_works(self, command: Command) -> None:
         """Wait until a command has compared its workers, and gives them tasks."""
-        wait_until("the command to work on Spark", lambda: f"on Spark at {self.url}," in command.said, 120)
+
+        def works() -> bool:
+            return f"on Spark at {self.url}," in command.said or not command.running
+
+        wait_until("the command to work on Spark", works, 120)
+        assert command.running, f"it had ended: {command.said}"
 
     def at_work(self) -> list[str]:
         """Return the workers whose tasks speak with Kafka."""

@@ -72,6 +72,18 @@ WHEELS = "wheels"  # names the packages that an environment has
 # Access control lists as Linux keeps them (linux/posix_acl_xattr.h).
 ACL_DEFAULT, ACL_VERSION, NOBODY = "system.posix_acl_default", 2, 0xFFFFFFFF
 USER_OBJ, GROUP_OBJ, GROUP, MASK, OTHER = 0x01, 0x04, 0x08, 0x10, 0x20
+# A service may not write into its environment, and would compile at each start what no compiled file is of.
+# Importing what the program imports compiles that; all that its packages have takes several times as long.
+# What can't be imported is left, most of it because only other environments have its packages.
+COMPILE = """
+import contextlib, importlib, pkgutil, aqueduct
+late = ["boto3", "pyspark.worker", "yaml"]  # imported within functions
+own = (each.name for each in pkgutil.walk_packages(aqueduct.__path__, "aqueduct."))
+for name in (*late, *own):
+    if not name.endswith(".__main__"):
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+"""
 OWN = "own"  # the name under which Aqueduct's own wheel is brought
 
 
@@ -158,12 +170,12 @@ class Host:
                 self._install(root, uv, f"--cache-dir={unpacked}/cache", *wanted)
         self._install(root, uv, "--no-cache", wheel)
         (root / ".lock").unlink(missing_ok=True)  # uv leaves it, writable for everyone
+        self._run([f"{root}/bin/python", "-I", "-c", COMPILE])
         marker.write_text(wheels)
 
     def _install(self, root: Path, uv: str, *what: str) -> None:
-        """Install and compile: a service may not write there, and would compile again at each start."""
-        install = [uv, "pip", "install", "--quiet", f"--python={root}/bin/python", "--compile-bytecode"]
-        self._run([*install, "--offline", "--no-config", "--no-index", "--no-deps", *what])
+        install = [uv, "pip", "install", "--quiet", f"--python={root}/bin/python", "--offline"]
+        self._run([*install, "--no-config", "--no-index", "--no-deps", *what])
 
     def _take(self, name: str) -> str:
         """Return where something was brought to; empty if it is lacking."""

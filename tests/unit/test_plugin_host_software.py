@@ -1,8 +1,10 @@
-"""A folder that the module host_software shares by a group: the group has all that anybody creates there."""
+"""What the module host_software does on a host: folders shared by a group, and compiled environments."""
 
 import importlib.util
 import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -55,3 +57,22 @@ def test_a_folder_that_is_shared_stays_as_it_is(plugin: ModuleType, tmp_path: Pa
         return bool(host.changed)
 
     assert [changed(group) for group in (GROUP, GROUP, GROUP + 1, GROUP + 1)] == [True, False, True, False]
+
+
+def test_what_the_program_imports_is_compiled(plugin: ModuleType, tmp_path: Path) -> None:
+    """Where a package of another environment is lacking, or something is broken, the rest is."""
+    package = tmp_path / "aqueduct/room"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text("raise SystemExit(9)")
+    (package / "elsewhere.py").write_text("import no_such_package")
+    (package / "broken.py").write_text("import used, and more")
+    (package / "here.py").write_text("import used")
+    (tmp_path / "used.py").touch()
+    (tmp_path / "unused.py").touch()
+
+    found = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-I", "-c", f"{found}\n{plugin.COMPILE}"], check=True)
+    names = {path.name.partition(".")[0] for path in tmp_path.rglob("*.pyc")}
+    assert names == {"__init__", "elsewhere", "here", "used"}

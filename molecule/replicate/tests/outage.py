@@ -2,14 +2,14 @@
 
 import itertools
 import random
-import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewPartitions, NewTopic
 from lab import Lab, Record, wait_until
+from writer import Writer
 
 from demo.flights import Flight, flights
 
@@ -28,57 +28,6 @@ class Outcome:
     lake: dict[str, Topic] = field(default_factory=dict)
     acknowledged: dict[tuple[str, str], int] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)
-
-
-class Writer(threading.Thread):
-    """Writes records with seeded pauses until it is stopped; counts what the broker acknowledged."""
-
-    def __init__(
-        self,
-        lab: Lab,
-        host: str,
-        topic: str,
-        principal: str,
-        records: Iterable[Flight],
-        chance: random.Random,
-    ) -> None:
-        super().__init__(name=f"{host} {topic}", daemon=True)
-        self.host, self.topic = host, topic
-        self.acknowledged = 0
-        self.failures: list[str] = []
-        self._producer = lab.producer(host, principal)
-        self._records, self._chance = records, chance
-        self._stop_asked = threading.Event()
-
-    def run(self) -> None:
-        def delivered(error: object, _: object) -> None:
-            if error:
-                self.failures.append(str(error))
-            else:
-                self.acknowledged += 1
-
-        for number, flight in enumerate(self._records):
-            if self._stop_asked.is_set():
-                break
-            self._producer.produce(
-                self.topic,
-                flight.value,
-                flight.key,
-                timestamp=flight.timestamp,
-                headers=list(flight.headers),
-                on_delivery=delivered,
-            )
-            self._producer.poll(0)
-            if number % 100 == 0:
-                time.sleep(self._chance.uniform(0.02, 0.15))
-        self._producer.flush()
-
-    def finish(self) -> int:
-        self._stop_asked.set()
-        self.join(timeout=300)
-        assert not self.is_alive(), f"the producer to {self.name} did not finish within 300 s"
-        assert not self.failures, f"{len(self.failures)} records to {self.name} failed: {self.failures[0]}"
-        return self.acknowledged
 
 
 def bookings() -> Iterator[Flight]:
@@ -121,11 +70,21 @@ def write_and_break(lab: Lab, seeds: list[random.Random]) -> Outcome:
     for topic in {writer.topic for writer in writers}:
         sent = sum(count(read) for (_, name), read in outcome.sources.items() if name == topic)
         print(f"waiting for {sent:,} records of {topic} in the lake")
-        wait_until(
-            f"{sent} records of {topic} in the lake", lambda t=topic, n=sent: arrived(lab, t) >= n, 300
-        )
+        try:
+            wait_until(
+                f"{sent} records of {topic} in the lake", lambda t=topic, n=sent: arrived(lab, t) >= n, 900
+            )
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{what_mirrors_logged(lab)}") from error
         outcome.lake[topic] = lab.read("lake-kafka-1", topic)
     return outcome
+
+
+def what_mirrors_logged(lab: Lab) -> str:
+    """Return the last that mirrors' workers said of their groups and tasks."""
+    asked = ("--grep=Herder|Coordinator|ERROR|WorkerSourceTask", "--lines=80", "--output=short-iso")
+    said = (lab.run(host, "journalctl", "--unit=mirror_maker@*", *asked, check=False) for host in MIRRORS)
+    return "\n".join(each.stdout for each in said)
 
 
 def count(topic: Topic) -> int:
