@@ -1,0 +1,227 @@
+"""Promise `land`: each record is a row, once, or a bad one, whatever is killed while it lands."""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+import sandboxes
+from departures import BACK, FORWARD, Place, Row, instant, milliseconds
+from lab import Lab
+from lake_readers import BAD, ICEBERG, LATE, TABLE, Lake, by_place
+from landing_faults import ALL, BROKER, FAULTS, GATE, TOPIC, Estate, Outcome
+from other_formats import OTHER_TOPICS, expected, registered
+
+Reader = Callable[[Lake, str], list[Row]]
+READERS: dict[str, Reader] = {"pyarrow": Lake.rows, "beeline": Lake.sql_rows}
+
+
+def differences(should: dict[Place, Row], found: dict[Place, Row], later: str = "") -> list[str]:
+    """Return what is wrong with a table; of a column that came `later` only what a row has counts."""
+    wrong = [f"{place} is missing" for place in should.keys() - found.keys()]
+    wrong += [f"{place} is nothing that the topic has" for place in found.keys() - should.keys()]
+    for place in should.keys() & found.keys():
+        row = should[place] if later in found[place] else without(should[place], later)
+        if row != found[place]:
+            wrong.append(f"{place}: {found[place]} instead of {row}")
+    return sorted(wrong)
+
+
+def without(row: Row, column: str) -> Row:
+    return {name: value for name, value in row.items() if name != column}
+
+
+@pytest.fixture(scope="module", params=READERS)
+def read(request: pytest.FixtureRequest, lake: Lake, outcome: Outcome) -> dict[str, dict[Place, Row]]:
+    """What a reader sees of each table when all is over."""
+    assert outcome.commits
+    return {table: by_place(READERS[request.param](lake, table)) for table in (TABLE, LATE, BAD)}
+
+
+def test_every_record_arrives_in_the_lake_s_topic(outcome: Outcome) -> None:
+    """What brokers acknowledged is what mirrors brought, so that the rest compares all of it."""
+    assert outcome.acknowledged == outcome.written
+    assert min(outcome.acknowledged.values()) > 10_000
+
+
+def test_the_table_is_the_topic_record_by_record(outcome: Outcome, read: dict[str, dict[Place, Row]]) -> None:
+    """Each value of each row is what Python alone makes of the record, and no row is there twice."""
+    assert len(outcome.topic.rows) > 20_000
+    assert differences(outcome.topic.rows, read[TABLE], "gate") == []
+
+
+def test_what_came_late_is_in_its_own_table(outcome: Outcome, read: dict[str, dict[Place, Row]]) -> None:
+    """Late is what came 36 hours after the end of its day in New York, to the millisecond."""
+    assert len(outcome.topic.late) > 500
+    assert differences(outcome.topic.late, read[LATE], "gate") == []
+
+
+def test_bad_records_are_in_theirs_with_their_bytes(
+    outcome: Outcome, read: dict[str, dict[Place, Row]]
+) -> None:
+    """One of 1,000, and a run of them on end; each with key, value, time and a reason."""
+    assert len(outcome.topic.bad) > 1_000
+    found = {place: dict(row) for place, row in read[BAD].items()}
+    assert all(row.pop("error") for row in found.values())
+    assert differences(outcome.topic.bad, found) == []
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("table", OTHER_TOPICS)
+@pytest.mark.usefixtures("outcome")
+def test_other_formats_land_beside_it(lab: Lab, lake: Lake, table: str, reader: str) -> None:
+    """Delimited text, Avro and Avro by the site's registry, a hundredth broken, through the same faults."""
+    topic, schema = OTHER_TOPICS[table], Estate(lab).avro_schema
+    read = lab.read_offsets(BROKER, topic)
+    should, bad = expected(topic, read, schema, registered(lab, schema))
+    assert min(len(should) / 1_000, len(bad) / 10) > 1
+    assert differences(should, by_place(READERS[reader](lake, table))) == []
+    assert by_place(READERS[reader](lake, f"{table}_bad")).keys() == bad
+
+
+if ALL:
+
+    def test_an_iceberg_table_is_its_topic_too(lab: Lab, lake: Lake, outcome: Outcome) -> None:
+        """As its specification has it: the newest snapshot's manifests name all rows, each once."""
+        assert outcome.commits
+        topic, schema = OTHER_TOPICS["flights.delimited"], Estate(lab).avro_schema
+        should, bad = expected(topic, lab.read_offsets(BROKER, topic), schema, {})
+        assert differences(should, by_place(lake.iceberg_rows(ICEBERG))) == []
+        assert by_place(lake.iceberg_rows(f"{ICEBERG}_bad")).keys() == bad
+
+
+def test_the_comparison_can_fail(outcome: Outcome) -> None:
+    """A row that is missing, strange or changed is seen, and so is one that is there twice."""
+    should = outcome.topic.rows
+    place, *_ = should
+    for broken in (
+        {each: row for each, row in should.items() if each != place},
+        should | {(TOPIC, 0, 10**9): should[place]},
+        should | {place: should[place] | {"departed": 0}},
+        should | {place: should[place] | {"gate": "another"}},
+    ):
+        assert len(differences(should, broken, "gate")) == 1
+    assert len(differences(should, should | {place: without(should[place], "gate")})) == 1
+    with pytest.raises(AssertionError, match="1 rows are there twice"):
+        by_place([*should.values(), should[place]])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_hit_while_flights_landed(outcome: Outcome, fault: str) -> None:
+    """Another process runs in the place of what was killed, and there are commits from before and after."""
+    struck = [each for each in outcome.strikes if each.what.startswith(fault)]
+    assert struck
+    created = [datetime.fromisoformat(each["created"]).timestamp() for each in outcome.commits]
+    for each in struck:
+        assert each.before != each.after
+        assert min(created) < each.at < max(created)
+
+
+def test_no_read_on_the_way_saw_a_record_twice(outcome: Outcome) -> None:
+    """Of all three tables at once, by SQL and of what HDFS lists, while all was killed and compacted."""
+    for name, reads in outcome.reads.items():
+        whole = [each for each in reads if not each.error]
+        print(f"{name}: {len(whole)} reads, and {len(reads) - len(whole)} in vain")
+        assert len(whole) >= 5, [each.error for each in reads]
+        assert [each for each in whole if each.rows != each.distinct] == []
+        assert whole[0].rows < whole[-1].rows
+    assert outcome.reads["pyarrow"][-1].rows == sum(
+        len(each) for each in (outcome.topic.rows, outcome.topic.late, outcome.topic.bad)
+    )
+
+
+def test_readers_saw_no_less_than_before_but_while_files_were_exchanged(outcome: Outcome) -> None:
+    """What was there once stays; who lists while a compaction exchanges files may miss them then."""
+    for reads in outcome.reads.values():
+        quiet = [
+            each
+            for each in reads
+            if not each.error
+            and not any(one.began < each.ended and each.began < one.ended for one in outcome.compactions)
+        ]
+        counts = [each.rows for each in quiet]
+        assert counts == sorted(counts)
+
+
+def test_small_files_were_joined_while_flights_landed(outcome: Outcome) -> None:
+    """The first compaction is amid commits that land; after the last one each folder has one file."""
+    kinds = [each["kind"] for each in outcome.commits]
+    assert "land" in kinds[: kinds.index("compact")]
+    assert "land" in kinds[kinds.index("compact") :]
+    added = [file["path"] for commit in outcome.commits for file in commit["added"]]
+    live = {*added} - {path for commit in outcome.commits for path in commit["removed"]}
+    folders = Counter((path.rpartition("/")[0], path.endswith("-late.orc")) for path in live if "/" in path)
+    assert {*folders.values()} == {1}
+
+
+def test_a_column_that_was_declared_later_is_null_before(lake: Lake, outcome: Outcome) -> None:
+    """Of each partition rows have it from one offset on, as their records do, and none before."""
+    found = by_place(lake.rows(TABLE) + lake.rows(LATE))
+    should = outcome.topic.rows | outcome.topic.late
+    named = [place for place, row in should.items() if GATE["name"] in row]
+    for partition in {place[1] for place in named}:
+        have = sorted((place[2], GATE["name"] in found[place]) for place in named if place[1] == partition)
+        assert [has for _, has in have] == sorted(has for _, has in have)
+        assert any(has for _, has in have)
+    assert not all(GATE["name"] in found[place] for place in named)
+
+
+def test_a_partition_that_was_added_lands(outcome: Outcome) -> None:
+    partitions = Counter(place[1] for place in outcome.topic.rows)
+    assert len(partitions) > 2
+    assert min(partitions.values()) > 500
+
+
+def test_the_clock_s_changes_are_landed_as_defined(lake: Lake, outcome: Outcome) -> None:
+    """What a clock skips is an hour later; of what it has twice the first is meant."""
+    departed = Counter(row.get("departed") for row in lake.rows(TABLE))
+    for day, hour, utc in ((FORWARD, 2, 7), (BACK, 1, 5)):
+        for minute in (0, 30, 59):
+            clock = datetime(day.year, day.month, day.day, hour, minute)
+            assert milliseconds(instant(clock)) == milliseconds(
+                datetime.fromisoformat(f"{day}T{utc:02}:{minute:02}:00+00:00")
+            )
+            assert departed[milliseconds(instant(clock))] > 0
+    assert outcome.commits
+
+
+def test_of_two_landers_one_ends(outcome: Outcome) -> None:
+    """It is told so, and what both landed meanwhile is there once."""
+    assert outcome.second_lander
+
+
+def test_verify_agrees_and_sees_what_is_wrong(lab: Lab, lake: Lake, outcome: Outcome) -> None:
+    """A file that is taken away, and another in its place, are named with exit code 3."""
+    estate = Estate(lab)
+    code, said = estate.land("verify").ended()
+    assert code == 0, said
+    assert f"{TABLE}: every offset that landed is there once" in said
+    removed = {path for commit in outcome.commits for path in commit["removed"]}
+    live = [
+        file
+        for commit in outcome.commits
+        for file in commit["added"]
+        if file["path"] not in removed and not file["table"]
+    ]
+    taken, other = live[:2]
+    folder = "/lake/flights/departures"
+    try:
+        lake.ask("move", f"{folder}/{taken['path']}", "/lake/taken.orc")
+        code, said = estate.land("verify").ended()
+        assert code == 3, said
+        assert "NOT as its topics are" in said
+        assert f"{taken['path']}: the store has no object of that name" in said
+        assert "Missing: flights-" in said
+        lake.ask("move", f"{folder}/{other['path']}", f"{folder}/{taken['path']}")
+        code, said = estate.land("verify").ended()
+        assert code == 3, said
+        assert f"{taken['path']}: it is not what was committed" in said
+        lake.ask("move", f"{folder}/{taken['path']}", f"{folder}/{other['path']}")
+    finally:
+        lake.ask("move", "/lake/taken.orc", f"{folder}/{taken['path']}")
+    code, said = estate.land("verify").ended()
+    assert code == 0, said
+
+
+def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
+    sandboxes.check(lab)
