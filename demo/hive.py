@@ -13,7 +13,10 @@ WAIT_SECONDS = 300
 VERIFY_SECONDS = 300
 ENVIRONMENT, HOME, USER = "/etc/aqueduct/land/environment", "/var/lib/aqueduct-land", "aqueduct-land"
 REPORT = f"{HOME}/demo.json"
+# Properties of a unit that runs as the service does.
+AS_SERVICE = (f"User={USER}", f"WorkingDirectory={HOME}", f"EnvironmentFile={ENVIRONMENT}", "UMask=0077")
 BIN, SERVER = "/opt/aqueduct/spark/bin", "/etc/aqueduct/hive_server"
+PROGRAM = f"{BIN}/aqueduct"
 SQL_PORT = 10000
 QUERY = (
     "SELECT carrier, count(*) AS flights, round(avg(dep_delay), 2) AS average_delay"
@@ -56,19 +59,19 @@ class Landing:
 
     def shell(self) -> str:
         """Return what asks by SQL from this machine."""
-        return shlex.join(["docker", "exec", "-it", self.lab.container(self.host), "env", *self._beeline()])
+        return shlex.join(["docker", "exec", "-it", self.lab.container(self.host), "env", *self.beeline()])
 
     def delays(self) -> list[Delays]:
         """Ask for delays by carrier, by JDBC and TLS."""
         how = ("--silent=true", "--outputformat=tsv2", "--showHeader=false", "-e", self.query())
-        said = self.lab.run(self.host, "env", *self._beeline(), *how)
+        said = self.lab.run(self.host, "env", *self.beeline(), *how)
         rows = (line.split("\t") for line in said.stdout.splitlines() if line.count("\t") == 2)
         # It writes its prompt before the first row.
         return [
             Delays(first.rpartition("> ")[2], int(number), float(average)) for first, number, average in rows
         ]
 
-    def _beeline(self) -> list[str]:
+    def beeline(self) -> list[str]:
         """Return Hive's own client of SQL, with the certificate of the server's host, as arguments of env."""
         settings = [f"JDK_JAVA_OPTIONS=@{SERVER}/client.args", f"PYSPARK_DRIVER_PYTHON={BIN}/python"]
         return [*settings, f"{BIN}/beeline", "-u", f"jdbc:hive2://{self.host}:{SQL_PORT}/default;ssl=true"]
@@ -76,7 +79,8 @@ class Landing:
     def _behind(self) -> str:
         """Return what has not landed yet, or is not in Hive's catalogue."""
         self._land("status", f"--report={REPORT}")
-        [found] = json.loads(self.lab.run(self.host, "cat", REPORT).stdout)["tables"]
+        told = json.loads(self.lab.run(self.host, "cat", REPORT).stdout)["tables"]
+        [found] = [each for each in told if each["table"] == self.table]
         lags = [
             f"{each['topic']}-{each['partition']}"
             for each in found["partitions"]
@@ -86,17 +90,18 @@ class Landing:
             return "nothing has landed"
         return f"{', '.join(lags)} have not landed" if lags else str(found["catalogue"])
 
-    def _land(self, what: str, *options: str) -> str:
-        """Run `aqueduct land status` or such as the service, with the service's own options."""
+    def options(self) -> list[str]:
+        """Return what the service's command says of cluster, tables and catalogue, and of Spark."""
         unit = self.lab.run(self.host, "cat", "/etc/systemd/system/land.service").stdout
         [line] = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
-        program, verb, *given = shlex.split(line.removeprefix("ExecStart="))
-        given = [each for each in given if not each.startswith(("--every=", "--metrics-port="))]
-        settings = {"User": USER, "WorkingDirectory": HOME, "EnvironmentFile": ENVIRONMENT, "UMask": "0077"}
-        run = ["systemd-run", "--quiet", "--wait", "--pipe"]
-        run += [f"--property={name}={value}" for name, value in settings.items()]
+        _, _, *given = shlex.split(line.removeprefix("ExecStart="))
+        return [each for each in given if not each.startswith(("--every=", "--metrics-port="))]
+
+    def _land(self, what: str, *options: str) -> str:
+        """Run `aqueduct land status` or such as the service, with the service's own options."""
+        run = ["systemd-run", "--quiet", "--wait", "--pipe", *(f"--property={each}" for each in AS_SERVICE)]
         return self.lab.run(
-            self.host, *run, program, verb, what, *given, *options, seconds=VERIFY_SECONDS
+            self.host, *run, PROGRAM, "land", what, *self.options(), *options, seconds=VERIFY_SECONDS
         ).stdout
 
 

@@ -193,6 +193,7 @@ def rights() -> Iterator[tuple[str, str, str, str]]:
             *acls.flow_acls("dwpro1", [flow]),
             *acls.connect_acls("dwpro1", [sink]),
             *acls.land_acls("dwpro1", ["flights"]),
+            *acls.schema_registry_acls("dwpro1"),
         ],
         "enclave1": acls.link_acls("enclave1", (link,), ()),
     }

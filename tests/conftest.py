@@ -3,11 +3,16 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 
+import clients
 import pytest
 from hypothesis import settings
+from lakes import PARTITIONS, Lake
 
-from servers import broker
+from servers import broker, hive_metastore
+from servers.broker import Broker
+from servers.hive_metastore import HiveMetastore
 
 # How long an example takes says what else the machine does, not whether it is right.
 settings.register_profile("unhurried", deadline=None)
@@ -21,3 +26,16 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[broker.Br
     with ExitStack() as stack, ThreadPoolExecutor() as starting:
         running = [broker.running(directory) for directory in directories]
         yield list(starting.map(stack.enter_context, running))
+
+
+@pytest.fixture(scope="module")
+def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    with hive_metastore.running(tmp_path_factory.mktemp("metastore")) as started:
+        yield started
+
+
+@pytest.fixture
+def lake(brokers: list[Broker], metastore: HiveMetastore, tmp_path: Path) -> Lake:
+    (tmp_path / "lake").mkdir()
+    topic = clients.create(brokers[0], clients.unique("landed"), PARTITIONS)
+    return Lake(brokers[0], metastore, tmp_path, topic, topic.replace(".", "_"))

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ PROGRAM = """
 import json, sys
 from pyspark.sql import SparkSession
 settings = {
-    "spark.hadoop.hive.metastore.uris": sys.argv[1],
+    **json.loads(sys.argv[1]),
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
     "spark.ui.enabled": "false",
@@ -52,17 +52,20 @@ class HiveReader:
 
 
 @contextmanager
-def running(directory: Path, metastore: str) -> Iterator[HiveReader]:
-    """Yield a session when it takes queries."""
+def running(
+    directory: Path, metastore: str, settings: Mapping[str, str] | None = None, python: str = sys.executable
+) -> Iterator[HiveReader]:
+    """Yield a session when it takes queries; of another Spark, if its Python is given."""
+    every = {"spark.hadoop.hive.metastore.uris": metastore, **(settings or {})}
     with (directory / "spark.log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, metastore],
+            [python, "-c", PROGRAM, json.dumps(every)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
             cwd=directory,
-            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": python},
         )
         try:
             assert process.stdout

@@ -1,7 +1,9 @@
-"""A registry that says what Confluent's does, over HTTP and TLS: a stub, for PyPI has no real one."""
+"""A stub that says what Confluent's registry does: for faults that no real one can be made to give.
+
+These are wrong answers, statuses by their number, a proxy before it. test_land_avro.py has a real one.
+"""
 
 import json
-import ssl
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +11,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
-
-from servers.pki import Authority
 
 
 @dataclass
@@ -23,13 +23,21 @@ class Registry:
     types: Any = ("JSON", "PROTOBUF", "AVRO")
     status: list[int] = field(default_factory=list)  # instead of the next answers, but for 200
     asked: list[str] = field(default_factory=list)
+    ready: list[int] = field(default_factory=list)  # of Apicurio's next answers whether it is, but for 200
+    unread: dict[int, dict[str, Any]] = field(default_factory=dict)  # schemas that it knows once it is
     url: str = ""
 
     def add(self, id_: int, schema: Any, **more: Any) -> None:
         self.schemas[id_] = {"schema": json.dumps(schema), **more}
 
     def answer(self, path: str, login: str | None) -> tuple[int, Any]:
+        path = path.removeprefix("/apis/ccompat/v7")
         self.asked.append(path)
+        if path == "/health/ready":
+            if self.ready:
+                return self.ready.pop(0), {}
+            self.schemas |= self.unread
+            return 200, {}
         if self.status and (status := self.status.pop(0)) != 200:
             return status, {}
         if self.user and (login is None or b64decode(login.removeprefix("Basic ")).decode() != self.user):
@@ -42,8 +50,8 @@ class Registry:
 
 
 @contextmanager
-def serving(registry: Registry, authority: Authority | None = None) -> Iterator[Registry]:
-    """Serve a registry; with an authority by TLS, and only those whom it signed."""
+def serving(registry: Registry) -> Iterator[Registry]:
+    """Serve a registry, over HTTP."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -57,12 +65,6 @@ def serving(registry: Registry, authority: Authority | None = None) -> Iterator[
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         registry.url = f"http://127.0.0.1:{http.server_address[1]}"
-        if authority:
-            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.certificate))
-            context.load_cert_chain(authority.issue("registry"))
-            context.verify_mode = ssl.CERT_REQUIRED
-            http.socket = context.wrap_socket(http.socket, server_side=True)
-            registry.url = f"https://127.0.0.1:{http.server_address[1]}"
         thread = Thread(target=http.serve_forever, args=(0.01,))
         thread.start()
         try:

@@ -10,7 +10,8 @@ on, a group's position that could not be set, a Hive catalogue that is behind); 
 run lands it, too; what was committed before is reported; 2 the declarations or arguments can't be right, or
 the catalogue has another table of that name.
 
-compact joins small files of each table, beside a landing, too: 0 done; 1 a table failed.
+compact joins small files of each table, beside a landing, too: 0 done; 3 done, but for replaced files of an
+Iceberg table, for its catalogue was not given or is behind; 1 a table failed.
 
 reset moves tables to other offsets of their topics, back or ahead: rows from there on go, and land again, in
 one commit. Without --execute it tells what would go. 0 done; 3 done but for topics that --to-time leaves

@@ -1,4 +1,4 @@
-"""The rights of flows, links, backups, landings and connectors, as entries of `kafka_acls`.
+"""The rights of flows, links, backups, landings, registries and connectors, as entries of `kafka_acls`.
 
 All else is denied.
 
@@ -19,6 +19,7 @@ from aqueduct.backup.selection import POSITION_GROUP
 from aqueduct.estate.connectors import DeclaredConnector, internal_topics, worker_group
 from aqueduct.estate.links import RECORD, Link, kept_raw, ledgers
 from aqueduct.estate.model import Flow, principal
+from aqueduct.estate.schema_registry import own_prefix
 from aqueduct.names import LEGAL_NAME
 
 
@@ -49,6 +50,7 @@ SERVICES = (
     "diode_downstream",
     "dedup",
     "land",
+    "schema_registry",
 )
 DEDUP_PREFIX = "aqueduct-dedup-"  # of its groups and transactional ids
 LAND_PREFIX = "aqueduct-land-"  # of its groups
@@ -128,6 +130,15 @@ def land_acls(site: str, topics: Iterable[str]) -> tuple[DeclaredAcl, ...]:
     return (
         *_allow(land, "group", [Resource(LAND_PREFIX, "prefixed")], "describe read"),
         *_allow(land, "topic", resources(topics), "describe describe_configs read"),
+    )
+
+
+def schema_registry_acls(site: str) -> tuple[DeclaredAcl, ...]:
+    """Return the ACLs of a site's schema registry: for its own topics and groups, and no others."""
+    registry, own = principal("schema_registry", site), [Resource(own_prefix(site), "prefixed")]
+    return (
+        *_allow(registry, "group", own, "describe read"),
+        *_allow(registry, "topic", own, "describe describe_configs read write"),
     )
 
 

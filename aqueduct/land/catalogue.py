@@ -1,17 +1,22 @@
 """Brings Hive's catalogue up to what tables' logs say: the logs are the truth, and the catalogue follows."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.requests import in_lists
 from aqueduct.land import hive_table
-from aqueduct.land.declaration import LandTable
+from aqueduct.land.declaration import LandTable, TableKind
 from aqueduct.land.hive_table import FoundTable, HiveColumn, HiveTable
 from aqueduct.land.log import State
 from aqueduct.land.metastore import PARTITIONS, Away, Metastore
 from aqueduct.wording import count
+
+if TYPE_CHECKING:
+    from aqueduct.land.iceberg import IcebergTables
 
 # Until a metastore is asked again that was away, in times of what it was waited for: tables land meanwhile.
 PAUSE = 4
@@ -34,6 +39,7 @@ class Catalogue:
     def __init__(self, addresses: Sequence[tuple[str, int]], location: str) -> None:
         """Ask nothing yet; Refused if Hadoop has no such location."""
         self._metastore = Metastore(addresses)
+        self._location = location
         self._at = hive_table.location(location)
         self._known: dict[str, KnownTable] = {}  # by full name
         self._away: Away | None = None
@@ -45,18 +51,29 @@ class Catalogue:
         A table that has landed lands on; of its catalogue, and of what the metastore doesn't tell now,
         follow() tells.
         """
-        new = [(table, state) for table, state in tables if not state.number]
         began = time.monotonic()
-        for wanted in (each for of in new for each in hive_table.tables(self._at, *of)):
+        for table, state in tables:
+            if state.number:
+                continue
             try:
-                found = self._find(wanted)
+                why = self._another(table, state)
             except Away as error:
                 self._rest(error, began)
                 return
             except Failed:
                 continue
+            if why:
+                raise Refused(why)
+
+    def _another(self, table: LandTable, state: State) -> str | None:
+        """Return why the catalogue has another table of one of the names; None if it has none."""
+        if table.kind is TableKind.ICEBERG:
+            return self._iceberg.check(table, state)
+        for wanted in hive_table.tables(self._at, table, state):
+            found = self._find(wanted)
             if found and (why := hive_table.foreign(wanted, found)):
-                raise Refused(self._taken(wanted, why))
+                return self._taken(wanted, why)
+        return None
 
     def follow(self, tables: Iterable[tuple[LandTable, State]], *, drop: bool = True) -> dict[str, str]:
         """Bring the catalogue up to the logs of tables; return of which it stays behind, and why.
@@ -70,6 +87,9 @@ class Catalogue:
                 continue
             began = time.monotonic()
             try:
+                if table.kind is TableKind.ICEBERG:
+                    self._iceberg.follow(table, state)
+                    continue
                 for wanted, partitions in self._wanted(table, state):
                     self._bring(wanted, partitions, drop=drop)
             except Failed as error:
@@ -78,8 +98,39 @@ class Catalogue:
                     self._rest(error, began)
         return behind
 
+    def newest(self, tables: Iterable[tuple[LandTable, State]]) -> tuple[dict[str, int], dict[str, str]]:
+        """Return which commit of its log is the newest in each Iceberg table, and of which why nobody tells.
+
+        A log that is read after it has that commit; else it is not the log of that table any more.
+        """
+        newest: dict[str, int] = {}
+        untold: dict[str, str] = {}
+        for table, state in tables:
+            if table.kind is TableKind.ICEBERG:
+                began = time.monotonic()
+                try:
+                    newest[table.full_name] = self._iceberg.newest(table, state)
+                except Failed as error:
+                    untold[table.full_name] = str(error).rstrip(".")
+                    if isinstance(error, Away):
+                        self._rest(error, began)
+        return newest, untold
+
+    def tidied(self, table: LandTable, state: State) -> Callable[[int, str], bool]:
+        """Bring up a table of the kind iceberg, and expire all snapshots that may go; Failed if that fails.
+
+        Return which files snapshots name still, by the number of the commit that removed each, and its path.
+        """
+        self._iceberg.follow(table, state, tidy=True)
+        return self._iceberg.named(table, state)
+
     def lacks(self, table: LandTable, state: State) -> str:
         """Return what the catalogue lacks of a table, and nothing if it has all; change nothing."""
+        if table.kind is TableKind.ICEBERG:
+            try:
+                return self._iceberg.lacks(table, state)
+            except Failed as error:
+                return str(error).rstrip(".")
         for wanted, partitions in self._wanted(table, state):
             try:
                 found = self._find(wanted)
@@ -141,6 +192,13 @@ class Catalogue:
     def _partitions(self, wanted: HiveTable, found: FoundTable) -> frozenset[str]:
         return self._awake.partitions(wanted) if found.partitions else frozenset()
 
+    @cached_property
+    def _iceberg(self) -> "IcebergTables":
+        # Not at the top: it takes a second, which who has no such table need not wait.
+        from aqueduct.land.iceberg import IcebergTables
+
+        return IcebergTables(lambda: self._awake, self._location, COMPARE_SECONDS)
+
     @property
     def _awake(self) -> Metastore:
         """Return the metastore; raise its Away while it is let alone."""
@@ -155,7 +213,4 @@ class Catalogue:
             self._away, self._again = error, ended + PAUSE * (ended - began)
 
     def _taken(self, wanted: HiveTable, why: str) -> str:
-        return (
-            f"{self._metastore} has another table {wanted.full_name}: {why}. "
-            "Declare another name, or drop or rename that one."
-        )
+        return hive_table.taken(str(self._metastore), wanted.full_name, why)

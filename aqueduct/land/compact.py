@@ -4,18 +4,21 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pyarrow as pa
 from pyarrow import orc
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.requests import in_lists
-from aqueduct.land import table_log
+from aqueduct.land import iceberg_table, log, table_log
+from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile, orc_writer
-from aqueduct.land.log import COMPACT, AddedFile, State, next_commit
+from aqueduct.land.log import COMPACT, COMPACTED, AddedFile, Commit, State, next_commit
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import CompactedTable
+from aqueduct.land.plan import next_schema
 from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects
@@ -26,7 +29,7 @@ from aqueduct.work.workers import Workers
 TARGET_BYTES = 128 << 20  # of a file
 SMALL = 0.75  # of the target: a file below is joined with others
 EXCHANGED = 200  # files in one commit, at most: for as long as they are exchanged readers miss some
-TARGETS = 2  # files in one commit for each task at once: a commit of a lander meanwhile makes it be vain
+TARGETS = 2  # files in one commit for each task at once: a reset or another compaction makes it be vain
 KEPT = timedelta(hours=6)  # longer than queries take
 ATTEMPTS = 5  # one after another, beside others
 
@@ -37,7 +40,7 @@ class CompactShare:
 
     location: str
     table: LandTable
-    number: int  # of the commit
+    staged: int  # the number below which it stages
     share: int
     files: tuple[AddedFile, ...]
 
@@ -72,15 +75,54 @@ def groups(live: Iterable[AddedFile], target: int = TARGET_BYTES) -> list[tuple[
 
 
 def compact(order: LandOrder, workers: Workers) -> list[CompactedTable]:
-    """Compact each table as it is now; one that fails is named, and the others are compacted."""
+    """Compact each table as it is now; one that fails is named, and the others are compacted.
+
+    Refused, with nothing done, if a table can't become what is declared: its kind says which files may go.
+    """
     objects = open_editable(order.location)
+    catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
     done = [CompactedTable(table.full_name) for table in order.tables]
-    for table, mine in zip(order.tables, done, strict=True):
+    logs = [TableLog(objects, table.full_name) for table in order.tables]
+    todo = list(zip(order.tables, logs, done, strict=True))
+    newest = catalogue.newest((table, of_table.state) for table, of_table, _ in todo)[0] if catalogue else {}
+    for table, of_table, mine in todo:
         try:
-            _compact(order, table, TableLog(objects, table.full_name), workers, mine)
+            state = of_table.follow()
+        except Failed as error:
+            mine.failed = error
+        else:
+            next_schema(state, log.definition(table, state.definition), table)
+            if why := iceberg_table.ahead(table, newest.get(table.full_name, 0), state):
+                mine.failed = Failed(f"{why}.")
+    for table, of_table, mine in todo:
+        if mine.failed:
+            continue
+        try:
+            _compact(order, table, of_table, workers, mine)
+            _expire(table, of_table, catalogue, mine)
         except Failed as error:
             mine.failed = error
     return done
+
+
+def _expire(table: LandTable, of_table: TableLog, catalogue: Catalogue | None, done: CompactedTable) -> None:
+    """Remove files that were replaced long ago; of an Iceberg table, those that no snapshot names now."""
+    if not done.landed:
+        return
+    if not of_table.state.is_iceberg:
+        done.expired = of_table.expire(_ago(KEPT))
+        return
+    what = f"catalogue of {table.full_name}"
+    if not catalogue:
+        why = "it was not given (--metastore), and only its snapshots tell which replaced files may go"
+        done.left_out = ((what, why),)
+    else:
+        try:
+            named = catalogue.tidied(table, of_table.state)
+        except Failed as error:
+            done.left_out = ((what, str(error).rstrip(".")),)
+        else:
+            done.expired = of_table.expire(_ago(KEPT), named)
 
 
 def _compact(
@@ -90,11 +132,11 @@ def _compact(
     unreadable: set[str] = set()
     failures = 0
     while todo := groups(file for file in _rows(of_table.follow()) if file.path not in unreadable):
-        number = of_table.state.number + 1
+        staged = of_table.staging
         chosen = next(in_lists(todo, EXCHANGED, len))
         room = TARGETS * (workers.many(0) or THREADS) * TARGET_BYTES
         shares = [
-            CompactShare(order.location, table, number, share, files)
+            CompactShare(order.location, table, staged, share, files)
             for share, files in enumerate(next(in_lists(chosen, room, _size)))
         ]
         results = workers.parallel(0)(join, shares, BYTES)
@@ -109,11 +151,9 @@ def _compact(
                     of_table.let_go(each.path)
             if not joined:
                 continue
-            added = tuple(file for _, file in joined)
+            files = tuple(file for _, file in joined)
             removed = tuple(file.path for share, _ in joined for file in share.files)
-            state = of_table.state
-            now = _ago(timedelta(0))
-            of_table.commit(next_commit(state, COMPACT, now, state.positions, added, removed))
+            commit = of_table.commit_beside(staged, partial(_commit, files, removed))
         except Overtaken:
             failures += 1
             if failures == ATTEMPTS:
@@ -123,11 +163,14 @@ def _compact(
         done.commits += 1
         done.before += sum(path not in made for path in removed)
         made = {path: file for path, file in made.items() if path not in removed}
-        made |= {file.path: file for file in added}
+        made |= {file.path: file for file in commit.added}
         done.after, done.bytes = len(made), _size(made.values())
         of_table.publish()
     done.landed = bool(of_table.state.number)
-    done.expired = of_table.expire(_ago(KEPT))
+
+
+def _commit(added: tuple[AddedFile, ...], removed: tuple[str, ...], state: State) -> Commit:
+    return next_commit(state, COMPACT, _ago(timedelta(0)), state.positions, added, removed)
 
 
 def _rows(state: State) -> Iterable[AddedFile]:
@@ -164,10 +207,10 @@ def join(share: CompactShare) -> AddedFile | Unjoined:
         return Unjoined(path, gone=False)
     if rows != (expected := sum(file.rows for file in share.files)):
         raise Failed(f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.")
-    name = f"{share.number:020d}-{share.share:05d}-compacted"
+    name = f"{share.staged:020d}-{share.share:05d}{COMPACTED}"
     data = memoryview(sink.getvalue()).cast("B")
     file_ = OrcFile(path.rpartition("/")[0], False, rows, data, share.files[0].table)
-    return table_log.stage(objects, share.table, share.number, name, file_)
+    return table_log.stage(objects, share.table, share.staged, name, file_)
 
 
 class _Gone(Exception):

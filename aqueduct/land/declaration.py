@@ -29,6 +29,17 @@ LATE_EXAMPLE = "database.name"
 TEXT_OR_BYTES = (pa.string(), pa.binary())  # what is taken of a record as it is, but for its timestamp
 
 
+LEAST_SNAPSHOTS = 3600
+SNAPSHOTS = 86_400  # seconds, for which an Iceberg table can be read as it was
+
+
+class TableKind(StrEnum):
+    """How readers find a table's files."""
+
+    HIVE = "hive"  # in folders, and as an external table of ORC files in Hive's catalogue
+    ICEBERG = "iceberg"  # as an Iceberg table of ORC files in Hive's catalogue
+
+
 class Format(StrEnum):
     """A format of records' values."""
 
@@ -104,6 +115,8 @@ class LandTable:
     delimited: Delimited | None = None
     avro: str | None = None  # the schema, as JSON
     registry: SchemaRegistry | None = None
+    kind: TableKind = TableKind.HIVE
+    snapshots: int = SNAPSHOTS  # seconds that those of an Iceberg table are kept after their end
 
     @property
     def full_name(self) -> str:
@@ -154,7 +167,10 @@ def parse(content: Any, file: str) -> tuple[LandTable, ...]:
     return tuple(tables)
 
 
-TABLE_KEYS = ("table", "topics", "format", "columns", "partition_by", "poison", "tombstones", "late", "every")
+TABLE_KEYS = (
+    *("table", "topics", "format", "columns", "partition_by", "poison", "tombstones", "late", "every"),
+    *("kind", "snapshots"),
+)
 DELIMITED_KEYS = ("header", "delimiter", "quote")
 AVRO_KEYS = ("schema",)
 REGISTRY_KEYS = ("registry", "registry_config")
@@ -187,6 +203,8 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
         _delimited(given, format_, columns, where),
         _avro(given, format_, columns, where, folder),
         _registry(given, format_, where, folder),
+        kind := _choice(TableKind, given.get("kind", TableKind.HIVE), f"{where}.kind"),
+        _snapshots(given, kind, where),
     )
 
 
@@ -195,6 +213,19 @@ def _every(given: Mapping[str, Any], where: str) -> int | None:
         return None
     if not (seconds := _seconds(given["every"], f"{where}.every")):
         raise Refused(f"{where}.every: it is the time between rounds; write 1s or more.")
+    return seconds
+
+
+def _snapshots(given: Mapping[str, Any], kind: TableKind, where: str) -> int:
+    if "snapshots" not in given:
+        return SNAPSHOTS
+    if kind is not TableKind.ICEBERG:
+        raise Refused(f"{where}.snapshots: only a table of the kind {TableKind.ICEBERG} has some.")
+    if (seconds := _seconds(given["snapshots"], f"{where}.snapshots")) < LEAST_SNAPSHOTS:
+        raise Refused(
+            f"{where}.snapshots: queries that have begun read one that is older; write 1h or more, as "
+            "long as they take."
+        )
     return seconds
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
+from aqueduct.land import log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.rows import TableRows
 
@@ -23,7 +24,7 @@ NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 class OrcFile:
     """A file that is not written yet."""
 
-    folder: str  # below the table's: day=2024-02-29, or none
+    folder: str  # below the table's: day=2024-02-29, or none; of an Iceberg table _iceberg/data/...
     bad: bool  # of the bad table
     rows: int
     data: memoryview
@@ -35,6 +36,7 @@ class RowBuffer:
 
     def __init__(self, table: LandTable) -> None:
         self._table = table
+        self._at = log.data_folder(table)
         self._rows: list[TableRows] = []
         self._bytes = 0
 
@@ -54,10 +56,11 @@ class RowBuffer:
         whole = pa.concat_tables([each.table for each in rows])
         for folder, part, late in self._folders(whole, rows):
             if part.num_rows:
-                yield OrcFile(folder, False, part.num_rows, orc_of(part), late)
+                at = "/".join(filter(None, (self._at, folder)))
+                yield OrcFile(at, False, part.num_rows, orc_of(part), late)
         bad = pa.concat_tables([each.bad for each in rows])
         if bad.num_rows:
-            yield OrcFile("", True, bad.num_rows, orc_of(bad))
+            yield OrcFile(self._at, True, bad.num_rows, orc_of(bad))
 
     def _folders(
         self, whole: pa.Table, rows: Sequence[TableRows]

@@ -14,9 +14,7 @@ from aqueduct.store import url
 from aqueduct.wording import some
 
 EXTERNAL = "EXTERNAL_TABLE"
-SERDE = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
-INPUT = "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"
-OUTPUT = "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat"
+TABLE_TYPE, ICEBERG = "table_type", "ICEBERG"  # a property by which Iceberg's readers know a table
 LOG = "aqueduct.log"  # the property that says where a table's log is
 # The type of a partition's column. As `date`, Hive 3.1 filters no partitions, and Spark's query fails at the
 # default one, which is no date.
@@ -41,6 +39,22 @@ BAD_COMMENTS = {
 
 
 @dataclass(frozen=True)
+class Reading:
+    """The classes of Hive that read and write a table's files."""
+
+    serde: str
+    input: str
+    output: str
+
+
+ORC = Reading(
+    "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
+    "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat",
+    "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat",
+)
+
+
+@dataclass(frozen=True)
 class HiveColumn:
     name: str
     type: str
@@ -49,7 +63,7 @@ class HiveColumn:
 
 @dataclass(frozen=True)
 class HiveTable:
-    """An external table of ORC files, as it is to be in the catalogue."""
+    """An external table, as it is to be in the catalogue."""
 
     database: str
     name: str
@@ -57,6 +71,7 @@ class HiveTable:
     columns: tuple[HiveColumn, ...]
     partition: HiveColumn | None
     properties: Mapping[str, str]
+    reading: Reading = ORC
 
     @property
     def full_name(self) -> str:
@@ -163,11 +178,11 @@ def value(partition: str) -> str:
 
 def foreign(wanted: HiveTable, found: FoundTable) -> str | None:
     """Return why a table of that name in the catalogue isn't the one that landed; None if it is."""
-    if found.kind != EXTERNAL:
-        return f"it is a {found.kind.lower().replace('_', ' ')}, not an external one"
-    if _plain(found.location) != _plain(wanted.location):
-        return f"its location is {found.location}, not {wanted.location}"
-    if found.input != INPUT:
+    if why := elsewhere(wanted, found):
+        return why
+    if is_iceberg(found):
+        return "it is an Iceberg table"
+    if found.input != wanted.reading.input:
         return f"its files are read by {found.input}, not as ORC"
     has = [(each.name, each.type) for each in found.partitions]
     wants = [(each.name, each.type) for each in ([wanted.partition] if wanted.partition else [])]
@@ -178,6 +193,24 @@ def foreign(wanted: HiveTable, found: FoundTable) -> str | None:
         if types_.get(each.name, each.type) != each.type:
             return f"its column {each.name} is of type {types_[each.name]}, not {each.type}"
     return None
+
+
+def elsewhere(wanted: HiveTable, found: FoundTable) -> str | None:
+    """Return why a table of that name is none of our files, whatever reads them; None if it is."""
+    if found.kind != EXTERNAL:
+        return f"it is a {found.kind.lower().replace('_', ' ')}, not an external one"
+    if _plain(found.location) != _plain(wanted.location):
+        return f"its location is {found.location}, not {wanted.location}"
+    return None
+
+
+def taken(metastore: str, name: str, why: str) -> str:
+    """Return the sentence about a table of others."""
+    return f"{metastore} has another table {name}: {why}. Declare another name, or drop or rename that one."
+
+
+def is_iceberg(found: FoundTable) -> bool:
+    return found.properties.get(TABLE_TYPE, "").upper() == ICEBERG
 
 
 def _said(columns: Sequence[tuple[str, str]]) -> str:

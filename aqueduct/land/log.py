@@ -7,21 +7,29 @@ before it, below a name that no reader looks at; what is live is what all commit
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from aqueduct import spans, strict_json
 from aqueduct.errors import Failed
 from aqueduct.land import types
-from aqueduct.land.declaration import Column, LandTable
+from aqueduct.land.declaration import Column, LandTable, TableKind
 from aqueduct.strict_json import ADDED
 
 FOLDER = "_land"  # in a table's; readers pass over what begins with _
 COMMITS = f"{FOLDER}/commits"
 STAGED = f"{FOLDER}/staged"
 CHECKPOINTS = f"{FOLDER}/checkpoints"  # what all commits up to a number come to
-REMOVED = f"{FOLDER}/removed"  # files that compaction replaced, for readers that have begun
+# Files that compaction replaced, for readers that have begun; of an Iceberg table empty ones, which say that
+# theirs are to go once no snapshot names them.
+REMOVED = f"{FOLDER}/removed"
+# In an Iceberg table's folder, what its readers read: who lists the folder would find replaced files, too.
+ICEBERG = "_iceberg"
+DATA = f"{ICEBERG}/data"
+METADATA = f"{ICEBERG}/metadata"
 LAND, COMPACT, RESET, REPLAY = "land", "compact", "reset", "replay"  # kinds of commits
+COMPACTED = "-compacted"  # how names of files that compaction made end, before that
 BAD, LATE = "-bad.orc", "-late.orc"  # how names end of files of the bad table, and of that of late rows
+UNKNOWN = -1
 _NAME = re.compile(r"(\d{20})\.json")
 
 Positions = Mapping[str, Mapping[str, int]]  # topic -> partition -> next offset
@@ -40,6 +48,11 @@ class AddedFile:
     def staged(self, number: int) -> str:
         """Return where it is, below the folder of the log's table, until its commit is there."""
         return f"{STAGED}/{number:020d}/{self.sha256}.orc"
+
+    def of_commit(self, number: int) -> "AddedFile":
+        """Return it with the name that it has as one of that commit: names begin with its number."""
+        at, slash, name = self.path.rpartition("/")
+        return replace(self, path=f"{at}{slash}{number:020d}-{name.partition('-')[2]}")
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,17 @@ class Definition:
     tombstones: bool  # they are rows
     # database.table of late rows, also where nothing goes there any more; empty: there never was one.
     late: str = field(default="", metadata=ADDED)
+    kind: str = field(default=TableKind.HIVE.value, metadata=ADDED)
+
+
+@dataclass(frozen=True)
+class NeverLanded:
+    """Offsets that a reset left out, or that retention deleted before they were read."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
@@ -83,6 +107,9 @@ class Commit:
     created: str  # ISO 8601
     topic_ids: Mapping[str, str]  # of topics that are new to the table
     definition: Definition | None = None  # of a new schema
+    gaps: tuple[NeverLanded, ...] = field(default=(), metadata=ADDED)  # what retention deleted first
+    # The number below which its files were staged, before others committed; none: its own.
+    staged: int | None = field(default=None, metadata=ADDED)
 
 
 def definition(table: LandTable, known: Definition | None = None) -> Definition:
@@ -95,7 +122,13 @@ def definition(table: LandTable, known: Definition | None = None) -> Definition:
         table.bad,
         table.keeps_tombstones,
         late,
+        table.kind.value,
     )
+
+
+def data_folder(table: LandTable) -> str:
+    """Return where files of the table, and of those beside it, are below their folders; or nothing."""
+    return DATA if table.kind is TableKind.ICEBERG else ""
 
 
 def _means(column: Column) -> str:
@@ -137,7 +170,8 @@ def loads_checkpoint(data: bytes | memoryview, name: str, where: str) -> "State"
         ) from None
     if checkpoint_path(state.number) != f"{CHECKPOINTS}/{name}":
         raise Failed(f"{where} is of the commit {state.number}. Remove it: the log has all of it.")
-    return state
+    # One of an earlier version does not say it: any of its commits may be the one.
+    return replace(state, took_rows=state.number) if state.took_rows == UNKNOWN else state
 
 
 def newer(names: Iterable[str], than: int, where: str) -> range:
@@ -153,16 +187,6 @@ def newer(names: Iterable[str], than: int, where: str) -> range:
 
 
 @dataclass(frozen=True)
-class PassedOver:
-    """Offsets that a reset left out: they never land."""
-
-    topic: str
-    partition: int
-    first: int
-    last: int
-
-
-@dataclass(frozen=True)
 class State:
     """What the commits come to."""
 
@@ -174,8 +198,15 @@ class State:
     schema: int = 0
     definition: Definition | None = None
     compacted: str | None = None  # when last, ISO 8601
-    passed: tuple[PassedOver, ...] = ()
+    passed: tuple[NeverLanded, ...] = ()  # by resets
     late: Mapping[str, AddedFile] = field(default_factory=dict, metadata=ADDED)  # of late rows, by path
+    deleted: tuple[NeverLanded, ...] = field(default=(), metadata=ADDED)  # by retention
+    # The newest commit that did: a reset, or a replay.
+    took_rows: int = field(default=UNKNOWN, metadata=ADDED)
+
+    @property
+    def is_iceberg(self) -> bool:
+        return self.definition is not None and self.definition.kind == TableKind.ICEBERG
 
     @property
     def files(self) -> tuple[AddedFile, ...]:
@@ -201,7 +232,7 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
     """Return the state after the next commits; Failed if one does not follow the one before."""
     number, positions, schema, known = state.number, state.positions, state.schema, state.definition
     topic_ids, live, bad, late = dict(state.topic_ids), dict(state.live), dict(state.bad), dict(state.late)
-    compacted, passed = state.compacted, state.passed
+    compacted, passed, deleted, took = state.compacted, state.passed, state.deleted, max(0, state.took_rows)
     for commit in commits:
         if commit.number != number + 1:
             raise Failed(f"The commit {commit.number} follows {number} in the log; one between is missing.")
@@ -220,21 +251,39 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         known = commit.definition or known
         topic_ids |= commit.topic_ids
         compacted = commit.created if commit.kind == COMPACT else compacted
-        passed = tuple(_passed(passed, commit)) if commit.kind == RESET else passed
-    return State(number, positions, topic_ids, live, bad, schema, known, compacted, passed, late)
+        took = commit.number if commit.removed and commit.kind != COMPACT else took
+        if commit.kind == RESET:
+            passed = _never([*_before(passed, commit), *_skipped(commit)])
+            deleted = _never(_before(deleted, commit))
+        deleted = _never([*deleted, *commit.gaps]) if commit.gaps else deleted
+    return State(
+        number, positions, topic_ids, live, bad, schema, known, compacted, passed, late, deleted, took
+    )
 
 
-def _passed(before: Iterable[PassedOver], reset: Commit) -> Iterator[PassedOver]:
-    """Yield what resets have left out after one more: less where it goes back, more where it goes ahead."""
-    old: dict[tuple[str, int], spans.Spans] = {}
-    for each in before:
-        if each.topic not in reset.topic_ids:  # made again, it has other records
-            old.setdefault((each.topic, each.partition), []).append((each.first, each.last))
+def _never(found: Iterable[NeverLanded]) -> tuple[NeverLanded, ...]:
+    """Return the same offsets in as few spans as can be."""
+    by_place: dict[tuple[str, int], spans.Spans] = {}
+    for each in found:
+        spans.add(by_place.setdefault((each.topic, each.partition), []), each.first, each.last)
+    return tuple(NeverLanded(*place, first, last) for place, own in by_place.items() for first, last in own)
+
+
+def _before(found: Iterable[NeverLanded], reset: Commit) -> Iterator[NeverLanded]:
+    """Yield what lies before the positions of a reset; what comes after is tried again.
+
+    A topic that was made again has other records.
+    """
+    for each in found:
+        reached = reset.positions.next.get(each.topic, {}).get(str(each.partition), sys.maxsize)
+        if each.topic not in reset.topic_ids and each.first < reached:
+            yield replace(each, last=min(each.last, reached - 1))
+
+
+def _skipped(reset: Commit) -> Iterator[NeverLanded]:
+    """Yield what a reset leaves out, for it goes ahead."""
     for topic, positions in reset.positions.next.items():
         for number, reached in positions.items():
-            was = reset.positions.before.get(topic, {}).get(number, 0)
-            found = old.setdefault((topic, int(number)), [])
-            spans.take(found, reached, sys.maxsize)
-            spans.add(found, 0 if topic in reset.topic_ids else was, reached - 1)
-    for (topic, partition), found in old.items():
-        yield from (PassedOver(topic, partition, first, last) for first, last in found)
+            was = 0 if topic in reset.topic_ids else reset.positions.before.get(topic, {}).get(number, 0)
+            if was < reached:
+                yield NeverLanded(topic, int(number), was, reached - 1)

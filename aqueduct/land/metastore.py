@@ -4,8 +4,8 @@ import getpass
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from aqueduct.errors import Failed
 from aqueduct.land import hive_table
-from aqueduct.land.hive_table import EXTERNAL, FoundTable, HiveColumn, HiveTable
+from aqueduct.land.hive_table import EXTERNAL, FoundTable, HiveColumn, HiveTable, Reading
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
@@ -29,6 +29,11 @@ TRIES = 2  # of each address: a connection that was kept may have ended
 ANSWER_BYTES = 64 << 20  # at most; what isn't a metastore may announce any number
 PARTITIONS = 500  # in one call
 ALL = -1  # partitions
+METADATA, BEFORE = "metadata_location", "previous_metadata_location"  # properties of an Iceberg table
+AGENT = "aqueduct land"  # who locks
+LOCK_SECONDS = 20.0
+LOCK_PAUSE = 0.2
+DEAD_SECONDS = 60  # after which a lock of ours, which is kept for a moment, is a dead run's
 # The metastore would count files and bytes now, and readers plan their joins by them for ever. Of a table it
 # leaves that if it is told so; of a partition, if all are there: -1 is unknown. Hive 4 has the third, too.
 NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
@@ -42,6 +47,14 @@ T = TypeVar("T")
 
 class Away(Failed):
     """The failure of a metastore that does not answer."""
+
+
+class Unanswered(Away):
+    """The failure of a metastore that does not tell whether it changed a table, and may change it yet."""
+
+
+class Moved(Failed):
+    """The end of a change to an Iceberg table that another one changed since it was read."""
 
 
 class _Absent(Failed):
@@ -101,7 +114,7 @@ class Metastore:
             owner=_user(),
             createTime=int(time.time()),
             tableType=EXTERNAL,
-            sd=_storage(table.location, table.columns),
+            sd=_storage(table.location, table.columns, table.reading),
             partitionKeys=_fields([table.partition] if table.partition else []),
             parameters={**table.properties, "EXTERNAL": "TRUE", **NO_STATISTICS},
         )
@@ -127,6 +140,105 @@ class Metastore:
             CASCADE_SECONDS if cascade else None,
         )
 
+    def point(self, table: HiveTable, metadata: str, *, read: str) -> None:
+        """Let an Iceberg table have that file of metadata; Moved if it has another one by now than was read.
+
+        Under Hive's lock, as Iceberg's own writers do it; Hive 4 compares by itself, too. Unanswered if
+        nobody tells whether it has it; after any other failure it has not.
+        """
+        with self._locked(table) as lock:
+            changed = self._table(table.database, table.name)
+            if changed is None or (changed.parameters or {}).get(METADATA) != read:
+                raise Moved(f"Another run changed {table.full_name} in {self} first.")
+            changed.sd.cols = _fields(table.columns)
+            changed.parameters = {**changed.parameters, **table.properties, METADATA: metadata, BEFORE: read}
+            how = {**NO_STATISTICS, "expected_parameter_key": METADATA, "expected_parameter_value": read}
+            try:  # whoever was away for too long has lost it
+                self._ask(lambda client: client.heartbeat(hive.HeartbeatRequest(lockid=lock)))
+            except _Absent:
+                raise Moved(f"The lock of {table.full_name} in {self} was another one's by then.") from None
+            try:  # not twice: by then Hive 4 finds the table changed, by us
+                self._ask(
+                    lambda client: client.alter_table_with_environment_context(
+                        table.database, table.name, changed, hive.EnvironmentContext(how)
+                    ),
+                    once=True,
+                )
+            except Failed as error:
+                self._see(table, metadata, error)
+
+    def _see(self, table: HiveTable, metadata: str, error: Failed) -> None:
+        """See whether a change that failed was made for all that."""
+        try:
+            found = self._table(table.database, table.name)
+        except Failed as silent:
+            raise Unanswered(str(silent)) from None
+        if found and (found.parameters or {}).get(METADATA) == metadata:
+            return
+        raise Unanswered(str(error)) if isinstance(error, Away) else error
+
+    @contextmanager
+    def _locked(self, table: HiveTable) -> Iterator[int]:
+        """Hold a table's lock; Failed if another one keeps it.
+
+        It stays after a change that may come yet, on Hive 3 on top of anything: as a dead run's it keeps
+        others off for DEAD_SECONDS.
+        """
+        what = hive.LockComponent(
+            type=hive.LockType.EXCLUSIVE,
+            level=hive.LockLevel.TABLE,
+            dbname=table.database,
+            tablename=table.name,
+            isTransactional=True,
+        )
+        asked = hive.LockRequest([what], user=_user(), hostname=os.uname().nodename, agentInfo=AGENT)
+        # Not twice: a lock whose answer was lost would be waited for.
+        answer = self._ask(lambda client: client.lock(asked), once=True)
+        lock = answer.lockid
+        ends = time.monotonic() + LOCK_SECONDS
+        try:
+            while answer.state == hive.LockState.WAITING:
+                holder = self._holder(table, lock)
+                if time.monotonic() > ends:
+                    raise Failed(f"{self} has {table.full_name} locked for {holder or 'another one'}.")
+                time.sleep(LOCK_PAUSE)
+                answer = self._ask(lambda client: client.check_lock(hive.CheckLockRequest(lockid=lock)))
+            if answer.state != hive.LockState.ACQUIRED:
+                raise Failed(f"{self} gives no lock of {table.full_name}.")
+            yield lock
+        except Unanswered:
+            raise
+        except BaseException:
+            self._give_back(lock)
+            raise
+        self._give_back(lock)
+
+    def _give_back(self, lock: int) -> None:
+        with suppress(Failed):
+            self._unlock(lock)
+
+    def _holder(self, table: HiveTable, mine: int) -> str | None:
+        """Return who has a table's lock; take it from a run of ours that died with it.
+
+        Nobody else does: a metastore without Hive's compactor lets no lock end.
+        """
+        asked = hive.ShowLocksRequest(dbname=table.database, tablename=table.name)
+        locks = self._ask(lambda client: client.show_locks(asked)).locks or []
+        now = max((_seen(each) for each in locks if each.lockid == mine), default=0)  # by its clock
+        for each in locks:
+            if each.lockid == mine:
+                continue
+            # One that only waits holds others up, too; ours asks, and so is seen, while it waits.
+            if each.agentInfo == AGENT and now - _seen(each) > DEAD_SECONDS * 1000:
+                self._unlock(each.lockid)
+            elif each.state == hive.LockState.ACQUIRED:
+                return f"{each.user}@{each.hostname}"
+        return None
+
+    def _unlock(self, lock: int) -> None:
+        with suppress(_Absent):
+            self._ask(lambda client: client.unlock(hive.UnlockRequest(lockid=lock)))
+
     def add(self, table: HiveTable, partitions: Sequence[str], columns: Sequence[HiveColumn]) -> None:
         """Add partitions, PARTITIONS at most; those that are there already are left as they are."""
         now = int(time.time())
@@ -136,7 +248,7 @@ class Metastore:
                 dbName=table.database,
                 tableName=table.name,
                 createTime=now,
-                sd=_storage(f"{table.location}/{name}", columns),
+                sd=_storage(f"{table.location}/{name}", columns, table.reading),
                 parameters=dict(UNKNOWN),
             )
             for name in partitions
@@ -171,18 +283,25 @@ class Metastore:
         except _Absent:
             return None
 
-    def _ask(self, call: Callable[[Any], T], seconds: float | None = None) -> T:
-        """Ask what may be asked twice; Away if nobody answers, Failed if the answer is no."""
-        why = ""
+    def _ask(self, call: Callable[[Any], T], seconds: float | None = None, *, once: bool = False) -> T:
+        """Ask who answers; Away if nobody does, Failed if the answer is no.
+
+        `once`: what may have been asked is not asked again, of another address neither.
+        """
+        why, asked = "", False
         for _ in range(TRIES * len(self._addresses)):
             try:
-                return call(self._client(seconds or ANSWER_SECONDS))
+                client = self._client(seconds or ANSWER_SECONDS)
+                asked = True
+                return call(client)
             except (TTransportException, TProtocolException, OSError, EOFError, UnicodeError) as error:
                 host, port = self._addresses[0]
                 why = f"{host}:{port}: {_said(error)}"
                 self._close()
                 self._addresses.append(self._addresses.pop(0))
-            except hive.NoSuchObjectException as error:
+                if once and asked:
+                    break
+            except (hive.NoSuchObjectException, hive.NoSuchLockException) as error:
                 raise _Absent(f"{self} refuses: {_said(error)}.") from None
             except hive.AlreadyExistsException as error:
                 raise _Existing(f"{self} refuses: {_said(error)}.") from None
@@ -214,6 +333,11 @@ class Metastore:
         self._connection = None
 
 
+def _seen(lock: Any) -> int:
+    """Return when its holder was heard of last, in milliseconds by the database's clock."""
+    return max(lock.lastheartbeat or 0, lock.acquiredat or 0)
+
+
 def _user() -> str:
     """Return who writes, by the name that Hadoop's clients take, too."""
     with suppress(KeyError, OSError):
@@ -221,15 +345,15 @@ def _user() -> str:
     return str(os.getuid())
 
 
-def _storage(location: str, columns: Iterable[HiveColumn]) -> Any:
+def _storage(location: str, columns: Iterable[HiveColumn], reading: Reading) -> Any:
     return hive.StorageDescriptor(
         cols=_fields(columns),
         location=location,
-        inputFormat=hive_table.INPUT,
-        outputFormat=hive_table.OUTPUT,
+        inputFormat=reading.input,
+        outputFormat=reading.output,
         compressed=False,
         numBuckets=-1,
-        serdeInfo=hive.SerDeInfo(serializationLib=hive_table.SERDE, parameters={"serialization.format": "1"}),
+        serdeInfo=hive.SerDeInfo(serializationLib=reading.serde, parameters={"serialization.format": "1"}),
         bucketCols=[],
         sortCols=[],
         parameters={},

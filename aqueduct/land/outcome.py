@@ -1,16 +1,27 @@
 """What a landing did, how far tables are, and what was found in them."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aqueduct.errors import Failed, LeftOut
+from aqueduct.land.log import NeverLanded
 from aqueduct.land.unseen import UnseenColumn
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.spans import Span, Spans
 
 Placed = Mapping[TopicPartition, Spans]
+
+
+def placed(found: Iterable[NeverLanded]) -> Placed:
+    """Return the spans of each partition."""
+    by_partition: dict[TopicPartition, Spans] = {}
+    for each in found:
+        by_partition.setdefault(TopicPartition(each.topic, each.partition), []).append(
+            (each.first, each.last)
+        )
+    return by_partition
 
 
 @dataclass
@@ -54,6 +65,7 @@ class TableStatus:
     bad: int  # rows of the bad table
     compacted: str | None  # when last, ISO 8601
     partitions: Mapping[TopicPartition, LandedPartition]
+    deleted: Placed  # offsets that retention deleted before they were read
     catalogue: str | None = None  # what Hive's lacks; empty: nothing; None: it was not asked
 
 
@@ -68,13 +80,17 @@ class VerifiedTable:
     doubled: Placed
     unknown: Placed  # in a table, and not in the topic, which keeps all its records
     passed: Placed  # in the topic, and left out by a reset
+    deleted: Placed  # by retention, before they were read
     commits: int
     damaged: LeftOut  # files
+    strays: tuple[str, ...]  # files that readers see, and that no commit added
     left_out: LeftOut  # topics that can't be compared
+    ahead: str = ""  # what an Iceberg table has that its log has not
 
     @property
     def right(self) -> bool:
-        return bool(self.commits) and not (self.missing or self.doubled or self.unknown or self.damaged)
+        wrong = self.missing or self.doubled or self.unknown or self.damaged or self.strays or self.ahead
+        return bool(self.commits) and not wrong
 
 
 @dataclass
@@ -89,6 +105,7 @@ class CompactedTable:
     bytes: int = 0  # of these
     left: int = 0  # files that can't be joined, for they have times that Arrow doesn't read
     expired: int = 0  # files that an earlier compaction replaced, and that went now
+    left_out: LeftOut = ()  # a catalogue that is behind, without which nobody knows which files may go
     failed: Failed | None = None  # why it was compacted no further; what was committed before counts
 
 

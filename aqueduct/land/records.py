@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from aqueduct.kafka.batches import bodies, varints
 from aqueduct.kafka.batches.batch import Batch, damaged
-from aqueduct.kafka.batches.records import Records
+from aqueduct.kafka.batches.records import RecordPlaces
 from aqueduct.kafka.batches.varints import Numbers
 
 
@@ -20,35 +20,37 @@ class RecordArrays:
     times: Numbers  # milliseconds since 1970, or -1 for none
     keys: pa.BinaryArray
     values: pa.BinaryArray  # null: a tombstone
-    bodies: Sequence[bytes]
+    places: RecordPlaces | None  # None: nobody knows their headers
 
     @classmethod
     def of(cls, batches: Sequence[Batch]) -> "RecordArrays":
         """Read the records of batches, at least one; Damaged at wrong bytes."""
-        read = Records.of(batches)
-        ends = np.cumsum(np.fromiter(map(len, read.bodies), np.int64, len(read)))
-        data = b"".join(read.bodies)
-        array = np.frombuffer(data, np.uint8)
+        read = RecordPlaces.of(batches)
+        array = np.frombuffer(read.data, np.uint8)
         try:
-            keys, after = _fields(data, array, np.concatenate([[0], ends[:-1]]))
-            values, after = _fields(data, array, after)
+            keys, after = _fields(read.data, array, read.begins)
+            values, after = _fields(read.data, array, after)
         except (IndexError, ValueError):
-            after = ends + 1
-        if (after > ends).any():
+            after = read.ends + 1
+        if (after > read.ends).any():
             raise damaged(batches[0], "a record in it, or in one of the next, ends before its value")
-        return cls(read.offsets, read.times, keys, values, read.bodies)
+        return cls(read.offsets, read.times, keys, values, read)
 
     def __len__(self) -> int:
-        return len(self.bodies)
+        return len(self.offsets)
 
     def header(self, name: bytes) -> pa.BinaryArray:
         """Return a header's value of each record, its last one if there are several; null without one."""
-        return pa.array([dict(bodies.headers(body)).get(name) for body in self.bodies], pa.binary())
+        if self.places is None:
+            return pa.nulls(len(self), pa.binary())
+        return pa.array([dict(bodies.headers(body)).get(name) for body in self.places.bodies], pa.binary())
 
 
 def _fields(data: bytes, array: varints.Bytes, at: Numbers) -> tuple[pa.BinaryArray, Numbers]:
     """Return the fields that begin there, length first, and where they end."""
     lengths, begins = varints.get(array, at)
+    if (lengths > len(data)).any():
+        raise ValueError("a field is longer than all records")
     ends = begins + np.maximum(lengths, 0)
     fields = map(data.__getitem__, map(slice, begins.tolist(), ends.tolist()))
     return pa.array(fields, pa.binary(), mask=lengths < 0, size=len(at)), ends

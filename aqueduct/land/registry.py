@@ -5,6 +5,7 @@ import json
 import ssl
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
@@ -25,6 +26,8 @@ PASSING = (408, 429)  # and 5xx
 UNKNOWN = (40401, 40402, 40403)  # errors of a registry: it has no such subject, version, schema
 NO_SUCH_PATH = 404  # ... of one before there were types of schemas
 REFERENCES = 1_000  # of a schema, at most
+APICURIO = "/apis/ccompat/"  # in the URL of one of Apicurio's
+READY = "/health/ready"
 
 
 class RegistryAway(Failed):
@@ -96,7 +99,7 @@ def _text(answer: Mapping[str, Any]) -> str:
 
 def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN) -> Any:
     """Return the answer; None if the registry itself says that there is no such thing."""
-    deadline = time.monotonic() + ASK_SECONDS
+    deadline, ready = time.monotonic() + ASK_SECONDS, APICURIO not in registry.url
     while True:
         try:
             status, text = _exchange(registry, path)
@@ -104,7 +107,14 @@ def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN
             if status == 200:
                 return json.loads(text)
             if status == 404 and _error_code(text) in unknown:
-                return None
+                if ready:
+                    return None
+                # It answers before it has read its journal, and then knows no schema.
+                status, _ = _exchange(replace(registry, url=registry.url.partition(APICURIO)[0]), READY)
+                if status < 500:
+                    ready = True
+                    continue
+                why = f"it is not ready: {READY} answers {status}"
         except (OSError, HTTPException, ValueError, RecursionError) as error:
             status, why = 0, str(error) or type(error).__name__
             if isinstance(error, ssl.SSLError):

@@ -19,7 +19,7 @@ from pyarrow import orc
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.requests import in_lists
-from aqueduct.land import log, registry, table_log
+from aqueduct.land import iceberg_table, log, registry, table_log
 from aqueduct.land.avro_values import no_registry
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import HEADER, LandTable
@@ -42,7 +42,7 @@ from aqueduct.work.workers import Workers
 
 TASK_RECORDS = 20_000  # that a task tries, or one file's
 EXCHANGED = 200  # bad files in one commit, at most: for as long as they are exchanged readers miss some
-SHARES = 2  # of one commit for each task at once: a commit of a lander meanwhile makes it be vain
+SHARES = 2  # of one commit for each task at once: a reset or another replay makes it be vain
 ATTEMPTS = 5  # one after another, beside others
 ERRORS = 100  # that are told apart of a table, at most
 OTHER_ERRORS = "other errors"
@@ -55,7 +55,7 @@ class ReplayShare:
 
     location: str
     table: LandTable
-    number: int  # of the commit
+    staged: int  # the number below which it stages
     share: int
     files: tuple[AddedFile, ...]
     execute: bool
@@ -90,6 +90,7 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
     logs = [TableLog(objects, table.full_name) for table in order.tables]
     done = [ReplayedTable(table.full_name) for table in order.tables]
     todo = list(zip(order.tables, logs, done, strict=True))
+    newest = catalogue.newest((table, of_table.state) for table, of_table, _ in todo)[0] if catalogue else {}
     for table, of_table, mine in todo:
         try:
             state = of_table.follow()
@@ -98,6 +99,9 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
             continue
         mine.landed = bool(state.number)
         next_schema(state, log.definition(table, state.definition), table)
+        if why := iceberg_table.ahead(table, newest.get(table.full_name, 0), state):
+            mine.failed = Failed(f"{why}.")
+            continue
         if execute and state.bad:
             of_table.own(table.beside)
     for table, of_table, mine in todo:
@@ -107,7 +111,7 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
             _replay(order, table, of_table, mine, execute, workers)
         except Failed as error:
             mine.failed = error
-        if catalogue and mine.commits:
+        if catalogue and mine.commits and not mine.failed:  # else files may not have their names yet
             for name, why in catalogue.follow([(table, of_table.state)], drop=False).items():
                 mine.left_out += ((f"catalogue of {name}", why),)
     return done
@@ -140,10 +144,10 @@ def _replay(
                 f"Another run took bad records of {table.full_name} meanwhile, a reset or a replay: run this "
                 "again."
             )
-        number = of_table.state.number + 1
+        staged = of_table.staging
         by_task = in_lists(todo[:EXCHANGED], TASK_RECORDS, lambda file: file.rows)
         shares = [
-            ReplayShare(order.location, table, number, share, tuple(files), execute)
+            ReplayShare(order.location, table, staged, share, tuple(files), execute)
             for share, files in enumerate(islice(by_task, SHARES * (workers.many(total) or THREADS)))
         ]
         results = workers.parallel(total)(try_again, shares, BAD_RECORDS)
@@ -154,7 +158,7 @@ def _replay(
                 for path in tried.gone:
                     of_table.let_go(path)
             if added := tuple(file for tried in results for file in tried.added):
-                of_table.commit(_commit(table, of_table.state, results, added))
+                of_table.commit_beside(staged, partial(_commit, table, results, added))
                 done.commits += 1
         except Overtaken:
             failures += 1
@@ -175,7 +179,7 @@ def _replay(
 
 
 def _commit(
-    table: LandTable, state: State, results: Sequence[TriedFiles], added: tuple[AddedFile, ...]
+    table: LandTable, results: Sequence[TriedFiles], added: tuple[AddedFile, ...], state: State
 ) -> log.Commit:
     declared = log.definition(table, state.definition)
     schema = next_schema(state, declared, table)
@@ -262,11 +266,11 @@ def _records(bad: pa.Table) -> RecordArrays:
         told.fill_null(NO_TIMESTAMP).to_numpy(),
         bad.column("key").combine_chunks(),
         bad.column("value").combine_chunks(),
-        [b""] * len(bad),
+        None,
     )
 
 
 def _stage(objects: Objects, share: ReplayShare, buffer: RowBuffer, done: TriedFiles) -> None:
     for file in buffer.files():
-        name = f"{share.number:020d}-{share.share:05d}-{len(done.added):05d}-replay"
-        done.added.append(table_log.stage(objects, share.table, share.number, name, file))
+        name = f"{share.staged:020d}-{share.share:05d}-{len(done.added):05d}-replay"
+        done.added.append(table_log.stage(objects, share.table, share.staged, name, file))

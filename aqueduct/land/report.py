@@ -88,6 +88,7 @@ def _status_lines(table: TableStatus) -> Iterator[str]:
     for partition, progress in sorted(table.partitions.items()):
         lag = progress.why if progress.end is None else f"lag {max(0, progress.end - progress.landed):,}"
         yield f"  {partition} landed up to offset {progress.landed:,}; {lag}"
+    yield from _deleted_lines(table)
     if table.catalogue is not None:
         yield f"  Hive's catalogue: {table.catalogue or 'it has all of it'}."
 
@@ -96,7 +97,10 @@ def status_report(found: Sequence[TableStatus]) -> dict[str, Any]:
     return {
         "tables": [
             {
-                **{name: value for name, value in vars(each).items() if name != "partitions"},
+                **{
+                    name: value for name, value in vars(each).items() if name not in ("partitions", "deleted")
+                },
+                "deleted": _placed(each.deleted),
                 "partitions": [
                     {**partition._asdict(), "landed": at.landed, "end": at.end}
                     for partition, at in sorted(each.partitions.items())
@@ -105,6 +109,10 @@ def status_report(found: Sequence[TableStatus]) -> dict[str, Any]:
             for each in found
         ]
     }
+
+
+def _placed(found: Placed) -> dict[str, Spans]:
+    return {str(partition): spans for partition, spans in found.items()}
 
 
 def verified_code(found: Sequence[VerifiedTable]) -> ExitCode:
@@ -116,6 +124,8 @@ def verified_text(found: Sequence[VerifiedTable]) -> str:
 
 
 def _verified_lines(table: VerifiedTable) -> Iterator[str]:
+    if table.ahead:
+        yield f"{table.ahead}."
     if not table.commits:
         yield f"{table.table}: nothing has landed there."
         return
@@ -127,10 +137,18 @@ def _verified_lines(table: VerifiedTable) -> Iterator[str]:
             yield f"  {what}: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
     for partition, spans in sorted(table.passed.items()):
         yield f"  Passed over by a reset: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
+    yield from _deleted_lines(table)
     for path, why in table.damaged:
         yield f"  Damaged: {path}: {why}."
+    for path in table.strays:
+        yield f"  Not of the log: {path}: readers of the folder see it, and no commit added it."
     for topic, why in table.left_out:
         yield f"  Not compared: {topic}: {why}."
+
+
+def _deleted_lines(table: TableStatus | VerifiedTable) -> Iterator[str]:
+    for partition, spans in sorted(table.deleted.items()):
+        yield f"  Deleted before it was read: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
 
 
 def _named(spans: Spans) -> str:
@@ -151,15 +169,18 @@ def verified_report(found: Sequence[VerifiedTable]) -> dict[str, Any]:
                 "rows": each.rows,
                 "files": each.files,
                 **{
-                    name: {str(partition): spans for partition, spans in placed.items()}
-                    for name, placed in (
+                    name: _placed(found)
+                    for name, found in (
                         ("missing", each.missing),
                         ("doubled", each.doubled),
                         ("unknown", each.unknown),
                         ("passed", each.passed),
+                        ("deleted", each.deleted),
                     )
                 },
+                "ahead": each.ahead,
                 "damaged": [{"path": path, "why": why} for path, why in each.damaged],
+                "strays": list(each.strays),
                 "left_out": [{"what": what, "why": why} for what, why in each.left_out],
             }
             for each in found
@@ -168,25 +189,39 @@ def verified_report(found: Sequence[VerifiedTable]) -> dict[str, Any]:
 
 
 def compacted_code(done: Sequence[CompactedTable]) -> ExitCode:
-    return ExitCode.FAILED if any(each.failed for each in done) else ExitCode.DONE
+    if any(each.failed for each in done):
+        return ExitCode.FAILED
+    return ExitCode.INCOMPLETE if any(each.left_out for each in done) else ExitCode.DONE
 
 
 def compacted_text(done: Sequence[CompactedTable]) -> str:
-    return "\n".join(map(_compacted_line, done))
+    return "\n".join(line for each in done for line in _compacted_lines(each))
 
 
-def _compacted_line(table: CompactedTable) -> str:
+def _compacted_lines(table: CompactedTable) -> Iterator[str]:
     if not (table.landed or table.failed):
-        return f"{table.table}: nothing has landed there."
+        yield f"{table.table}: nothing has landed there."
+        return
     joined = f"{count(table.before, 'file')} became {count(table.after, 'file')}, {table.bytes / 1e6:,.1f} MB"
     said = joined if table.before else "no files were joined" if table.failed else "no small files to join"
     far = f"; {count(table.left, 'file')} with times before 1677 or after 2262 left as they are"
     gone = f"; {count(table.expired, 'file')} that were replaced earlier went" if table.expired else ""
-    return f"{table.table}: {said}{far if table.left else ''}{gone}."
+    yield f"{table.table}: {said}{far if table.left else ''}{gone}."
+    for what, why in table.left_out:
+        yield f"  Left out: {what}: {why}."
 
 
 def compacted_report(done: Sequence[CompactedTable]) -> dict[str, Any]:
-    return {"tables": [{**vars(each), "failed": str(each.failed) if each.failed else None} for each in done]}
+    return {
+        "tables": [
+            {
+                **vars(each),
+                "left_out": [{"what": what, "why": why} for what, why in each.left_out],
+                "failed": str(each.failed) if each.failed else None,
+            }
+            for each in done
+        ]
+    }
 
 
 def replayed_code(done: Sequence[ReplayedTable]) -> ExitCode:

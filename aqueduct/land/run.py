@@ -13,15 +13,15 @@ from kafka.errors import KafkaError
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import connect
-from aqueduct.land import log, registry
+from aqueduct.land import iceberg_table, log, registry
 from aqueduct.land.catalogue import Catalogue
-from aqueduct.land.declaration import LandTable
-from aqueduct.land.log import LAND, Commit, Step
+from aqueduct.land.declaration import LandTable, TableKind
+from aqueduct.land.log import LAND, Commit, NeverLanded, State, Step
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedTable
 from aqueduct.land.plan import NO_LEADER, LandPlan, SourceTopic, lag, next_schema, plan, settle, shares
 from aqueduct.land.registry import RegistryAway
-from aqueduct.land.table_log import Overtaken, TableLog
+from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT, LandedShare, LandShare, land_share
 from aqueduct.land.unseen import Unseen
 from aqueduct.names import TopicPartition
@@ -63,6 +63,11 @@ class Lander:
         # Tables whose log can't be followed, and why: they are left alone, and the others land.
         self._failed: dict[str, Failed] = {}
         for table in order.tables:
+            if table.kind is TableKind.ICEBERG and not order.metastores:
+                raise Refused(
+                    f"{table.full_name} is of the kind {TableKind.ICEBERG}, which nobody finds without a "
+                    "catalogue: name Hive's by --metastore."
+                )
             try:
                 state = self._logs[table.full_name].follow()
             except Failed as error:
@@ -82,7 +87,9 @@ class Lander:
         done = {table.full_name: LandedTable(table.full_name) for table in tables}
         for name, table in done.items():
             table.failed = self._failed.get(name)
+        newest = self._newest(tables, done)  # before the logs are read, which have these commits, then
         self._rejoin(done)
+        self._check_newest(tables, newest, done)
         self._ask_registries(tables, done)
         found = self._survey(tables)
         self._check_catalogue(tables, done)
@@ -98,7 +105,7 @@ class Lander:
         except AqueductError as error:
             if not any(table.commits for table in done.values()):
                 raise
-            # What was committed is told, with the gaps that it passed over: no later run tells of them.
+            # What was committed is told, with the gaps that it passed over: a later run does not.
             for table in done.values():
                 table.failed = table.failed or Failed(str(error))
         for each in tables:
@@ -119,24 +126,34 @@ class Lander:
             for table in known
         }
 
+    def _newest(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> Mapping[str, int]:
+        """Return the newest commit in each Iceberg table; of which nobody tells, following it says why."""
+        return self._catalogue.newest(self._states(tables, done))[0] if self._catalogue else {}
+
+    def _check_newest(
+        self, tables: Sequence[LandTable], newest: Mapping[str, int], done: Mapping[str, LandedTable]
+    ) -> None:
+        """See that no Iceberg table has commits that its log has not: it would stay as it is for long."""
+        for table, state in self._states(tables, done):
+            if why := iceberg_table.ahead(table, newest.get(table.full_name, 0), state):
+                done[table.full_name].failed = Failed(f"{why}.")
+
+    def _states(
+        self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]
+    ) -> list[tuple[LandTable, State]]:
+        return [
+            (table, self._logs[table.full_name].state) for table in tables if not done[table.full_name].failed
+        ]
+
     def _check_catalogue(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
         """Refuse a new table if the catalogue has another one of its name."""
         if self._catalogue:
-            self._catalogue.check(
-                (table, self._logs[table.full_name].state)
-                for table in tables
-                if not done[table.full_name].failed
-            )
+            self._catalogue.check(self._states(tables, done))
 
     def _bring_catalogue_up(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
         """Bring the catalogue up to the tables' logs; say of which tables it is behind, and why."""
         if self._catalogue:
-            behind = self._catalogue.follow(
-                (table, self._logs[table.full_name].state)
-                for table in tables
-                if not done[table.full_name].failed
-            )
-            for name, why in behind.items():
+            for name, why in self._catalogue.follow(self._states(tables, done)).items():
                 done[name].left_out += ((f"catalogue of {name}", why),)
 
     def _rejoin(self, done: Mapping[str, LandedTable]) -> None:
@@ -208,17 +225,14 @@ class Lander:
         """Land what is new of each table, and commit it; return whether nothing is left."""
         tables = [table for table in tables if not done[table.full_name].failed]
         plans = {table.full_name: self._plan(table, found, stops) for table in tables}
-        results = self._land(tables, found, plans)
+        staged = {table.full_name: self._logs[table.full_name].staging for table in tables}
+        results = self._land(tables, found, plans, staged)
         caught_up = True
         for table in tables:
             name = table.full_name
             before = self._logs[name].state.positions
             try:
-                self._commit(table, plans[name], results[name], done[name])
-            except Overtaken:  # by a compaction: what was read is read again
-                self._rejoin({name: done[name]})
-                caught_up = False
-                continue
+                self._commit(table, plans[name], results[name], staged[name], done[name])
             except Failed as error:
                 done[name].failed = error
                 continue
@@ -233,9 +247,13 @@ class Lander:
         return plan(self._logs[table.full_name].state, mine, found.every, stops=stops)
 
     def _land(
-        self, tables: Sequence[LandTable], found: SourceTopics, plans: Mapping[str, LandPlan]
+        self,
+        tables: Sequence[LandTable],
+        found: SourceTopics,
+        plans: Mapping[str, LandPlan],
+        staged: Mapping[str, int],
     ) -> dict[str, list[LandedShare]]:
-        """Read and stage what is planned, all tables in one job."""
+        """Read what is planned, and stage it, all tables in one job."""
         total = sum(len(each) for planned in plans.values() for each in planned.ranges)
         at_once = self._workers.many(total) or THREADS
         least, most = TASK_OFFSETS
@@ -245,7 +263,7 @@ class Lander:
                 self._order.end,
                 self._order.location,
                 table,
-                self._logs[table.full_name].state.number + 1,
+                staged[table.full_name],
                 number,
                 wanted,
                 tuple(found.taken[each.topic].id for each in wanted),
@@ -260,14 +278,18 @@ class Lander:
         return landed
 
     def _commit(
-        self, table: LandTable, planned: LandPlan, landed: Sequence[LandedShare], done: LandedTable
+        self,
+        table: LandTable,
+        planned: LandPlan,
+        landed: Sequence[LandedShare],
+        staged: int,
+        done: LandedTable,
     ) -> None:
         """Commit what was read of a table, if that is anything; Failed if a task says that it may not be."""
         for share in landed:
             if share.failed:
                 raise Failed(f"{table.full_name}: {share.failed}")
         of_table = self._logs[table.full_name]
-        state = of_table.state
         positions, counts = settle(planned, [share.read for share in landed])
         kept = [share for number, share in enumerate(landed) if number in counts]
         broken = tuple(
@@ -280,11 +302,13 @@ class Lander:
         moved = any(read.reached > read.range.start for share in kept for read in share.read)
         if not (moved or planned.gaps):
             return
-        declared = log.definition(table, state.definition)
-        schema = next_schema(state, declared, table)
         added = tuple(file for share in kept for file in share.files)
-        of_table.commit(
-            Commit(
+        gaps = [*planned.gaps, *(gap for share in kept for gap in share.gaps)]
+
+        def following(state: State) -> Commit:
+            declared = log.definition(table, state.definition)
+            schema = next_schema(state, declared, table)
+            return Commit(
                 number=state.number + 1,
                 kind=LAND,
                 positions=Step(state.positions, positions),
@@ -295,12 +319,14 @@ class Lander:
                 created=datetime.now(UTC).isoformat(timespec="milliseconds"),
                 topic_ids=planned.topic_ids,
                 definition=declared if schema != state.schema else None,
+                gaps=tuple(NeverLanded(*gap.topic_partition, gap.start, gap.stop - 1) for gap in gaps),
             )
-        )
+
+        of_table.commit_beside(staged, following)
         seen = {name for share in kept for name in share.seen}
         self._unseen.add(table, sum(share.valued for share in kept), seen)
         done.commits += 1
-        done.gaps += [*planned.gaps, *(gap for share in kept for gap in share.gaps)]
+        done.gaps += gaps
         done.rows += sum(share.rows for share in kept)
         done.late += sum(share.late for share in kept)
         done.bad += sum(share.bad for share in kept)

@@ -6,7 +6,7 @@ from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import State, definition
 from aqueduct.land.order import LandOrder
-from aqueduct.land.outcome import LandedPartition, TableStatus
+from aqueduct.land.outcome import LandedPartition, TableStatus, placed
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT
 from aqueduct.names import TopicPartition
@@ -54,6 +54,7 @@ def status(order: LandOrder) -> list[TableStatus]:
                 for name, positions in state.positions.items()
                 for number, landed in positions.items()
             },
+            placed(state.deleted),
             catalogue.lacks(table, state) if catalogue else None,
         )
         for table, of_table, state in zip(order.tables, logs, states, strict=True)

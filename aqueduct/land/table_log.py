@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace as with_
 from typing import TypeVar
 
 from aqueduct.errors import Failed, Refused
@@ -14,6 +15,8 @@ from aqueduct.land.files import OrcFile
 from aqueduct.land.log import COMPACT, LAND, REPLAY, AddedFile, Commit, Positions, State, replay
 from aqueduct.store.objects import EditableObjects, Exists, MissingObject, Objects
 
+# Commits of others after which what a run staged is removed: it was killed, or has to stage again.
+AHEAD = 100
 CHECKPOINT = 500  # commits, after which a start need not read those before
 AT_ONCE = 16  # objects that are read or moved
 OWNER = f"{log.FOLDER}/table.json"  # says whose log a folder's files are in
@@ -36,7 +39,7 @@ def folder(full_name: str) -> str:
 
 
 def stage(objects: Objects, table: LandTable, number: int, name: str, file: OrcFile) -> AddedFile:
-    """Write a file where no reader looks, for the commit of that number, with which its name begins."""
+    """Write a file where no reader looks, for a commit of at most that number, with which its name begins."""
     name += log.BAD if file.bad else log.LATE if file.late else ".orc"
     path = f"{file.folder}/{name}" if file.folder else name
     digest = hashlib.sha256(file.data).hexdigest()
@@ -99,9 +102,10 @@ class TableLog:
         return self.state
 
     def rejoin(self) -> None:
-        """Follow what compactions and replays committed since; Lost if another lander did, too."""
-        landed = self.state.positions
-        if self.follow().positions != landed:
+        """Follow what compactions and replays committed since; Lost if another lander did, or a reset."""
+        landed, of = self.state.positions, self.state.topic_ids
+        state = self.follow()
+        if (state.positions, state.topic_ids) != (landed, of):
             raise self._lost()
 
     def read(self) -> State:
@@ -129,6 +133,35 @@ class TableLog:
     def _load(self, number: int) -> Commit:
         path = f"{self._folder}/{log.path(number)}"
         return log.loads(self._objects.read(path), number, f"{self._objects.url}/{path}")
+
+    @property
+    def staging(self) -> int:
+        """Return the number below which to stage what `commit_beside` commits."""
+        return self.state.number + AHEAD
+
+    def commit_beside(self, staged: int, following: Callable[[State], Commit]) -> Commit:
+        """Create the commit that is to follow a state, after all that others commit meanwhile.
+
+        `staged`: the number below which its files are. Overtaken if another one took a file that it removes,
+        or if so much was committed that its own may be gone; of a landing Lost if another one landed.
+        """
+        while True:
+            commit = following(self.state)
+            added = tuple(file.of_commit(commit.number) for file in commit.added)
+            commit = with_(commit, added=added, staged=staged)
+            try:
+                self.commit(commit)
+            except Overtaken:
+                if commit.kind == LAND:
+                    self.rejoin()
+                else:
+                    self.follow()
+                if not {file.path for file in self.state.files}.issuperset(commit.removed):
+                    raise
+                if self.state.number >= staged:
+                    raise
+            else:
+                return commit
 
     def commit(self, commit: Commit) -> None:
         """Create the commit, whose files `publish` makes visible.
@@ -183,9 +216,22 @@ class TableLog:
         self._published = commit.number
 
     def _exchange(self, commit: Commit) -> None:
+        if self.state.is_iceberg:
+            # Snapshots name them: they stay where they are, and it is noted that they are to go.
+            _at_once(lambda path: self._note(*self.hidden(commit, path)), commit.removed)
+            _at_once(lambda file: self._objects.move(*self.places(commit, file)), commit.added)
+            return
         # Of what is exchanged readers see too little for a moment, and nothing twice.
-        _at_once(lambda path: self._objects.move(*self.hidden(commit, path)), commit.removed)
+        _at_once(lambda path: self._hide(*self.hidden(commit, path)), commit.removed)
         _at_once(lambda file: self._objects.move(*self.places(commit, file)), commit.added)
+
+    def _note(self, place: str, note: str) -> None:
+        if self._objects.head(place) is not None:  # else it has expired since
+            self._objects.create(note, b"")
+
+    def _hide(self, place: str, hidden: str) -> None:
+        with suppress(MissingObject):  # it has expired since
+            self._objects.move(place, hidden)
 
     def _clear(self, number: int) -> None:
         """Remove what was staged for commits up to that one."""
@@ -198,7 +244,19 @@ class TableLog:
         """Return where files are that commits after that number removed, by their path."""
         self.read()
         commits = _at_once(self._load, range(number + 1, self.state.number + 1))
-        return {path: (self.hidden(commit, path)[1],) for commit in commits for path in commit.removed}
+        at = 0 if self.state.is_iceberg else 1
+        return {path: (self.hidden(commit, path)[at],) for commit in commits for path in commit.removed}
+
+    def seen_since(self, number: int) -> set[str]:
+        """Return where readers may have seen the log's files since that commit came."""
+        commits = _at_once(self._load, range(number, self.state.number + 1))
+        removed = {self._own_place(path) for commit in commits for path in commit.removed}
+        return {self.place(file) for file in self.state.files} | removed
+
+    def folders(self) -> list[str]:
+        """Return the folders of the table, of its bad table, and of that of its late rows."""
+        known = self.state.definition
+        return [self._folder, *(folder(name) for name in (known.bad, known.late) if name)] if known else []
 
     def positions_after(self, numbers: Iterable[int]) -> dict[int, Positions]:
         """Return the positions that commits ended at, by their numbers."""
@@ -206,27 +264,36 @@ class TableLog:
 
     def places(self, commit: Commit, file: AddedFile) -> tuple[str, str]:
         """Return where a file of a commit is until it is visible, and then."""
-        return f"{self._folder}/{file.staged(commit.number)}", self.place(file)
+        return f"{self._folder}/{file.staged(commit.staged or commit.number)}", self.place(file)
 
     def hidden(self, commit: Commit, path: str) -> tuple[str, str]:
-        """Return where a file is that a commit removes, and then."""
+        """Return where a file is that a commit removes, and then; of an Iceberg table, where it is noted."""
+        return self._own_place(path), f"{self._folder}/{log.REMOVED}/{commit.number:020d}/{path}"
+
+    def _own_place(self, path: str) -> str:
         known, at = self.state.definition, self._folder
         if known and path.endswith(log.BAD):
             at = folder(known.bad)
         elif known and path.endswith(log.LATE):
             at = folder(known.late)
-        return f"{at}/{path}", f"{self._folder}/{log.REMOVED}/{commit.number:020d}/{path}"
+        return f"{at}/{path}"
 
-    def expire(self, before: str) -> int:
-        """Remove files that were replaced before that time (ISO 8601); return how many."""
+    def expire(self, before: str, named: Callable[[int, str], bool] = lambda *_: False) -> int:
+        """Remove files that were replaced before that time (ISO 8601); return how many.
+
+        `named`: whether an Iceberg snapshot names a file yet, by the number of the commit that removed it,
+        and its path.
+        """
         at = f"{self._folder}/{log.REMOVED}"
-        found = [
-            (entry.path, int(entry.path.removeprefix(f"{at}/").partition("/")[0]))
-            for entry in self._objects.list(at)
-        ]
-        old = {number for number in {number for _, number in found} if self._load(number).created < before}
-        gone = [path for path, number in found if number in old]
-        _at_once(self._objects.remove, gone)
+        found: list[tuple[str, int, str]] = []
+        for entry in self._objects.list(at):
+            number, _, path = entry.path.removeprefix(f"{at}/").partition("/")
+            found.append((entry.path, int(number), path))
+        old = {number for number in {number for _, number, _ in found} if self._load(number).created < before}
+        gone = [each for each in found if each[1] in old and not named(*each[1:])]
+        if self.state.is_iceberg:
+            _at_once(self._objects.remove, [self._own_place(path) for _, _, path in gone])
+        _at_once(self._objects.remove, [noted for noted, _, _ in gone])
         return len(gone)
 
     def place(self, file: AddedFile) -> str:

@@ -38,7 +38,7 @@ class LandShare:
     end: End
     location: str
     table: LandTable
-    number: int  # of the commit
+    staged: int  # the number below which it stages
     share: int  # of the round
     ranges: tuple[Range, ...]
     topic_ids: tuple[str, ...]  # of each range's topic
@@ -118,5 +118,5 @@ def _records(client: Client, wanted: Range, topic_id: str, done: LandedShare) ->
 
 def _stage(objects: Objects, share: LandShare, buffer: RowBuffer, done: LandedShare) -> None:
     for file in buffer.files():
-        name = f"{share.number:020d}-{share.share:05d}-{len(done.files):05d}"
-        done.files.append(table_log.stage(objects, share.table, share.number, name, file))
+        name = f"{share.staged:020d}-{share.share:05d}-{len(done.files):05d}"
+        done.files.append(table_log.stage(objects, share.table, share.staged, name, file))

@@ -1,12 +1,13 @@
 """Verifies tables against their topics: every offset that landed is there once, and nothing else.
 
-The files are those of the log, each read whole and compared with its digest. Nothing is changed.
+The files are those of the log, each read whole and compared with its digest; others that readers of the
+folders see are named. Nothing is changed.
 """
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import numpy as np
@@ -23,10 +24,12 @@ from aqueduct.kafka.batches.varints import Numbers
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import in_lists
+from aqueduct.land import iceberg_table
+from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import AddedFile, State
 from aqueduct.land.order import LandOrder
-from aqueduct.land.outcome import Placed, VerifiedTable
+from aqueduct.land.outcome import Placed, VerifiedTable, placed
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT, RECORDS
@@ -34,7 +37,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.spans import Span, Spans
 from aqueduct.store.backends import open_editable, open_store
-from aqueduct.store.objects import MissingObject, Objects
+from aqueduct.store.objects import EditableObjects, MissingObject, Objects
 from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.runner import Runner
 from aqueduct.work.workers import Workers
@@ -107,15 +110,29 @@ OFFSETS: Size[TopicShare] = Size("offsets", lambda share: sum(map(len, share.ran
 def verify(order: LandOrder, workers: Workers) -> list[VerifiedTable]:
     """Verify each table as it is committed now."""
     objects = open_editable(order.location)
-    return [_verify(order, table, TableLog(objects, table.full_name), workers) for table in order.tables]
+    catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
+    newest, untold = catalogue.newest((table, State()) for table in order.tables) if catalogue else ({}, {})
+    found = (
+        _verify(order, table, objects, workers, newest.get(table.full_name, 0)) for table in order.tables
+    )
+    return [
+        replace(each, left_out=(*each.left_out, (f"table {each.table} in Hive's catalogue", why)))
+        if (why := untold.get(each.table))
+        else each
+        for each in found
+    ]
 
 
-def _verify(order: LandOrder, table: LandTable, of_table: TableLog, workers: Workers) -> VerifiedTable:
+def _verify(
+    order: LandOrder, table: LandTable, objects: EditableObjects, workers: Workers, newest: int
+) -> VerifiedTable:
+    of_table = TableLog(objects, table.full_name)
     state = of_table.read()
     there = _there(order.end, state)
     runner = workers.parallel(sum(map(len, there.ranges)))
     in_topic = Found()
     files = list(_placed(of_table))
+    strays = _strays(objects, of_table)
     in_table = _read(order.location, files, runner)
     if gone := in_table.gone:  # to where a compaction put them meanwhile
         replaced = of_table.replaced_since(state.number)
@@ -134,15 +151,13 @@ def _verify(order: LandOrder, table: LandTable, of_table: TableLog, workers: Wor
     for found in runner(read_topic, shares, OFFSETS):
         in_topic.join(found)
     have = {partition: spans.spans_of(pieces) for partition, pieces in in_table.pieces.items()}
-    passed_over: dict[TopicPartition, list[Span]] = defaultdict(list)
-    for each in state.passed:
-        passed_over[TopicPartition(each.topic, each.partition)].append((each.first, each.last))
+    passed_over = placed(state.passed)
     missing, unknown, passed = {}, {}, {}
     for wanted in there.ranges:
         partition = wanted.topic_partition
         should = spans.spans_of(in_topic.pieces.get(partition, ()))
         absent = spans.without(should, have.get(partition, ()))
-        missing[partition] = spans.without(absent, passed_over[partition])
+        missing[partition] = spans.without(absent, passed_over.get(partition, ()))
         passed[partition] = spans.without(absent, missing[partition])
         # What compaction removes of a topic stays in the table; so does what retention does meanwhile.
         if wanted.topic not in there.compacted:
@@ -160,9 +175,12 @@ def _verify(order: LandOrder, table: LandTable, of_table: TableLog, workers: Wor
         doubled=_some(doubled),
         unknown=_some(unknown),
         passed=_some(passed),
+        deleted=placed(state.deleted),
         commits=state.number,
         damaged=in_table.left_out,
+        strays=strays,
         left_out=there.left_out + in_topic.left_out,
+        ahead=iceberg_table.ahead(table, newest, state),
     )
 
 
@@ -179,6 +197,34 @@ def _placed(of_table: TableLog) -> Iterable[PlacedFile]:
     staged = {file.path: of_table.places(newest, file)[0] for file in newest.added} if newest else {}
     for file in of_table.state.files:
         yield PlacedFile(file, (*([staged[file.path]] if file.path in staged else []), of_table.place(file)))
+
+
+def _strays(objects: Objects, of_table: TableLog) -> tuple[str, ...]:
+    """Return the files that readers of the table's folders see, and that no commit added.
+
+    Readers of an Iceberg table look at no folder.
+    """
+    number = of_table.state.number
+    if not number or of_table.state.is_iceberg:
+        return ()
+    its_own = of_table.seen_since(number)
+    found = [path for at in of_table.folders() for path in _seen(objects, at) if path not in its_own]
+    if found:  # it may have been committed meanwhile
+        of_table.read()
+        its_own = of_table.seen_since(number)
+    return tuple(path for path in found if path not in its_own)
+
+
+def _seen(objects: Objects, folder: str) -> Iterator[str]:
+    """Yield the files of a folder that readers look at: they pass over names that begin with _ or a dot.
+
+    One of no bytes has no row; in S3 it may stand for a folder.
+    """
+    for entry in objects.list(folder):
+        if entry.size and not any(
+            name.startswith(("_", ".")) for name in entry.path.removeprefix(f"{folder}/").split("/")
+        ):
+            yield entry.path
 
 
 def read_files(share: FilesShare) -> Found:

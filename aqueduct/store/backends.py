@@ -385,7 +385,11 @@ class _Directory:
             found = {path.relative_to(self._root).as_posix(): path for path in paths}
             for name in sorted(found):
                 if not name.startswith(f"{WRITING}/") and (after is None or name > after):
-                    yield Entry(name, found[name].stat().st_size)
+                    try:
+                        size = found[name].stat().st_size
+                    except FileNotFoundError:
+                        continue  # it was moved or deleted meanwhile
+                    yield Entry(name, size)
 
     def move(self, path: str, to: str) -> None:
         source, target = self._root / path, self._root / to

@@ -34,6 +34,10 @@ SENTENCES = (
     (r"No module named '?aqueduct\.", OTHER_VERSION),
     (r"ImportError: cannot import name '\w+' from 'aqueduct", OTHER_VERSION),
     (r"AttributeError: (?:Can't get attribute '\w+' on <)?module 'aqueduct", OTHER_VERSION),
+    (
+        r"No time zone found with key ([\w/+-]+)",
+        "Workers don't know the time zone {}: install their distribution's package tzdata there.",
+    ),
     (r"No module named '?(\w+)", f"Workers lack the Python package {{}}: {GIVE}."),
     (
         r"(?:gzip|tar): .*?/([^/\s]+\.t(?:ar\.)?gz): ([^\n]+)",

@@ -10,7 +10,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from aqueduct.errors import AqueductError
-from aqueduct.estate import acls, connectors, hadoop, links, model, spark
+from aqueduct.estate import acls, connectors, hadoop, links, model, schema_registry, spark
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 
@@ -69,6 +69,38 @@ def land_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list
     tables = [table for host in hosts for table in hostvars[host].get("land_tables", ())]
     topics = sorted({topic for table in tables for topic in table["topics"]})
     return [_acl(acl) for acl in acls.land_acls(site, topics)] if topics else []
+
+
+def schema_registry_acls(groups: model.Groups, site: str) -> list[Json]:
+    """`groups | schema_registry_acls(site)`: the same for the schema registry of a site, if it has one."""
+    has_one = model.members(groups, site, "schema_registry")
+    return [_acl(acl) for acl in acls.schema_registry_acls(site)] if has_one else []
+
+
+def schema_registry_topics(groups: model.Groups, site: str) -> list[Json]:
+    """`groups | schema_registry_topics(site)`: its topics, as entries of `kafka_topics`."""
+    return schema_registry.topics(site) if model.members(groups, site, "schema_registry") else []
+
+
+def schema_registry_url(groups: model.Groups, hostvars: model.HostVars, site: str) -> str:
+    """`groups | schema_registry_url(hostvars, site)`: for landings; empty where the site has none."""
+    port = _number({}, "schema_registry", "schema_registry_port")
+    return schema_registry.url(groups, hostvars, site, port)
+
+
+def schema_registry_settings(site: str, servers: str, host: str, port: int, key: str, ca: str) -> Json:
+    """`site | schema_registry_settings(servers, host, port, key, ca)`: what it runs with."""
+    return dict(schema_registry.settings(site, servers, host, port, key=key, ca=ca))
+
+
+def properties_file(properties: Json) -> str:
+    """`properties | properties_file`: as programs of Java read them."""
+    return schema_registry.properties_file(properties)
+
+
+def with_registry(tables: list[Json], url: str, config: str) -> list[Json]:
+    """`land_tables | with_registry(url, config)`: with a registry, where they name none and want one."""
+    return schema_registry.with_registry(tables, url, config)
 
 
 def managed_principals(acls_of_site: list[Json]) -> str:
@@ -272,6 +304,8 @@ class FilterModule:
             land_acls,
             readers,
         )
+        every += (schema_registry_acls, schema_registry_topics, schema_registry_url)
+        every += (schema_registry_settings, properties_file, with_registry)
         every += (managed_principals,)
         every += (reader_options, links_to, links_from, ledgers, link_topics, link_acls)
         every += (connect_topics, connect_acls, connectors_of, connect_worker, dead_letters)

@@ -17,6 +17,7 @@ short_description: Wait until a host's part of HDFS serves, and have folders the
 description:
   - Runs on a host of HDFS and asks its NameNode, as who may do everything.
   - A NameNode serves when it is out of its safe mode, a DataNode when the NameNode has it as alive.
+  - It warns of a DataNode that registered by an address of loopback, to which no other host can write.
   - When the time is up it fails with what is still wrong. No folder is ever deleted.
 options:
   page: {description: "The address of the NameNode's page, without a path.", type: str, required: true}
@@ -102,6 +103,17 @@ def look(given: dict[str, Any], names: Any) -> str:
     return ""
 
 
+def loopback(given: dict[str, Any], names: Any) -> str:
+    """Say that the DataNode registered by an address of loopback, empty if it has another, or is none."""
+    for name, live in json.loads(names.bean("NameNodeInfo")["LiveNodes"]).items():
+        if name.rpartition(":")[0] == given["datanode"] and live["xferaddr"].startswith("127."):
+            return (
+                f"The DataNode {given['datanode']} registered by {live['xferaddr']}, to which no other host "
+                "can write: give the host its real address in /etc/hosts, and restart hdfs_datanode."
+            )
+    return ""
+
+
 def waited(given: dict[str, Any], names: Any) -> str:
     """Ask until nothing is wrong, or the time is up; then, what is."""
     deadline = time.monotonic() + given["timeout_seconds"]
@@ -151,6 +163,11 @@ def main() -> None:
         module.fail_json(msg=f"{given['certificate']} and {given['ca']} can't be used: {error}.")
     if problem := waited(given, names):
         module.fail_json(msg=problem)
+    try:
+        if told := loopback(given, names):
+            module.warn(told)
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=f"The NameNode at {given['page']} does not answer ({error}).")
     made = []
     for folder in given["folders"]:
         try:

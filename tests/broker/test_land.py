@@ -507,7 +507,12 @@ def test_what_retention_deleted_is_a_gap(lake: Lake, topic: str, capsys: pytest.
     assert f"{topic}-0, offsets 10 to 14" in capsys.readouterr().out
     assert [offset for partition, offset in lake.placed() if partition == 0] == [*range(10), *range(15, 30)]
     assert lake.land() == 0
-    assert main(lake.command("verify")) == 0
+    for verb in ("status", "verify"):  # for whoever missed the report, or was killed before it
+        capsys.readouterr()
+        assert main(lake.command(verb, "--report", str(report))) == 0
+        assert f"Deleted before it was read: {topic}-0, 5 offsets: 10 to 14" in capsys.readouterr().out
+        [told] = json.loads(report.read_text())["tables"]
+        assert told["deleted"] == {f"{topic}-0": [[10, 14]]}
 
 
 def test_a_topic_that_was_made_again_is_not_landed(
@@ -590,6 +595,16 @@ def test_verify_notices_what_is_wrong(lake: Lake, topic: str, capsys: pytest.Cap
     assert main(lake.command("verify")) == 3
     assert "has no object" in capsys.readouterr().out
     one.write_bytes(whole)
+    assert main(lake.command("verify")) == 0
+    # Who lists the folder reads these rows twice.
+    for stray in ("flights/copied.orc", "flights_bad/day=2024-01-01/copied.orc"):
+        at = lake.table.parent / stray
+        at.parent.mkdir(exist_ok=True, parents=True)
+        at.write_bytes(whole)
+        capsys.readouterr()
+        assert main(lake.command("verify")) == 3
+        assert f"Not of the log: lake/{stray}: " in capsys.readouterr().out
+        at.rename(at.with_name("_copied.orc"))
     assert main(lake.command("verify")) == 0
     # A log that says of records that they landed again, and of others that they didn't.
     newest = sorted((lake.table / "_land" / "commits").glob("*.json"))[-1]
@@ -920,7 +935,7 @@ def refused(argv: list[str]) -> int:
 def test_what_was_committed_before_a_failure_is_told(
     lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its gaps above all: the positions have passed them, so no later run would tell."""
+    """Its gaps above all: the positions have passed them, so no later landing tells."""
     chance = random.Random(31)  # noqa: S311
     fill(lake, topic, chance, 10)
     assert lake.land() == 0

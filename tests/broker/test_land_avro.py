@@ -1,6 +1,7 @@
 """Topics of Avro land by a registry of schemas; fastavro writes them, pyarrow reads what landed."""
 
 import io
+import json
 import struct
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,14 +12,16 @@ from typing import Any
 import clients
 import fastavro
 import pytest
-import schema_registry
 import yaml
 from pyarrow import orc
-from schema_registry import Registry
 
 from aqueduct.cli import main
-from aqueduct.land import registry
+from aqueduct.estate.schema_registry import API
+from aqueduct.land import declaration, registry
+from servers import schema_registry
 from servers.broker import Broker
+from servers.pki import Authority
+from servers.schema_registry import SchemaRegistry
 
 TIME = {"type": "long", "logicalType": "timestamp-millis"}
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
@@ -57,16 +60,19 @@ COLUMNS = [
 START = datetime(2013, 11, 1, tzinfo=UTC)
 
 
+@pytest.fixture(scope="module")
+def running(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchemaRegistry]:
+    folder = tmp_path_factory.mktemp("registry") / "files"
+    with schema_registry.running(folder, brokers[0], "lake") as found:
+        yield found
+
+
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+def served(running: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> SchemaRegistry:
     monkeypatch.setattr(registry, "ASK_SECONDS", 0.5)
     monkeypatch.setattr(registry, "PAUSE_SECONDS", 0.05)
     registry.schema.cache_clear()
-    found = Registry()
-    for id_, schema in ((1, FIRST), (2, SECOND), (3, WRONG)):
-        found.add(id_, schema)
-    with schema_registry.serving(found):
-        yield found
+    return running
 
 
 def written(id_: int, schema: Any, value: dict[str, Any]) -> bytes:
@@ -117,31 +123,37 @@ def command(broker: Broker, folder: Path, *tables: dict[str, Any]) -> list[str]:
     return ["land", *common, "--location", (folder / "lake").as_uri()]
 
 
-def flights(topic: str, served: Registry) -> dict[str, Any]:
+def flights(broker: Broker, topic: str, served: SchemaRegistry) -> dict[str, Any]:
     return {
         "table": "lake.flights",
         "topics": [topic],
         "format": "avro_registry",
         "registry": served.url,
+        "registry_config": str(broker.authority.client_config("lander")),
         "columns": COLUMNS,
         "partition_by": [{"name": "day", "of": "departed", "every": "day"}],
     }
 
 
-def test_versions_poison_and_unknown_ids(brokers: list[Broker], tmp_path: Path, served: Registry) -> None:
+def test_versions_poison_and_unknown_ids(
+    brokers: list[Broker], tmp_path: Path, served: SchemaRegistry
+) -> None:
     topic = clients.create(brokers[0], clients.unique("flights"), 2)
+    one, two, wrong = (served.register(f"{topic}-value", schema) for schema in (FIRST, SECOND, WRONG))
+    none = 2**31 - 1
     poison = {
-        "schema 9: the registry has none of this id": struct.pack(">BI", 0, 9),
-        "schema 3: id: double isn't bigint": written(3, WRONG, {"id": 0.5}),
+        f"schema {none}: the registry has none of this id": struct.pack(">BI", 0, none),
+        f"schema {wrong}: id: double isn't bigint": written(wrong, WRONG, {"id": 0.5}),
         "it doesn't begin with 0 and a schema's id, as records with a registry do": b'{"id": 1}',
-        "it ends too early": written(1, FIRST, first(1))[:-1],
-        "there are bytes behind its end": written(2, SECOND, second(1)) + b"\0",
+        "it ends too early": written(one, FIRST, first(1))[:-1],
+        "there are bytes behind its end": written(two, SECOND, second(1)) + b"\0",
     }
     good, bad = [], []
     for partition in range(2):
         values: list[bytes] = []
         for number in range(3_000):
-            value, id_, schema = (first(number), 1, FIRST) if number < 1_500 else (second(number), 2, SECOND)
+            newer = number >= 1_500
+            value, id_, schema = (second(number), two, SECOND) if newer else (first(number), one, FIRST)
             if number % 500 == 250:
                 for reason, data in poison.items():
                     bad.append((partition, len(values), reason, data))
@@ -149,39 +161,127 @@ def test_versions_poison_and_unknown_ids(brokers: list[Broker], tmp_path: Path, 
             good.append({"k_partition": partition, "k_offset": len(values)} | expected(value))
             values.append(written(id_, schema, value))
         clients.produce(brokers[0], topic, values, partition)
-    land = command(brokers[0], tmp_path, flights(topic, served))
+    land = command(brokers[0], tmp_path, flights(brokers[0], topic, served))
     assert main([*land, "--until-caught-up"]) == 0
     names = list(good[0])
     assert [{name: row[name] for name in names} for row in rows(tmp_path / "lake/lake/flights")] == good
     found = rows(tmp_path / "lake/lake/flights_bad")
     assert [(row["k_partition"], row["k_offset"], row["error"], row["value"]) for row in found] == bad
-    assert sorted(served.asked) == sorted([
-        "/schemas/types",
-        *("/schemas/ids/1", "/schemas/ids/2", "/schemas/ids/3", "/schemas/ids/9"),
-    ])  # fmt: skip
     assert main([*land[:1], "verify", *land[1:]]) == 0
 
 
-def test_a_registry_that_is_away_is_nobodys_poison(
-    brokers: list[Broker], tmp_path: Path, served: Registry, capsys: pytest.CaptureFixture[str]
+def test_a_schema_that_refers_to_another(
+    brokers: list[Broker], tmp_path: Path, served: SchemaRegistry
 ) -> None:
-    """The table fails and the others land; when it is back, nothing is missing."""
+    topic = clients.create(brokers[0], clients.unique("flights"))
+    carrier = {"type": "enum", "name": "air.Carrier", "symbols": ["AA", "UA"]}
+    fields = [{"name": "id", "type": "int"}, {"name": "carrier", "type": "air.Carrier"}]
+    flight = {"type": "record", "name": "air.Flight", "fields": fields}
+    served.register(f"{topic}%2FCarrier", carrier)
+    refers = {"name": "air.Carrier", "subject": f"{topic}/Carrier", "version": 1}
+    id_ = served.register(f"{topic}-value", flight, [refers])
+    whole = {**flight, "fields": [fields[0], {"name": "carrier", "type": carrier}]}
+    values = [written(id_, whole, {"id": number, "carrier": "UA"}) for number in range(10)]
+    clients.produce(brokers[0], topic, values)
+    land = command(brokers[0], tmp_path, flights(brokers[0], topic, served))
+    assert main([*land, "--until-caught-up", "--fail-on-poison"]) == 0
+    found = [(row["id"], row["carrier"]) for row in rows(tmp_path / "lake/lake/flights")]
+    assert found == [(number, "UA") for number in range(10)]
+
+
+def test_a_registry_that_is_away_is_nobodys_poison(
+    brokers: list[Broker], tmp_path: Path, served: SchemaRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed, its table fails and the others land; when it is back, nothing is missing there and here."""
     topic, other = (clients.create(brokers[0], clients.unique(name)) for name in ("flights", "plain"))
-    clients.produce(brokers[0], topic, [written(1, FIRST, first(number)) for number in range(100)])
-    clients.produce(brokers[0], other, ['{"id": 1}'])
+    one, two = (served.register(f"{topic}-value", schema) for schema in (FIRST, SECOND))
     plain = {"table": "lake.plain", "topics": [other], "columns": COLUMNS[:1]}
-    land = [*command(brokers[0], tmp_path, flights(topic, served), plain), "--until-caught-up"]
-    for answers, asked in (([503] * 100, "/schemas/types"), ([200, *[503] * 100], "/schemas/ids/1")):
-        served.status = answers
-        assert main(land) == 1
-        said = f"lake.flights: the schema registry {served.url} can't be used (it answers 503, asked for "
-        assert f"{said}{asked})" in capsys.readouterr().err
-        assert len(rows(tmp_path / "lake/lake/plain")) == 1
-        assert not list((tmp_path / "lake/lake").rglob("flights*/_land/commits/*"))
-    served.status = []
+    land = [*command(brokers[0], tmp_path, flights(brokers[0], topic, served), plain), "--until-caught-up"]
+    clients.produce(brokers[0], topic, [written(one, FIRST, first(number)) for number in range(100)])
     assert main(land) == 0
-    assert [row["id"] for row in rows(tmp_path / "lake/lake/flights")] == list(range(100))
+    served.process.kill()
+    clients.produce(brokers[0], topic, [written(two, SECOND, second(number)) for number in range(100)])
+    clients.produce(brokers[0], other, ['{"id": 1}'])
+    registry.schema.cache_clear()  # as another process has asked for none
+    assert main(land) == 1
+    said = capsys.readouterr().err
+    assert f"lake.flights: the schema registry {served.url} can't be used ([Errno 111]" in said
+    assert len(rows(tmp_path / "lake/lake/plain")) == 1
+    assert len(rows(tmp_path / "lake/lake/flights")) == 100
+    assert len(list((tmp_path / "lake/lake/flights/_land/commits").iterdir())) == 1
+    served.process.start()
+    assert main(land) == 0
+    ids = [*range(100), *(2**40 + number for number in range(100))]
+    assert [row["id"] for row in rows(tmp_path / "lake/lake/flights")] == ids
     assert rows(tmp_path / "lake/lake/flights_bad") == []
+    subject = f"{topic}-value"
+    assert [served.register(subject, schema) for schema in (FIRST, SECOND)] == [one, two]
+    assert served.register(subject, WRONG) > two
+
+
+def test_a_landing_waits_for_a_registry_that_is_killed_amid(
+    brokers: list[Broker], tmp_path: Path, served: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = clients.create(brokers[0], clients.unique("flights"))
+    id_ = served.register(f"{topic}-value", SECOND)
+    clients.produce(brokers[0], topic, [written(id_, SECOND, second(number)) for number in range(100)])
+    monkeypatch.setattr(registry, "ASK_SECONDS", 120)
+    exchange, happened = registry._exchange, []
+
+    def killed_first(of: declaration.SchemaRegistry, path: str) -> tuple[int, bytes]:
+        if path.startswith("/schemas/ids/") and not happened:
+            happened.append("killed")
+            served.process.kill()
+        return exchange(of, path)
+
+    def back(_: float) -> None:
+        if happened == ["killed"]:
+            happened.append("back")
+            served.process.start()
+
+    monkeypatch.setattr(registry, "_exchange", killed_first)
+    monkeypatch.setattr(registry.time, "sleep", back)
+    land = command(brokers[0], tmp_path, flights(brokers[0], topic, served))
+    assert main([*land, "--until-caught-up", "--fail-on-poison"]) == 0
+    assert happened == ["killed", "back"]
+    found = [row["id"] for row in rows(tmp_path / "lake/lake/flights")]
+    assert found == [2**40 + number for number in range(100)]
+
+
+def test_both_ends_show_certificates_of_the_authority(
+    brokers: list[Broker], tmp_path: Path, served: SchemaRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = clients.create(brokers[0], clients.unique("flights"))
+    id_ = served.register(f"{topic}-value", SECOND)
+    clients.produce(brokers[0], topic, [written(id_, SECOND, second(1))])
+    ours, strangers = brokers[0].authority, Authority(tmp_path / "strangers")
+    nameless = tmp_path / "nameless.properties"
+    nameless.write_text(
+        f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={ours.certificate}\n"
+    )
+    wrong = (nameless, strangers.client_config("lander", trust=ours), strangers.client_config("doubter"))
+    for config in wrong:
+        declared = flights(brokers[0], topic, served) | {"registry_config": str(config)}
+        assert main([*command(brokers[0], tmp_path, declared), "--until-caught-up"]) == 1
+        said = capsys.readouterr().err
+        assert f"the schema registry {served.url} can't be used (" in said
+        assert "Traceback" not in said
+        assert rows(tmp_path / "lake/lake/flights") == []
+
+
+def test_who_may_register_schemas_may_not_change_the_registry(served: SchemaRegistry) -> None:
+    subject = clients.unique("kept")
+    id_ = served.register(subject, SECOND)
+    for version in ("v2", "v3"):
+        assert served.ask("GET", f"/apis/registry/{version}/admin/config/properties")[0] in (401, 403)
+    for method, path in (
+        ("DELETE", f"/subjects/{subject}"),
+        ("DELETE", f"/subjects/{subject}?permanent=true"),
+        ("PUT", "/config"),
+    ):
+        body = json.dumps({"compatibility": "NONE"}) if method == "PUT" else None
+        assert served.ask(method, f"{API}{path}", body)[0] in (401, 403)
+    assert served.ask("GET", f"{API}/schemas/ids/{id_}")[0] == 200
 
 
 def test_a_schema_that_is_declared(brokers: list[Broker], tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ import secrets
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -16,14 +15,9 @@ from typing import Any
 import clients
 import hive_reader
 import pytest
-import yaml
 from hive_reader import HiveReader
+from lakes import PARTITIONS, Lake, client, create, table_of, wait
 from pymetastore.hive_metastore import ttypes
-from pymetastore.hive_metastore.ThriftHiveMetastore import Client
-from pymetastore.hive_metastore.ttypes import AlreadyExistsException
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport
 
 from aqueduct.cli import main
 from aqueduct.errors import Failed, Refused
@@ -32,103 +26,17 @@ from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import AddedFile, State
 from aqueduct.land.metastore import Metastore
-from servers import hdfs, hive_metastore
-from servers.broker import Broker
+from servers import hdfs
 from servers.hive_metastore import HiveMetastore
 from servers.process import free_ports
 
-PARTITIONS = 2
-COLUMNS = [
-    {"name": "n", "type": "int"},
-    {"name": "price", "type": "decimal(10,2)"},
-    {"name": "names", "type": "array<string>"},
-    {"name": "at", "type": "timestamp", "unit": "s"},
-]
-NOVEMBER = 1_698_796_800  # 2023-11-01
-DAY = 86_400
 HERE = "where the table lands"
-
-
-@pytest.fixture(scope="module")
-def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
-    with hive_metastore.running(tmp_path_factory.mktemp("metastore")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory, metastore: HiveMetastore) -> Iterator[HiveReader]:
     with hive_reader.running(tmp_path_factory.mktemp("reader"), metastore.url) as started:
         yield started
-
-
-@dataclass
-class Lake:
-    """A topic, and a table of its own in the database `lake`."""
-
-    broker: Broker
-    metastore: HiveMetastore
-    folder: Path
-    topic: str
-    table: str
-    columns: list[dict[str, Any]] = field(default_factory=lambda: list(COLUMNS))
-    location: str = ""
-    produced: list[dict[str, Any]] = field(default_factory=list)
-    more: dict[str, Any] = field(default_factory=dict)  # that is declared
-
-    def arguments(self, *arguments: str) -> list[str]:
-        declared = {
-            "table": f"lake.{self.table}",
-            "topics": [self.topic],
-            "columns": self.columns,
-            "partition_by": [{"name": "day", "of": "at", "every": "day"}],
-            **self.more,
-        }
-        file = self.folder / "tables.yml"
-        file.write_text(yaml.safe_dump([declared]))
-        reached = ["--bootstrap-servers", self.broker.plaintext, "--declarations", str(file)]
-        location = self.location or (self.folder / "lake").as_uri()
-        return ["land", *arguments, *reached, "--location", location]
-
-    def land(self, *arguments: str) -> int:
-        given = self.arguments("--until-caught-up", "--metastore", self.metastore.url)
-        return main([*given, "--report", str(self.folder / "report.json"), *arguments])
-
-    def report(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "report.json").read_text())["tables"][0]
-        return found
-
-    def produce(self, days: range, number: int, **more: object) -> None:
-        """Produce so many records of each partition, over days of November 2023."""
-        first = len(self.produced)
-        for partition in range(PARTITIONS):
-            values = []
-            for n in range(number):
-                at = NOVEMBER + days[n % len(days)] * DAY + n
-                value = {"n": n, "price": f"{n}.{partition}5", "names": ["ä", str(n)], "at": at, **more}
-                values.append(json.dumps(value).encode())
-                offset = sum(each["k_partition"] == partition for each in self.produced)
-                day = f"2023-11-{1 + days[n % len(days)]:02d}"
-                self.produced.append({"k_partition": partition, "k_offset": offset, **value, "day": day})
-            clients.produce(self.broker, self.topic, values, partition)
-        assert len(self.produced) == first + number * PARTITIONS
-
-    def expected(self) -> list[dict[str, Any]]:
-        return sorted(self.produced, key=lambda each: (each["k_partition"], each["k_offset"]))
-
-    def read(self, reader: HiveReader, *more: str, beside: str = "") -> list[dict[str, Any]]:
-        columns = ("k_partition", "k_offset", "n", "cast(price as string) price", "names")
-        time = "unix_timestamp(at) at"
-        return reader.rows(
-            f"select {', '.join((*columns, time, *more, 'day'))} from lake.{self.table}{beside} "  # noqa: S608
-            "order by k_partition, k_offset"
-        )
-
-
-@pytest.fixture
-def lake(brokers: list[Broker], metastore: HiveMetastore, tmp_path: Path) -> Lake:
-    (tmp_path / "lake").mkdir()
-    topic = clients.create(brokers[0], clients.unique("landed"), PARTITIONS)
-    return Lake(brokers[0], metastore, tmp_path, topic, topic.replace(".", "_"))
 
 
 def test_hive_has_the_rows_that_landed(lake: Lake, reader: HiveReader) -> None:
@@ -232,50 +140,6 @@ def test_a_metastore_that_is_killed_is_brought_up_later(lake: Lake, reader: Hive
         lander.communicate()
     assert lake.land() == 0
     assert lake.read(reader) == lake.expected()
-
-
-def wait(reached: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        with suppress(OSError, ValueError, LookupError):
-            if reached():
-                return
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
-def create(metastore: HiveMetastore, name: str, **changes: Any) -> None:
-    """Create a table in the database `lake`, as somebody else would."""
-    storage = ttypes.StorageDescriptor(
-        cols=[ttypes.FieldSchema("n", "int", "")],
-        location=changes.pop("location", None),
-        inputFormat=changes.pop("input", "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"),
-        serdeInfo=ttypes.SerDeInfo(parameters={}),
-        bucketCols=[],
-        sortCols=[],
-        parameters={},
-    )
-    common = {"tableType": "EXTERNAL_TABLE", "parameters": {"EXTERNAL": "TRUE"}, "partitionKeys": []}
-    with client(metastore) as hive:
-        with suppress(AlreadyExistsException):
-            hive.create_database(ttypes.Database(name="lake"))
-        hive.create_table(ttypes.Table(dbName="lake", tableName=name, sd=storage, **common | changes))
-
-
-@contextmanager
-def client(metastore: HiveMetastore) -> Iterator[Any]:
-    """Yield the metastore's calls as they are."""
-    transport = TBufferedTransport(TSocket("127.0.0.1", metastore.port))
-    transport.open()
-    try:
-        yield Client(TBinaryProtocol(transport))
-    finally:
-        transport.close()
-
-
-def table_of(hive: Any, name: str) -> Any:
-    """Return a table as it is there; Hive 4 has no get_table any more."""
-    return hive.get_table_req(ttypes.GetTableRequest(dbName="lake", tblName=name)).table
 
 
 @pytest.mark.parametrize(

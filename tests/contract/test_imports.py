@@ -53,7 +53,10 @@ RUNNING = {
     ),
     *(f"restore.{name}" for name in ("records", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run")),
-    *(f"land.{name}" for name in ("catalogue", "compact", "metastore", "metrics", "registry", "replay")),
+    *(
+        f"land.{name}"
+        for name in ("catalogue", "compact", "iceberg", "metastore", "metrics", "registry", "replay")
+    ),
     *(f"land.{name}" for name in ("reset", "run", "status", "task", "verify")),
     "controller.artifacts",
     "prometheus",

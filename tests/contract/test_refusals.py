@@ -47,9 +47,10 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 @contextmanager
-def an_index_that_never_answers() -> Iterator[str]:
+def an_index_that_never_answers() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}/simple"
+        server.settimeout(60)
+        yield server
 
 
 def lesser(folder: Path) -> dict[str, Any]:
@@ -101,21 +102,21 @@ def test_too_little_memory_is_said_before_anything_is_made(
 
 
 def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
+    """While it fetches: a shell that is just about to start a program may lose a Ctrl-C (bash 5.2)."""
     with an_index_that_never_answers() as index:
         run = subprocess.Popen(
             [tree / "script/demo"],
-            env=environment(folder, PIP_INDEX_URL=index),
+            env=environment(folder, PIP_INDEX_URL=f"http://127.0.0.1:{index.getsockname()[1]}/simple"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
-        assert run.stdout
-        for line in run.stdout:
-            if "Making the Python environment" in line:
-                break
-        os.killpg(run.pid, signal.SIGINT)  # as a terminal does
-        _, said = run.communicate(timeout=60)
+        asking, _ = index.accept()
+        with asking:
+            os.killpg(run.pid, signal.SIGINT)  # as a terminal does
+            out, said = run.communicate(timeout=60)
+    assert "Making the Python environment" in out
     assert run.returncode == 130, said
     assert "demo: interrupted; nothing is broken: run it again to resume" in said
     assert not (tree / ".venv/complete").exists()

@@ -23,6 +23,7 @@ from servers.spark import SECRET, Cluster
 
 ABSENT = f"spark://127.0.0.1:{free_ports(1)[0]}"
 RECORDS = 20_000  # of a partition: a task's least
+SLOWLY = ("--rate-limit-bytes", "60000")  # 20 s, so that it isn't done before a fault on a busy machine
 IN_TURN = """
 import json, sys
 from importlib import import_module
@@ -171,7 +172,7 @@ def registered(cluster: Cluster, executor: str) -> int | None:
 def test_a_killed_executor_costs_its_tasks_only(
     cluster: Cluster, backup: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process = start(cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000"))
+    process = start(cluster, aqueduct(*backup, "--master", cluster.url, *SLOWLY))
     page = working(process)
     os.kill(busy(cluster, application(page))[0], signal.SIGKILL)
     done(process)
@@ -186,9 +187,7 @@ def test_a_worker_that_hangs_comes_back_as_a_zombie(
     """Its task was given to another one meanwhile: both write the same objects, and nothing else."""
     soon = ["--conf", "spark.network.timeout=8s", "--conf", "spark.network.timeoutInterval=1s"]
     soon += ["--conf", "spark.executor.heartbeatInterval=1s"]
-    process = start(
-        cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000", *soon)
-    )
+    process = start(cluster, aqueduct(*backup, "--master", cluster.url, *SLOWLY, *soon))
     page = working(process)
     hung = busy(cluster, application(page))[0]
     frozen = [hung, *children(hung)]
@@ -284,7 +283,7 @@ def test_waiting_for_resources_is_told(cluster: Cluster, wrong: dict[str, Run]) 
 
 
 def test_a_cluster_that_loses_all_workers(cluster: Cluster, backup: list[str]) -> None:
-    patient = ["--wait", "12s", "--rate-limit-bytes", "50000"]
+    patient = ["--wait", "12s", *SLOWLY]
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, *patient))
     executors = busy(cluster, application(working(process)))
     try:
@@ -305,7 +304,7 @@ def test_a_cluster_that_loses_all_workers(cluster: Cluster, backup: list[str]) -
 def test_the_driver_that_is_killed_runs_again(
     cluster: Cluster, backup: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process = start(cluster, aqueduct(*backup, "--master", cluster.url, "--rate-limit-bytes", "200000"))
+    process = start(cluster, aqueduct(*backup, "--master", cluster.url, *SLOWLY))
     working(process)
     process.kill()
     process.wait()

@@ -111,3 +111,13 @@ def test_a_folder_that_others_leave_is_there_for_who_comes(tmp_path: Path) -> No
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(come_and_go, "wxyz"))
     assert [each.path for each in store.list("")] == [f"b/{name}" for name in "wxyz"]
+
+
+def test_what_goes_while_it_is_listed_is_passed_over(tmp_path: Path) -> None:
+    store = open_editable(f"file://{tmp_path}/store")
+    for name in ("a/1", "a/2", "a/3"):
+        store.create(name, b"x")
+    listed = store.list("a")
+    assert next(iter(listed)).path == "a/1"
+    (tmp_path / "store/a/2").unlink()
+    assert [each.path for each in listed] == ["a/3"]

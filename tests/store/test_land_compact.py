@@ -3,7 +3,8 @@
 import io
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -22,11 +23,11 @@ from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client_config import ClientConfig, End
 from aqueduct.land import compact, declaration, log, table_log
 from aqueduct.land.files import RowBuffer
-from aqueduct.land.log import Commit, Step
+from aqueduct.land.log import AddedFile, Commit, Step
 from aqueduct.land.order import LandOrder
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.rows import RowReader
-from aqueduct.land.table_log import Lost, Overtaken, TableLog, stage
+from aqueduct.land.table_log import Lost, TableLog, stage
 from aqueduct.names import TopicPartition
 from aqueduct.store import backends
 from aqueduct.store.backends import open_editable
@@ -42,6 +43,7 @@ DECLARED = {
 }
 MORE = {**DECLARED, "columns": [*DECLARED["columns"], {"name": "s", "type": "string"}]}  # type: ignore[misc]
 MORE_FIELDS = {"s": "x"}
+Groups = list[tuple[AddedFile, ...]]
 DAY = 86_400
 FAR = 253_402_300_799
 
@@ -60,9 +62,17 @@ class Lake:
         self.order = LandOrder(self.order.end, self.order.location, declaration.parse([declared], "lake.yml"))
 
     def commit(
-        self, rows: int = 4, *, far: bool = False, extra: Mapping[str, object] = MORE_FIELDS
+        self,
+        rows: int = 4,
+        *,
+        far: bool = False,
+        extra: Mapping[str, object] = MORE_FIELDS,
+        staged: int | None = None,
     ) -> Commit:
-        """Stage rows, and return the commit that lands them; `far`: of the year 9999."""
+        """Stage rows, and return the commit that lands them; `far`: of the year 9999.
+
+        `staged`: below another number than that of the commit.
+        """
         [table] = self.order.tables
         state = self.log.follow()
         numbers = range(self.offset, self.offset + rows)
@@ -75,7 +85,8 @@ class Lake:
         number = state.number + 1
         objects = open_editable(self.order.location)
         added = [
-            stage(objects, table, number, f"{number}-{n}", file) for n, file in enumerate(buffer.files())
+            stage(objects, table, staged or number, f"{number:020d}-{n}", file)
+            for n, file in enumerate(buffer.files())
         ]
         step = Step(state.positions, {"t": {"0": self.offset + rows}})
         return Commit(number, log.LAND, step, tuple(added), (), 0, 1, "2024-01-01T00:00:00+00:00", {})
@@ -200,7 +211,10 @@ def test_readers_that_have_begun_keep_their_files_for_a_while(
     assert len(lake.paths("_land/removed")) == 4
     monkeypatch.setattr(compact, "KEPT", timedelta(0))
     assert lake.compact().expired == 4
+    assert lake.compact().expired == 0
     assert lake.numbers() == list(range(8))
+    # A process that begins now, when files that the newest commit removed have gone.
+    assert TableLog(lake.objects, "lake.numbers").follow().number == lake.log.follow().number
 
 
 def test_a_file_that_arrow_can_t_read_is_left_as_it_is(lake: Lake) -> None:
@@ -224,40 +238,104 @@ def test_a_file_that_is_not_what_landed_stops_it(lake: Lake, folder: Path) -> No
     assert lake.log.follow().number == 2
 
 
-def test_who_is_overtaken_tries_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lander_that_commits_meanwhile_makes_nothing_vain(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was joined is committed after it, under names of the commit that it became."""
     lake.land()
     lake.land()
-    join = compact.join
-    calls = count()
+    join, commit = compact.join, TableLog.commit
+    joined, commits = count(), count()
 
     def beside_a_lander(share: compact.CompactShare) -> object:
-        if next(calls) == 0:
-            lake.land()
-        return join(share)
-
-    monkeypatch.setattr(compact, "join", beside_a_lander)
-    assert lake.compact().before == 6
-    assert lake.numbers() == list(range(12))
-    lake.land()
-    lander = lake.commit()
-    lake.again().compact()
-    with pytest.raises(Overtaken):
-        lake.log.commit(lander)
-
-
-def test_who_is_overtaken_again_and_again_gives_up(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake.land()
-    lake.land()
-    join = compact.join
-
-    def beside_a_busy_lander(share: compact.CompactShare) -> object:
+        next(joined)
         if share.share == 0:
             lake.land()
         return join(share)
 
-    monkeypatch.setattr(compact, "join", beside_a_busy_lander)
+    def overtaken_twice(of_table: TableLog, wanted: Commit) -> None:
+        if wanted.kind == log.COMPACT and next(commits) < 2:
+            lake.land()
+        commit(of_table, wanted)
+
+    monkeypatch.setattr(compact, "join", beside_a_lander)
+    monkeypatch.setattr(TableLog, "commit", overtaken_twice)
+    monkeypatch.setattr(compact, "groups", once(compact.groups))
+    done = lake.compact()
+    assert (done.before, done.after, done.commits, done.failed) == (4, 2, 1, None)
+    assert (next(joined), next(commits)) == (2, 3)
+    state = lake.log.follow()
+    assert state.number == 2 + 1 + 2 + 1
+    assert [path.rpartition("/")[2][:20] for path in lake.files() if "compacted" in path] == [f"{6:020d}"] * 2
+    assert lake.numbers() == list(range(lake.offset))
+    assert set(lake.files()) == {file.path for file in state.live.values()}
+
+
+def once(groups: Callable[..., Groups]) -> Callable[..., Groups]:
+    """Return what finds the same files of the first time only."""
+    calls = count()
+    return lambda live: groups(live) if next(calls) == 0 else []
+
+
+def test_a_compaction_makes_no_landing_vain(lake: Lake) -> None:
+    lake.land()
+    lake.land()
+    staged = lake.log.staging
+    commit = lake.commit(staged=staged)
+    lake.again().compact()
+    committed = lake.log.commit_beside(staged, lambda state: replace(commit, number=state.number + 1))
+    assert committed.number == 4
+    lake.log.publish()
+    lake.offset += 4
+    assert lake.numbers() == list(range(12))
+    staged = lake.log.staging
+    commit = lake.commit(staged=staged)
+    lake.again().land()
+    with pytest.raises(Lost):
+        lake.log.commit_beside(staged, lambda state: replace(commit, number=state.number + 1))
+
+
+@pytest.mark.parametrize("landed", [3, 4])
+def test_what_was_staged_too_long_ago_is_made_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, landed: int
+) -> None:
+    """The commit of its number takes it away: nothing names it then."""
+    monkeypatch.setattr(table_log, "AHEAD", 4)
+    lake.land()
+    lake.land()
+    join, calls = compact.join, count()
+
+    def after_many_commits(share: compact.CompactShare) -> object:
+        joined = join(share)
+        if next(calls) == 1:
+            for _ in range(landed):
+                lake.land()
+        return joined
+
+    monkeypatch.setattr(compact, "join", after_many_commits)
+    assert (lake.compact().failed, len(lake.files())) == (None, 2)
+    assert next(calls) == 4
+    assert lake.numbers() == list(range(lake.offset))
+
+
+def test_who_loses_its_files_again_and_again_gives_up(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.land()
+    join, attempts = compact.join, count()
+
+    def beside_a_busy_compactor(share: compact.CompactShare) -> object:
+        joined = join(share)
+        if share.share == 1:
+            next(attempts)
+            with monkeypatch.context() as patch:
+                patch.setattr(compact, "join", join)
+                lake.again().compact()
+            lake.land()
+        return joined
+
+    lake.land()
+    monkeypatch.setattr(compact, "join", beside_a_busy_compactor)
     assert "was another one's" in str(lake.compact().failed)
-    assert lake.offset == 4 * (2 + compact.ATTEMPTS)
+    assert next(attempts) == compact.ATTEMPTS
     lake.log.follow()
     assert lake.numbers() == list(range(lake.offset))
 
@@ -402,6 +480,7 @@ def test_interrupted_at_every_step_in_s3(in_s3: Lake, monkeypatch: pytest.Monkey
 def interrupted_at_every_step(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, store: type[EditableObjects], after: bool
 ) -> None:
+    monkeypatch.setattr(table_log, "AHEAD", 3)
     for at in count(1):
         lake.land()
         lake.land()
@@ -417,6 +496,9 @@ def interrupted_at_every_step(
         lake.again().log.follow()
         assert lake.numbers() == list(range(lake.offset))
     assert at > 8
+    for _ in range(2):
+        lake.land()
     assert lake.paths("_land/staged") == []
+    assert lake.compact().failed is None
     assert lake.numbers() == list(range(lake.offset))
     assert len(lake.files()) == 2

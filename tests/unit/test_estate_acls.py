@@ -16,6 +16,7 @@ from aqueduct.estate.acls import (
     link_acls,
     managed_principals,
     resource,
+    schema_registry_acls,
 )
 from aqueduct.estate.links import Link
 from aqueduct.estate.model import Flow
@@ -193,6 +194,7 @@ def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None
         *backup_acls("pro1"),
         *connect_acls("lake", []),
         *land_acls("lake", ["flights"]),
+        *schema_registry_acls("lake"),
     ]
     principals = {acl.principal for acl in derived}
     assert len(principals) == len(SERVICES)

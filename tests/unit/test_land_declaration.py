@@ -7,7 +7,7 @@ import pytest
 
 from aqueduct.errors import Refused
 from aqueduct.land import declaration
-from aqueduct.land.declaration import LandTable, LateTable
+from aqueduct.land.declaration import LandTable, LateTable, TableKind
 
 
 def parsed(column: dict[str, Any] | None = None, **changes: Any) -> LandTable:
@@ -32,6 +32,20 @@ def test_what_is_not_said() -> None:
 def test_how_often_a_table_lands() -> None:
     assert parsed(every="15m").every == 900
     assert parsed(every="1d", late="add").every == 86_400
+
+
+def test_a_table_may_be_one_of_iceberg_s() -> None:
+    assert (parsed().kind, parsed(kind="hive").kind) == (TableKind.HIVE, TableKind.HIVE)
+    assert (parsed(kind="iceberg").kind, parsed(kind="iceberg").snapshots) == (TableKind.ICEBERG, 86_400)
+    assert parsed(kind="iceberg", snapshots="7d").snapshots == 7 * 86_400
+    for wrong, said in (
+        ({"kind": "icberg"}, "did you mean iceberg?"),
+        ({"snapshots": "7d"}, "only a table of the kind iceberg has some"),
+        ({"kind": "iceberg", "snapshots": "10m"}, "write 1h or more"),
+        ({"kind": "iceberg", "snapshots": "soon"}, "soon isn't a duration"),
+    ):
+        with pytest.raises(Refused, match=said.replace("?", r"\?")):
+            parsed(**wrong)
 
 
 def test_rows_that_come_late_have_a_table() -> None:

@@ -39,7 +39,7 @@ def found(**changes: Any) -> FoundTable:
     as_it_is = FoundTable(
         hive_table.EXTERNAL,
         wanted.location,
-        hive_table.INPUT,
+        hive_table.ORC.input,
         wanted.columns,
         (partition,),
         wanted.properties,

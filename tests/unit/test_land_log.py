@@ -6,7 +6,7 @@ import pytest
 
 from aqueduct.errors import Failed
 from aqueduct.land import log
-from aqueduct.land.log import AddedFile, Commit, State, Step, replay
+from aqueduct.land.log import AddedFile, Commit, NeverLanded, State, Step, replay
 
 FILE = AddedFile("day=2013-01-01/1.orc", 10, 100, "ab", None)
 BAD = AddedFile("1.orc", 1, 50, "cd", "lake.flights_bad")
@@ -66,14 +66,52 @@ def test_files_of_late_rows_are_apart() -> None:
     assert replay(state, [gone]).files == (FILE, replace(BAD, path="1-bad.orc"))
 
 
+def test_what_retention_deleted_is_known_until_a_reset_goes_back() -> None:
+    def gap(first: int, last: int) -> NeverLanded:
+        return NeverLanded("t", 0, first, last)
+
+    state = replay(State(), [replace(FIRST, gaps=(gap(2, 4), gap(8, 9)))])
+    state = replay(state, [replace(SECOND, gaps=(gap(10, 11),))])
+    assert state.deleted == (gap(2, 4), gap(8, 11))
+    back = replace(
+        SECOND,
+        number=3,
+        kind=log.RESET,
+        positions=Step(state.positions, {"t": {"0": 9}}),
+        added=(),
+        topic_ids={},
+    )
+    assert replay(state, [back]).deleted == (gap(2, 4), gap(8, 8))
+    assert replay(state, [replace(back, topic_ids={"t": "another"})]).deleted == ()
+    assert log.loads(log.dumps(replace(FIRST, gaps=(gap(2, 4),))), 1, "there").gaps == (gap(2, 4),)
+    assert log.loads_checkpoint(log.dumps(state), f"{2:020d}.json", "there") == state
+
+
+def test_the_newest_commit_that_took_rows_is_known() -> None:
+    state = replay(State(), [FIRST, SECOND])
+    assert state.took_rows == 0
+    still = Step(state.positions, state.positions)
+    joined = replace(SECOND, number=3, kind="compact", positions=still, added=(), removed=("2.orc",))
+    assert replay(state, [joined]).took_rows == 0
+    for kind in ("reset", "replay"):
+        gone = replay(state, [replace(joined, kind=kind)])
+        assert gone.took_rows == 3
+        assert log.loads_checkpoint(log.dumps(gone), f"{3:020d}.json", "there") == gone
+        landed = replace(SECOND, number=4, positions=still, added=(replace(FILE, path="4.orc"),))
+        assert replay(gone, [landed]).took_rows == 3
+
+
 def test_logs_from_before_there_was_late_are_read() -> None:
     described = replace(FIRST, definition=log.Definition((), "", "x.y", False))
-    before = log.dumps(described).replace(b',"late":""', b"")
+    before = log.dumps(described).replace(b',"late":""', b"").replace(b',"gaps":[]', b"")
     assert before != log.dumps(described)
     assert log.loads(before, 1, "there") == described
     state = replay(State(), [described])
     checkpoint = log.dumps(state).replace(b',"late":""', b"").replace(b',"late":{}', b"")
-    assert log.loads_checkpoint(checkpoint, f"{1:020d}.json", "there") == state
+    checkpoint = checkpoint.replace(b',"deleted":[]', b"").replace(b',"took_rows":0', b"")
+    assert checkpoint.count(b"deleted") + checkpoint.count(b"took") + before.count(b"gaps") == 0
+    # Nobody knows whether a commit before it took rows.
+    assert log.loads_checkpoint(checkpoint, f"{1:020d}.json", "there") == replace(state, took_rows=1)
 
 
 @pytest.mark.parametrize(

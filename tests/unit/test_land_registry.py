@@ -1,5 +1,6 @@
-"""Schemas by their ids, from a registry that answers over HTTP and TLS what it is told."""
+"""Schemas by their ids, from a registry that answers over HTTP what it is told."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from aqueduct.land import avro_schema, registry
 from aqueduct.land.avro_schema import WrongSchema
 from aqueduct.land.declaration import SchemaRegistry
 from aqueduct.land.registry import RegistryAway
-from servers.pki import Authority
 
 R = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]}
 
@@ -161,10 +161,15 @@ def test_a_user_is_told_by_a_file(served: Registry, tmp_path: Path) -> None:
     assert "cret" not in str(error.value)
 
 
-def test_both_ends_show_certificates(tmp_path: Path) -> None:
-    ours, others = (Authority(tmp_path / name) for name in ("ours", "others"))
-    with schema_registry.serving(Registry(), ours) as served:
-        registry.check(by(served, ours.client_config("lake")))
-        for config in (others.client_config("lake"), others.client_config("lake", ours)):
-            with pytest.raises(RegistryAway):
-                registry.check(by(served, config))
+def test_an_apicurio_that_reads_its_journal_yet_is_away(served: Registry) -> None:
+    """It says of each schema that there is none, until it is ready."""
+    apicurio = SchemaRegistry(f"{served.url}/apis/ccompat/v7", client_config.load(None))
+    served.unread = {7: {"schema": json.dumps(R)}}
+    served.ready = [503, 503]
+    assert registry.schema(apicurio, 7).name == "R"
+    assert served.asked.count("/health/ready") == 3
+    with pytest.raises(WrongSchema, match="none of this id"):
+        registry.schema(apicurio, 8)
+    served.ready = [503] * 1000
+    with pytest.raises(RegistryAway, match="/health/ready answers 503"):
+        registry.schema(apicurio, 8)

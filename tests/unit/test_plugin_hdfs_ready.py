@@ -26,12 +26,13 @@ class Names:
     """A NameNode that is in these states in turn; the last one stays."""
 
     def __init__(self, *states: str | Exception, alive: tuple[str, ...] = ("data-1",)) -> None:
-        self.states, self.alive = list(states), alive
+        self.states, self.alive, self.address = list(states), alive, "10.0.0.7:9866"
         self.found: dict[str, Any] | None = None
 
     def bean(self, name: str) -> dict[str, Any]:
         if name == "NameNodeInfo":
-            return {"LiveNodes": json.dumps({f"{host}:9866": {} for host in self.alive})}
+            live = {f"{host}:9866": {"xferaddr": self.address} for host in self.alive}
+            return {"LiveNodes": json.dumps(live)}
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         if isinstance(state, Exception):
             raise state
@@ -53,6 +54,16 @@ def test_what_is_wrong_is_told(plugin: ModuleType) -> None:
     assert "is in safe mode" in plugin.waited(given(), Names("safeMode"))
     said = plugin.waited(given("data-2"), Names("Operational"))
     assert f"The NameNode at {PAGE} does not have the DataNode data-2 (it has data-1)." in said
+
+
+def test_a_datanode_that_only_its_own_host_reaches_is_told(plugin: ModuleType) -> None:
+    names = Names("Operational")
+    assert plugin.loopback(given(), names) == ""
+    names.address = "127.0.1.1:9866"
+    assert "data-1 registered by 127.0.1.1:9866, to which no other host can write" in plugin.loopback(
+        given(), names
+    )
+    assert plugin.loopback(given(""), names) == plugin.loopback(given("data-2"), names) == ""
 
 
 def test_it_is_waited_for(plugin: ModuleType) -> None:

@@ -50,6 +50,14 @@ RAISED = (
             id="no Aqueduct",
         ),
         pytest.param(
+            f"{ABORTED}{RAISED}ModuleNotFoundError: No module named 'tzdata'\n\nDuring handling of the above "
+            "exception, another exception occurred:\nzoneinfo._common.ZoneInfoNotFoundError: 'No time zone "
+            "found with key America/New_York'\n",
+            "Workers don't know the time zone America/New_York: install their distribution's package tzdata "
+            "there.",
+            id="no time zones",
+        ),
+        pytest.param(
             f"{ERROR}aqueduct: The worker vm has no python3.12: its environment was packed for Python 3.12, "
             f"x86_64.{PATH}",
             "The worker vm has no python3.12: its environment was packed for Python 3.12, x86_64. "

@@ -12,6 +12,7 @@ from aqueduct.estate.check import (
     hadoop,
     landings,
     links,
+    registries,
     secrets,
     settings,
     sites,
@@ -60,6 +61,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         yield from stores.check_buckets(inventory, sound, site)
         yield from backups.check_backup(inventory, sound, site)
         yield from hadoop.check_hadoop(inventory, sound, site)
+        yield from registries.check_registry(inventory, site)
         yield from landings.check_landings(inventory, sound, site)
         yield from spark.check_spark(inventory, sound, site)
         yield from links.check_links(inventory, sound, site)

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from aqueduct.errors import Refused
+from aqueduct.estate import schema_registry
 from aqueduct.estate.check.hadoop import check_metastore
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.model import principal
 from aqueduct.land import declaration
+from aqueduct.land.declaration import TableKind
 from aqueduct.store import url
 
 TABLES = "land_tables"
@@ -27,8 +29,9 @@ def check_landings(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
     if not inventory.members(site, "kafka"):
         sentence = f"site {site} has no Kafka whose topics could land; take {some(hosts)} out of land."
         yield Finding(inventory.declared(hosts[0]), "land", sentence)
-    yield from _check_tables(inventory, sound, hosts[0])
+    yield from _check_tables(inventory, sound, site, hosts[0])
     yield from check_metastore(inventory, sound, hosts[0], "land_metastore")
+    yield from _check_catalogue(inventory, sound, site, hosts[0])
     yield from _check_store(inventory, sound, site, hosts[0])
 
 
@@ -45,16 +48,28 @@ def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
                     yield inventory.finding(host, TABLES, sentence, (place,))
 
 
-def _check_tables(inventory: Inventory, sound: Sound, host: str) -> Iterator[Finding]:
+def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:
     right = []
     tables = sound.value(host, TABLES) or ()
+    registry = sound.value(host, "land_registry")
+    if registry is None:
+        # Only whether there is one is asked here.
+        registry = next((f"https://{each}" for each in inventory.members(site, "schema_registry")), "")
     for place, table in enumerate(tables):
         schema = table.get("schema")
         if isinstance(schema, str) and not schema.lstrip().startswith("{"):
             sentence = f"{schema} is a file; write what it has, as by lookup('ansible.builtin.file', ...)."
             yield inventory.finding(host, TABLES, sentence, (place, "schema"))
             continue
-        known_here = {key: value for key, value in table.items() if key != "registry_config"}
+        if schema_registry.wants(table) and not registry:
+            sentence = (
+                f"nobody tells the schemas of {table.get('table')}; put a host into the group "
+                "schema_registry, or name one here or in land_registry."
+            )
+            yield inventory.finding(host, TABLES, sentence, (place, "format"))
+            continue
+        [known_here] = schema_registry.with_registry([table], registry, "")
+        known_here.pop("registry_config", None)
         if faults := _faults([known_here]):
             for sentence in faults:
                 yield inventory.finding(host, TABLES, sentence, (place,))
@@ -71,6 +86,19 @@ def _faults(tables: list[dict[str, Any]]) -> list[str]:
     except Refused as error:
         return [sentence.removeprefix(f"{TABLES}: ") for sentence in str(error).splitlines()]
     return []
+
+
+def _check_catalogue(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:
+    given = sound.value(host, "land_metastore")
+    if given or (given is None and inventory.members(site, "hive_metastore")):
+        return
+    for place, table in enumerate(sound.value(host, TABLES) or ()):
+        if table.get("kind") == TableKind.ICEBERG:
+            sentence = (
+                f"nobody finds {table.get('table')}, of the kind iceberg, without a catalogue; put a "
+                "host into the group hive_metastore, or name one in land_metastore."
+            )
+            yield inventory.finding(host, TABLES, sentence, (place, "kind"))
 
 
 def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:

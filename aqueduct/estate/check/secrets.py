@@ -18,7 +18,15 @@ WITH_CERTIFICATE = (
         "kafka",
         "land",
     ),
-    *("mirror_maker", "object_store", "reconcile", "spark_history", "spark_master", "spark_worker"),
+    *(
+        "mirror_maker",
+        "object_store",
+        "reconcile",
+        "schema_registry",
+        "spark_history",
+        "spark_master",
+        "spark_worker",
+    ),
 )
 
 

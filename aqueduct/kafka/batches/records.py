@@ -31,16 +31,17 @@ class Record(NamedTuple):
     body: bytes  # key, value and headers as they stand in the batch
 
 
-@dataclass(frozen=True)
-class Records:
-    """Records in the order of their offsets, as parallel columns."""
+class RecordPlaces(NamedTuple):
+    """Where the bodies of records are in unpacked batches, in the order of offsets, as parallel columns."""
 
     times: Numbers
     offsets: Numbers
-    bodies: list[bytes]
+    data: bytes
+    begins: Numbers
+    ends: Numbers
 
     @classmethod
-    def of(cls, batches: Sequence[Batch], payloads: Sequence[bytes] | None = None) -> "Records":
+    def of(cls, batches: Sequence[Batch], payloads: Sequence[bytes] | None = None) -> "RecordPlaces":
         """Read records of one batch or more, with `payloads` if unpacked already; Damaged at wrong bytes."""
         payloads = [unpack(batch) for batch in batches] if payloads is None else payloads
         try:
@@ -52,14 +53,13 @@ class Records:
             raise damaged(batches[0], "its records do not fill it") from None
 
     @classmethod
-    def _parsed(cls, batches: Sequence[Batch], payloads: Sequence[bytes]) -> "Records":
-        starts, ends = _edges(batches, payloads)
-        data = b"".join(payloads)
+    def _parsed(cls, batches: Sequence[Batch], payloads: Sequence[bytes]) -> "RecordPlaces":
+        starts, edges = _edges(batches, payloads)
+        data, ends = b"".join(payloads), np.array(edges, np.int64)
         array = np.frombuffer(data, np.uint8)
         # A record is its attributes (one byte, without a meaning so far), two deltas and the body.
         times, after = varints.get(array, np.array(starts, np.int64) + 1)
         offsets, after = varints.get(array, after)
-        bodies = list(map(data.__getitem__, map(slice, after.tolist(), ends)))
         if (after > ends).any():
             raise ValueError("a record ends before its body")
         _, base_offsets, _, attributes, base_times, max_times, _, counts = zip(*batches, strict=True)
@@ -67,7 +67,26 @@ class Records:
         offsets += np.array(base_offsets)[of_batch]
         by_broker = (np.array(attributes) & LOG_APPEND_TIME > 0)[of_batch]
         times = np.where(by_broker, np.array(max_times)[of_batch], times + np.array(base_times)[of_batch])
-        return cls(times, offsets, bodies)
+        return cls(times, offsets, data, after, ends)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return list(map(self.data.__getitem__, map(slice, self.begins.tolist(), self.ends.tolist())))
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records in the order of their offsets, as parallel columns."""
+
+    times: Numbers
+    offsets: Numbers
+    bodies: list[bytes]
+
+    @classmethod
+    def of(cls, batches: Sequence[Batch], payloads: Sequence[bytes] | None = None) -> "Records":
+        """Read records of one batch or more, with `payloads` if unpacked already; Damaged at wrong bytes."""
+        places = RecordPlaces.of(batches, payloads)
+        return cls(places.times, places.offsets, places.bodies)
 
     @classmethod
     def listed(cls, records: Iterable[Record]) -> "Records":

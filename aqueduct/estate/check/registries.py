@@ -1,0 +1,17 @@
+"""A site's schema registry: is there a Kafka that keeps its schemas, and is it the only one?"""
+
+from collections.abc import Iterator
+
+from aqueduct.estate.check.inventory import Finding, Inventory, some
+
+
+def check_registry(inventory: Inventory, site: str) -> Iterator[Finding]:
+    hosts = inventory.members(site, "schema_registry")
+    if not hosts:
+        return
+    if not inventory.members(site, "kafka"):
+        sentence = f"site {site} has no Kafka that could keep schemas; take {some(hosts)} out of it."
+        yield Finding(inventory.declared(hosts[0]), "schema_registry", sentence)
+    if len(hosts) > 1:
+        sentence = f"{some(hosts)} would both serve the schemas of site {site}; leave one."
+        yield Finding(inventory.declared(hosts[1]), "schema_registry", sentence)

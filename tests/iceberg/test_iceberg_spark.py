@@ -1,0 +1,88 @@
+"""Iceberg's own library, in Spark, reads what landed: it shares no code with what wrote it."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import clients
+import hive_reader
+import pytest
+from hive_reader import HiveReader
+from lakes import Lake
+
+from aqueduct.cli import main
+from servers import hdfs
+from servers.hive_metastore import HiveMetastore
+from servers.process import binary
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory, metastore: HiveMetastore) -> Iterator[HiveReader]:
+    settings = {
+        "spark.jars": binary("AQUEDUCT_ICEBERG_JAR"),
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.spark_catalog": "org.apache.iceberg.spark.SparkSessionCatalog",
+        "spark.sql.catalog.spark_catalog.type": "hive",
+        "spark.sql.catalog.spark_catalog.uri": metastore.url,
+    }
+    python = os.environ["AQUEDUCT_ICEBERG_PYTHON"]
+    folder = tmp_path_factory.mktemp("spark")
+    with hive_reader.running(folder, metastore.url, settings, python) as started:
+        yield started
+
+
+@pytest.fixture(params=["file", "hdfs"])
+def there(request: pytest.FixtureRequest, lake: Lake, tmp_path: Path) -> Iterator[Lake]:
+    """Yield an Iceberg table, in a folder and in HDFS."""
+    lake.more = {"kind": "iceberg"}
+    if request.param == "file":
+        yield lake
+        return
+    with hdfs.running(tmp_path / "hdfs") as files:
+        lake.location = f"{files.url}/lake"
+        yield lake
+
+
+def test_spark_reads_what_landed_was_joined_and_landed_again(there: Lake, spark: HiveReader) -> None:
+    lake = there
+    where = f"lake.{lake.table}"
+    lake.produce(range(3), 30)
+    clients.produce(lake.broker, lake.topic, [b"{"], 1)
+    assert lake.land() == 0
+    assert lake.read(spark) == lake.expected()
+    [found] = spark.rows(f"select count(*) rows from {where} where day > date '2023-11-02'")  # noqa: S608
+    assert found == {"rows": 20}
+    assert spark.rows(f"select cast(value as string) value from {where}_bad") == [{"value": "{"}]  # noqa: S608
+    clients.produce(lake.broker, lake.topic, [b'{"n": 7}'], 1)
+    lake.columns.insert(1, {"name": "more", "type": "array<smallint>"})
+    lake.produce(range(1, 4), 30, more=[1, -1])
+    # What stands before them in the topic is a bad record, and one without a day.
+    for row in lake.produced[90:]:
+        row["k_offset"] += 2
+    assert lake.land() == 0
+    without = {"k_partition": 1, "k_offset": 31, "n": 7}
+    expected = sorted([*lake.produced, without], key=lambda row: (row["k_partition"], row["k_offset"]))
+    assert lake.read(spark, "more") == expected
+    assert main(lake.arguments("compact", "--metastore", lake.metastore.url)) == 0
+    assert lake.read(spark, "more") == expected
+    assert main(lake.arguments("reset", f"--to-offsets={lake.topic}:0:7", "--execute")) == 0
+    # A clock that was set back makes no table that Java refuses.
+    hour_ago = SimpleNamespace(time=lambda: time.time() - 3600)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pyiceberg.table.snapshots.time", hour_ago)
+        assert lake.land() == 0
+    assert lake.read(spark, "more") == expected
+    snapshots = spark.rows(
+        f"select snapshot_id, operation, summary['aqueduct.commit'] commit from {where}.snapshots"  # noqa: S608
+    )
+    assert [(each["operation"], each["commit"]) for each in snapshots] == [
+        *(("append", "1"), ("append", "2"), ("replace", "3"), ("overwrite", "5"))
+    ]
+    # The table as it was is read from files that were replaced.
+    [was] = spark.rows(
+        f"select count(*) rows from {where} version as of {snapshots[1]['snapshot_id']}"  # noqa: S608
+    )
+    assert was == {"rows": 121}
+    assert main(lake.arguments("verify")) == 0

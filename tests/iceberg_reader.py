@@ -1,0 +1,45 @@
+"""What a reader of Iceberg that shares no code with us finds: PyIceberg, and its own Hive catalogue."""
+
+from datetime import UTC
+from typing import Any
+
+from lakes import Lake
+from pyiceberg.catalog.hive import HiveCatalog
+from pyiceberg.table import Table
+
+
+def table(lake: Lake, beside: str = "", **settings: str) -> Table:
+    """Return the table as a reader that shares no code with us finds it."""
+    catalogue = HiveCatalog("hive", uri=lake.metastore.url, **settings)
+    return catalogue.load_table(f"lake.{lake.table}{beside}")
+
+
+def rows(read: Table, *more: str) -> list[dict[str, Any]]:
+    """Return rows as Lake.expected() has them."""
+    found: list[dict[str, Any]] = (
+        read.scan(selected_fields=("k_partition", "k_offset", "n", "price", "names", "at", *more, "day"))
+        .to_arrow()
+        .sort_by([("k_partition", "ascending"), ("k_offset", "ascending")])
+        .to_pylist()
+    )
+    for row in found:
+        row["price"] = str(row["price"])
+        row["at"] = int(row["at"].replace(tzinfo=UTC).timestamp())
+        row["day"] = row["day"].isoformat()
+    return [{name: value for name, value in row.items() if value is not None} for row in found]
+
+
+def expected(lake: Lake) -> list[dict[str, Any]]:
+    """Return what was produced, as it is in the table."""
+    return [{**each, "price": f"{float(each['price']):.2f}"} for each in lake.expected()]
+
+
+def newest(read: Table) -> dict[str, str]:
+    """Return what the newest snapshot says of itself."""
+    return said(read)[-1]
+
+
+def said(read: Table) -> list[dict[str, str]]:
+    """Return what snapshots say of themselves."""
+    summaries = [each.summary for each in read.snapshots()]
+    return [{"operation": each.operation.value, **each.additional_properties} for each in summaries if each]
