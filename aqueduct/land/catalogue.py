@@ -98,23 +98,22 @@ class Catalogue:
                     self._rest(error, began)
         return behind
 
-    def newest(self, tables: Iterable[tuple[LandTable, State]]) -> tuple[dict[str, int], dict[str, str]]:
-        """Return which commit of its log is the newest in each Iceberg table, and of which why nobody tells.
+    def newest(self, tables: Iterable[tuple[LandTable, State]]) -> dict[str, int]:
+        """Return which commit of its log is the newest in each Iceberg table of which that is told.
 
-        A log that is read after it has that commit; else it is not the log of that table any more.
+        A log that is read after it has that commit; else it is not the log of that table any more. Why
+        nothing is told, follow() and lacks() say.
         """
         newest: dict[str, int] = {}
-        untold: dict[str, str] = {}
         for table, state in tables:
             if table.kind is TableKind.ICEBERG:
                 began = time.monotonic()
                 try:
                     newest[table.full_name] = self._iceberg.newest(table, state)
                 except Failed as error:
-                    untold[table.full_name] = str(error).rstrip(".")
                     if isinstance(error, Away):
                         self._rest(error, began)
-        return newest, untold
+        return newest
 
     def tidied(self, table: LandTable, state: State) -> Callable[[int, str], bool]:
         """Bring up a table of the kind iceberg, and expire all snapshots that may go; Failed if that fails.

@@ -11,14 +11,14 @@ from pyarrow import orc
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.requests import in_lists
-from aqueduct.land import iceberg_table, log, table_log
+from aqueduct.land import table_log
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile, orc_writer
 from aqueduct.land.log import COMPACT, COMPACTED, AddedFile, Commit, State, next_commit
+from aqueduct.land.opened import opened
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import CompactedTable
-from aqueduct.land.plan import next_schema
 from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects
@@ -82,21 +82,7 @@ def compact(order: LandOrder, workers: Workers) -> list[CompactedTable]:
     objects = open_editable(order.location)
     catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
     done = [CompactedTable(table.full_name) for table in order.tables]
-    logs = [TableLog(objects, table.full_name) for table in order.tables]
-    todo = list(zip(order.tables, logs, done, strict=True))
-    newest = catalogue.newest((table, of_table.state) for table, of_table, _ in todo)[0] if catalogue else {}
-    for table, of_table, mine in todo:
-        try:
-            state = of_table.follow()
-        except Failed as error:
-            mine.failed = error
-        else:
-            next_schema(state, log.definition(table, state.definition), table)
-            if why := iceberg_table.ahead(table, newest.get(table.full_name, 0), state):
-                mine.failed = Failed(f"{why}.")
-    for table, of_table, mine in todo:
-        if mine.failed:
-            continue
+    for table, of_table, mine in opened(order, objects, catalogue, done):
         try:
             _compact(order, table, of_table, workers, mine)
             _expire(table, of_table, catalogue, mine)
@@ -166,7 +152,6 @@ def _compact(
         made |= {file.path: file for file in commit.added}
         done.after, done.bytes = len(made), _size(made.values())
         of_table.publish()
-    done.landed = bool(of_table.state.number)
 
 
 def _commit(added: tuple[AddedFile, ...], removed: tuple[str, ...], state: State) -> Commit:

@@ -19,12 +19,13 @@ from pyarrow import orc
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.requests import in_lists
-from aqueduct.land import iceberg_table, log, registry, table_log
+from aqueduct.land import log, registry, table_log
 from aqueduct.land.avro_values import no_registry
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import HEADER, LandTable
 from aqueduct.land.files import RowBuffer
 from aqueduct.land.log import REPLAY, AddedFile, State, next_commit
+from aqueduct.land.opened import opened
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import ReplayedTable
 from aqueduct.land.plan import next_schema
@@ -87,26 +88,12 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
         _check(table)
     objects = open_editable(order.location)
     catalogue = Catalogue(order.metastores, order.location) if order.metastores and execute else None
-    logs = [TableLog(objects, table.full_name) for table in order.tables]
     done = [ReplayedTable(table.full_name) for table in order.tables]
-    todo = list(zip(order.tables, logs, done, strict=True))
-    newest = catalogue.newest((table, of_table.state) for table, of_table, _ in todo)[0] if catalogue else {}
-    for table, of_table, mine in todo:
-        try:
-            state = of_table.follow()
-        except Failed as error:
-            mine.failed = error
-            continue
-        mine.landed = bool(state.number)
-        next_schema(state, log.definition(table, state.definition), table)
-        if why := iceberg_table.ahead(table, newest.get(table.full_name, 0), state):
-            mine.failed = Failed(f"{why}.")
-            continue
-        if execute and state.bad:
+    todo = opened(order, objects, catalogue, done)
+    for table, of_table, _ in todo:
+        if execute and of_table.state.bad:
             of_table.own(table.beside)
     for table, of_table, mine in todo:
-        if mine.failed:
-            continue
         try:
             _replay(order, table, of_table, mine, execute, workers)
         except Failed as error:

@@ -128,7 +128,7 @@ class Lander:
 
     def _newest(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> Mapping[str, int]:
         """Return the newest commit in each Iceberg table; of which nobody tells, following it says why."""
-        return self._catalogue.newest(self._states(tables, done))[0] if self._catalogue else {}
+        return self._catalogue.newest(self._states(tables, done)) if self._catalogue else {}
 
     def _check_newest(
         self, tables: Sequence[LandTable], newest: Mapping[str, int], done: Mapping[str, LandedTable]

@@ -1,13 +1,14 @@
 """Verifies tables against their topics: every offset that landed is there once, and nothing else.
 
 The files are those of the log, each read whole and compared with its digest; others that readers of the
-folders see are named. Nothing is changed.
+folders see are named, and so is what readers by the catalogue miss. Nothing is changed.
 """
 
 import hashlib
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import numpy as np
@@ -44,6 +45,7 @@ from aqueduct.work.workers import Workers
 
 TASK_BYTES = 256 << 20  # of files that a task reads
 TASK_OFFSETS = 2_000_000
+PATIENCE, AGAIN = 30, 1  # seconds: for a lander that has committed and not told the catalogue yet
 
 OwnOffsets = dict[TopicPartition, list[Numbers]]
 
@@ -111,20 +113,20 @@ def verify(order: LandOrder, workers: Workers) -> list[VerifiedTable]:
     """Verify each table as it is committed now."""
     objects = open_editable(order.location)
     catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
-    newest, untold = catalogue.newest((table, State()) for table in order.tables) if catalogue else ({}, {})
-    found = (
-        _verify(order, table, objects, workers, newest.get(table.full_name, 0)) for table in order.tables
-    )
+    newest = catalogue.newest((table, State()) for table in order.tables) if catalogue else {}
     return [
-        replace(each, left_out=(*each.left_out, (f"table {each.table} in Hive's catalogue", why)))
-        if (why := untold.get(each.table))
-        else each
-        for each in found
+        _verify(order, table, objects, workers, catalogue, newest.get(table.full_name, 0))
+        for table in order.tables
     ]
 
 
 def _verify(
-    order: LandOrder, table: LandTable, objects: EditableObjects, workers: Workers, newest: int
+    order: LandOrder,
+    table: LandTable,
+    objects: EditableObjects,
+    workers: Workers,
+    catalogue: Catalogue | None,
+    newest: int,
 ) -> VerifiedTable:
     of_table = TableLog(objects, table.full_name)
     state = of_table.read()
@@ -167,6 +169,7 @@ def _verify(
         partition: spans.spans_of([*spans.overlaps(pieces), *in_table.doubled.get(partition, ())])
         for partition, pieces in in_table.pieces.items()
     }
+    ahead = iceberg_table.ahead(table, newest, state)
     return VerifiedTable(
         table.full_name,
         rows=sum(each.file.rows for each in files),
@@ -180,8 +183,19 @@ def _verify(
         damaged=in_table.left_out,
         strays=strays,
         left_out=there.left_out + in_topic.left_out,
-        ahead=iceberg_table.ahead(table, newest, state),
+        ahead=ahead,
+        unlisted=_unlisted(catalogue, table, of_table) if catalogue and not ahead else "",
     )
+
+
+def _unlisted(catalogue: Catalogue, table: LandTable, of_table: TableLog) -> str:
+    """Return what the catalogue lacks of a table, also after a lander had time to tell it of its round."""
+    until = time.monotonic() + PATIENCE
+    while why := catalogue.lacks(table, of_table.read()):
+        if time.monotonic() > until:
+            return why
+        time.sleep(AGAIN)
+    return ""
 
 
 def _read(location: str, files: Sequence[PlacedFile], runner: Runner) -> Found:

@@ -29,7 +29,7 @@ from aqueduct.cli import main
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.kafka.client_config import ClientConfig, End
-from aqueduct.land import declaration, task, verify
+from aqueduct.land import declaration, table_log, task, verify
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import State
 from aqueduct.land.order import LandOrder
@@ -274,6 +274,7 @@ def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
     lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     """Each round brings five files: days, and bad records."""
+    monkeypatch.setattr(table_log, "AHEAD", 3)
     chance = random.Random(4)  # noqa: S311
     interrupted = 0
     for at in count(1):
@@ -291,6 +292,9 @@ def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
     rows, bad = should_be(lake, topic)
     assert in_order(lake.rows()) == in_order(rows)
     assert lake.placed("flights_bad") == bad
+    for _ in range(2):
+        fill(lake, topic, chance, 20)
+        assert lake.land() == 0
     assert not (lake.table / "_land" / "staged").exists() or not any(
         (lake.table / "_land" / "staged").iterdir()
     )

@@ -5,6 +5,7 @@ import secrets
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from pymetastore.hive_metastore import ttypes
 
 from aqueduct.cli import main
 from aqueduct.errors import Failed, Refused
-from aqueduct.land import declaration, log
+from aqueduct.land import declaration, log, verify
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import AddedFile, State
@@ -164,6 +165,52 @@ def test_a_table_of_others_is_refused_before_anything_lands(
     assert f"has another table lake.{name}: " in (said := capsys.readouterr().err)
     assert why in said
     assert sorted((lake.folder / "lake").rglob("*")) == there
+
+
+def test_verify_names_what_readers_by_the_catalogue_miss(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(verify, "PATIENCE", 0)
+    report = lake.folder / "verify.json"
+    command = lake.arguments("verify", "--metastore", lake.metastore.url, "--report", str(report))
+    lake.produce(range(3), 6)
+    assert lake.land() == 0
+    assert main(command) == 0
+    with client(lake.metastore) as hive:
+        hive.drop_partition("lake", lake.table, ["2023-11-02"], False)
+    capsys.readouterr()
+    assert main(command) == 3
+    said = capsys.readouterr().out
+    assert f"lake.{lake.table}: every offset that landed is in its files once" in said
+    why = f"it lacks 1 partition of lake.{lake.table}"
+    assert f"Hive's catalogue, whose readers may miss rows: {why}." in said
+    [told] = json.loads(report.read_text())["tables"]
+    assert (told["right"], told["unlisted"]) == (True, why)
+    # A lander that tells the catalogue of its round meanwhile.
+    monkeypatch.setattr(verify, "PATIENCE", 60)
+    monkeypatch.setattr(verify, "time", Meanwhile(lambda: lake.land()))
+    assert main(command) == 0
+    monkeypatch.setattr(verify, "PATIENCE", 0)
+    lake.metastore.process.kill()
+    try:
+        assert main(command) == 3
+        assert "Hive's catalogue, whose readers may miss rows: " in capsys.readouterr().out
+    finally:
+        lake.metastore.process.start()
+
+
+@dataclass
+class Meanwhile:
+    """A clock, by which something else is done while somebody sleeps."""
+
+    done: Callable[[], object]
+
+    def sleep(self, _: float) -> None:
+        self.done()
+
+    @staticmethod
+    def monotonic() -> float:
+        return time.monotonic()
 
 
 def test_what_somebody_took_out_of_the_catalogue_comes_back(lake: Lake) -> None:
