@@ -125,23 +125,26 @@ class Catalogue:
 
     def lacks(self, table: LandTable, state: State) -> str:
         """Return what the catalogue lacks of a table, and nothing if it has all; change nothing."""
-        if table.kind is TableKind.ICEBERG:
-            try:
+        began = time.monotonic()
+        try:
+            if table.kind is TableKind.ICEBERG:
                 return self._iceberg.lacks(table, state)
-            except Failed as error:
-                return str(error).rstrip(".")
+            return self._lacks(table, state)
+        except Failed as error:
+            if isinstance(error, Away):
+                self._rest(error, began)
+            return str(error).rstrip(".")
+
+    def _lacks(self, table: LandTable, state: State) -> str:
         for wanted, partitions in self._wanted(table, state):
-            try:
-                found = self._find(wanted)
-                if found is None:
-                    return f"it has no {wanted.full_name}" if state.number else ""
-                if why := hive_table.foreign(wanted, found):
-                    return self._taken(wanted, why).rstrip(".")
-                if columns := hive_table.changed(wanted, found):
-                    return f"{wanted.full_name} has not the columns {columns}"
-                has = self._partitions(wanted, found)
-            except Failed as error:
-                return str(error).rstrip(".")
+            found = self._find(wanted)
+            if found is None:
+                return f"it has no {wanted.full_name}" if state.number else ""
+            if why := hive_table.foreign(wanted, found):
+                return self._taken(wanted, why).rstrip(".")
+            if columns := hive_table.changed(wanted, found):
+                return f"{wanted.full_name} has not the columns {columns}"
+            has = self._partitions(wanted, found)
             if lacking := partitions - has:
                 return f"it lacks {count(len(lacking), 'partition')} of {wanted.full_name}"
             if gone := has - partitions:

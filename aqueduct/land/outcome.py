@@ -86,7 +86,7 @@ class VerifiedTable:
     strays: tuple[str, ...]  # files that readers see, and that no commit added
     left_out: LeftOut  # topics that can't be compared
     ahead: str = ""  # what an Iceberg table has that its log has not
-    unlisted: str = ""  # what the catalogue lacks of the log, or why it doesn't tell
+    readers: str = ""  # why they may see something else than the log has
 
     @property
     def right(self) -> bool:

@@ -116,7 +116,7 @@ def _placed(found: Placed) -> dict[str, Spans]:
 
 
 def verified_code(found: Sequence[VerifiedTable]) -> ExitCode:
-    whole = all(each.right and not (each.left_out or each.unlisted) for each in found)
+    whole = all(each.right and not (each.left_out or each.readers) for each in found)
     return ExitCode.DONE if whole else ExitCode.INCOMPLETE
 
 
@@ -130,7 +130,7 @@ def _verified_lines(table: VerifiedTable) -> Iterator[str]:
     if not table.commits:
         yield f"{table.table}: nothing has landed there."
         return
-    where = "in its files" if table.unlisted else "there"
+    where = "in its files" if table.readers else "there"
     verdict = f"every offset that landed is {where} once" if table.right else "NOT as its topics are"
     compared = f"{count(table.rows, 'row')} in {count(table.files, 'file')} were compared"
     yield f"{table.table}: {verdict}; {compared}."
@@ -144,8 +144,8 @@ def _verified_lines(table: VerifiedTable) -> Iterator[str]:
         yield f"  Damaged: {path}: {why}."
     for path in table.strays:
         yield f"  Not of the log: {path}: readers of the folder see it, and no commit added it."
-    if table.unlisted:
-        yield f"  Hive's catalogue, whose readers may miss rows: {table.unlisted}."
+    if table.readers:
+        yield f"  Readers may see something else: {table.readers}."
     for topic, why in table.left_out:
         yield f"  Not compared: {topic}: {why}."
 
@@ -183,7 +183,7 @@ def verified_report(found: Sequence[VerifiedTable]) -> dict[str, Any]:
                     )
                 },
                 "ahead": each.ahead,
-                "unlisted": each.unlisted,
+                "readers": each.readers,
                 "damaged": [{"path": path, "why": why} for path, why in each.damaged],
                 "strays": list(each.strays),
                 "left_out": [{"what": what, "why": why} for what, why in each.left_out],

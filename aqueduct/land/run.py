@@ -323,6 +323,8 @@ class Lander:
             )
 
         of_table.commit_beside(staged, following)
+        left = (share for number, share in enumerate(landed) if number not in counts)
+        of_table.discard(staged, (file for share in left for file in share.files))
         seen = {name for share in kept for name in share.seen}
         self._unseen.add(table, sum(share.valued for share in kept), seen)
         done.commits += 1

@@ -103,9 +103,9 @@ class TableLog:
 
     def rejoin(self) -> None:
         """Follow what compactions and replays committed since; Lost if another lander did, or a reset."""
-        landed, of = self.state.positions, self.state.topic_ids
-        state = self.follow()
-        if (state.positions, state.topic_ids) != (landed, of):
+        known = self.state.number
+        since = range(known + 1, self.follow().number + 1)
+        if any(commit.kind not in (COMPACT, REPLAY) for commit in _at_once(self._load, since)):
             raise self._lost()
 
     def read(self) -> State:
@@ -177,6 +177,18 @@ class TableLog:
                 raise Overtaken(f"Commit {commit.number} of {self.table} was another one's.") from None
             raise self._lost() from None
         self.state, self.newest = after, commit
+
+    def discard(self, staged: int, files: Iterable[AddedFile]) -> None:
+        """Remove what a landing staged and did not commit, after its commit: no other one lands it, then."""
+        _at_once(lambda file: self._objects.remove(f"{self._folder}/{file.staged(staged)}"), files)
+
+    def unnamed(self) -> int:
+        """Return how many files of the newest commit have not the names at which readers find them."""
+        commit = self.newest
+        if commit is None:
+            return 0
+        sizes = _at_once(lambda file: self._objects.head(self.places(commit, file)[0]), commit.added)
+        return sum(size is not None for size in sizes)
 
     def let_go(self, path: str) -> None:
         """Raise Overtaken if the log says that a file was replaced; else Failed: it is missing."""

@@ -8,7 +8,7 @@ import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import numpy as np
@@ -38,7 +38,8 @@ from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.spans import Span, Spans
 from aqueduct.store.backends import open_editable, open_store
-from aqueduct.store.objects import EditableObjects, MissingObject, Objects
+from aqueduct.store.objects import MissingObject, Objects
+from aqueduct.wording import count
 from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.runner import Runner
 from aqueduct.work.workers import Workers
@@ -114,21 +115,26 @@ def verify(order: LandOrder, workers: Workers) -> list[VerifiedTable]:
     objects = open_editable(order.location)
     catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
     newest = catalogue.newest((table, State()) for table in order.tables) if catalogue else {}
+    logs = [TableLog(objects, table.full_name) for table in order.tables]
+    found = [
+        _verify(order, table, of_table, objects, workers, newest.get(table.full_name, 0))
+        for table, of_table in zip(order.tables, logs, strict=True)
+    ]
+    until = time.monotonic() + PATIENCE
     return [
-        _verify(order, table, objects, workers, catalogue, newest.get(table.full_name, 0))
-        for table in order.tables
+        replace(each, readers=_otherwise(table, of_table, each, catalogue, until))
+        for table, of_table, each in zip(order.tables, logs, found, strict=True)
     ]
 
 
 def _verify(
     order: LandOrder,
     table: LandTable,
-    objects: EditableObjects,
+    of_table: TableLog,
+    objects: Objects,
     workers: Workers,
-    catalogue: Catalogue | None,
     newest: int,
 ) -> VerifiedTable:
-    of_table = TableLog(objects, table.full_name)
     state = of_table.read()
     there = _there(order.end, state)
     runner = workers.parallel(sum(map(len, there.ranges)))
@@ -169,7 +175,6 @@ def _verify(
         partition: spans.spans_of([*spans.overlaps(pieces), *in_table.doubled.get(partition, ())])
         for partition, pieces in in_table.pieces.items()
     }
-    ahead = iceberg_table.ahead(table, newest, state)
     return VerifiedTable(
         table.full_name,
         rows=sum(each.file.rows for each in files),
@@ -183,17 +188,32 @@ def _verify(
         damaged=in_table.left_out,
         strays=strays,
         left_out=there.left_out + in_topic.left_out,
-        ahead=ahead,
-        unlisted=_unlisted(catalogue, table, of_table) if catalogue and not ahead else "",
+        ahead=iceberg_table.ahead(table, newest, state),
     )
 
 
-def _unlisted(catalogue: Catalogue, table: LandTable, of_table: TableLog) -> str:
-    """Return what the catalogue lacks of a table, also after a lander had time to tell it of its round."""
-    until = time.monotonic() + PATIENCE
-    while why := catalogue.lacks(table, of_table.read()):
+def _otherwise(
+    table: LandTable, of_table: TableLog, found: VerifiedTable, catalogue: Catalogue | None, until: float
+) -> str:
+    """Return why readers may see something else than the log has; a lander has time to end its round.
+
+    Where one commits again before the table could be compared, it is enough that the catalogue was told of
+    all that was verified.
+    """
+    while not found.ahead:
+        try:
+            state = of_table.read()
+        except Failed as error:
+            return str(error).rstrip(".")
+        why = f"Hive's catalogue: {lacks}" if catalogue and (lacks := catalogue.lacks(table, state)) else ""
+        if unnamed := of_table.unnamed():
+            files = count(unnamed, "file")
+            why = f"{files} of commit {state.number} without a name yet: run land or land compact"
+        if not why:
+            return ""
         if time.monotonic() > until:
-            return why
+            told = catalogue.newest([(table, State())]).get(table.full_name, 0) if catalogue else 0
+            return "" if state.number > found.commits <= told and not unnamed else why
         time.sleep(AGAIN)
     return ""
 

@@ -24,12 +24,13 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, NewPartitions
 from interruption import Interruption
 from pyarrow import orc
+from staging import overdue
 
 from aqueduct.cli import main
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.kafka.client_config import ClientConfig, End
-from aqueduct.land import declaration, table_log, task, verify
+from aqueduct.land import declaration, run, table_log, task, verify
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import State
 from aqueduct.land.order import LandOrder
@@ -265,7 +266,7 @@ def test_killed_at_any_moment(lake: Lake, topic: str) -> None:
     rows, bad = should_be(lake, topic)
     assert in_order(lake.rows()) == in_order(rows)
     assert lake.placed("flights_bad") == bad
-    assert not [path for path in (lake.table / "_land" / "staged").rglob("*") if path.is_file()]
+    assert overdue(str(path) for path in lake.table.rglob("*.*")) == []
     assert main(lake.command("verify")) == 0
 
 
@@ -312,8 +313,13 @@ def test_what_is_committed_and_not_visible_yet_is_told_and_verified(
     assert f"{len(should_be(lake, topic)[0])} rows in" in said.out
     assert said.err.endswith("aqueduct: The store is away.\n")
     assert lake.rows() == []
-    assert main(lake.command("verify")) == 0
+    monkeypatch.setattr(verify, "PATIENCE", 0)
+    assert main(lake.command("verify")) == 3
+    said = capsys.readouterr()
+    assert "lake.flights: every offset that landed is in its files once" in said.out
+    assert "of commit 1 without a name yet: run land or land compact." in said.out
     assert lake.land() == 0
+    assert main(lake.command("verify")) == 0
     assert len(lake.commits()) == 1
     assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
 
@@ -448,6 +454,7 @@ def test_a_batch_that_can_t_be_read_takes_nothing_with_it(
     """Neither other partitions, nor what was before it in the same answer, which must not come twice."""
     chance = random.Random(15)  # noqa: S311
     monkeypatch.setattr(task, "RECORDS", 100)
+    monkeypatch.setattr(run, "TASK_OFFSETS", (100, 100))  # so that some tasks are in vain
     for partition in range(3):
         settings = {"batch.num.messages": 50}
         clients.produce(lake.broker, topic, flights(chance, 500), partition, **settings)
@@ -458,6 +465,7 @@ def test_a_batch_that_can_t_be_read_takes_nothing_with_it(
         assert "It is damaged" in capsys.readouterr().out
         assert len(lake.placed()) == len(set(lake.placed()))
         clients.produce(lake.broker, topic, flights(chance, 500), 2, **settings)
+        assert not [path for path in (lake.table / "_land/staged").rglob("*") if path.is_file()]
     assert lake.land() == 0
     assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
 

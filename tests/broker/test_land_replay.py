@@ -14,6 +14,7 @@ from typing import Any
 import clients
 import pytest
 from interruption import Interruption
+from staging import overdue
 from test_land import Lake, Row, in_order, naive
 
 from aqueduct.cli import main
@@ -275,7 +276,7 @@ def test_killed_at_any_moment(lake: Lake, topic: str) -> None:
     assert kills
     assert try_again(lake, "--execute") == 0
     check(lake, topic, 1_500)
-    assert not [path for path in (lake.table / "_land" / "staged").rglob("*") if path.is_file()]
+    assert overdue(str(path) for path in lake.table.rglob("*.*")) == []
 
 
 def test_beside_a_lander_that_runs(lake: Lake, topic: str) -> None:

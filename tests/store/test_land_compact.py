@@ -27,7 +27,7 @@ from aqueduct.land.log import AddedFile, Commit, Step
 from aqueduct.land.order import LandOrder
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.rows import RowReader
-from aqueduct.land.table_log import Lost, TableLog, stage
+from aqueduct.land.table_log import Lost, TableLog, commit_number, stage
 from aqueduct.names import TopicPartition
 from aqueduct.store import backends
 from aqueduct.store.backends import open_editable
@@ -295,9 +295,28 @@ def test_a_compaction_makes_no_landing_vain(lake: Lake) -> None:
         lake.log.commit_beside(staged, lambda state: replace(commit, number=state.number + 1))
 
 
-@pytest.mark.parametrize("landed", [3, 4])
+def test_a_landing_is_lost_that_another_one_made_and_a_reset_took_back(lake: Lake) -> None:
+    """Both staged the same files, which have gone with the other's rows; positions are as they were."""
+    lake.land()
+    lake.land()
+    staged = lake.log.staging
+    commit = lake.commit(staged=staged)
+    other = lake.again()
+    other.compact()
+    before = other.log.follow().positions
+    other.land()
+    state = other.log.state
+    taken = tuple(path for path in state.live if commit_number(path) == state.number)
+    other.log.commit(log.next_commit(state, log.RESET, "2024-01-01", before, (), taken))
+    other.log.publish()
+    with pytest.raises(Lost):
+        lake.log.commit_beside(staged, lambda state: replace(commit, number=state.number + 1))
+    assert lake.again().log.follow().positions == before
+
+
+@pytest.mark.parametrize(("landed", "commits"), [(3, 2), (4, 1)])
 def test_what_was_staged_too_long_ago_is_made_again(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, landed: int
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, landed: int, commits: int
 ) -> None:
     """The commit of its number takes it away: nothing names it then."""
     monkeypatch.setattr(table_log, "AHEAD", 4)
@@ -313,7 +332,8 @@ def test_what_was_staged_too_long_ago_is_made_again(
         return joined
 
     monkeypatch.setattr(compact, "join", after_many_commits)
-    assert (lake.compact().failed, len(lake.files())) == (None, 2)
+    done = lake.compact()
+    assert (done.failed, done.commits, len(lake.files())) == (None, commits, 2)
     assert next(calls) == 4
     assert lake.numbers() == list(range(lake.offset))
 
