@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from aqueduct.errors import Failed, Refused
@@ -75,11 +75,13 @@ class Catalogue:
                 return self._taken(wanted, why)
         return None
 
-    def follow(self, tables: Iterable[tuple[LandTable, State]], *, drop: bool = True) -> dict[str, str]:
+    def follow(
+        self, tables: Iterable[tuple[LandTable, State]], *, drop: Callable[[str], bool] = lambda _: True
+    ) -> dict[str, str]:
         """Bring the catalogue up to the logs of tables; return of which it stays behind, and why.
 
-        It does what lacks, and may end anywhere: the next one does the rest. `drop`: partitions go of which
-        the logs have no file; not where a lander may have committed since these were read.
+        It does what lacks, and may end anywhere: the next one does the rest. `drop`: whether partitions
+        of a table go of which its log has no file, by its name; not if it got commits since that was read.
         """
         behind: dict[str, str] = {}
         for table, state in tables:
@@ -91,7 +93,7 @@ class Catalogue:
                     self._iceberg.follow(table, state)
                     continue
                 for wanted, partitions in self._wanted(table, state):
-                    self._bring(wanted, partitions, drop=drop)
+                    self._bring(wanted, partitions, partial(drop, table.full_name))
             except Failed as error:
                 behind[table.full_name] = str(error).rstrip(".")
                 if isinstance(error, Away):
@@ -154,7 +156,7 @@ class Catalogue:
     def _wanted(self, table: LandTable, state: State) -> Iterable[tuple[HiveTable, frozenset[str]]]:
         return zip(hive_table.tables(self._at, table, state), hive_table.partitions(state), strict=False)
 
-    def _bring(self, wanted: HiveTable, partitions: frozenset[str], *, drop: bool) -> None:
+    def _bring(self, wanted: HiveTable, partitions: frozenset[str], drop: Callable[[], bool]) -> None:
         known = self._known.pop(wanted.full_name, None)  # until all is done: after a failure it is read anew
         if not known or known.wanted != wanted or known.read + COMPARE_SECONDS < time.monotonic():
             known = self._compare(wanted)
@@ -163,7 +165,8 @@ class Catalogue:
         for some in in_lists(sorted(partitions - known.partitions), PARTITIONS):
             self._awake.add(wanted, some, known.columns)
         # What a reset took all rows of may have no folder any more, and a reader would fail there.
-        gone = known.partitions - partitions if drop else frozenset()
+        gone = known.partitions - partitions
+        gone = gone if gone and drop() else frozenset()
         for some in in_lists(sorted(gone), PARTITIONS):
             self._awake.drop(wanted, some)
         self._known[wanted.full_name] = replace(known, partitions=(known.partitions | partitions) - gone)

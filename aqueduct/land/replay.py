@@ -99,7 +99,7 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
         except Failed as error:
             mine.failed = error
         if catalogue and mine.commits and not mine.failed:  # else files may not have their names yet
-            for name, why in catalogue.follow([(table, of_table.state)], drop=False).items():
+            for name, why in catalogue.follow([(table, of_table.state)], drop=lambda _: False).items():
                 mine.left_out += ((f"catalogue of {name}", why),)
     return done
 

@@ -153,8 +153,12 @@ class Lander:
     def _bring_catalogue_up(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
         """Bring the catalogue up to the tables' logs; say of which tables it is behind, and why."""
         if self._catalogue:
-            for name, why in self._catalogue.follow(self._states(tables, done)).items():
+            for name, why in self._catalogue.follow(self._states(tables, done), drop=self._is_newest).items():
                 done[name].left_out += ((f"catalogue of {name}", why),)
+
+    def _is_newest(self, name: str) -> bool:
+        """Tell if nothing was committed since a table's log was read, as a replay may have, with new days."""
+        return self._logs[name].is_newest()
 
     def _rejoin(self, done: Mapping[str, LandedTable]) -> None:
         """Take in what compactions committed; one that was killed is finished, though nothing new lands."""

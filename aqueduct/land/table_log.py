@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace as with_
@@ -13,7 +13,7 @@ from aqueduct.land import log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile
 from aqueduct.land.log import COMPACT, LAND, REPLAY, AddedFile, Commit, Positions, State, replay
-from aqueduct.store.objects import EditableObjects, Exists, MissingObject, Objects
+from aqueduct.store.objects import EditableObjects, Entry, Exists, MissingObject, Objects
 
 # Commits of others after which what a run staged is removed: it was killed, or has to stage again.
 AHEAD = 100
@@ -113,14 +113,21 @@ class TableLog:
         if not self.state.number:
             self._begin()
         at = f"{self._folder}/{log.COMMITS}"
-        known = f"{self._folder}/{log.path(self.state.number)}" if self.state.number else None
-        names = (entry.path.removeprefix(f"{at}/") for entry in self._objects.list(at, known))
+        names = (entry.path.removeprefix(f"{at}/") for entry in self._after(self.state.number))
         numbers = log.newer(names, self.state.number, f"{self._objects.url}/{at}")
         commits = _at_once(self._load, numbers)
         if commits:
             self.state = replay(self.state, commits)
             self.newest = commits[-1]
         return self.state
+
+    def is_newest(self) -> bool:
+        """Tell if the log has no commit that wasn't read."""
+        return next(self._after(self.state.number), None) is None
+
+    def _after(self, number: int) -> Iterator[Entry]:
+        known = f"{self._folder}/{log.path(number)}" if number else None
+        return self._objects.list(f"{self._folder}/{log.COMMITS}", known)
 
     def _begin(self) -> None:
         """Take the newest checkpoint, if there is one."""
@@ -214,10 +221,7 @@ class TableLog:
             self._exchange(commit)
         except MissingObject:
             # Whoever committed after it has published it before, and may have replaced its files since.
-            later = self._objects.list(
-                f"{self._folder}/{log.COMMITS}", f"{self._folder}/{log.path(commit.number)}"
-            )
-            if next(later, None) is None:
+            if next(self._after(commit.number), None) is None:
                 raise
         self._clear(commit.number)
         if commit.number % CHECKPOINT == 0:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -27,6 +28,7 @@ from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import AddedFile, State
 from aqueduct.land.metastore import Metastore
+from aqueduct.land.run import Lander
 from servers import hdfs
 from servers.hive_metastore import HiveMetastore
 from servers.process import free_ports
@@ -352,11 +354,33 @@ def test_what_a_lander_added_meanwhile_stays(landed: Landed, metastore: HiveMeta
     """Who read the log before that, as a replay does, adds its days and drops none."""
     assert landed.follow([1, 3]) is None
     late = Catalogue([("127.0.0.1", metastore.port)], landed.folder.as_uri())
-    assert late.follow([(landed.table, landed.state([1, 2]))], drop=False) == {}
+    assert late.follow([(landed.table, landed.state([1, 2]))], drop=lambda _: False) == {}
     with client(metastore) as hive:
         assert days(hive, landed) == [1, 2, 3]
     assert "1 partition of lake" in late.lacks(landed.table, landed.state([1, 2]))
     assert landed.follow([1, 2, 3]) is None
+
+
+def test_a_round_drops_no_day_that_came_after_it_read_the_log(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.produce(range(2), 6)
+    assert lake.land() == 0
+    bring, calls = Lander._bring_catalogue_up, count()
+
+    def after_another(*arguments: Any) -> None:
+        if next(calls) == 0:
+            lake.produce(range(2, 3), 6)
+            assert lake.land() == 0
+        bring(*arguments)
+
+    monkeypatch.setattr(Lander, "_bring_catalogue_up", after_another)
+    assert lake.land() == 0
+    assert next(calls) == 2
+    with client(lake.metastore) as hive:
+        assert hive.get_partition_names("lake", lake.table, -1) == [
+            f"day=2023-11-0{day}" for day in (1, 2, 3)
+        ]
 
 
 def test_a_silent_metastore_is_let_alone(
