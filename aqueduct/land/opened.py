@@ -1,4 +1,4 @@
-"""Opens tables whose rows stay as they are, for runs beside a lander: compaction and replay."""
+"""Opens tables for runs that land nothing new, beside a lander: compaction and replay."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar

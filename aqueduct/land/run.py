@@ -327,8 +327,6 @@ class Lander:
             )
 
         of_table.commit_beside(staged, following)
-        left = (share for number, share in enumerate(landed) if number not in counts)
-        of_table.discard(staged, (file for share in left for file in share.files))
         seen = {name for share in kept for name in share.seen}
         self._unseen.add(table, sum(share.valued for share in kept), seen)
         done.commits += 1
@@ -340,6 +338,8 @@ class Lander:
         done.files += len(added)
         done.bytes += sum(file.bytes for file in added)
         of_table.publish()
+        left = (share for number, share in enumerate(landed) if number not in counts)
+        of_table.discard(staged, (file for share in left for file in share.files))
 
     def _show_positions(self, name: str, found: SourceTopics, done: LandedTable) -> None:
         """Commit how far a table is as a group's positions, so that Kafka's own tools tell the lag."""

@@ -163,9 +163,8 @@ class TableLog:
                     self.rejoin()
                 else:
                     self.follow()
-                if not {file.path for file in self.state.files}.issuperset(commit.removed):
-                    raise
-                if self.state.number >= staged:
+                live = {file.path for file in self.state.files}
+                if not live.issuperset(commit.removed) or self.state.number >= staged:
                     raise
             else:
                 return commit
