@@ -210,7 +210,7 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
         began = time.monotonic()
         now = [table for table in order.tables if due[table] <= began]
         try:
-            lander = lander or Lander(order, workers, unseen)
+            lander = lander or Lander(order, workers, unseen, again=landing)
             landed = lander.until_caught_up(now)
         except (Failed, Refused) as error:
             if args.every is None or (isinstance(error, Refused) and not landing):

@@ -144,7 +144,7 @@ class Catalogue:
                 return f"it has no {wanted.full_name}" if state.number else ""
             if why := hive_table.foreign(wanted, found):
                 return self._taken(wanted, why).rstrip(".")
-            if columns := hive_table.changed(wanted, found):
+            if columns := hive_table.lacking(wanted, found):
                 return f"{wanted.full_name} has not the columns {columns}"
             has = self._partitions(wanted, found)
             if lacking := partitions - has:

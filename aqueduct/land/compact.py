@@ -15,7 +15,7 @@ from aqueduct.land import table_log
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile, orc_writer
-from aqueduct.land.log import COMPACT, COMPACTED, AddedFile, Commit, State, next_commit
+from aqueduct.land.log import COMPACT, COMPACTED, AddedFile, Commit, Staging, State, next_commit
 from aqueduct.land.opened import opened
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import CompactedTable
@@ -40,7 +40,7 @@ class CompactShare:
 
     location: str
     table: LandTable
-    staged: int  # the number below which it stages
+    staging: Staging
     share: int
     files: tuple[AddedFile, ...]
 
@@ -86,6 +86,7 @@ def compact(order: LandOrder, workers: Workers) -> list[CompactedTable]:
         try:
             _compact(order, table, of_table, workers, mine)
             _expire(table, of_table, catalogue, mine)
+            mine.buried = of_table.bury() if mine.landed else 0
         except Failed as error:
             mine.failed = error
     return done
@@ -118,11 +119,11 @@ def _compact(
     unreadable: set[str] = set()
     failures = 0
     while todo := groups(file for file in _rows(of_table.follow()) if file.path not in unreadable):
-        staged = of_table.staging
+        staging = of_table.begin()
         chosen = next(in_lists(todo, EXCHANGED, len))
         room = TARGETS * (workers.many(0) or THREADS) * TARGET_BYTES
         shares = [
-            CompactShare(order.location, table, staged, share, files)
+            CompactShare(order.location, table, staging, share, files)
             for share, files in enumerate(next(in_lists(chosen, room, _size)))
         ]
         results = workers.parallel(0)(join, shares, BYTES)
@@ -139,8 +140,9 @@ def _compact(
                 continue
             files = tuple(file for _, file in joined)
             removed = tuple(file.path for share, _ in joined for file in share.files)
-            commit = of_table.commit_beside(staged, partial(_commit, files, removed))
+            commit = of_table.commit_beside(staging, partial(_commit, files, removed))
         except Overtaken:
+            of_table.discard(staging)
             failures += 1
             if failures == ATTEMPTS:
                 raise
@@ -151,7 +153,7 @@ def _compact(
         made = {path: file for path, file in made.items() if path not in removed}
         made |= {file.path: file for file in commit.added}
         done.after, done.bytes = len(made), _size(made.values())
-        of_table.publish()
+        of_table.publish(staging)
 
 
 def _commit(added: tuple[AddedFile, ...], removed: tuple[str, ...], state: State) -> Commit:
@@ -192,10 +194,10 @@ def join(share: CompactShare) -> AddedFile | Unjoined:
         return Unjoined(path, gone=False)
     if rows != (expected := sum(file.rows for file in share.files)):
         raise Failed(f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.")
-    name = f"{share.staged:020d}-{share.share:05d}{COMPACTED}"
+    name = f"{share.staging.number:020d}-{share.share:05d}{COMPACTED}"
     data = memoryview(sink.getvalue()).cast("B")
     file_ = OrcFile(path.rpartition("/")[0], False, rows, data, share.files[0].table)
-    return table_log.stage(objects, share.table, share.staged, name, file_)
+    return table_log.stage(objects, share.table, share.staging, name, file_)
 
 
 class _Gone(Exception):

@@ -223,15 +223,16 @@ def _plain(place: str) -> str:
     return f"{scheme}:{path.replace('///', '/', 1) if path.startswith('///') else path}".rstrip("/")
 
 
-def changed(wanted: HiveTable, found: FoundTable) -> str:
-    """Name the columns that are new, or have another comment."""
-    had = {each.name: each for each in found.columns}
-    return some(each.name for each in wanted.columns if had.get(each.name) != each)
+def lacking(wanted: HiveTable, found: FoundTable) -> str:
+    """Name the columns that a table has not; their comments change nothing for readers."""
+    had = {each.name for each in found.columns}
+    return some(each.name for each in wanted.columns if each.name not in had)
 
 
 def differs(wanted: HiveTable, found: FoundTable) -> bool:
     """Return whether a table lacks columns, comments or properties."""
-    return bool(changed(wanted, found)) or not wanted.properties.items() <= found.properties.items()
+    whole = {*wanted.columns} <= {*found.columns}
+    return not (whole and wanted.properties.items() <= found.properties.items())
 
 
 def merged(wanted: HiveTable, found: FoundTable) -> tuple[HiveColumn, ...]:

@@ -36,6 +36,20 @@ Positions = Mapping[str, Mapping[str, int]]  # topic -> partition -> next offset
 
 
 @dataclass(frozen=True)
+class Staging:
+    """Where a run stages what it is to commit: in a folder of its own."""
+
+    number: int  # of its commit, at most
+    run: str = ""  # a token; runs of former versions had none
+    began: float = 0.0  # in seconds, by the clock of the run's host that nobody sets
+
+    @property
+    def folder(self) -> str:
+        """Return it, below that of the log's table."""
+        return f"{STAGED}/{self.number:020d}" + (f"-{self.run}" if self.run else "")
+
+
+@dataclass(frozen=True)
 class AddedFile:
     """A file that a commit adds, by its path below its table's folder."""
 
@@ -45,9 +59,9 @@ class AddedFile:
     sha256: str
     table: str | None = None  # None: the table of the log; else its bad table, or that of its late rows
 
-    def staged(self, number: int) -> str:
+    def staged(self, staging: Staging) -> str:
         """Return where it is, below the folder of the log's table, until its commit is there."""
-        return f"{STAGED}/{number:020d}/{self.sha256}.orc"
+        return f"{staging.folder}/{self.sha256}.orc"
 
     def of_commit(self, number: int) -> "AddedFile":
         """Return it with the name that it has as one of that commit: names begin with its number."""
@@ -110,6 +124,11 @@ class Commit:
     gaps: tuple[NeverLanded, ...] = field(default=(), metadata=ADDED)  # what retention deleted first
     # The number below which its files were staged, before others committed; none: its own.
     staged: int | None = field(default=None, metadata=ADDED)
+    run: str = field(default="", metadata=ADDED)  # whose folder that is
+
+    @property
+    def staging(self) -> Staging:
+        return Staging(self.staged or self.number, self.run)
 
 
 def definition(table: LandTable, known: Definition | None = None) -> Definition:

@@ -67,6 +67,8 @@ class TableStatus:
     partitions: Mapping[TopicPartition, LandedPartition]
     deleted: Placed  # offsets that retention deleted before they were read
     catalogue: str | None = None  # what Hive's lacks; empty: nothing; None: it was not asked
+    staged: int = 0  # bytes, of runs that have not committed
+    dead: int = 0  # of these, of runs that were killed hours ago
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class CompactedTable:
     bytes: int = 0  # of these
     left: int = 0  # files that can't be joined, for they have times that Arrow doesn't read
     expired: int = 0  # files that an earlier compaction replaced, and that went now
+    buried: int = 0  # bytes that runs had staged that were killed
     left_out: LeftOut = ()  # a catalogue that is behind, without which nobody knows which files may go
     failed: Failed | None = None  # why it was compacted no further; what was committed before counts
 

@@ -24,7 +24,7 @@ from aqueduct.land.avro_values import no_registry
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import HEADER, LandTable
 from aqueduct.land.files import RowBuffer
-from aqueduct.land.log import REPLAY, AddedFile, State, next_commit
+from aqueduct.land.log import REPLAY, AddedFile, Staging, State, next_commit
 from aqueduct.land.opened import opened
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import ReplayedTable
@@ -56,7 +56,7 @@ class ReplayShare:
 
     location: str
     table: LandTable
-    staged: int  # the number below which it stages
+    staging: Staging
     share: int
     files: tuple[AddedFile, ...]
     execute: bool
@@ -131,23 +131,25 @@ def _replay(
                 f"Another run took bad records of {table.full_name} meanwhile, a reset or a replay: run this "
                 "again."
             )
-        staged = of_table.staging
+        staging = of_table.begin()
         by_task = in_lists(todo[:EXCHANGED], TASK_RECORDS, lambda file: file.rows)
         shares = [
-            ReplayShare(order.location, table, staged, share, tuple(files), execute)
+            ReplayShare(order.location, table, staging, share, tuple(files), execute)
             for share, files in enumerate(islice(by_task, SHARES * (workers.many(total) or THREADS)))
         ]
         results = workers.parallel(total)(try_again, shares, BAD_RECORDS)
         try:
             for tried in results:
                 if tried.failed:
+                    of_table.discard(staging)
                     raise Failed(f"{table.full_name}: {tried.failed}")
                 for path in tried.gone:
                     of_table.let_go(path)
             if added := tuple(file for tried in results for file in tried.added):
-                of_table.commit_beside(staged, partial(_commit, table, results, added))
+                of_table.commit_beside(staging, partial(_commit, table, results, added))
                 done.commits += 1
         except Overtaken:
+            of_table.discard(staging)
             failures += 1
             if failures == ATTEMPTS:
                 raise
@@ -162,7 +164,7 @@ def _replay(
             )
         waiting -= {file.path for share in shares for file in share.files}
         if added:
-            of_table.publish()
+            of_table.publish(staging)
 
 
 def _commit(
@@ -259,5 +261,5 @@ def _records(bad: pa.Table) -> RecordArrays:
 
 def _stage(objects: Objects, share: ReplayShare, buffer: RowBuffer, done: TriedFiles) -> None:
     for file in buffer.files():
-        name = f"{share.staged:020d}-{share.share:05d}-{len(done.added):05d}-replay"
-        done.added.append(table_log.stage(objects, share.table, share.staged, name, file))
+        name = f"{share.staging.number:020d}-{share.share:05d}-{len(done.added):05d}-replay"
+        done.added.append(table_log.stage(objects, share.table, share.staging, name, file))

@@ -33,7 +33,11 @@ def text(landed: Sequence[LandedTable], seconds: float) -> str:
 
 
 def _size(table: LandedTable | TableStatus) -> str:
-    return f"{count(table.rows, 'row')} in {count(table.files, 'file')}, {table.bytes / 1e6:,.1f} MB"
+    return f"{count(table.rows, 'row')} in {count(table.files, 'file')}, {_megabytes(table.bytes)}"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
 
 
 def _lines(table: LandedTable, seconds: float) -> Iterator[str]:
@@ -48,8 +52,8 @@ def _lines(table: LandedTable, seconds: float) -> Iterator[str]:
     for what, why in table.left_out:
         yield f"  Left out: {what}: {why}."
     for each in table.unseen:
-        records = count(each.records, "record")
-        yield f"  Warning: column {each.column} of {table.table}: none of {records} has {each.origin}."
+        none = f"none of {count(each.records, 'record')} has a value of {each.origin}"
+        yield f"  Warning: column {each.column} of {table.table}: {none}."
 
 
 def report(landed: Sequence[LandedTable]) -> dict[str, Any]:
@@ -89,6 +93,9 @@ def _status_lines(table: TableStatus) -> Iterator[str]:
         lag = progress.why if progress.end is None else f"lag {max(0, progress.end - progress.landed):,}"
         yield f"  {partition} landed up to offset {progress.landed:,}; {lag}"
     yield from _deleted_lines(table)
+    if table.staged:
+        dead = f"; {_megabytes(table.dead)} of it by runs that were killed, which land compact removes"
+        yield f"  Staged, and not committed: {_megabytes(table.staged)}{dead if table.dead else ''}."
     if table.catalogue is not None:
         yield f"  Hive's catalogue: {table.catalogue or 'it has all of it'}."
 
@@ -211,6 +218,7 @@ def _compacted_lines(table: CompactedTable) -> Iterator[str]:
     said = joined if table.before else "no files were joined" if table.failed else "no small files to join"
     far = f"; {count(table.left, 'file')} with times before 1677 or after 2262 left as they are"
     gone = f"; {count(table.expired, 'file')} that were replaced earlier went" if table.expired else ""
+    gone += f"; {_megabytes(table.buried)} went that killed runs had staged" if table.buried else ""
     yield f"{table.table}: {said}{far if table.left else ''}{gone}."
     for what, why in table.left_out:
         yield f"  Left out: {what}: {why}."

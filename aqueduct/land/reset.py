@@ -17,9 +17,10 @@ from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.requests import in_lists
 from aqueduct.land import log, table_log
+from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile, orc_of
-from aqueduct.land.log import BAD, RESET, AddedFile, Positions, State, next_commit
+from aqueduct.land.log import BAD, RESET, AddedFile, Positions, Staging, State, next_commit
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import ResetMove, ResetTable
 from aqueduct.land.plan import next_schema
@@ -55,7 +56,7 @@ class CutShare:
 
     location: str
     table: LandTable
-    number: int  # of the commit
+    staging: Staging
     share: int
     files: tuple[AddedFile, ...]
     starts: Offsets
@@ -82,6 +83,7 @@ def reset(order: LandOrder, wanted: ResetOrder, workers: Workers) -> list[ResetT
     others are reset.
     """
     objects = open_editable(order.location)
+    catalogue = Catalogue(order.metastores, order.location) if order.metastores and wanted.execute else None
     logs = [TableLog(objects, table.full_name) for table in order.tables]
     states = [of_table.follow() for of_table in logs]
     for table, state in zip(order.tables, states, strict=True):
@@ -100,8 +102,16 @@ def reset(order: LandOrder, wanted: ResetOrder, workers: Workers) -> list[ResetT
                 _reset(order, table, of_table, target, wanted, workers, mine)
         except Failed as error:
             mine.failed = error
+        if catalogue and mine.done and not mine.failed:  # else files may not have their names yet
+            mine.left_out += _told(catalogue, table, of_table)
         done.append(mine)
     return done
+
+
+def _told(catalogue: Catalogue, table: LandTable, of_table: TableLog) -> LeftOut:
+    """Bring the catalogue up to a reset; return what it stays behind of, and why."""
+    behind = catalogue.follow([(table, of_table.state)], drop=lambda _: of_table.is_newest())
+    return tuple((f"catalogue of {name}", why) for name, why in behind.items())
 
 
 @dataclass(frozen=True)
@@ -236,10 +246,10 @@ def _reset(
     done: ResetTable,
 ) -> None:
     state = of_table.state
-    number = state.number + 1
+    staging = of_table.begin(ahead=1)
     files = list(_after(of_table, target.goes)) if target.goes else []
     shares = [
-        CutShare(order.location, table, number, share, tuple(some), target.goes, wanted.execute)
+        CutShare(order.location, table, staging, share, tuple(some), target.goes, wanted.execute)
         for share, some in enumerate(in_lists(files, TASK_BYTES, lambda file: file.bytes))
     ]
     cut = [each for some in workers.parallel(0)(cut_files, shares, BYTES) for each in some]
@@ -252,14 +262,16 @@ def _reset(
     removed = tuple(each.file.path for each in cut)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
-        of_table.commit(next_commit(state, RESET, now, target.next, added, removed, target.topic_ids))
+        commit = next_commit(state, RESET, now, target.next, added, removed, target.topic_ids)
+        of_table.commit(commit, staging)
     except Overtaken:
+        of_table.discard(staging)
         raise Failed(
             f"{table.full_name} was landed or compacted meanwhile, so nothing of it was reset: stop its "
             "landing, and run this again."
         ) from None
     done.done = True
-    of_table.publish()
+    of_table.publish(staging)
 
 
 def _after(of_table: TableLog, goes: Offsets) -> Iterator[AddedFile]:
@@ -306,11 +318,11 @@ def _stage(
             f"{file.path} of {share.table.full_name} can't be rewritten, for it has times before 1677 or "
             f"after 2262: {error}."
         ) from None
-    name = f"{share.number:020d}-{share.share:05d}-{at:05d}-reset"
+    name = f"{share.staging.number:020d}-{share.share:05d}-{at:05d}-reset"
     bad = file.path.endswith(BAD)
     late = None if bad else file.table
     kept = OrcFile(file.path.rpartition("/")[0], bad, rows.num_rows, orc_of(rows), late)
-    return table_log.stage(objects, share.table, share.number, name, kept)
+    return table_log.stage(objects, share.table, share.staging, name, kept)
 
 
 def _goes(keys: pa.Table, starts: Offsets) -> pa.ChunkedArray:

@@ -16,7 +16,7 @@ from aqueduct.kafka.client import connect
 from aqueduct.land import iceberg_table, log, registry
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable, TableKind
-from aqueduct.land.log import LAND, Commit, NeverLanded, State, Step
+from aqueduct.land.log import LAND, Commit, NeverLanded, Staging, State, Step
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedTable
 from aqueduct.land.plan import NO_LEADER, LandPlan, SourceTopic, lag, next_schema, plan, settle, shares
@@ -48,10 +48,13 @@ class SourceTopics:
 class Lander:
     """A landing of tables, which keeps their logs in mind from round to round."""
 
-    def __init__(self, order: LandOrder, workers: Workers, unseen: Unseen | None = None) -> None:
+    def __init__(
+        self, order: LandOrder, workers: Workers, unseen: Unseen | None = None, *, again: bool = False
+    ) -> None:
         """Read the tables' logs; Refused if a table can't become what is declared.
 
-        `unseen`: of a lander before this one in the process.
+        `unseen`: of a lander before this one in the process. `again`: that one has landed, so of tables that
+        others changed meanwhile each fails by itself.
         """
         self._order = order
         self._workers = workers
@@ -60,7 +63,7 @@ class Lander:
         self._logs = {table.full_name: TableLog(objects, table.full_name) for table in order.tables}
         self._catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
         self._shown: dict[str, groups.CommittedOffsets] = {}
-        # Tables whose log can't be followed, and why: they are left alone, and the others land.
+        # Tables that can't land, and why: they are left alone, and the others land.
         self._failed: dict[str, Failed] = {}
         for table in order.tables:
             if table.kind is TableKind.ICEBERG and not order.metastores:
@@ -70,10 +73,13 @@ class Lander:
                 )
             try:
                 state = self._logs[table.full_name].follow()
+                next_schema(state, log.definition(table, state.definition), table)
             except Failed as error:
                 self._failed[table.full_name] = error
-            else:
-                next_schema(state, log.definition(table, state.definition), table)
+            except Refused as error:
+                if not again:
+                    raise
+                self._failed[table.full_name] = Failed(str(error))
 
     def until_caught_up(self, tables: Sequence[LandTable] | None = None) -> list[LandedTable]:
         """Land what is there now, in as many rounds as that takes; return what was done of each table.
@@ -229,16 +235,20 @@ class Lander:
         """Land what is new of each table, and commit it; return whether nothing is left."""
         tables = [table for table in tables if not done[table.full_name].failed]
         plans = {table.full_name: self._plan(table, found, stops) for table in tables}
-        staged = {table.full_name: self._logs[table.full_name].staging for table in tables}
-        results = self._land(tables, found, plans, staged)
+        stagings = {table.full_name: self._logs[table.full_name].begin() for table in tables}
+        results = self._land(tables, found, plans, stagings)
         caught_up = True
         for table in tables:
             name = table.full_name
             before = self._logs[name].state.positions
             try:
-                self._commit(table, plans[name], results[name], staged[name], done[name])
+                self._commit(table, plans[name], results[name], stagings[name], done[name])
             except Failed as error:
                 done[name].failed = error
+                continue
+            except Refused as error:  # a replay by other declarations has changed it; the others land
+                self._logs[name].discard(stagings[name])
+                done[name].failed = Failed(str(error))
                 continue
             # A partition that can't be read on is left out; nobody waits for it.
             caught_up &= plans[name].whole or before == self._logs[name].state.positions
@@ -255,7 +265,7 @@ class Lander:
         tables: Sequence[LandTable],
         found: SourceTopics,
         plans: Mapping[str, LandPlan],
-        staged: Mapping[str, int],
+        stagings: Mapping[str, Staging],
     ) -> dict[str, list[LandedShare]]:
         """Read what is planned, and stage it, all tables in one job."""
         total = sum(len(each) for planned in plans.values() for each in planned.ranges)
@@ -267,7 +277,7 @@ class Lander:
                 self._order.end,
                 self._order.location,
                 table,
-                staged[table.full_name],
+                stagings[table.full_name],
                 number,
                 wanted,
                 tuple(found.taken[each.topic].id for each in wanted),
@@ -286,14 +296,15 @@ class Lander:
         table: LandTable,
         planned: LandPlan,
         landed: Sequence[LandedShare],
-        staged: int,
+        staging: Staging,
         done: LandedTable,
     ) -> None:
         """Commit what was read of a table, if that is anything; Failed if a task says that it may not be."""
+        of_table = self._logs[table.full_name]
         for share in landed:
             if share.failed:
+                of_table.discard(staging)
                 raise Failed(f"{table.full_name}: {share.failed}")
-        of_table = self._logs[table.full_name]
         positions, counts = settle(planned, [share.read for share in landed])
         kept = [share for number, share in enumerate(landed) if number in counts]
         broken = tuple(
@@ -326,7 +337,7 @@ class Lander:
                 gaps=tuple(NeverLanded(*gap.topic_partition, gap.start, gap.stop - 1) for gap in gaps),
             )
 
-        of_table.commit_beside(staged, following)
+        of_table.commit_beside(staging, following)
         seen = {name for share in kept for name in share.seen}
         self._unseen.add(table, sum(share.valued for share in kept), seen)
         done.commits += 1
@@ -337,9 +348,7 @@ class Lander:
         done.tombstones += sum(share.tombstones for share in kept)
         done.files += len(added)
         done.bytes += sum(file.bytes for file in added)
-        of_table.publish()
-        left = (share for number, share in enumerate(landed) if number not in counts)
-        of_table.discard(staged, (file for share in left for file in share.files))
+        of_table.publish(staging)
 
     def _show_positions(self, name: str, found: SourceTopics, done: LandedTable) -> None:
         """Commit how far a table is as a group's positions, so that Kafka's own tools tell the lag."""

@@ -1,5 +1,7 @@
 """How far tables have landed, against their topics."""
 
+import time
+
 from aqueduct.kafka import offsets
 from aqueduct.kafka.client import connect
 from aqueduct.land.catalogue import Catalogue
@@ -56,6 +58,7 @@ def status(order: LandOrder) -> list[TableStatus]:
             },
             placed(state.deleted),
             catalogue.lacks(table, state) if catalogue else None,
+            *of_table.staged_bytes(time.time()),
         )
         for table, of_table, state in zip(order.tables, logs, states, strict=True)
     ]

@@ -2,23 +2,28 @@
 
 import hashlib
 import json
+import secrets
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace as with_
 from typing import TypeVar
 
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.land import log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile
-from aqueduct.land.log import COMPACT, LAND, REPLAY, AddedFile, Commit, Positions, State, replay
+from aqueduct.land.log import COMPACT, LAND, REPLAY, AddedFile, Commit, Positions, Staging, State, replay
 from aqueduct.store.objects import EditableObjects, Entry, Exists, MissingObject, Objects
 
 # Commits of others after which what a run staged is removed: it was killed, or has to stage again.
 AHEAD = 100
 CHECKPOINT = 500  # commits, after which a start need not read those before
 AT_ONCE = 16  # objects that are read or moved
+LEFT_SECONDS = 6 * 3600  # after which a run is dead that neither staged more nor committed
+SURE_SECONDS = 3600  # so long nobody takes a run for dead; after that it looks before it commits
 OWNER = f"{log.FOLDER}/table.json"  # says whose log a folder's files are in
 
 T = TypeVar("T")
@@ -38,13 +43,13 @@ def folder(full_name: str) -> str:
     return full_name.replace(".", "/")
 
 
-def stage(objects: Objects, table: LandTable, number: int, name: str, file: OrcFile) -> AddedFile:
+def stage(objects: Objects, table: LandTable, staging: Staging, name: str, file: OrcFile) -> AddedFile:
     """Write a file where no reader looks, for a commit of at most that number, with which its name begins."""
     name += log.BAD if file.bad else log.LATE if file.late else ".orc"
     path = f"{file.folder}/{name}" if file.folder else name
     digest = hashlib.sha256(file.data).hexdigest()
     added = AddedFile(path, file.rows, len(file.data), digest, table.bad if file.bad else file.late)
-    objects.create(f"{folder(table.full_name)}/{added.staged(number)}", file.data)
+    objects.create(f"{folder(table.full_name)}/{added.staged(staging)}", file.data)
     return added
 
 
@@ -141,40 +146,50 @@ class TableLog:
         path = f"{self._folder}/{log.path(number)}"
         return log.loads(self._objects.read(path), number, f"{self._objects.url}/{path}")
 
-    @property
-    def staging(self) -> int:
-        """Return the number below which to stage what `commit_beside` commits."""
-        return self.state.number + AHEAD
+    def begin(self, ahead: int | None = None) -> Staging:
+        """Return a new folder in which to stage what `commit_beside` commits.
 
-    def commit_beside(self, staged: int, following: Callable[[State], Commit]) -> Commit:
+        `ahead`: of the newest commit is the one that it is for, at most.
+        """
+        number = self.state.number + (AHEAD if ahead is None else ahead)
+        return Staging(number, secrets.token_hex(4), _clock())
+
+    def commit_beside(self, staging: Staging, following: Callable[[State], Commit]) -> Commit:
         """Create the commit that is to follow a state, after all that others commit meanwhile.
 
-        `staged`: the number below which its files are. Overtaken if another one took a file that it removes,
-        or if so much was committed that its own may be gone; of a landing Lost if another one landed.
+        Overtaken if another one took a file that it removes, or if so much was committed that its own may be
+        gone; of a landing Lost if another one landed. What was staged for it goes then.
         """
-        while True:
-            commit = following(self.state)
-            added = tuple(file.of_commit(commit.number) for file in commit.added)
-            commit = with_(commit, added=added, staged=staged)
-            try:
-                self.commit(commit)
-            except Overtaken:
-                if commit.kind == LAND:
-                    self.rejoin()
+        try:
+            while True:
+                commit = following(self.state)
+                added = tuple(file.of_commit(commit.number) for file in commit.added)
+                commit = with_(commit, added=added)
+                try:
+                    self.commit(commit, staging)
+                except Overtaken:
+                    if commit.kind == LAND:
+                        self.rejoin()
+                    else:
+                        self.follow()
+                    live = {file.path for file in self.state.files}
+                    if not live.issuperset(commit.removed) or self.state.number >= staging.number:
+                        raise
                 else:
-                    self.follow()
-                live = {file.path for file in self.state.files}
-                if not live.issuperset(commit.removed) or self.state.number >= staged:
-                    raise
-            else:
-                return commit
+                    return commit
+        except (Overtaken, Lost):
+            self.discard(staging)
+            raise
 
-    def commit(self, commit: Commit) -> None:
+    def commit(self, commit: Commit, staging: Staging | None = None) -> None:
         """Create the commit, whose files `publish` makes visible.
 
-        Lost if another lander or a reset was first; Overtaken if that moved no position, or if this isn't a
-        landing itself.
+        `staging`: where they are, if not below the commit's own number. Lost if another lander or a reset was
+        first; Overtaken if that moved no position, or if this isn't a landing itself.
         """
+        if staging:
+            self._see_staged(staging, commit.added)
+            commit = with_(commit, staged=staging.number, run=staging.run)
         after = replay(self.state, [commit])
         try:
             self._objects.create(f"{self._folder}/{log.path(commit.number)}", log.dumps(commit))
@@ -184,9 +199,51 @@ class TableLog:
             raise self._lost() from None
         self.state, self.newest = after, commit
 
-    def discard(self, staged: int, files: Iterable[AddedFile]) -> None:
-        """Remove what a landing staged and did not commit, after its commit: no other one lands it, then."""
-        _at_once(lambda file: self._objects.remove(f"{self._folder}/{file.staged(staged)}"), files)
+    def _see_staged(self, staging: Staging, files: Iterable[AddedFile]) -> None:
+        """See that all of it is there of a run that took long; Failed if it was taken for dead."""
+        if _clock() - staging.began < SURE_SECONDS:
+            return
+        places = [f"{self._folder}/{file.staged(staging)}" for file in files]
+        if None in _at_once(self._objects.head, places):
+            raise Failed(
+                f"What was staged for {self.table} is gone: this run stood still for hours, and a compaction "
+                "took it for dead. Nothing of it was committed; run it again."
+            )
+
+    def discard(self, staging: Staging) -> None:
+        """Remove what a run staged that will not be committed; what can't be removed now goes later."""
+        with suppress(AqueductError):
+            at = f"{self._folder}/{staging.folder}"
+            _at_once(self._objects.remove, [entry.path for entry in self._objects.list(at)])
+
+    def staged_bytes(self, now: float) -> tuple[int, int]:
+        """Return how much is staged, and how much of that by runs that were dead at a time."""
+        staged = self._staged()
+        dead = _of_dead(staged, now)
+        return sum(entry.size for some in staged for entry in some), sum(entry.size for entry in dead)
+
+    def bury(self) -> int:
+        """Remove what runs staged that are dead by the store's clock; return how many bytes that was."""
+        if not (staged := self._staged()):
+            return 0
+        dead = _of_dead(staged, self._store_time())
+        self.follow()  # so that all that was committed meanwhile has its name
+        _at_once(self._objects.remove, [entry.path for entry in dead])
+        return sum(entry.size for entry in dead)
+
+    def _staged(self) -> list[list[Entry]]:
+        """Return what is staged, by the run."""
+        by_run: dict[str, list[Entry]] = defaultdict(list)
+        for entry in self._objects.list(f"{self._folder}/{log.STAGED}"):
+            by_run[entry.path.rpartition("/")[0]].append(entry)
+        return list(by_run.values())
+
+    def _store_time(self) -> float:
+        at = f"{self._folder}/{log.FOLDER}/clock/{secrets.token_hex(4)}"
+        self._objects.create(f"{at}/now", b"")
+        [entry] = self._objects.list(at)
+        self._objects.remove(entry.path)
+        return entry.written
 
     def unnamed(self) -> int:
         """Return how many files of the newest commit have not the names at which readers find them."""
@@ -208,10 +265,11 @@ class TableLog:
             "it had read. Run it again, and let only one at a time land a table."
         )
 
-    def publish(self) -> None:
+    def publish(self, mine: Staging | None = None) -> None:
         """Give the newest commit's files their names, and remove what nobody can commit any more.
 
-        Several may do so at once, for one that was killed, or that is at it still.
+        `mine`: where its files were staged, and others in vain. Several may do so at once, for one that was
+        killed, or that is at it still.
         """
         commit = self.newest
         if commit is None:
@@ -222,7 +280,7 @@ class TableLog:
             # Whoever committed after it has published it before, and may have replaced its files since.
             if next(self._after(commit.number), None) is None:
                 raise
-        self._clear(commit.number)
+        self._clear(commit.number, mine)
         if commit.number % CHECKPOINT == 0:
             with suppress(Exists):  # it comes to the same, whoever wrote it
                 self._objects.create(
@@ -248,11 +306,13 @@ class TableLog:
         with suppress(MissingObject):  # it has expired since
             self._objects.move(place, hidden)
 
-    def _clear(self, number: int) -> None:
-        """Remove what was staged for commits up to that one."""
-        at = f"{self._folder}/{log.STAGED}"
-        for entry in list(self._objects.list(at)):
-            if int(entry.path.removeprefix(f"{at}/").partition("/")[0]) <= number:
+    def _clear(self, number: int, mine: Staging | None) -> None:
+        """Remove what was staged for commits up to that one, and what is left of the run's own."""
+        at = f"{self._folder}/{log.STAGED}/"
+        own = f"{self._folder}/{mine.folder}/" if mine else None
+        for entry in [each for some in self._staged() for each in some]:
+            reached = int(entry.path.removeprefix(at)[:20]) <= number
+            if reached or (own and entry.path.startswith(own)):
                 self._objects.remove(entry.path)
 
     def replaced_since(self, number: int) -> dict[str, tuple[str, ...]]:
@@ -279,7 +339,7 @@ class TableLog:
 
     def places(self, commit: Commit, file: AddedFile) -> tuple[str, str]:
         """Return where a file of a commit is until it is visible, and then."""
-        return f"{self._folder}/{file.staged(commit.staged or commit.number)}", self.place(file)
+        return f"{self._folder}/{file.staged(commit.staging)}", self.place(file)
 
     def hidden(self, commit: Commit, path: str) -> tuple[str, str]:
         """Return where a file is that a commit removes, and then; of an Iceberg table, where it is noted."""
@@ -313,6 +373,17 @@ class TableLog:
 
     def place(self, file: AddedFile) -> str:
         return f"{folder(file.table or self.table)}/{file.path}"
+
+
+def _clock() -> float:
+    """Return seconds that count on while the host sleeps, and that nobody sets."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _of_dead(staged: Iterable[list[Entry]], now: float) -> list[Entry]:
+    """Return what runs staged that have staged nothing more for hours."""
+    old = now - LEFT_SECONDS
+    return [entry for some in staged if max(each.written for each in some) < old for entry in some]
 
 
 def _at_once(action: Callable[[T], R], items: Iterable[T]) -> list[R]:

@@ -17,7 +17,7 @@ from aqueduct.land import registry, table_log
 from aqueduct.land.avro_values import no_registry
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import RowBuffer
-from aqueduct.land.log import AddedFile
+from aqueduct.land.log import AddedFile, Staging
 from aqueduct.land.plan import ReadRange
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.registry import RegistryAway
@@ -38,7 +38,7 @@ class LandShare:
     end: End
     location: str
     table: LandTable
-    staged: int  # the number below which it stages
+    staging: Staging
     share: int  # of the round
     ranges: tuple[Range, ...]
     topic_ids: tuple[str, ...]  # of each range's topic
@@ -118,5 +118,5 @@ def _records(client: Client, wanted: Range, topic_id: str, done: LandedShare) ->
 
 def _stage(objects: Objects, share: LandShare, buffer: RowBuffer, done: LandedShare) -> None:
     for file in buffer.files():
-        name = f"{share.staged:020d}-{share.share:05d}-{len(done.files):05d}"
-        done.files.append(table_log.stage(objects, share.table, share.staged, name, file))
+        name = f"{share.staging.number:020d}-{share.share:05d}-{len(done.files):05d}"
+        done.files.append(table_log.stage(objects, share.table, share.staging, name, file))

@@ -572,7 +572,7 @@ def test_a_column_that_no_record_has_is_told_once(
     clients.produce(lake.broker, topic, [{"value": None, "key": b"k"}])
     report = lake.folder / "report.json"
     assert lake.land(f"--report={report}") == 0
-    said = "  Warning: column x of lake.flights: none of 60 records has flight.y.\n"
+    said = "  Warning: column x of lake.flights: none of 60 records has a value of flight.y.\n"
     assert said in capsys.readouterr().out
     [told] = json.loads(report.read_text())["tables"]
     assert told["unseen"] == [{"column": "x", "from": "flight.y", "records": 60}]

@@ -149,16 +149,21 @@ def test_files_are_joined_without_a_metastore_and_found_later(
     assert [each["operation"] for each in said(table(lake))] == ["append", "append", "replace", "append"]
 
 
-def test_what_lands_again_is_there_once(iceberg_lake: Lake) -> None:
+@pytest.mark.parametrize("told", [False, True])
+def test_what_lands_again_is_there_once(iceberg_lake: Lake, told: bool) -> None:
+    """A reset is seen at once where it is told of the metastore, else with the next round."""
     lake = iceberg_lake
     lake.produce(range(3), 30)
     assert lake.land() == 0
     before = table(lake)
-    assert main(lake.arguments("reset", f"--to-offsets={lake.topic}:0:10", "--execute")) == 0
+    where = ["--metastore", lake.metastore.url] if told else []
+    assert main([*lake.arguments("reset", f"--to-offsets={lake.topic}:0:10", "--execute"), *where]) == 0
+    stays = [row for row in expected(lake) if row["k_partition"] == 1 or row["k_offset"] < 10]
+    assert rows(table(lake)) == (stays if told else expected(lake))
     assert rows(before) == expected(lake)
     assert lake.land() == 0
     assert rows(table(lake)) == expected(lake)
-    assert newest(table(lake))["operation"] == "overwrite"
+    assert newest(table(lake))["operation"] == ("append" if told else "overwrite")
     assert rows(before) == expected(lake)
     assert main(lake.arguments("verify")) == 0
 

@@ -19,6 +19,7 @@ from test_land import Lake, Row, in_order, naive
 
 from aqueduct.cli import main
 from aqueduct.land import replay, run
+from aqueduct.land.log import Staging
 from aqueduct.land.table_log import TableLog
 from aqueduct.store import backends
 from servers.broker import Broker
@@ -299,6 +300,33 @@ def test_beside_a_lander_that_runs(lake: Lake, topic: str) -> None:
     check(lake, topic, 100)
 
 
+def test_a_column_that_a_replay_brought_stops_no_other_table(lake: Lake, topic: str) -> None:
+    """A lander that runs by the former declaration fails for that table, by its name; the others land."""
+    lake.others = [{**lake.declared, "table": "lake.other", "poison": "lake.other_bad", "late": "add"}]
+    chance = random.Random(21)  # noqa: S311
+    fill(lake, topic, chance, 20)
+    lander = lake.start("--every", "1s")
+    try:
+        clients.wait_for("both tables", lambda: lake.placed() and lake.placed("other"))
+        former, lake.others = lake.others, []
+        lake.declare(topic, columns=[*AFTER, {"name": "more", "type": "string"}], late=LATE)
+        clients.wait_for("a replay", lambda: try_again(lake, "--execute") == 0)
+        landed = len(lake.placed("other"))
+        for _ in range(2):  # also a lander that is made anew after its round failed
+            fill(lake, topic, chance, 20)
+            clients.wait_for("more", lambda landed=landed: len(lake.placed("other")) > landed)
+            landed = len(lake.placed("other"))
+        assert lander.poll() is None
+    finally:
+        lander.kill()
+        _, said = lander.communicate()
+    assert "The table lake.flights can't become what is declared: the column more is gone." in said
+    assert not [path for path in (lake.table / "_land/staged").rglob("*") if path.is_file()]
+    lake.others = former
+    assert lake.land() == 0
+    assert main(lake.command("verify")) == 0
+
+
 def once_before(patch: pytest.MonkeyPatch, module: object, name: str, do: Callable[[], object]) -> list[int]:
     """Do something before the first call of a module's function."""
     called: list[int] = []
@@ -399,11 +427,11 @@ def test_a_lander_that_commits_meanwhile_makes_no_replay_vain(
     change(lake, topic)
     commit, calls = TableLog.commit, count()
 
-    def overtaken_twice(of_table: TableLog, wanted: Any) -> None:
+    def overtaken_twice(of_table: TableLog, wanted: Any, *staging: Staging) -> None:
         if wanted.kind == "replay" and next(calls) < 2:
             fill(lake, topic, chance, 2)
             assert lake.land() == 0
-        commit(of_table, wanted)
+        commit(of_table, wanted, *staging)
 
     with monkeypatch.context() as patch:
         patch.setattr(TableLog, "commit", overtaken_twice)

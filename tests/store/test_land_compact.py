@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +25,7 @@ from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client_config import ClientConfig, End
 from aqueduct.land import compact, declaration, log, table_log
 from aqueduct.land.files import RowBuffer
-from aqueduct.land.log import AddedFile, Commit, Step
+from aqueduct.land.log import AddedFile, Commit, Staging, Step
 from aqueduct.land.order import LandOrder
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.rows import RowReader
@@ -67,11 +69,11 @@ class Lake:
         *,
         far: bool = False,
         extra: Mapping[str, object] = MORE_FIELDS,
-        staged: int | None = None,
+        staging: Staging | None = None,
     ) -> Commit:
         """Stage rows, and return the commit that lands them; `far`: of the year 9999.
 
-        `staged`: below another number than that of the commit.
+        `staging`: elsewhere than below the number of the commit.
         """
         [table] = self.order.tables
         state = self.log.follow()
@@ -85,7 +87,7 @@ class Lake:
         number = state.number + 1
         objects = open_editable(self.order.location)
         added = [
-            stage(objects, table, staged or number, f"{number:020d}-{n}", file)
+            stage(objects, table, staging or Staging(number), f"{number:020d}-{n}", file)
             for n, file in enumerate(buffer.files())
         ]
         step = Step(state.positions, {"t": {"0": self.offset + rows}})
@@ -253,10 +255,10 @@ def test_a_lander_that_commits_meanwhile_makes_nothing_vain(
             lake.land()
         return join(share)
 
-    def overtaken_twice(of_table: TableLog, wanted: Commit) -> None:
+    def overtaken_twice(of_table: TableLog, wanted: Commit, *staging: Staging) -> None:
         if wanted.kind == log.COMPACT and next(commits) < 2:
             lake.land()
-        commit(of_table, wanted)
+        commit(of_table, wanted, *staging)
 
     monkeypatch.setattr(compact, "join", beside_a_lander)
     monkeypatch.setattr(TableLog, "commit", overtaken_twice)
@@ -280,27 +282,28 @@ def once(groups: Callable[..., Groups]) -> Callable[..., Groups]:
 def test_a_compaction_makes_no_landing_vain(lake: Lake) -> None:
     lake.land()
     lake.land()
-    staged = lake.log.staging
-    commit = lake.commit(staged=staged)
+    staging = lake.log.begin()
+    commit = lake.commit(staging=staging)
     lake.again().compact()
-    committed = lake.log.commit_beside(staged, lambda state: replace(commit, number=state.number + 1))
+    committed = lake.log.commit_beside(staging, lambda state: replace(commit, number=state.number + 1))
     assert committed.number == 4
     lake.log.publish()
     lake.offset += 4
     assert lake.numbers() == list(range(12))
-    staged = lake.log.staging
-    commit = lake.commit(staged=staged)
+    staging = lake.log.begin()
+    commit = lake.commit(staging=staging)
     lake.again().land()
     with pytest.raises(Lost):
-        lake.log.commit_beside(staged, lambda state: replace(commit, number=state.number + 1))
+        lake.log.commit_beside(staging, lambda state: replace(commit, number=state.number + 1))
+    assert lake.paths("_land/staged") == []
 
 
 def test_a_landing_is_lost_that_another_one_made_and_a_reset_took_back(lake: Lake) -> None:
     """Both staged the same files, which have gone with the other's rows; positions are as they were."""
     lake.land()
     lake.land()
-    staged = lake.log.staging
-    commit = lake.commit(staged=staged)
+    staging = lake.log.begin()
+    commit = lake.commit(staging=staging)
     other = lake.again()
     other.compact()
     before = other.log.follow().positions
@@ -310,7 +313,7 @@ def test_a_landing_is_lost_that_another_one_made_and_a_reset_took_back(lake: Lak
     other.log.commit(log.next_commit(state, log.RESET, "2024-01-01", before, (), taken))
     other.log.publish()
     with pytest.raises(Lost):
-        lake.log.commit_beside(staged, lambda state: replace(commit, number=state.number + 1))
+        lake.log.commit_beside(staging, lambda state: replace(commit, number=state.number + 1))
     assert lake.again().log.follow().positions == before
 
 
@@ -522,3 +525,77 @@ def interrupted_at_every_step(
     assert lake.compact().failed is None
     assert lake.numbers() == list(range(lake.offset))
     assert len(lake.files()) == 2
+
+
+def age(folder: Path, hours: float) -> int:
+    """Make files of a folder so old; return their size in bytes."""
+    files = list(folder.glob("*.orc"))
+    for each in files:
+        os.utime(each, (time.time() - hours * 3600,) * 2)
+    return sum(each.stat().st_size for each in files)
+
+
+def test_what_a_killed_run_staged_goes_hours_later(lake: Lake, folder: Path) -> None:
+    """Only once nothing of it is younger than six hours: who stages on is alive, and commits."""
+    lake.land()
+    killed, alive = lake.log.begin(), lake.log.begin()
+    lake.commit(staging=killed)
+    commit = lake.commit(staging=alive)
+    size = age(folder / killed.folder, hours=5.9)
+    first, *_ = (folder / alive.folder).glob("*.orc")
+    os.utime(first, (0, 0))
+    before = lake.log.staged_bytes(time.time())
+    assert before == (2 * size, 0)
+    assert lake.compact().buried == 0
+    age(folder / killed.folder, hours=6.1)
+    assert lake.log.staged_bytes(time.time()) == (2 * size, size)
+    assert lake.compact().buried == size
+    assert {path.rpartition("/")[0] for path in lake.paths("_land/staged")} == {alive.folder}
+    lake.log.commit_beside(alive, lambda state: replace(commit, number=state.number + 1))
+    lake.log.publish(alive)
+    assert lake.paths("_land/staged") == lake.paths("_land/clock") == []
+    assert lake.numbers() == list(range(8))
+
+
+def test_what_a_former_version_staged_goes_too(lake: Lake, folder: Path) -> None:
+    lake.land()
+    lake.commit(staging=Staging(100))
+    size = age(folder / "_land/staged" / f"{100:020d}", hours=7)
+    assert lake.compact().buried == size > 0
+    assert lake.paths("_land/staged") == []
+
+
+def test_what_was_staged_in_s3_has_an_age_there(in_s3: Lake) -> None:
+    in_s3.land()
+    in_s3.commit(staging=in_s3.log.begin())
+    staged, dead = in_s3.log.staged_bytes(time.time())
+    assert staged > dead == 0
+    assert in_s3.compact().buried == 0
+    assert in_s3.log.staged_bytes(time.time() + 7 * 3600) == (staged, staged)
+    assert in_s3.paths("_land/clock") == []
+
+
+def test_who_was_taken_for_dead_commits_nothing(
+    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.land()
+    staging = lake.log.begin()
+    commit = lake.commit(staging=staging)
+    age(folder / staging.folder, hours=7)
+    assert lake.again().compact().buried
+    asleep = time.clock_gettime(time.CLOCK_BOOTTIME) + 7 * 3600
+    monkeypatch.setattr(table_log, "_clock", lambda: asleep)
+    with pytest.raises(Failed, match="a compaction took it for dead"):
+        lake.log.commit_beside(staging, lambda state: replace(commit, number=state.number + 1))
+    assert lake.again().log.follow().number == 1
+
+
+def test_what_a_run_staged_in_vain_goes_with_its_commit(lake: Lake) -> None:
+    lake.land()
+    staging = lake.log.begin()
+    commit = lake.commit(staging=staging)
+    lake.commit(rows=6, staging=staging)  # as a task of which another attempt counts
+    lake.log.commit_beside(staging, lambda state: replace(commit, number=state.number + 1))
+    lake.log.publish(staging)
+    assert lake.paths("_land/staged") == []
+    assert lake.numbers() == list(range(8))

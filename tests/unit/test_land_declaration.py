@@ -125,6 +125,10 @@ LATE = {"table": "flights.late", "after": "7d"}
         ({"columns": [{"name": "c", "type": "string", "from": None}]}, "from has to be there, as text"),
         ({"format": "avro", "schema": "a\0b"}, "can't be read"),
         ({"format": "avro_registry", "registry": "http://localhost", "registry_config": 5}, "name of a file"),
+        (
+            {"format": "avro_registry", "registry": "http://localhost", "registry_config": "a\0b"},
+            "a\0b can't be read",
+        ),
         ({"late": "drop"}, "late: there is no drop; write add, or {table: database.name, after: 7d}"),
         ({"late": None}, "late: there is no None"),
         ({"late": LATE}, "late: what is late is so for its day; declare partition_by"),

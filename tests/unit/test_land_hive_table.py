@@ -96,6 +96,15 @@ def test_new_columns_are_at_the_end_and_those_of_others_stay() -> None:
     )
 
 
+def test_a_column_with_another_comment_is_not_lacking() -> None:
+    """It gets ours with the next change; readers miss nothing."""
+    wanted, _ = hive_table.tables("file:///lake", table(), State())
+    had = found(columns=tuple(replace(each, comment="") for each in wanted.columns))
+    assert hive_table.differs(wanted, had)
+    assert hive_table.lacking(wanted, had) == ""
+    assert hive_table.lacking(wanted, found(columns=wanted.columns[2:])) == "k_topic, k_partition"
+
+
 def test_partitions_are_the_folders_of_live_files() -> None:
     paths = ("day=2024-02-29/1.orc", "day=2024-02-29/2.orc", "day=__HIVE_DEFAULT_PARTITION__/3.orc", "4.orc")
     state = State(live={path: AddedFile(path, 1, 1, "") for path in paths})

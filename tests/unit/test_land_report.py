@@ -1,0 +1,26 @@
+"""What people are told of tables."""
+
+from aqueduct.land.outcome import CompactedTable, TableStatus
+from aqueduct.land.report import compacted_report, compacted_text, status_report, status_text
+
+NOW = "2026-01-01T00:00:00.000+00:00"
+
+
+def status(staged: int, dead: int) -> TableStatus:
+    return TableStatus("a.b", 1, NOW, 1, 1, 1, None, 0, None, {}, {}, None, staged, dead)
+
+
+def test_what_is_staged_is_told_and_what_of_it_is_left_behind() -> None:
+    assert "taged" not in status_text([status(0, 0)])
+    assert status_text([status(2_000_000, 0)]).endswith("\n  Staged, and not committed: 2.0 MB.")
+    told = status_text([status(2_000_000, 1_500_000)])
+    assert "2.0 MB; 1.5 MB of it by runs that were killed, which land compact removes." in told
+    [reported] = status_report([status(2, 1)])["tables"]
+    assert (reported["staged"], reported["dead"]) == (2, 1)
+
+
+def test_what_killed_runs_left_is_told_when_it_goes() -> None:
+    done = CompactedTable("a.b", landed=True, buried=1_500_000)
+    assert compacted_text([done]) == "a.b: no small files to join; 1.5 MB went that killed runs had staged."
+    [told] = compacted_report([done])["tables"]
+    assert told["buried"] == 1_500_000
