@@ -232,7 +232,7 @@ with tempfile.TemporaryDirectory(dir=cache) as scratch:
     with suppress(OSError):  # another run of the same was faster
         whole.rename(sys.argv[2])
 PY
-    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --find-links "$directory" \
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --require-hashes --find-links "$directory" \
         --requirement "$directory/requirements.txt"
     printf '%s' "$wanted" >.venv/with-spark
 }
@@ -269,7 +269,7 @@ PY
 # Debian's PostgreSQL is opened and not installed, as promtool is: no service comes with it, nor a cluster of its own.
 have_postgresql() {
     local scratch log package
-    export AQUEDUCT_POSTGRESQL="$AQUEDUCT_CACHE/postgresql/bin"
+    export AQUEDUCT_POSTGRESQL="$AQUEDUCT_CACHE/postgresql-programs/bin"
     [[ -d $AQUEDUCT_POSTGRESQL ]] && return
     command -v apt-get >/dev/null || refuse "this machine has no apt-get; put PostgreSQL's programs into $AQUEDUCT_POSTGRESQL and run again."
     have_packages libpq5 libxml2 tzdata # with them come all libraries that the server needs
@@ -279,13 +279,15 @@ have_postgresql() {
     (
         cd "$scratch"
         package=$(postgresql_package) || { is_root && apt-get update -q && package=$(postgresql_package); }
-        apt-get download -q "$package" &&
+        apt-get download -q "$package" "${package/-/-client-}" && # pg_dump is the client's
             mkdir whole &&
-            dpkg-deb --fsys-tarfile "$package"_*.deb | tar -x -C whole ./usr/lib/postgresql ./usr/share/postgresql &&
+            for each in *.deb; do
+                dpkg-deb --fsys-tarfile "$each" | tar -x -C whole ./usr/lib/postgresql ./usr/share/postgresql || exit
+            done &&
             ln -s "$(cd whole && echo usr/lib/postgresql/*/bin)" whole/bin # it finds its other files from there
     ) >"$log" 2>&1 || refuse "could not fetch PostgreSQL: $(grep -m1 '^E:' "$log" || tail -n1 "$log"); see that this machine reaches a Debian mirror."
     mkdir -p "$AQUEDUCT_CACHE"
-    mv -T "$scratch/whole" "$AQUEDUCT_CACHE/postgresql"
+    mv -T "$scratch/whole" "$AQUEDUCT_CACHE/postgresql-programs"
     rm -r "$scratch"
 }
 

@@ -7,7 +7,7 @@ its own tool.
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,28 +83,36 @@ def _plain(command: list[object]) -> list[str]:
 
 
 @contextmanager
-def running(directory: Path) -> Iterator[HiveMetastore]:
-    """Yield a metastore that keeps all but its database in the directory, when it takes calls."""
+def running(directory: Path, hadoop: Mapping[str, str] | None = None) -> Iterator[HiveMetastore]:
+    """Yield a metastore that keeps all but its database in the directory, when it takes calls.
+
+    `hadoop`: settings of its file systems.
+    """
     conf = directory / "conf"
-    [port] = free_ports(1)
     with database() as (at, process):
-        configure(conf, {"metastore-site": settings(directory, at)})
-        run(_java("tools.MetastoreSchemaTool", conf, "-dbType", "postgres", "-initSchema"), _environment())
-        server = Process(
-            _java("HiveMetaStore", conf, "-p", str(port)),
-            directory / "metastore.log",
-            lambda: listens(port),
-            _environment(),
-        )
-        with server.running():
-            yield HiveMetastore(directory, port, server, process)
+        configure(conf, {"metastore-site": settings(directory, at), "core-site": hadoop or {}})
+        run(schema_tool(conf, "-initSchema"))
+        with serving(directory, process) as server:
+            yield server
+
+
+def schema_tool(conf: Path, *arguments: str) -> list[str]:
+    """Return the command of the tool that makes and upgrades the schema."""
+    home = f"METASTORE_HOME={binary('AQUEDUCT_HIVE_METASTORE')}"
+    return ["env", home, *_java("tools.MetastoreSchemaTool", conf, "-dbType", "postgres", *arguments)]
+
+
+@contextmanager
+def serving(directory: Path, of: Process) -> Iterator[HiveMetastore]:
+    """Yield a metastore on a database that has its schema, by the settings that are in the directory."""
+    [port] = free_ports(1)
+    command = _java("HiveMetaStore", directory / "conf", "-p", str(port))
+    environment = {**os.environ, "METASTORE_HOME": binary("AQUEDUCT_HIVE_METASTORE")}
+    server = Process(command, directory / "metastore.log", lambda: listens(port), environment)
+    with server.running():
+        yield HiveMetastore(directory, port, server, of)
 
 
 def _java(main: str, conf: Path, *arguments: str) -> list[str]:
     jars = (conf, f"{binary('AQUEDUCT_HADOOP_JARS')}/*", f"{binary('AQUEDUCT_HIVE_METASTORE')}/lib/*")
     return ["java", *JVM, "-cp", ":".join(map(str, jars)), f"{PACKAGE}.{main}", *arguments]
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment in which the schema's tool finds its scripts."""
-    return {**os.environ, "METASTORE_HOME": binary("AQUEDUCT_HIVE_METASTORE")}
