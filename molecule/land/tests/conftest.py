@@ -20,4 +20,4 @@ def lake(lab: Lab) -> Lake:
 @pytest.fixture(scope="session")
 def outcome(lab: Lab) -> Outcome:
     """What both ends hold after all faults, each drawn from a seed."""
-    return land_and_break(lab, [random.Random(seed) for seed in SEEDS], POISON, iceberg=ALL)  # noqa: S311
+    return land_and_break(lab, [random.Random(seed) for seed in SEEDS], POISON, everywhere=ALL)  # noqa: S311

@@ -23,7 +23,7 @@ from lab import Lab, wait_until
 
 from demo.hive import BIN, Landing
 
-LISTER = Path(__file__).with_name("hdfs_lister.py")
+LISTER = Path(__file__).with_name("lister.py")
 HOST = "lake-hive-1"
 TABLE, LATE, BAD = "flights.departures", "flights.departures_late", "flights.departures_bad"
 TABLES = (TABLE, LATE, BAD)

@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import other_formats
@@ -15,6 +16,7 @@ from lab import Lab, wait_until
 from lake_readers import HOST, ICEBERG, TABLE, Lake, Read
 from other_formats import OTHER_TOPICS, SITE
 from spark_cluster import Command, SparkCluster
+from stored import StoredLanding
 from writer import Writer
 
 from demo.hive import AS_SERVICE
@@ -24,7 +26,8 @@ SITES = {"pro1-kafka-1": "EWR", "pro2-kafka-1": "JFK"}
 SPARK = ("lake-spark-1", "lake-spark-2")
 PAUSE = (0.2, 0.5)  # of a writer, after 100 records
 GATE = {"name": "gate", "type": "string"}
-ALL = bool(os.environ.get("AQUEDUCT_ALL_SEEDS"))  # `script/scenario land --all`: more seeds, and Iceberg
+# `script/scenario land --all`: more seeds, Iceberg, and an object store.
+ALL = bool(os.environ.get("AQUEDUCT_ALL_SEEDS"))
 LOST = "Another lander committed to"
 
 
@@ -57,6 +60,7 @@ class Outcome:
     reads: dict[str, list[Read]] = field(default_factory=dict)
     commits: list[dict[str, Any]] = field(default_factory=list)
     topic: Expected = field(default_factory=lambda: Expected({}, {}, {}))
+    stored: StoredLanding | None = None
 
 
 class Estate:
@@ -204,10 +208,10 @@ def _some(processes: str) -> str:
 FAULTS = ("driver", "executor", "namenode", "datanode", "metastore", "postgresql", "registry")
 
 
-def land_and_break(lab: Lab, seeds: Sequence[random.Random], poison: int, *, iceberg: bool) -> Outcome:
+def land_and_break(lab: Lab, seeds: Sequence[random.Random], poison: int, *, everywhere: bool) -> Outcome:
     """Write, land and break, all of it by seeds; `poison`: so many records are bad one after another.
 
-    `iceberg`: a topic lands as an Iceberg table, too.
+    `everywhere`: a topic lands as an Iceberg table, too, and one in the object store.
     """
     estate, outcome = Estate(lab), Outcome()
     before = {host: estate.written(host) for host in SITES}
@@ -223,11 +227,12 @@ def land_and_break(lab: Lab, seeds: Sequence[random.Random], poison: int, *, ice
     ]
     told = _Told()
     other_formats.write(lab, estate.avro_schema, random.Random(1))  # noqa: S311
-    if iceberg:
+    if everywhere:
         estate.declare(gate=False, iceberg=True)
     for writer in writers:
         writer.start()
     first = estate.landing_goes_on(0)
+    outcome.stored = StoredLanding(lab) if everywhere else None
     told("the first flights have landed")
     with estate.lake.watched() as watches:
         for number, chance in enumerate(seeds):
@@ -235,7 +240,9 @@ def land_and_break(lab: Lab, seeds: Sequence[random.Random], poison: int, *, ice
             faults = chance.sample(FAULTS, len(FAULTS))
             extras: list[Callable[[], object]] = [lambda: outcome.compactions.append(estate.compact())]
             if number == 0:
-                extras += [estate.add_partition, lambda: estate.declare(gate=True, iceberg=iceberg)]
+                extras += [estate.add_partition, lambda: estate.declare(gate=True, iceberg=everywhere)]
+            if number == 0 and (stored := outcome.stored):
+                extras.append(partial(stored.kill, chance))
             pending = []
             for fault in faults:
                 last = estate.lake.newest() if fault in ("driver", "namenode", "datanode") else first
@@ -258,8 +265,10 @@ def land_and_break(lab: Lab, seeds: Sequence[random.Random], poison: int, *, ice
             outcome.written[writer.host] = estate.written(writer.host) - before[writer.host]
         _all_arrived(estate)
         told("all have arrived in the lake")
-        for table in (TABLE, *OTHER_TOPICS, *([ICEBERG] if iceberg else [])):
+        for table in (TABLE, *OTHER_TOPICS, *([ICEBERG] if everywhere else [])):
             replace(estate.lake.landing, table=table).caught_up()
+        if outcome.stored:
+            outcome.stored.caught_up()
         told("all have landed")
         outcome.compactions.append(estate.compact())
         told("all is compacted")
