@@ -146,6 +146,11 @@ class TransactionalProducer:
         """Return the producer id in its batches' headers; -1 before `begin`."""
         return self._producer_id
 
+    @property
+    def enlisted(self) -> frozenset[TopicPartition]:
+        """Return the partitions of the transaction: each gets a marker at its end, written to or not."""
+        return frozenset(self._partitions)
+
     def begin(self) -> None:
         """Make sure that what was begun before is over, and that nobody else has the transactional id."""
         if self._partitions or self._groups:

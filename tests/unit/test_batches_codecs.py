@@ -8,7 +8,7 @@ import zstandard
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from aqueduct.kafka.batches.codecs import CODECS, compress, decompress
+from aqueduct.kafka.batches.codecs import CODECS, OverLimit, compress, decompress
 
 LARGE = b"".join(b"line %d of a log\n" % number for number in range(300_000))  # 6 MB
 compressing = pytest.mark.parametrize("codec", CODECS[1:])
@@ -79,3 +79,33 @@ def test_a_snappy_block_of_a_wrong_length_is_refused() -> None:
     packed[16:20] = b"\xff\xff\xff\xf0"
     with pytest.raises(ValueError, match=r"^snappy"):
         decompress("snappy", bytes(packed))
+
+
+PACKED = {
+    "gzip": [gzip.compress(bytes(99_000)) + gzip.compress(bytes(1_000))],
+    "snappy": [snappy.compress(bytes(100_000))],
+    "lz4": [lz4.frame.compress(bytes(100_000))],  # tells its size
+    "zstd": [
+        zstandard.compress(bytes(100_000)),  # tells its size
+        zstandard.compress(bytes(99_000)) + zstandard.compress(bytes(1_000)),
+    ],
+}
+
+
+@compressing
+def test_nothing_is_unpacked_beyond_a_limit(codec: str) -> None:
+    for packed in (compress(codec, bytes(100_000)), *PACKED[codec]):
+        assert decompress(codec, packed, 100_000) == bytes(100_000)
+        with pytest.raises(OverLimit, match="unpacks to more than 99,999 bytes"):
+            decompress(codec, packed, 99_999)
+
+
+@compressing
+@given(part=st.binary(min_size=1, max_size=200), times=st.integers(1, 3000), less=st.integers(0, 3))
+def test_a_limit_is_exact(codec: str, part: bytes, times: int, less: int) -> None:
+    packed, size = compress(codec, part * times), len(part) * times
+    if not less:
+        assert decompress(codec, packed, size) == part * times
+        return
+    with pytest.raises(OverLimit):
+        decompress(codec, packed, max(0, size - less))

@@ -6,7 +6,17 @@ from collections.abc import Iterable
 import pytest
 
 from aqueduct.errors import Failed
-from aqueduct.kafka.batches.batch import DELETE_HORIZON, LOG_APPEND_TIME, Batch, walk
+from aqueduct.kafka.batches.batch import (
+    CRC_FROM,
+    DELETE_HORIZON,
+    HEADER,
+    LOG_APPEND_TIME,
+    MOST_UNPACKED,
+    Batch,
+    Unopened,
+    seal,
+    walk,
+)
 from aqueduct.kafka.batches.codecs import CODECS
 from aqueduct.kafka.batches.produce import MERGED_BYTES, SMALL_BYTES, Ready, ready, stamp
 from aqueduct.kafka.batches.records import Record, Records, build, records
@@ -84,6 +94,32 @@ def test_what_is_unpacked_at_once_is_bounded() -> None:
     sources = [next(walk(build(row, codec="zstd"))) for _ in range(30)]
     assert max(map(len, sources)) < 1000
     assert max(each.count for each in ready(sources, max_bytes=LARGE)) <= 8
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_bomb_goes_as_it_is_and_is_never_opened(codec: str) -> None:
+    """It is small as it comes, and a neighbour of small ones; one that is not dense must be opened."""
+    (bomb,) = walk(build(Records.listed([Record(1, 5, bytes(9 << 20))]), codec=codec))
+    found = list(ready([batch(0, 5, 9, codec=codec), bomb, batch(6, 1, 9, codec=codec)], max_bytes=1 << 24))
+    assert [each.count for each in found] == [5, 1, 1]
+    assert found[1].data[HEADER.size :] == bomb.data[HEADER.size :]
+
+
+def test_a_bomb_that_must_be_opened_is_named() -> None:
+    (bomb,) = walk(build(Records.listed([Record(1, 5, bytes(MOST_UNPACKED))]), codec="zstd"))
+    (by_broker,) = walk(retimed(bomb))
+    with pytest.raises(
+        Unopened, match="batch at offset 5 is not opened: it unpacks to more than 104,857,600"
+    ):
+        list(ready([by_broker], max_bytes=1 << 24))
+
+
+def retimed(batch: Batch) -> bytearray:
+    """Return a batch with LogAppendTime."""
+    data = bytearray(batch.data)
+    data[CRC_FROM + 1] |= LOG_APPEND_TIME
+    seal(data)
+    return data
 
 
 def test_times_of_the_broker_become_the_records_own() -> None:

@@ -5,7 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.kafka.batches.batch import DELETE_HORIZON, LOG_APPEND_TIME, Batch, Damaged, seal, unpack, walk
+from aqueduct.kafka.batches import one_by_one
+from aqueduct.kafka.batches.batch import (
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    MOST_RECORDS,
+    Batch,
+    Damaged,
+    Unopened,
+    seal,
+    unpack,
+    walk,
+)
 from aqueduct.kafka.batches.codecs import CODECS
 from aqueduct.kafka.batches.records import Record, Records, build, records
 
@@ -73,7 +84,16 @@ def test_damage_that_the_crc_covers_up_is_named(codec: str) -> None:
         unpack(found)
 
 
-@pytest.mark.parametrize("count", [1, 2, 4, 2**31 - 1])
+def test_more_records_than_are_read_at_once_are_named() -> None:
+    data = bytearray(batch().data)
+    data[57:61] = (2**31 - 1).to_bytes(4)
+    (wrong,) = walk(data, check_crc=False)
+    for read in (lambda: Records.of([wrong]), lambda: [*one_by_one.bodies(wrong)]):
+        with pytest.raises(Unopened, match="batch at offset 5 is not opened: it tells 2,147,483,647 records"):
+            read()
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, MOST_RECORDS])
 def test_a_wrong_count_is_named(count: int) -> None:
     data = bytearray(batch().data)
     data[57:61] = count.to_bytes(4)

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from aqueduct.errors import Failed
-from aqueduct.kafka.batches.codecs import CODECS, decompress
+from aqueduct.kafka.batches.codecs import CODECS, OverLimit, decompress
 from aqueduct.kafka.batches.crc import crc32c
 
 # Base offset, length, leader epoch, magic, CRC, attributes, last offset less the base, base time, max time,
 # producer id, producer epoch, base sequence, count of records; all big-endian.
 HEADER = struct.Struct(">qiibIhiqqqhii")
+EPOCH_AT = 12
 LENGTH_FROM = 12  # the length counts what comes after itself
 CRC_AT = 17
 CRC_FROM = 21  # the attributes: what is before them is the broker's to set
@@ -26,6 +27,10 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40  # the base time is when tombstones may go (KIP-534); records count from it all the same
 
+# Of a batch that is opened: a producer may be anybody, and 32 KB may hold a gigabyte.
+MOST_UNPACKED = 100 << 20  # bytes
+MOST_RECORDS = 2_000_000
+
 Buffer = bytes | bytearray | memoryview
 
 _WALKED = struct.Struct(">qi4xbIhiqqq6xi")  # HEADER without what a walk has no use for
@@ -34,6 +39,10 @@ _CRC = struct.Struct(">I")
 
 class Damaged(Failed):
     """Bytes that aren't batches of this format, or not those that were written."""
+
+
+class Unopened(Damaged):
+    """A batch that is not opened, for what it would take; it may be moved as it is."""
 
 
 class Batch(NamedTuple):
@@ -60,6 +69,11 @@ class Batch(NamedTuple):
                 f"The batch at offset {self.base_offset} has compression type {number}, which is unknown."
             )
         return CODECS[number]
+
+    @property
+    def leader_epoch(self) -> int:
+        """Return under which leader it was written (KIP-101); -1: that isn't known."""
+        return int.from_bytes(self.data[EPOCH_AT : EPOCH_AT + 4], signed=True)
 
     @property
     def control(self) -> bool:
@@ -111,15 +125,26 @@ def seal(data: bytearray) -> None:
     _CRC.pack_into(data, CRC_AT, crc32c(memoryview(data)[CRC_FROM:]))
 
 
-def unpack(batch: Batch) -> bytes:
-    """Return a batch's content after the header, decompressed; Damaged if it can't be."""
+def unpack(batch: Batch, limit: int = MOST_UNPACKED) -> bytes:
+    """Return a batch's content after the header, decompressed.
+
+    Damaged if it can't be; Unopened where it is more than `limit` bytes, or of too many records.
+    """
+    if batch.count > MOST_RECORDS:
+        raise _unopened(batch, f"tells {batch.count:,} records, over {MOST_RECORDS:,}")
     data = batch.data[HEADER.size :].tobytes()
     if not batch.attributes & CODEC:
         return data
     try:
-        return decompress(batch.codec, data)
+        return decompress(batch.codec, data, limit)
+    except OverLimit as error:
+        raise _unopened(batch, str(error)) from None
     except ValueError as error:
         raise damaged(batch, str(error)) from error
+
+
+def _unopened(batch: Batch, why: str) -> Unopened:
+    return Unopened(f"The batch at offset {batch.base_offset} is not opened: it {why}.")
 
 
 def damaged(batch: Batch, why: str) -> Damaged:

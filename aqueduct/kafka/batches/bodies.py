@@ -57,12 +57,15 @@ def put_one(number: int) -> bytes:
 
 
 def get_one(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a position, and the position after it; IndexError beyond the data."""
-    left = shift = 0
-    while True:
+    """Return the number at a position, and the position after it.
+
+    IndexError beyond the data; ValueError at a number of more than 64 bits.
+    """
+    left = 0
+    for shift in range(0, 70, 7):
         byte = data[at]
         at += 1
         left |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (left >> 1) ^ -(left & 1), at
-        shift += 7
+    raise ValueError("a number has more than 64 bits")

@@ -2,9 +2,12 @@
 
 Java's clients write all formats as streams: unknown lengths, several blocks or frames; the others' shortcuts
 (librdkafka's Snappy without framing, Zstandard with the content's size) are read as well.
+
+Who packs may be anybody, and a few bytes may hold gigabytes: nothing is unpacked beyond a limit.
 """
 
 import struct
+import sys
 import threading
 import zlib
 from collections.abc import Callable
@@ -21,6 +24,18 @@ _XERIAL = b"\x82SNAPPY\0" + struct.pack(
 )  # snappy-java's magic, version, least version that reads it
 _XERIAL_BLOCK = 32 << 10
 _SIZE = struct.Struct(">I")
+
+# How many bytes one packed byte may become at most; and what an unpacked Zstandard block has at most, which
+# takes 4 bytes at least.
+_LZ4_RATIO = 255
+_ZSTD_BLOCK = 128 << 10
+_ZSTD_LEAST_BLOCK = 4
+_USUAL_RATIO = 20
+_STEP = 1 << 20
+
+
+class OverLimit(ValueError):
+    """Data that unpack to more than they may."""
 
 
 class _Zstandard(threading.local):
@@ -39,12 +54,20 @@ def compress(codec: str, data: bytes) -> bytes:
     return _COMPRESS[codec](data)
 
 
-def decompress(codec: str, data: bytes) -> bytes:
-    """Decompress; ValueError if `data` isn't complete or of another codec."""
+def decompress(codec: str, data: bytes, limit: int = sys.maxsize) -> bytes:
+    """Decompress; OverLimit if it is more than `limit` bytes, another ValueError if `data` is damaged.
+
+    This takes memory for little more than `limit`, whatever the data say.
+    """
     try:
-        return _DECOMPRESS[codec](data)
+        found = _DECOMPRESS[codec](data, limit)
+        if len(found) > limit:
+            raise OverLimit
+    except OverLimit:
+        raise OverLimit(f"unpacks to more than {limit:,} bytes") from None
     except _ERRORS as error:
         raise ValueError(f"{codec} can't decompress it") from error
+    return found
 
 
 def _gzip(data: bytes) -> bytes:
@@ -70,21 +93,27 @@ def _zstd(data: bytes) -> bytes:
     return _zstandard.compressor.compress(data)
 
 
-def _gunzip(data: bytes) -> bytes:
+def _none(data: bytes, _: int) -> bytes:
+    return data
+
+
+def _gunzip(data: bytes, limit: int) -> bytes:
     parts = []
     while data:
         member = zlib.decompressobj(wbits=_GZIP)
-        parts.append(member.decompress(data))
+        parts.append(part := member.decompress(data, min(limit + 1, sys.maxsize)))
+        limit -= len(part)
+        if limit < 0:
+            break
         if not member.eof:
             raise EOFError
         data = member.unused_data
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _unsnap(data: bytes) -> bytes:
+def _unsnap(data: bytes, limit: int) -> bytes:
     if not data.startswith(_XERIAL[:8]):
-        block: bytes = snappy.decompress(data)
-        return block
+        return _unsnap_block(data, limit)
     parts = []
     position = 0
     while position < len(data):
@@ -93,21 +122,79 @@ def _unsnap(data: bytes) -> bytes:
             continue
         (size,) = _SIZE.unpack_from(data, position)
         position += _SIZE.size
-        parts.append(snappy.decompress(data[position : position + size]))
+        parts.append(part := _unsnap_block(data[position : position + size], limit))
+        limit -= len(part)
         position += size
     if position > len(data):
         raise EOFError
     return b"".join(parts)
 
 
-def _unzstd(data: bytes) -> bytes:
+def _unsnap_block(block: bytes, limit: int) -> bytes:
+    """Unpack a block, which begins with its length in seven bits a byte: memory is taken for it at once."""
+    length = shift = 0
+    for byte in block[:5]:
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    if length > limit:
+        raise OverLimit
+    found: bytes = snappy.decompress(block)
+    return found
+
+
+def _unlz4(data: bytes, limit: int) -> bytes:
+    if len(data) <= limit // _LZ4_RATIO and not _lz4_size(data):  # which would take memory at once
+        found: bytes = lz4.frame.decompress(data)
+        return found
+    frame, step = lz4.frame.LZ4FrameDecompressor(), max(_STEP, 4 * len(data))
+    parts, size = [frame.decompress(data, step)], 0
+    while not frame.eof:
+        size += len(parts[-1])
+        if size > limit:
+            raise OverLimit
+        if frame.needs_input:
+            raise EOFError
+        parts.append(frame.decompress(b"", step))
+    return b"".join(parts)
+
+
+def _lz4_size(data: bytes) -> bool:
+    """Return whether a frame tells its content's size: a bit of its fifth byte."""
+    return len(data) > 4 and bool(data[4] & 0x08)
+
+
+def _unzstd(data: bytes, limit: int) -> bytes:
+    if len(data) <= limit // _ZSTD_BLOCK * _ZSTD_LEAST_BLOCK:  # it can't be too much
+        return _unzstd_by(len(data), data, limit)
+    told = zstandard.frame_content_size(data)
+    if told > limit:
+        raise OverLimit
+    try:  # at once, what is one frame of data as they usually are
+        found: bytes = _zstandard.decompressor.decompress(
+            data, max_output_size=min(limit, max(_STEP, len(data) * _USUAL_RATIO)), allow_extra_data=False
+        )
+    except zstandard.ZstdError:
+        return _unzstd_by(_ZSTD_LEAST_BLOCK << 8, data, limit)
+    return found
+
+
+def _unzstd_by(step: int, data: bytes, limit: int) -> bytes:
+    """Unpack frames in steps of so many packed bytes."""
     parts = []
     while data:
         frame = _zstandard.decompressor.decompressobj()
-        parts.append(frame.decompress(data))
-        if not frame.eof:
+        for at in range(0, len(data), step):
+            parts.append(part := frame.decompress(data[at : at + step]))
+            limit -= len(part)
+            if limit < 0:
+                raise OverLimit
+            if frame.eof:
+                data = frame.unused_data + data[at + step :]
+                break
+        else:
             raise EOFError
-        data = frame.unused_data
     return b"".join(parts)
 
 
@@ -118,11 +205,19 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "lz4": _lz4,
     "zstd": _zstd,
 }
-_DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    "none": bytes,
+_DECOMPRESS: dict[str, Callable[[bytes, int], bytes]] = {
+    "none": _none,
     "gzip": _gunzip,
     "snappy": _unsnap,
-    "lz4": lz4.frame.decompress,
+    "lz4": _unlz4,
     "zstd": _unzstd,
 }
-_ERRORS = EOFError, zlib.error, snappy.UncompressError, RuntimeError, struct.error, zstandard.ZstdError
+_ERRORS = (
+    EOFError,
+    MemoryError,
+    zlib.error,
+    snappy.UncompressError,
+    RuntimeError,
+    struct.error,
+    zstandard.ZstdError,
+)

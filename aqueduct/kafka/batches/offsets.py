@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import zstandard
 
-from aqueduct.kafka.batches.batch import Batch, Damaged
+from aqueduct.kafka.batches.batch import HEADER, Batch, Damaged
 from aqueduct.kafka.batches.records import Records
 from aqueduct.kafka.batches.varints import Numbers
 
 _FORMAT = b"AQI1"
+LEAST_BYTES = 1 << 16  # that an index may unpack to, however little its segment has
 
 
 class Inside(NamedTuple):
@@ -56,10 +57,15 @@ class Index:
         return cls(*map(np.concatenate, columns))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Index":
+    def from_bytes(cls, data: bytes, unpacked_bytes: int | None = None) -> "Index":
+        """Parse an index; Damaged if it is none, or of more batches than so many bytes can be."""
         try:
             if not data.startswith(_FORMAT):
                 raise ValueError("it is none, or of a newer version")
+            size = zstandard.frame_content_size(data[len(_FORMAT) :])
+            most = max(LEAST_BYTES, (unpacked_bytes or 0) // HEADER.size * len(fields(cls)) * 8)
+            if unpacked_bytes is not None and size > most:
+                raise ValueError(f"it unpacks to {size:,} bytes")
             raw = zstandard.ZstdDecompressor().decompress(data[len(_FORMAT) :])
             planes = np.frombuffer(raw, np.uint8).reshape(len(fields(cls)), 8, -1)
         except (ValueError, zstandard.ZstdError) as error:

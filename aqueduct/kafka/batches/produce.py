@@ -12,7 +12,7 @@ from operator import attrgetter
 import numpy as np
 
 from aqueduct.errors import Failed
-from aqueduct.kafka.batches.batch import CODEC, CRC_FROM, TRANSACTIONAL, Batch, seal, unpack
+from aqueduct.kafka.batches.batch import CODEC, CRC_FROM, TRANSACTIONAL, Batch, Unopened, seal, unpack
 from aqueduct.kafka.batches.records import Records, build
 
 SMALL_BYTES = 64 << 10  # a batch of less costs more to send by itself than to merge with its neighbours
@@ -67,7 +67,12 @@ def _runs(batches: Iterable[Batch], at_most: int) -> Iterator[tuple[list[Batch],
     for batch in filter(attrgetter("count"), batches):
         size = len(batch.data)
         small = size < SMALL_BYTES
-        payload = unpack(batch) if small else b""
+        payload = b""
+        if small:
+            try:
+                payload = unpack(batch, UNPACKED_BYTES)
+            except Unopened:  # what packs so well is best moved as it is
+                small = False
         if run and not (
             small
             and stored + size <= at_most

@@ -22,6 +22,7 @@ from aqueduct.kafka.batches.batch import (
 )
 from aqueduct.kafka.batches.varints import Numbers
 
+MOST_SHIFT = 28  # of a length's last byte: it is a number of 32 bits
 NO_PRODUCER = -1, -1, -1  # its id, its epoch, the batch's first sequence number
 
 
@@ -165,6 +166,8 @@ def _edges(batches: Sequence[Batch], payloads: Sequence[bytes]) -> tuple[list[in
             shift = 0
             while byte >= 0x80:
                 shift += 7
+                if shift > MOST_SHIFT:
+                    raise ValueError("a length has more than 32 bits")
                 byte = payload[at]
                 size += (byte - 1) << shift  # less the bit that said that this byte follows
                 at += 1
