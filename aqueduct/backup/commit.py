@@ -53,6 +53,7 @@ def snapshot(
         quotas=found.quotas,
         open_transactions=found.open_transactions,
         groups_ahead=found.groups_ahead,
+        epochs=added.epochs,
     )
     try:
         catalog.commit(increment)

@@ -1,10 +1,12 @@
 """The plan of a run: what to read, by the last snapshot and the cluster; and what the snapshot gains."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aqueduct.errors import LeftOut
+from aqueduct.names import TopicPartition
 from aqueduct.store.manifest import (
+    NO_EPOCH,
     NOT_READ,
     Gap,
     Instance,
@@ -28,6 +30,9 @@ class Source:
     settings: Mapping[str, str]
     starts: tuple[int, ...]  # the first offset of each partition
     ends: tuple[int, ...]  # its last stable offset
+    epochs: tuple[int, ...]  # of its leader, when it told that
+    # Where its log leaves the epoch under which it was backed up, by partition.
+    epoch_ends: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def partitions(self) -> int:
@@ -70,6 +75,7 @@ class BackupPlan:
     topics: Mapping[str, StoredTopic]  # all that the snapshot will have
     starts: SnapshotPositions
     positions: SnapshotPositions  # before anything is read
+    epochs: SnapshotPositions
     readings: tuple[PlannedReading, ...]
     gaps: tuple[Gap, ...]  # deleted since the last run
     left_out: LeftOut
@@ -82,6 +88,7 @@ def plan(
     topics = {topic.name: topic for topic in parent.topics} if parent else {}
     starts = dict(parent.starts) if parent else {}
     positions = dict(parent.positions) if parent else {}
+    epochs = dict(parent.epochs) if parent else {}
     readings: list[PlannedReading] = []
     gaps: list[Gap] = []
     left_out: list[tuple[str, str]] = []
@@ -91,6 +98,7 @@ def plan(
         live = {each.number for each in topic.instances}
         for number in {each.number for each in before.instances} - live if before else ():
             del starts[source.name, number], positions[source.name, number]
+            epochs.pop((source.name, number), None)
         active = active_instance(topic)
         key = source.name, active.number
         # A partition that was added is read from its very first offset; of a topic that is new to the
@@ -99,22 +107,55 @@ def plan(
         if former := positions.get(key):
             added = [0] * (source.partitions - len(former))
             begun, reached = [*starts[key], *added], [*former, *added]
+        known = dict(enumerate(epochs.get(key, ())))
         for number, (start, end) in enumerate(zip(source.starts, source.ends, strict=True)):
             partition = StoredPartition(source.name, active.number, number)
             if reached[number] == NOT_READ:
                 begun[number] = reached[number] = start
             position = reached[number]
-            if end < position:
-                why = f"its log ends at {end}, before {position}, up to which it was backed up: it was cut"
+            if why := _cut(position, end, source.epoch_ends.get(number, end) if former else end):
                 left_out.append((f"{source.name}-{number}", why))
                 continue
+            known[number] = source.epochs[number]
             if start > position:
                 gaps.append(Gap(*partition, position, start))
                 reached[number] = position = start
             if end > position:
                 readings.append(PlannedReading(partition, position, end, source.topic_id, topic.compacted))
         starts[key], positions[key] = tuple(begun), tuple(reached)
-    return BackupPlan(parent, topics, starts, positions, tuple(readings), tuple(gaps), tuple(left_out))
+        epochs[key] = tuple(known.get(number, NO_EPOCH) for number in range(source.partitions))
+    return BackupPlan(
+        parent, topics, starts, positions, epochs, tuple(readings), tuple(gaps), tuple(left_out)
+    )
+
+
+def _cut(position: int, end: int, epoch_end: int) -> str:
+    """Return why a log is not the one that was backed up to this position; empty: it is."""
+    if end < position:
+        return f"its log ends at {end}, before {position}, up to which it was backed up: it was cut"
+    if epoch_end < position:
+        at = f"at {epoch_end}" if epoch_end >= 0 else "at an offset that its leader does not know"
+        return (
+            f"its log was cut {at}, before {position}, up to which it was backed up, and has grown again: "
+            "the backup has records there that the topic lost (an unclean election, or a disk that lost its "
+            "end). To go on with the topic as it is now, back it up into another store"
+        )
+    return ""
+
+
+def epochs_to_ask(parent: Manifest | None, ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """Return under which leader epoch each partition was backed up, as far as the parent knows.
+
+    `ids`: of the topics as they are now, by name.
+    """
+    found: dict[TopicPartition, int] = {}
+    for topic in parent.topics if parent else ():
+        active = active_instance(topic)
+        if parent and ids.get(topic.name) == active.topic_id:
+            of_topic = parent.epochs.get((topic.name, active.number), ())
+            known = {number: epoch for number, epoch in enumerate(of_topic) if epoch != NO_EPOCH}
+            found |= {TopicPartition(topic.name, number): epoch for number, epoch in known.items()}
+    return found
 
 
 def shares(readings: Sequence[PlannedReading], at_most: int) -> list[tuple[PlannedReading, ...]]:
@@ -148,6 +189,7 @@ class Added:
     topics: tuple[StoredTopic, ...]
     starts: SnapshotPositions
     positions: SnapshotPositions
+    epochs: SnapshotPositions
     segments: tuple[Segment, ...]
     gaps: tuple[Gap, ...]
 
@@ -172,6 +214,7 @@ def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
             positions |= {key: list(todo.parent.positions[key]) for key in of_topic}
     kept = {key: tuple(at) for key, at in positions.items()}
     starts = {**(todo.parent.starts if todo.parent else {}), **todo.starts}
+    epochs = {**(todo.parent.epochs if todo.parent else {}), **todo.epochs}
     pieces = [(result.segments, result.gaps) for result in results]
     segments = (each for found, _ in pieces for each in found)
     gaps = (*todo.gaps, *(each for _, found in pieces for each in found))
@@ -179,6 +222,7 @@ def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
         tuple(topics.values()),
         {key: starts[key] for key in kept},
         kept,
+        {key: epochs[key] for key in kept if key in epochs},
         tuple(each for each in segments if _covered(each, kept)),
         tuple(each for each in gaps if _covered(each, kept)),
     )

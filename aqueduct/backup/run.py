@@ -38,7 +38,12 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     if order.past_damage:
         before = parent.manifest
         _say(f"Going on after {f'snapshot {before.number}' if before else 'none: no snapshot is whole'}.")
-    found = survey.look(order)
+    if parent.stored and parent.stored.signed and not order.signing_key:
+        raise Refused(
+            f"Snapshot {parent.stored.manifest.number} of {order.store} is signed, and this run has no key: "
+            "give it with --signing-key, for who trusts signed ones alone could use nothing that comes after."
+        )
+    found = survey.look(order, parent.manifest)
     if parent.manifest and parent.manifest.cluster != found.cluster and not order.other_cluster:
         raise Refused(
             f"{order.store} has backups of the cluster {parent.manifest.cluster}, and this one is "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kafka.errors import ClusterAuthorizationFailedError, SecurityDisabledError
 
 from aqueduct.backup.order import BackupOrder
-from aqueduct.backup.plan import Source
+from aqueduct.backup.plan import Source, epochs_to_ask
 from aqueduct.errors import LeftOut
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.acls import Acl
@@ -16,7 +16,7 @@ from aqueduct.kafka.admin.quotas import list_quotas
 from aqueduct.kafka.admin.settings import own_settings, setting
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.quotas import Quota
-from aqueduct.store.manifest import GroupAhead, GroupOffset, OpenTransaction, StoredGroup
+from aqueduct.store.manifest import GroupAhead, GroupOffset, Manifest, OpenTransaction, StoredGroup
 from aqueduct.wording import some
 
 CLIENT = "aqueduct-backup"
@@ -36,8 +36,8 @@ class Surveyed:
     left_out: LeftOut
 
 
-def look(order: BackupOrder) -> Surveyed:
-    """Ask the cluster.
+def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
+    """Ask the cluster, also whether its logs are still those of the parent.
 
     Groups before the ends: no group is ahead of what is read, unless it read what is not stable yet.
     """
@@ -54,7 +54,11 @@ def look(order: BackupOrder) -> Surveyed:
         of_topic = {name: topics[name].topic_partitions for name in chosen}
         partitions = [partition for mine in of_topic.values() for partition in mine]
         ends = offsets.ends(client, partitions, "read_uncommitted")
-        stable = offsets.ends(client, partitions)
+        told = offsets.stable_ends(client, partitions)
+        stable = {partition: end.offset for partition, end in told.items()}
+        before = epochs_to_ask(parent, {name: str(topics[name].id) for name in chosen})
+        there = {each: epoch for each, epoch in before.items() if each in told}
+        epoch_ends = offsets.ends_of_epochs(client, there)
         starts = offsets.log_starts(client, partitions)
         cluster = cluster_id(client)
     sources = []
@@ -70,6 +74,8 @@ def look(order: BackupOrder) -> Surveyed:
                 starts=tuple(starts[partition] for partition in mine),
                 # What was deleted after the end was read isn't a record of this run.
                 ends=tuple(max(stable[partition], starts[partition]) for partition in mine),
+                epochs=tuple(told[partition].epoch for partition in mine),
+                epoch_ends={each.partition: epoch_ends[each] for each in mine if each in epoch_ends},
             )
         )
     return Surveyed(

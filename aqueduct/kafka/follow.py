@@ -5,7 +5,7 @@ In a fetch session (KIP-227) requests and answers name only what changed, so tha
 Brokers answer a connection's requests in order: who asks for other things, too, has another client for that.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -58,10 +58,21 @@ class News:
 class Follower:
     """The follower of partitions for one thread, which calls `poll` again and again."""
 
-    def __init__(self, client: Client, positions: Mapping[TopicPartition, int]) -> None:
-        """`positions`: the next offset to read of each partition."""
+    def __init__(
+        self,
+        client: Client,
+        positions: Mapping[TopicPartition, int],
+        cut: Callable[[TopicPartition, int, int], None] | None = None,
+    ) -> None:
+        """`positions`: the next offset to read of each partition.
+
+        With `cut`, a log that was cut before its position and has grown again is followed no more (KIP-320):
+        it is told of which partition, the position, and the offset at which.
+        """
         self._client = client
         self._positions = dict(positions)
+        self._cut = cut
+        self._epochs: dict[TopicPartition, int] = {}
         self._ids: dict[str, UUID] = {}
         self._sessions: dict[int, _FetchSession] = {}  # by broker, as the next
         self._coming: dict[int, Future] = {}
@@ -72,6 +83,11 @@ class Follower:
         """The next offset to read of each partition."""
         return self._positions
 
+    @property
+    def epochs(self) -> Mapping[TopicPartition, int]:
+        """The leader epoch of the last batch before a position, of partitions that brought one."""
+        return self._epochs
+
     def follow(self, partitions: Mapping[TopicPartition, int]) -> None:
         """Follow these partitions too, from these offsets on; those that it follows already continue."""
         self._positions = {**partitions, **self._positions}
@@ -79,6 +95,7 @@ class Follower:
     def leave(self, topic: str) -> None:
         """Stop following a topic that is no longer wanted, or no longer exists."""
         self._positions = {each: start for each, start in self._positions.items() if each.topic != topic}
+        self._epochs = {each: epoch for each, epoch in self._epochs.items() if each.topic != topic}
         self._ids.pop(topic, None)
 
     def poll(self, seconds: float) -> list[News]:
@@ -99,18 +116,21 @@ class Follower:
     def _ask(self) -> None:
         self._client.learn(topic for topic, _ in self._positions)
         wanted: dict[int, FetchPositions] = {}
+        epochs: dict[tuple[UUID, int], int] = {}
         for partition in self._positions:
             try:
                 leader = self._client.leader(*partition)
                 if leader not in self._coming:
                     position = self._position(*partition)
-                    wanted.setdefault(leader, {})[self._ids[partition.topic], partition.partition] = position
+                    asked = self._ids[partition.topic], partition.partition
+                    wanted.setdefault(leader, {})[asked] = position
+                    epochs[asked] = self._epochs.get(partition, -1)
             except KafkaError as error:
                 if not passing(error):
                     raise
         for leader, positions in wanted.items():
             session = self._sessions.setdefault(leader, _FetchSession())
-            self._coming[leader] = self._client.submit(session.request(positions), leader)
+            self._coming[leader] = self._client.submit(session.request(positions, epochs), leader)
 
     def _position(self, topic: str, partition: int) -> int:
         """Return the position of a partition; a recreated topic is followed from its beginning."""
@@ -120,6 +140,7 @@ class Follower:
         if self._ids.setdefault(topic, found) != found:
             self._ids[topic] = found
             self._positions |= {each: 0 for each in self._positions if each.topic == topic}
+            self._epochs = {each: epoch for each, epoch in self._epochs.items() if each.topic != topic}
         return self._positions[TopicPartition(topic, partition)]
 
     def _read(self, broker: int, response: Future, news: list[News]) -> None:
@@ -141,6 +162,11 @@ class Follower:
                 start = session.positions.get((topic.topic_id, partition.partition_index))
                 # A partition that was asked of two leaders comes twice.
                 if start is not None and self._positions.get(topic_partition) == start:
+                    if self._cut and _is_cut(partition.diverging_epoch, start):
+                        del self._positions[topic_partition]
+                        self._epochs.pop(topic_partition, None)
+                        self._cut(topic_partition, start, partition.diverging_epoch.end_offset)
+                        continue
                     try:
                         news.append(self._news(topic_partition, topic.topic_id, start, partition))
                     except KafkaError as error:
@@ -159,6 +185,10 @@ class Follower:
         aborted = ((each.producer_id, each.first_offset) for each in answer.aborted_transactions or ())
         batches = tuple(self._whole(committed(found, aborted), start))
         stop = self._positions[partition] = found[-1].last_offset + 1 if found else start
+        if found and self._cut:
+            self._epochs[partition] = found[-1].leader_epoch
+        elif answer.diverging_epoch:  # with the offset as it was: only the epoch's own entry is gone
+            self._epochs.pop(partition, None)
         return News(
             partition, topic_id, batches, start, stop, answer.log_start_offset, answer.last_stable_offset
         )
@@ -169,6 +199,7 @@ class Follower:
         if log_start <= start:  # a leader that has less than another had: it may get it yet
             raise OffsetNotAvailableError(f"{partition} ends before offset {start}")
         self._positions[partition] = log_start
+        self._epochs.pop(partition, None)
         return News(partition, topic_id, (), start, log_start, log_start, log_start)
 
     def _walk(self, partition: TopicPartition, records: bytes) -> list[Batch]:
@@ -184,27 +215,36 @@ class Follower:
                 yield kept
 
 
+def _is_cut(diverging: Any, position: int) -> bool:
+    return diverging is not None and 0 <= diverging.end_offset < position
+
+
 class _FetchSession:
     """The fetch session at one broker: what it knows of the wanted partitions."""
 
     def __init__(self) -> None:
         self._id = self._epoch = 0  # it is to be opened
         self.positions: FetchPositions = {}
+        self._epochs: Mapping[tuple[UUID, int], int] = {}
 
-    def request(self, positions: FetchPositions) -> FetchRequest:
-        """Tell the broker which partitions are new, moved or forgotten."""
+    def request(self, positions: FetchPositions, epochs: Mapping[tuple[UUID, int], int]) -> FetchRequest:
+        """Tell the broker which partitions are new, moved or forgotten, and the epochs that they reached."""
         changed = {
             partition: position
             for partition, position in positions.items()
             if self.positions.get(partition) != position
+            or self._epochs.get(partition) != epochs.get(partition)
         }
         forgotten = self.positions.keys() - positions.keys()
-        self.positions = positions
+        self.positions, self._epochs = positions, epochs
         kind = FetchRequest.FetchTopic
         entries: dict[UUID, list[Any]] = {}
         for (topic_id, partition), position in changed.items():
             entry = kind.FetchPartition(
-                partition=partition, fetch_offset=position, partition_max_bytes=PARTITION_BYTES
+                partition=partition,
+                fetch_offset=position,
+                last_fetched_epoch=epochs.get((topic_id, partition), -1),
+                partition_max_bytes=PARTITION_BYTES,
             )
             entries.setdefault(topic_id, []).append(entry)
         return FetchRequest(

@@ -1,23 +1,39 @@
 """The offsets at which logs start and end, and their newest times, of many partitions at once."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from kafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
-from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
+from kafka.protocol.consumer import (
+    IsolationLevel,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    OffsetSpec,
+)
 
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.fan_out import ask_all
 from aqueduct.names import TopicPartition
 
 Isolation = Literal["read_committed", "read_uncommitted"]
+T = TypeVar("T")
 
 PARTITIONS_PER_REQUEST = 10_000
 
 _ISOLATED_SINCE = 2  # version of ListOffsets
+_EPOCHS_SINCE = 4
 _NEWEST_SINCE = 7
 _LOCAL_SINCE = 8
+_CONSUMER = -1  # the replica that a consumer says it is
+
+
+class StableEnd(NamedTuple):
+    """The last stable offset of a partition, and the epoch of the leader that told it; -1: it has none."""
+
+    offset: int
+    epoch: int
 
 
 def log_starts(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -33,6 +49,44 @@ def ends(
     Read-committed, that is the last stable offset (KIP-98).
     """
     return _offsets(client, partitions, OffsetSpec.LATEST, isolation)
+
+
+def stable_ends(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, StableEnd]:
+    """Return each partition's last stable offset and its leader's epoch: its records have none later."""
+
+    def told(each: Any) -> StableEnd:
+        return StableEnd(each.offset, each.leader_epoch)
+
+    return _asked(
+        client, partitions, OffsetSpec.LATEST, told, isolation="read_committed", min_version=_EPOCHS_SINCE
+    )
+
+
+def ends_of_epochs(client: Client, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return where each partition's log leaves that leader epoch: what is before it is of no later one.
+
+    A log that was longer under that epoch has been cut there, and what follows is another history (KIP-320).
+    It is -1 where the log never came to that epoch.
+    """
+    kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+
+    def request(asked: list[TopicPartition]) -> OffsetForLeaderEpochRequest:
+        topics: dict[str, list[Any]] = {}
+        for each in asked:
+            entry = kind.OffsetForLeaderPartition(partition=each.partition, leader_epoch=epochs[each])
+            topics.setdefault(each.topic, []).append(entry)
+        return OffsetForLeaderEpochRequest(
+            replica_id=_CONSUMER, topics=[kind(topic=name, partitions=each) for name, each in topics.items()]
+        )
+
+    def answers(response: Any) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
+        for topic in response.topics:
+            for each in topic.partitions:
+                partition = TopicPartition(topic.topic, each.partition)
+                error = for_code(each.error_code)(str(partition))
+                yield partition, error if each.error_code else each.end_offset
+
+    return _of_leaders(client, epochs, request, answers)
 
 
 def since(client: Client, partitions: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
@@ -70,12 +124,20 @@ def _offsets(
     min_version: int = _ISOLATED_SINCE,
     told: Literal["offset", "timestamp"] = "offset",
 ) -> dict[TopicPartition, int]:
+    return _asked(client, partitions, spec, attrgetter(told), isolation=isolation, min_version=min_version)
+
+
+def _asked(
+    client: Client,
+    partitions: Iterable[TopicPartition],
+    spec: OffsetSpec | int,
+    told: Callable[[Any], T],
+    *,
+    isolation: Isolation,
+    min_version: int,
+) -> dict[TopicPartition, T]:
     kind = ListOffsetsRequest.ListOffsetsTopic
     timestamp = spec.value if isinstance(spec, OffsetSpec) else spec
-
-    def leaders(asked: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
-        client.learn(topic for topic, _ in asked)
-        return {each: _leader(client, each) for each in asked}
 
     def request(asked: list[TopicPartition]) -> ListOffsetsRequest:
         topics: dict[str, list[Any]] = {}
@@ -88,12 +150,27 @@ def _offsets(
             min_version=min_version,
         )
 
+    return _of_leaders(client, partitions, request, partial(_answers, told=told))
+
+
+def _of_leaders(
+    client: Client,
+    partitions: Iterable[TopicPartition],
+    request: Callable[[list[TopicPartition]], Any],
+    answers: Callable[[Any], Iterable[tuple[TopicPartition, T | KafkaError]]],
+) -> dict[TopicPartition, T]:
+    """Ask the partitions' leaders, each about all of its own."""
+
+    def leaders(asked: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
+        client.learn(topic for topic, _ in asked)
+        return {each: _leader(client, each) for each in asked}
+
     return ask_all(
         client,
         partitions,
         responsible=leaders,
         request=request,
-        answers=partial(_answers, told=told),
+        answers=answers,
         forget=lambda partition: client.forget(partition.topic),
         limit=PARTITIONS_PER_REQUEST,
         fault="does not tell all partitions' offsets",
@@ -107,9 +184,9 @@ def _leader(client: Client, partition: TopicPartition) -> int | KafkaError:
         return error
 
 
-def _answers(response: Any, told: str) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
+def _answers(response: Any, told: Callable[[Any], T]) -> Iterator[tuple[TopicPartition, T | KafkaError]]:
     for topic in response.topics:
         for each in topic.partitions:
             partition = TopicPartition(topic.name, each.partition_index)
             error = for_code(each.error_code)(str(partition))
-            yield partition, error if each.error_code else getattr(each, told)
+            yield partition, error if each.error_code else told(each)

@@ -67,10 +67,12 @@ class Feed:
         self._shift = shift
         self._largest = largest
         self._from_time = from_time
-        self._follower = Follower(following, {})
+        self._follower = Follower(following, {}, self._leave_cut)
+        self._cut: dict[TopicPartition, str] = {}  # logs that are not sent on, with their topics' ids
         self._compacted: dict[str, bool] = {}
         # Topic id, and the first offset that ever was to cross.
         self._began: dict[TopicPartition, tuple[str, int]] = {}
+        self._epochs: dict[TopicPartition, int] = {}  # as they were committed
         self._standing: dict[TopicPartition, _Standing] = {}
         self._due: dict[TopicPartition, _Due] = {}
         self._refresh_at = self._announce_at = 0.0
@@ -91,6 +93,7 @@ class Feed:
         if self._began.get(partition, ("",))[0] != str(news.topic_id):
             _recreated(partition, news.topic_id)
             self._began[partition] = str(news.topic_id), news.log_start
+            self._epochs.pop(partition, None)
         compacted = self._compacted.get(partition.topic, False)
         # What was deleted before it could be read never crosses; what compaction took has newer values.
         first = news.start if compacted else max(news.start, news.log_start)
@@ -129,6 +132,22 @@ class Feed:
             *partition, record.start, record.size, self._largest,
         )  # fmt: skip
 
+    @property
+    def cut(self) -> int:
+        """The number of partitions that are not sent on, because their logs lost what was sent."""
+        return len(self._cut)
+
+    def _leave_cut(self, partition: TopicPartition, position: int, at: int) -> None:
+        self._cut[partition] = self._began[partition][0]
+        self._due.pop(partition, None)
+        self._standing.pop(partition, None)
+        log.error(
+            "%s-%d: its log was cut at %s, before %d, up to which it was sent, and has grown again (an "
+            "unclean election, or a disk that lost its end): what is there now has offsets of records that "
+            "crossed, and is not sent; to go on, write it to another topic",
+            *partition, at if at >= 0 else "an offset that its leader does not know", position,
+        )  # fmt: skip
+
     # Announcing
 
     def announcements(self, now: float) -> list[Announcement]:
@@ -164,10 +183,14 @@ class Feed:
     def reached(self) -> groups.CommittedOffsets:
         """Return the next offsets, with what must be known to resume from them."""
         return {
-            partition: (offset, SenderPosition(*self._began[partition], self._session).dumps())
+            partition: (offset, self._sender_position(partition).dumps())
             for partition, offset in self._follower.positions.items()
             if partition in self._began
         }
+
+    def _sender_position(self, partition: TopicPartition) -> SenderPosition:
+        epoch = self._follower.epochs.get(partition, self._epochs.get(partition, position.NO_EPOCH))
+        return SenderPosition(*self._began[partition], self._session, epoch)
 
     def commit(self, reached: groups.CommittedOffsets) -> None:
         groups.commit(self._client, self._group, reached)
@@ -182,14 +205,17 @@ class Feed:
                 del self._standing[partition]
                 del self._due[partition]
         partitions = [each for topic in found.values() for each in topic.topic_partitions]
-        if new := [each for each in partitions if each not in self._follower.positions]:
+        ids = {name: str(topic.id) for name, topic in found.items()}
+        self._cut = {each: was for each, was in self._cut.items() if ids.get(each.topic) == was}
+        followed = self._follower.positions.keys() | self._cut.keys()
+        if new := [each for each in partitions if each not in followed]:
             topics = {topic for topic, _ in new}
             policies = self._settings(topics, "cleanup.policy")
             self._compacted |= {topic: policy == "compact" for topic, policy in policies.items()}
             limits = self._settings(topics, "max.message.bytes")
             self._compare({topic: int(limit) for topic, limit in limits.items()})
             new = [each for each in new if each.topic in policies]  # others may just have been deleted
-            self._follower.follow(self._starts(new, {name: str(topic.id) for name, topic in found.items()}))
+            self._follower.follow(self._starts(new, ids))
             log.info("following %d new partitions of %d topics", len(new), len(topics))
 
     def _settings(self, topics: set[str], key: str) -> dict[str, str]:
@@ -218,10 +244,12 @@ class Feed:
             known = position.loads(metadata)
             if known and known.topic_id == ids[partition.topic]:
                 starts[partition], self._began[partition] = offset, (known.topic_id, known.from_)
+                self._epochs[partition] = known.epoch
             else:
                 fresh.append(partition)
                 if known:
                     _recreated(partition, ids[partition.topic])
+        self._leave_those_cut(starts)
         since, ends = {}, {}
         if self._from_time is not None and not committed:
             since = offsets.since(self._client, fresh, self._from_time)
@@ -231,6 +259,13 @@ class Feed:
             starts[partition] = start if start >= 0 else ends[partition]
             self._began[partition] = ids[partition.topic], starts[partition]
         return starts
+
+    def _leave_those_cut(self, starts: dict[TopicPartition, int]) -> None:
+        """Take partitions away whose logs are not those that were sent."""
+        known = {each: self._epochs[each] for each in starts if self._epochs[each] != position.NO_EPOCH}
+        for partition, end in offsets.ends_of_epochs(self._client, known).items():
+            if end < starts[partition]:
+                self._leave_cut(partition, starts.pop(partition), end)
 
 
 def _recreated(partition: TopicPartition, topic_id: UUID | str) -> None:

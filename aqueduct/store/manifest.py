@@ -25,6 +25,7 @@ LEVEL = 3  # of zstd
 NOT_READ = -1  # the position of a partition that could not be read yet
 
 
+NO_EPOCH = -1  # of a partition whose leader told none
 class StoredPartition(NamedTuple):
     """One partition of one instance of a topic."""
 
@@ -190,6 +191,8 @@ class Manifest:
     groups_ahead: tuple[GroupAhead, ...]
 
     @property
+    # The epoch of each partition's leader when its position was the end: no offset before has a later one.
+    epochs: SnapshotPositions = field(default_factory=dict, metadata=strict_json.ADDED)
     def number(self) -> int:
         return self.chain.number
 
@@ -200,7 +203,7 @@ class Manifest:
 
 _TABLES = (Instance, Segment, Gap, GroupOffset, OpenTransaction, GroupAhead)
 _COLUMNS = {table.__name__: list(table._fields) for table in _TABLES}
-_POSITIONS = "starts", "positions"
+_POSITIONS = "starts", "positions", "epochs"
 
 
 def pack(manifest: Manifest) -> bytes:
@@ -221,9 +224,10 @@ def unpack(data: bytes | memoryview, where: str) -> Manifest:
         check_format(content, where)
         if content.pop("columns", None) != _COLUMNS:
             raise strict_json.Unreadable("its columns are not those of its format")
-        starts, positions = (_positions(content.get(name)) for name in _POSITIONS)
+        content.setdefault("epochs", {})
+        starts, positions, epochs = (_positions(content.get(name)) for name in _POSITIONS)
         rest = strict_json.build(Manifest, {**content, **{name: {} for name in _POSITIONS}})
-        return replace(rest, starts=starts, positions=positions)
+        return replace(rest, starts=starts, positions=positions, epochs=epochs)
     except (strict_json.Unreadable, zstandard.ZstdError) as error:
         raise Failed(f"{where} is damaged: {error}.") from None
 

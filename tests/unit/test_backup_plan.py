@@ -38,6 +38,7 @@ def source(*ends: int, starts: tuple[int, ...] | None = None, **other: object) -
         "replication_factor": 1,
         "compacted": False,
         "settings": {},
+        "epochs": (5,) * len(ends),
         **other,
     }
     return Source(starts=starts or (0,) * len(ends), ends=ends, **known)  # type: ignore[arg-type]
@@ -60,7 +61,7 @@ def decide(parent: Manifest | None, *sources: Source, now: int = HOUR) -> Backup
 def after(todo: BackupPlan) -> Manifest:
     """Return the manifest of a run that read everything of a plan."""
     added = settle(todo, [read(each) for each in todo.readings])
-    return manifest(added.topics, added.starts, added.positions)
+    return replace(manifest(added.topics, added.starts, added.positions), epochs=added.epochs)
 
 
 def read(reading: PlannedReading, reached: int | None = None, why: str = "") -> ReadingResult:
@@ -128,6 +129,24 @@ def test_a_log_that_was_cut_is_named_and_left() -> None:
     todo = decide(after(decide(None, source(10))), source(6))
     assert (ranges(todo), todo.positions) == ([], {("a", 1): (10,)})
     assert todo.left_out[0][0] == "a-0"
+
+
+def test_a_log_that_was_cut_and_has_grown_again_is_named_and_left() -> None:
+    first = after(decide(None, source(10, 10)))
+    assert first.epochs == {("a", 1): (5, 5)}
+    todo = decide(first, source(20, 20, epochs=(7, 7), epoch_ends={0: 6, 1: 15}))
+    assert ranges(todo) == [(StoredPartition("a", 1, 1), 10, 20)]
+    assert todo.left_out[0][0] == "a-0"
+    assert (todo.positions, todo.epochs) == ({("a", 1): (10, 10)}, {("a", 1): (5, 7)})
+
+
+def test_a_generation_of_a_log_that_was_cut_begins_with_what_it_is_now() -> None:
+    first = after(decide(None, source(10, compacted=True)))
+    todo = decide(
+        first, source(20, starts=(8,), compacted=True, epochs=(7,), epoch_ends={0: 6}), now=3 * HOUR
+    )
+    assert ranges(todo) == [(StoredPartition("a", 2, 0), 8, 20)]
+    assert todo.epochs["a", 2] == (7,)
 
 
 def test_a_topic_that_was_made_again_starts_anew_and_the_old_one_stays() -> None:

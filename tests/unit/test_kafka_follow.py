@@ -22,30 +22,30 @@ def forgotten(request: Any) -> set[tuple[UUID, int]]:
 
 def test_a_session_names_only_what_changed() -> None:
     session = _FetchSession()
-    first = session.request({(ONE, 0): 0, (ONE, 1): 5, (OTHER, 0): 7})
+    first = session.request({(ONE, 0): 0, (ONE, 1): 5, (OTHER, 0): 7}, {})
     assert (first.session_id, first.session_epoch) == (0, 0)
     assert told(first) == {(ONE, 0): 0, (ONE, 1): 5, (OTHER, 0): 7}
     assert session.goes_on(42)
-    second = session.request({(ONE, 0): 3, (ONE, 1): 5, (OTHER, 0): 7})
+    second = session.request({(ONE, 0): 3, (ONE, 1): 5, (OTHER, 0): 7}, {})
     assert (second.session_id, second.session_epoch) == (42, 1)
     assert (told(second), forgotten(second)) == ({(ONE, 0): 3}, set())
     assert session.goes_on(42)
-    third = session.request({(ONE, 0): 3, (OTHER, 0): 7, (OTHER, 1): 0})
+    third = session.request({(ONE, 0): 3, (OTHER, 0): 7, (OTHER, 1): 0}, {})
     assert third.session_epoch == 2
     assert (told(third), forgotten(third)) == ({(OTHER, 1): 0}, {(ONE, 1)})
 
 
 def test_a_topic_made_anew_takes_the_place_of_the_old_one() -> None:
     session = _FetchSession()
-    session.request({(ONE, 0): 9})
+    session.request({(ONE, 0): 9}, {})
     assert session.goes_on(42)
-    request = session.request({(OTHER, 0): 0})
+    request = session.request({(OTHER, 0): 0}, {})
     assert (told(request), forgotten(request)) == ({(OTHER, 0): 0}, {(ONE, 0)})
 
 
 def test_a_broker_that_keeps_no_session_is_told_all_by_a_new_one() -> None:
     session = _FetchSession()
-    session.request({(ONE, 0): 9})
+    session.request({(ONE, 0): 9}, {})
     assert not session.goes_on(0)
 
 
@@ -53,4 +53,4 @@ def test_epochs_start_again_at_one() -> None:
     session = _FetchSession()
     session._id, session._epoch = 42, (1 << 31) - 1
     assert session.goes_on(42)
-    assert session.request({}).session_epoch == 1
+    assert session.request({}, {}).session_epoch == 1

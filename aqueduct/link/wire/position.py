@@ -3,6 +3,8 @@
 import json
 from dataclasses import asdict, dataclass
 
+NO_EPOCH = -1
+
 
 @dataclass(frozen=True)
 class SenderPosition:
@@ -15,6 +17,7 @@ class SenderPosition:
     topic_id: str
     from_: int
     session: int  # milliseconds since 1970
+    epoch: int = NO_EPOCH  # the leader's, under which the last offset before it was written
 
     def dumps(self) -> str:
         return json.dumps({name.rstrip("_"): value for name, value in asdict(self).items()})
@@ -24,6 +27,7 @@ def loads(metadata: str) -> SenderPosition | None:
     """Parse a position; None: somebody else's metadata."""
     try:
         content = json.loads(metadata)
-        return SenderPosition(str(content["topic_id"]), int(content["from"]), int(content["session"]))
-    except (ValueError, KeyError, TypeError, OverflowError):
+        known = str(content["topic_id"]), int(content["from"]), int(content["session"])
+        return SenderPosition(*known, int(content.get("epoch", NO_EPOCH)))  # former versions had no epoch
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

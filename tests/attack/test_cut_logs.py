@@ -1,0 +1,171 @@
+"""A log that lost its end and has grown again past where it was backed up (KIP-320)."""
+
+import json
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import clients
+import pytest
+
+from aqueduct.cli import main
+from aqueduct.errors import ExitCode
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.client_config import End
+from aqueduct.link.feed import REFRESH_SECONDS, Feed
+from servers import broker
+from servers.broker import Broker
+
+HEADER = struct.Struct(">qi")  # of a batch: its first offset, and the bytes that follow
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Broker]:
+    """Yield a broker that may lose records: no other test uses it."""
+    (tmp_path / "broker").mkdir()
+    with broker.running(tmp_path / "broker") as found:
+        yield found
+
+
+def write(own: Broker, topic: str, values: range) -> None:
+    """Write each record as a batch of its own."""
+    producer = clients.idempotent(own)
+    for value in values:
+        clients.write(producer, topic, [value])
+        assert producer.flush(clients.SECONDS) == 0
+
+
+def lose(own: Broker, folder: Path, topic: str, offset: int) -> None:
+    """Kill the broker, cut the topic's log at an offset, and start it: its leader has a new epoch."""
+    own.process.kill()
+    log = folder / f"broker/data/{topic}-0/00000000000000000000.log"
+    data, position = log.read_bytes(), 0
+    while HEADER.unpack_from(data, position)[0] < offset:
+        position += HEADER.size + HEADER.unpack_from(data, position)[1]
+    log.write_bytes(data[:position])
+    own.process.start()
+    clients.wait_for(f"the end {offset}", lambda: clients.ends(own, topic, 0) == [offset])
+
+
+class Backup:
+    def __init__(self, own: Broker, folder: Path) -> None:
+        self._own, self._folder = own, folder
+
+    def run(self, topic: str, code: ExitCode = ExitCode.DONE) -> dict[str, Any]:
+        report = self._folder / "report.json"
+        argv = ["backup", "--bootstrap-servers", self._own.plaintext, "--topics", topic]
+        argv += ["--store", f"file://{self._folder}/store", "--report", str(report)]
+        assert main(argv) == code
+        return dict(json.loads(report.read_text()))
+
+
+@pytest.fixture
+def backup(own: Broker, tmp_path: Path) -> Backup:
+    return Backup(own, tmp_path)
+
+
+def test_a_log_that_was_cut_and_has_grown_again_is_named(
+    own: Broker, backup: Backup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut, whole = (clients.create(own, name) for name in ("cut", "whole"))
+    for topic in (cut, whole):
+        write(own, topic, range(10))
+    backup.run("cut,whole")
+    lose(own, tmp_path, cut, 6)
+    for topic in (cut, whole):
+        write(own, topic, range(100, 110))
+    for _ in range(2):  # each run says it again
+        backup.run("cut,whole", ExitCode.INCOMPLETE)
+        said = capsys.readouterr()
+        assert "cut-0: its log was cut at 6, before 10, up to which it was backed up" in said.out + said.err
+        assert "whole-0" not in said.out + said.err
+    assert "30 records" in stored(tmp_path, capsys)  # 10 of what was cut, and 20
+
+
+def test_new_leaders_cut_nothing(
+    own: Broker, backup: Backup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = clients.create(own, "led")
+    for start in (0, 10, 20):
+        write(own, topic, range(start, start + 10))
+        backup.run("led")
+        backup.run("led")
+        own.process.kill()
+        own.process.start()
+    clients.wait_for("the broker", lambda: clients.ends(own, topic, 0) == [30])
+    backup.run("led")
+    assert "30 records" in stored(tmp_path, capsys)
+
+
+def stored(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what `verify` says of a store."""
+    assert main(["verify", "--store", f"file://{folder}/store"]) == 0
+    return capsys.readouterr().out
+
+
+@contextmanager
+def feeding(own: Broker, session: int = 1) -> Iterator[Feed]:
+    end = End("source", own.plaintext)
+    with connect(end, "sender") as client, connect(end, "sender") as following:
+        yield Feed(
+            client,
+            following,
+            "link",
+            lambda topic: topic in ("cut", "whole"),
+            session=session,
+            shift=0,
+            largest=1 << 20,
+            from_time=None,
+        )
+
+
+def sent(feed: Feed, records: int) -> dict[str, list[tuple[int, int]]]:
+    """Return the ranges of what a feed gives, by topic, until they are so many records."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    deadline = time.monotonic() + clients.SECONDS
+    while records > 0:
+        assert time.monotonic() < deadline, found
+        for frame, count in feed.poll(0.5):
+            found.setdefault(frame.topic, []).append((frame.first, frame.last))
+            records -= count
+    return found
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_link_sends_nothing_of_a_log_that_was_cut_and_has_grown_again(
+    own: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture, restarted: bool
+) -> None:
+    """Its sender is there all the time, or away and continues from what it committed."""
+    for topic in ("cut", "whole"):
+        clients.create(own, topic)
+        write(own, topic, range(10))
+
+    def break_it() -> None:
+        lose(own, tmp_path, "cut", 6)
+        for topic in ("cut", "whole"):
+            write(own, topic, range(100, 110))
+
+    with feeding(own) as feed:
+        sent(feed, 20)
+        feed.commit(feed.reached())
+        if not restarted:
+            break_it()
+            assert sent(feed, 10).keys() == {"whole"}
+            assert_named(feed, caplog)
+    if restarted:
+        break_it()
+        with feeding(own, session=2) as feed:
+            assert sent(feed, 10).keys() == {"whole"}
+            assert_named(feed, caplog)
+
+
+def assert_named(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
+    deadline = time.monotonic() + 2 * REFRESH_SECONDS
+    while time.monotonic() < deadline and not feed.cut:
+        assert not list(feed.poll(0.5))
+    assert feed.cut == 1
+    said = "cut-0: its log was cut at 6, before 10, up to which it was sent"
+    assert sum(said in message for message in caplog.messages) == 1
