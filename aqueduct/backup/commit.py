@@ -56,7 +56,7 @@ def snapshot(
         epochs=added.epochs,
     )
     try:
-        catalog.commit(increment)
+        catalog.commit(increment, order.signing_key)
     except Exists:
         raise Failed(
             f"Another run committed snapshot {increment.number} of {order.store} first, so this one "

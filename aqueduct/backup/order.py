@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from aqueduct.backup.selection import GroupSelection, TopicSelection
 from aqueduct.kafka.client_config import End
 from aqueduct.store.segments import SegmentLimits
+from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 
 
 @dataclass(frozen=True)
@@ -21,4 +22,6 @@ class BackupOrder:
     bytes_per_second: int | None = None  # of the whole run, as Kafka has them
     options: Mapping[str, object] = field(default_factory=dict)  # as they were given, for the manifest
     other_cluster: bool = False  # what is backed up may be another cluster than before
+    trust: Trust = EVERYBODY  # whose snapshots it goes on after
+    signing_key: SigningKey | None = None
     past_damage: bool = False  # continues after the newest snapshot that is whole

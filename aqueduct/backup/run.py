@@ -31,9 +31,12 @@ class BackupOutcome:
 
 
 def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
-    """Back up once; Failed if nothing was committed, Refused if the store is another cluster's."""
+    """Back up once; Failed if nothing was committed, Refused if the store is another cluster's.
+
+    Refused, too, where the snapshots are signed and this one would not be.
+    """
     began = time.monotonic()
-    catalog = Catalog.open_or_make(open_store(order.store))
+    catalog = Catalog.open_or_make(open_store(order.store), order.trust.also(order.signing_key))
     parent = catalog.parent(past_damage=order.past_damage)
     if order.past_damage:
         before = parent.manifest

@@ -22,6 +22,7 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import Segment
 from aqueduct.store.objects import Objects
+from aqueduct.store.signing import EVERYBODY, Trust
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import count
 from aqueduct.work.pace import Pace
@@ -44,11 +45,17 @@ class Verification:
 
 
 def verify(
-    store: str, number: int | None, workers: Workers, *, bytes_per_second: int | None = None
+    store: str,
+    number: int | None,
+    workers: Workers,
+    *,
+    trust: Trust = EVERYBODY,
+    at_least: int | None = None,
+    bytes_per_second: int | None = None,
 ) -> Verification:
     """Check every instance of every topic of the snapshot of that number, or the newest."""
     began = time.monotonic()
-    snapshot = Catalog.open(open_store(store)).snapshot(number)
+    snapshot = Catalog.open(open_store(store), trust).snapshot(number, at_least)
     every = [segment for of_partition in snapshot.segments.values() for segment in of_partition]
     found = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
     return Verification(snapshot, tuple(found), time.monotonic() - began)

@@ -12,6 +12,7 @@ import argparse
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 from aqueduct.cli import common, duration, report_file, selection
 from aqueduct.cli.extra import spark_packages
@@ -63,6 +64,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the newest snapshot can't be built upon: resume after the newest whole one, if any",
     )
+    common.add_trust(parser)
+    add(
+        "--signing-key",
+        metavar="FILE",
+        type=Path,
+        help="private key (PEM, Ed25519, 0600): sign the snapshot; what it builds on must be signed, too",
+    )
     common.add_metrics(parser)
     common.add_run(parser)
 
@@ -74,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.backup.order import BackupOrder
         from aqueduct.backup.run import back_up
         from aqueduct.backup.selection import GroupSelection, TopicSelection, compiled
+        from aqueduct.store import signing
         from aqueduct.store.segments import SegmentLimits
         from aqueduct.work.workers import Workers
 
@@ -98,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
         options=options,
         other_cluster=args.other_cluster,
         past_damage=args.past_damage,
+        trust=common.trust(args),
+        signing_key=signing.signing_key(args.signing_key) if args.signing_key else None,
     )
     done_so_far = BackupFigures()
     with Workers("aqueduct backup", common.spark(args)) as workers:

@@ -1,9 +1,11 @@
 """Options that several verbs have."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aqueduct.cli import duration, report_file, selection
+from aqueduct.errors import Refused
 from aqueduct.work.options import EXECUTOR_SECONDS, SparkOptions, setting
 
 if TYPE_CHECKING:
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from aqueduct.store.signing import Trust
     from aqueduct.work.workers import Workers
 
 
@@ -28,6 +31,40 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 def add_snapshot(parser: argparse.ArgumentParser) -> None:
     help_ = "default: the newest; see `aqueduct snapshots`"
     parser.add_argument("--snapshot", metavar="ID", type=selection.positive, help=help_)
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say whose snapshots are believed."""
+    add = parser.add_argument
+    add(
+        "--trusted-key",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="public keys (PEM, Ed25519) of who signs snapshots: refuse others; may be repeated",
+    )
+    add(
+        "--unsigned-before",
+        metavar="ID",
+        type=selection.positive,
+        help="the first signed snapshot: older ones need no signature",
+    )
+
+
+def add_at_least(parser: argparse.ArgumentParser) -> None:
+    help_ = "fail if the snapshot is older: that newer ones were removed, the store can't tell"
+    parser.add_argument("--at-least", metavar="ID", type=selection.positive, help=help_)
+
+
+def trust(args: argparse.Namespace) -> "Trust":
+    """Return whose snapshots are believed; Refused if a key can't be used."""
+    from aqueduct.store import signing
+
+    keyed = args.trusted_key or getattr(args, "signing_key", None)
+    if args.unsigned_before is not None and not keyed:
+        raise Refused("--unsigned-before needs --trusted-key: without one, no signature is asked for.")
+    return signing.trust(args.trusted_key, args.unsigned_before or 1)
 
 
 def add_rate_limit(parser: argparse.ArgumentParser) -> None:

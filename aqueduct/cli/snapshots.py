@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_store(parser)
+    common.add_trust(parser)
     parser.add_argument("--json", action="store_true", help="a list for programs")
 
 
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.store.backends import open_store
         from aqueduct.store.catalog import Catalog
 
-    found = Catalog.open(open_store(args.store)).summaries()
+    found = Catalog.open(open_store(args.store), common.trust(args)).summaries()
     broken = _print_json(found) if args.json else _print_page(found)
     if broken:
         raise Failed(

@@ -18,6 +18,8 @@ from aqueduct.cli.extra import spark_packages
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_store(parser)
     common.add_snapshot(parser)
+    common.add_at_least(parser)
+    common.add_trust(parser)
     common.add_rate_limit(parser)
     common.add_run(parser)
 
@@ -30,8 +32,16 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.backup.verify import verify
         from aqueduct.work.workers import Workers
 
+    trust = common.trust(args)
     with Workers("aqueduct verify", common.spark(args)) as workers:
-        outcome = verify(args.store, args.snapshot, workers, bytes_per_second=args.rate_limit_bytes)
+        outcome = verify(
+            args.store,
+            args.snapshot,
+            workers,
+            trust=trust,
+            at_least=args.at_least,
+            bytes_per_second=args.rate_limit_bytes,
+        )
     code = faults.exit_code(outcome.faults)
     print(faults.text(outcome.snapshot, outcome.faults, outcome.seconds))
     if args.report:

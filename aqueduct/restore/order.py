@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from aqueduct.backup.selection import GroupSelection
 from aqueduct.kafka.client_config import End
 from aqueduct.restore.request import Request
+from aqueduct.store.signing import EVERYBODY, Trust
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class RestoreOrder:
     store: str  # URL
     request: Request
     snapshot: int | None = None  # None: the newest, or that of the restore that resumes
+    at_least: int | None = None  # an older snapshot is not to be restored
+    trust: Trust = EVERYBODY  # whose snapshots may be
     restore_id: str | None = None
     groups: GroupSelection | None = field(default_factory=GroupSelection)  # None: none
     settings: bool = True

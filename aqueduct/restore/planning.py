@@ -26,7 +26,7 @@ ENDING_SECONDS = 5  # that the last transaction of a run which was killed may ta
 
 def look(order: RestoreOrder) -> Job:
     """Find the snapshot, what of it is to be restored, and how far earlier runs have come."""
-    catalog = Catalog.open(open_store(order.store))
+    catalog = Catalog.open(open_store(order.store), order.trust)
     with connected(order) as client:
         cluster = cluster_id(client)
         request = order.request.digest(catalog.id, cluster)
@@ -34,10 +34,10 @@ def look(order: RestoreOrder) -> Job:
         if order.restore_id:
             number = _same(order, request, others.get(order.restore_id, ()))
             name = order.restore_id
-            snapshot = catalog.snapshot(number)
+            snapshot = catalog.snapshot(number, order.at_least)
         else:
             number = order.snapshot or _unfinished(others, request, order.release_retention)
-            snapshot = catalog.snapshot(number)
+            snapshot = catalog.snapshot(number, order.at_least)
             name = restore_id(request, snapshot.manifest.number)
         others.pop(name, None)
         manifest = snapshot.manifest

@@ -40,6 +40,7 @@ from aqueduct.store.objects import (
     Exists,
     MissingObject,
     Objects,
+    ObjectTooLarge,
 )
 from aqueduct.store.trouble import Trouble, explain
 from aqueduct.store.url import Location, parse
@@ -88,9 +89,12 @@ class _Cloud:
         self._store()  # so that wrong settings are found at once
         self._answered = False  # before, an error is one of the settings
 
-    def read(self, path: str) -> memoryview:
+    def read(self, path: str, at_most: int | None = None) -> memoryview:
         def read() -> memoryview:
-            return memoryview(obstore.get(self._store(), path).bytes())
+            found = obstore.get(self._store(), path)
+            if at_most is not None and found.meta["size"] > at_most:
+                raise ObjectTooLarge.of(self.url, path, found.meta["size"], at_most)
+            return memoryview(found.bytes())
 
         found = self._tried(read, path, "read")
         if path == names.STORE:
@@ -152,7 +156,7 @@ class _Cloud:
                 for page in obstore.list(self._store(), prefix, offset=after, chunk_size=1000):
                     for each in page:
                         after = each["path"]
-                        yield Entry(after, each["size"])
+                        yield Entry(after, each["size"], each["last_modified"].timestamp())
                     attempts = Attempts()
                 self._answered = True
                 return
@@ -336,9 +340,11 @@ class _Directory:
         self._swept = False
         job_files.share(self._root, WRITING, names.STORE)
 
-    def read(self, path: str) -> memoryview:
-        with self._sentences(path, "read"):
-            return memoryview((self._root / path).read_bytes())
+    def read(self, path: str, at_most: int | None = None) -> memoryview:
+        with self._sentences(path, "read"), (self._root / path).open("rb") as file:
+            if at_most is not None and (size := os.fstat(file.fileno()).st_size) > at_most:
+                raise ObjectTooLarge.of(self.url, path, size, at_most)
+            return memoryview(file.read())
 
     def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
         with self._sentences(path, "read"), (self._root / path).open("rb") as file:
@@ -386,10 +392,10 @@ class _Directory:
             for name in sorted(found):
                 if not name.startswith(f"{WRITING}/") and (after is None or name > after):
                     try:
-                        size = found[name].stat().st_size
+                        status = found[name].stat()
                     except FileNotFoundError:
                         continue  # it was moved or deleted meanwhile
-                    yield Entry(name, size)
+                    yield Entry(name, status.st_size, status.st_mtime)
 
     def move(self, path: str, to: str) -> None:
         source, target = self._root / path, self._root / to

@@ -6,14 +6,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
-from aqueduct.store import manifest, names
+from aqueduct.store import judge, manifest, names, signing
 from aqueduct.store.manifest import Chain, Manifest
-from aqueduct.store.objects import Exists, MissingObject, Objects
+from aqueduct.store.objects import Exists, MissingObject, Objects, ObjectTooLarge
+from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due
 
+STORE_BYTES = 4096  # of store.json, at most
 READERS = 16  # manifests that are read at once
 
 
@@ -34,22 +37,23 @@ class Parent:
 
 
 class Catalog:
-    """A store that is one; threads may share it."""
+    """A store that is one; threads may share it. Snapshots that `trust` does not believe are broken."""
 
-    def __init__(self, objects: Objects, identity: str) -> None:
+    def __init__(self, objects: Objects, identity: str, trust: Trust = EVERYBODY) -> None:
         self._objects = objects
+        self._trust = trust
         self.id = identity
 
     @classmethod
-    def open(cls, objects: Objects) -> "Catalog":
+    def open(cls, objects: Objects, trust: Trust = EVERYBODY) -> "Catalog":
         """Open a store; Refused if there is none, or one of a newer format; Failed if it is damaged."""
         identity = _identity(objects)
         if identity is None:
             raise Refused(f"There is no backup in {objects.url}: {names.STORE} is missing.")
-        return cls(objects, identity)
+        return cls(objects, identity, trust)
 
     @classmethod
-    def open_or_make(cls, objects: Objects) -> "Catalog":
+    def open_or_make(cls, objects: Objects, trust: Trust = EVERYBODY) -> "Catalog":
         """Open the store, made if nothing is there. Failed if it is damaged.
 
         Refused where a conditional write overwrites (a server without If-None-Match): two backups at once
@@ -63,7 +67,7 @@ class Catalog:
         try:
             objects.create(names.STORE, bytes(objects.read(names.STORE)) + b"\n")
         except Exists:
-            return cls(objects, identity)
+            return cls(objects, identity, trust)
         raise Refused(
             f"The store {objects.url} overwrites where it is told not to (If-None-Match): take another."
         )
@@ -81,6 +85,7 @@ class Catalog:
         sizes = _sizes(self._objects)
         if not sizes:
             return Parent(None, 1)
+        self._all_believed(sizes)
         newest = max(sizes)
         if past_damage:
             whole = self._newest_whole(sizes)
@@ -97,13 +102,27 @@ class Catalog:
         """Read a manifest; Broken if it isn't what was written."""
         return self._read(number).manifest
 
-    def snapshot(self, number: int | None = None) -> Snapshot:
-        """Return the snapshot of that number, or the newest. Refused without one, Failed if it is damaged."""
-        numbers = self.numbers()
-        if not numbers:
+    def snapshot(self, number: int | None = None, at_least: int | None = None) -> Snapshot:
+        """Return the snapshot of that number, or the newest. Refused without one, Failed if it is damaged.
+
+        Failed, too, if it is older than `at_least`: that a store lacks its newest, it can't tell itself.
+        """
+        sizes = _sizes(self._objects)
+        if not sizes:
             raise Refused(f"There is no snapshot in {self._objects.url} yet.")
-        if number is not None and not 1 <= number <= numbers[-1]:
+        odd = judge.odd_snapshots(sizes)
+        if number is None:
+            self._all_believed(sizes)
+        elif number in odd:
+            raise Failed(f"{Broken(number, odd[number])} {self._not_of_a_backup(number)}")
+        numbers = [each for each in sizes if each not in odd]
+        if number is not None and not 1 <= number <= max(numbers, default=0):
             raise Refused(f"There is no snapshot {number} in {self._objects.url}.")
+        if at_least is not None and (number or numbers[-1]) < at_least:
+            raise Failed(
+                f"Snapshot {number or numbers[-1]} is older than {at_least}, which was asked for at least: "
+                f"see who removed newer ones from {self._objects.url}, and bring them back from a copy."
+            )
         try:
             return self._fold(self.manifest(number or numbers[-1])).snapshot()
         except Broken as error:
@@ -111,8 +130,10 @@ class Catalog:
             other = f", or take the newest that is whole: --snapshot {whole}" if whole else ""
             raise Failed(f"{error} Bring it back from a copy of {self._objects.url}{other}.") from None
 
-    def commit(self, increment: Manifest) -> Manifest:
+    def commit(self, increment: Manifest, key: SigningKey | None = None) -> Manifest:
         """Commit the next snapshot. Return what was written: the increment, or a full manifest if one is due.
+
+        It is signed by `key`, if there is one.
 
         Exists if another run has committed that number meanwhile. Failed if a full one is due, and what it
         builds on is damaged.
@@ -123,12 +144,15 @@ class Catalog:
                 written = self._fold(increment).snapshot().full()
             except Broken as error:
                 raise self._not_to_be_followed(error) from None
-        self._objects.create(names.snapshot(written.number), manifest.pack(written))
+        data = manifest.pack(written)
+        self._objects.create(names.snapshot(written.number), key.signed(data) if key else data)
         return written
 
     def summaries(self) -> Iterator[Summary | Broken]:
         """Yield a summary of every snapshot, oldest first; reads every manifest."""
-        numbers = self.numbers()
+        sizes = _sizes(self._objects)
+        odd = judge.odd_snapshots(sizes)
+        numbers = [number for number in sizes if number not in odd]
         fold, broken = Fold(), dict[int | None, Broken]()
         for number, data in self._read_all(range(numbers[0], numbers[-1] + 1) if numbers else ()):
             try:
@@ -141,6 +165,20 @@ class Catalog:
                 yield error
             else:
                 yield fold.summary()
+        for number, why in odd.items():
+            yield Broken(number, why)
+
+    def _all_believed(self, sizes: Mapping[int, int]) -> None:
+        """Failed where a snapshot is there that no backup wrote: none may go on behind it, or restore it."""
+        for number, why in judge.odd_snapshots(sizes).items():
+            raise Failed(f"{Broken(number, why)} {self._not_of_a_backup(number)}")
+
+    def _not_of_a_backup(self, number: int) -> str:
+        path = names.snapshot(number)
+        return (
+            f"So no backup wrote it: see who may write into {self._objects.url}, move {path} out of it, and "
+            "run this again."
+        )
 
     def _fold(self, newest: Manifest) -> Fold:
         """Fold a manifest and what it builds on; Broken if one of them isn't what was written."""
@@ -176,10 +214,9 @@ class Catalog:
 
     def _read_all(self, numbers: Iterable[int]) -> Iterator[tuple[int, memoryview | None]]:
         """Read manifests in their order, a few ahead of the one that is used, never all."""
-        wanted = list(numbers)
+        wanted = iter(numbers)
         with ThreadPoolExecutor(READERS) as pool:
-            for at in range(0, len(wanted), READERS):
-                some = wanted[at : at + READERS]
+            while some := list(islice(wanted, READERS)):
                 # Threads wait for the store; to unpack in them as well would only cost memory.
                 yield from zip(some, pool.map(self._data, some), strict=True)
 
@@ -189,14 +226,18 @@ class Catalog:
     def _data(self, number: int) -> memoryview | None:
         """Read a manifest's object; None: it is lost."""
         try:
-            return self._objects.read(names.snapshot(number))
+            return self._objects.read(names.snapshot(number), at_most=judge.MOST_MANIFEST_BYTES)
         except MissingObject:
             return None
+        except ObjectTooLarge as error:
+            raise Broken(number, f"can't be read: {str(error).rstrip('.')}") from None
 
     def _stored(self, number: int, data: memoryview | None) -> Stored:
         """Parse a stored manifest; Broken if it isn't one, or not the one of that number in this store."""
         if data is None:
             raise Broken(number, "is lost")
+        if why := self._trust.fault(number, data):
+            raise Broken(number, why)
         where = f"{self._objects.url}/{names.snapshot(number)}"
         try:
             found = manifest.unpack(data, where)
@@ -207,7 +248,10 @@ class Catalog:
             raise Broken(number, why)
         if found.number != number:
             raise Broken(number, f"can't be read: {where} says that it is snapshot {found.number}")
-        return Stored(found, len(data), hashlib.sha256(data).hexdigest())
+        if why := judge.fault(found):
+            raise Broken(number, f"is no backup's: {where} is damaged, or somebody else's, for {why}")
+        signed = signing.split(data).signature is not None
+        return Stored(found, len(data), hashlib.sha256(data).hexdigest(), signed)
 
 
 def _sizes(objects: Objects) -> dict[int, int]:
@@ -220,7 +264,7 @@ def _adds_up(at: Chain, sizes: Mapping[int, int]) -> bool:
     """Tell whether all manifests between a full one and this place have the sizes that it knows."""
     if at.base == at.number:
         return True
-    between = sum(sizes.get(each, 0) for each in range(at.base + 1, at.number))
+    between = sum(size for number, size in sizes.items() if at.base < number < at.number)
     return sizes.get(at.base) == at.base_bytes and between == at.increments_bytes
 
 
@@ -237,13 +281,15 @@ def _identity(objects: Objects) -> str | None:
     """Return the store's id; None: nothing is there yet. Failed if store.json is lost or damaged."""
     where = f"{objects.url}/{names.STORE}"
     try:
-        content = strict_json.parse(objects.read(names.STORE))
+        content = strict_json.parse(objects.read(names.STORE, at_most=STORE_BYTES))
         manifest.check_format(content, where)
         return strict_json.build(_Store, content).id
     except MissingObject:
         if not (sizes := _sizes(objects)):
             return None
         fault = f"{where} is lost, but not its snapshots ({len(sizes)})."
+    except ObjectTooLarge as error:
+        fault, sizes = str(error), _sizes(objects)
     except strict_json.Unreadable as error:
         fault = f"{where} is damaged: {error}."
         sizes = _sizes(objects)
@@ -255,6 +301,7 @@ def _remedy(objects: Objects, numbers: Collection[int]) -> str:
     for number in sorted(numbers, reverse=True):
         with suppress(Failed):
             path = names.snapshot(number)
-            told = _store_json(manifest.unpack(objects.read(path), path).store).decode()
+            data = objects.read(path, at_most=judge.MOST_MANIFEST_BYTES)
+            told = _store_json(manifest.unpack(data, path).store).decode()
             return f"By snapshot {number} it should hold {told}: write that."
     return "Bring it back from a copy of the store." if numbers else "There is no snapshot yet: remove it."

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store.attempts import Attempts
-from aqueduct.store.objects import STALE_SECONDS, WRITING, Data, Entry, Exists, MissingObject
+from aqueduct.store.objects import STALE_SECONDS, WRITING, Data, Entry, Exists, MissingObject, ObjectTooLarge
 from aqueduct.store.trouble import NO_ANSWER, DataAway, Trouble, explain_hdfs
 from aqueduct.store.url import Location
 
@@ -51,9 +51,11 @@ class Hdfs:
         self._swept = False
         _ = self._client  # so that wrong settings are found at once
 
-    def read(self, path: str) -> memoryview:
+    def read(self, path: str, at_most: int | None = None) -> memoryview:
         def read() -> memoryview:
             reader = self._open(path)
+            if at_most is not None and len(reader) > at_most:
+                raise ObjectTooLarge.of(self.url, path, len(reader), at_most)
             found = bytearray(len(reader))
             for at in range(0, len(found), SENT_BYTES):
                 size = min(SENT_BYTES, len(found) - at)
@@ -102,7 +104,7 @@ class Hdfs:
             name = self._name(each.path)
             if not each.isdir:
                 if after is None or name > after:
-                    yield Entry(name, each.length)
+                    yield Entry(name, each.length, each.modification_time / 1000)
             elif name != WRITING and (after is None or f"{name}/" > after or after.startswith(f"{name}/")):
                 yield from self.list(name, after)
 

@@ -3,12 +3,12 @@
 A manifest is an increment (of segments and gaps only the new ones) or full (all that are live). All else,
 every topic's instances and positions too, is in each, so that a run needs only the newest. Each names its
 store and the digest of the one that it builds on, so that none can be another's. As an object it is JSON,
-compressed with zstd; its time values are milliseconds since 1970, its offsets Kafka's, and the end of every
-range is exclusive.
+compressed with zstd, and may have a signature (see signing); its time values are milliseconds since 1970, its
+offsets Kafka's, and the end of every range is exclusive.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -18,14 +18,16 @@ from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.quotas import Quota as Quota
-from aqueduct.store import names
+from aqueduct.store import names, signing
 
 FORMAT = 1
 LEVEL = 3  # of zstd
+UNPACKED_BYTES = 16 << 20  # that any manifest may have; a larger one
+UNPACKED_FACTOR = 30  # ... so many times what is stored: digests alone keep it below 10
 NOT_READ = -1  # the position of a partition that could not be read yet
-
-
 NO_EPOCH = -1  # of a partition whose leader told none
+
+
 class StoredPartition(NamedTuple):
     """One partition of one instance of a topic."""
 
@@ -189,10 +191,10 @@ class Manifest:
     quotas: tuple[Quota, ...]
     open_transactions: tuple[OpenTransaction, ...]
     groups_ahead: tuple[GroupAhead, ...]
-
-    @property
     # The epoch of each partition's leader when its position was the end: no offset before has a later one.
     epochs: SnapshotPositions = field(default_factory=dict, metadata=strict_json.ADDED)
+
+    @property
     def number(self) -> int:
         return self.chain.number
 
@@ -233,9 +235,14 @@ def unpack(data: bytes | memoryview, where: str) -> Manifest:
 
 
 def _decompressed(data: bytes | memoryview) -> bytes:
-    """Decompress as a stream: at once, a damaged header could ask for any amount of memory."""
+    """Decompress, when the header asks for no more memory than a manifest may take."""
+    packed, _ = signing.split(data)
+    most = max(UNPACKED_BYTES, len(packed) * UNPACKED_FACTOR)
+    size = zstandard.frame_content_size(packed)
+    if not 0 <= size <= most:
+        raise strict_json.Unreadable(f"it unpacks to {size:,} bytes, and {most:,} at most can be right")
     frame = zstandard.ZstdDecompressor().decompressobj()
-    content = frame.decompress(data)
+    content = frame.decompress(packed)
     if not frame.eof or frame.unused_data:
         raise strict_json.Unreadable("it is cut, or has more than one manifest")
     return content

@@ -16,7 +16,7 @@ STORE = "store.json"
 SNAPSHOTS = "snapshots"
 TOPICS = "topics"
 
-_SNAPSHOT = re.compile(rf"{SNAPSHOTS}/(\d{{10}})\.json\.zst")
+_SNAPSHOT = re.compile(rf"{SNAPSHOTS}/([0-9]{{10}})\.json\.zst")
 
 
 def snapshot(number: int) -> str:

@@ -15,6 +15,14 @@ class MissingObject(Failed):
     """An object that doesn't exist."""
 
 
+class ObjectTooLarge(Failed):
+    """An object that has more bytes than whoever reads it has room for."""
+
+    @classmethod
+    def of(cls, url: str, path: str, size: int, at_most: int) -> "ObjectTooLarge":
+        return cls(f"{url}/{path} is damaged: it has {size:,} bytes, and {at_most:,} at most can be right.")
+
+
 class Exists(Failed):
     """An object of that name that exists already, with other content."""
 
@@ -22,6 +30,7 @@ class Exists(Failed):
 class Entry(NamedTuple):
     path: str
     size: int  # bytes
+    written: float  # when it was, or got its name; seconds since 1970, by the store's clock
 
 
 class Objects(Protocol):
@@ -31,8 +40,11 @@ class Objects(Protocol):
     def url(self) -> str:
         """The store's, without secrets."""
 
-    def read(self, path: str) -> memoryview:
-        """Return the whole object; MissingObject if there is none."""
+    def read(self, path: str, at_most: int | None = None) -> memoryview:
+        """Return the whole object; MissingObject if there is none.
+
+        ObjectTooLarge, before it is in memory, if it has more bytes than `at_most`.
+        """
 
     def stream(self, path: str, chunk_bytes: int = ...) -> Iterator[memoryview]:
         """Return the object in chunks of about that size; MissingObject if there is none."""

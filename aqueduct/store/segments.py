@@ -14,7 +14,7 @@ from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.offsets import Index
 from aqueduct.store.manifest import Segment, StoredPartition
-from aqueduct.store.objects import MissingObject, Objects
+from aqueduct.store.objects import MissingObject, Objects, ObjectTooLarge
 
 # Level 1 is twice as fast as 3, and a tenth larger. It finds little more beyond 128 KiB, and that slowly.
 PACKING = zstandard.ZstdCompressionParameters.from_level(1, window_log=17)
@@ -151,7 +151,7 @@ def read(objects: Objects, segment: Segment) -> memoryview:
 def read_index(objects: Objects, segment: Segment) -> Index:
     """Read the index of a segment's batches; Failed if the object is not what was written."""
     data = _checked(objects, segment.index_path, segment.index_bytes, segment.index_sha256)
-    return Index.from_bytes(bytes(data))
+    return Index.from_bytes(bytes(data), segment.unpacked_bytes)
 
 
 def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> Iterator[Batch]:
@@ -159,9 +159,12 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
     if not segment.compressed:
         yield from walk(stored, check_crc=check_crc)
         return
-    rest = b""
+    rest, unpacked = b"", 0
     frames = zstandard.ZstdDecompressor().stream_reader(stored, read_across_frames=True)
     while chunk := frames.read(UNPACK_BYTES):
+        unpacked += len(chunk)
+        if unpacked > segment.unpacked_bytes:
+            raise Failed(f"{segment.path} unpacks to more than the {segment.unpacked_bytes} bytes of it.")
         data = rest + chunk
         used = 0
         for batch in walk(data, check_crc=check_crc):
@@ -174,9 +177,11 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
 
 def _checked(objects: Objects, path: str, size: int, sha256: str) -> memoryview:
     try:
-        data = objects.read(path)
+        data = objects.read(path, at_most=size)
     except MissingObject:
         raise Failed(f"{objects.url} has lost {path}, which a snapshot names.") from None
+    except ObjectTooLarge:
+        raise Failed(f"{objects.url}/{path} is damaged: it has more than the {size} bytes of it.") from None
     if len(data) != size:
         raise Failed(f"{objects.url}/{path} is damaged: it has {len(data)} bytes, and should have {size}.")
     if hashlib.sha256(data).hexdigest() != sha256:

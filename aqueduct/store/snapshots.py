@@ -41,6 +41,7 @@ class Stored(NamedTuple):
     manifest: Manifest
     size: int  # bytes
     sha256: str
+    signed: bool = False  # by whomever
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ class TestWrittenWrongly:
             ({"first_offset": 1}, "first_offset: 0 in it, 1 in the manifest"),
             ({"last_offset": 7}, "last_offset: 8 in it, 7 in the manifest"),
             ({"records": 5}, "records: 4 in it, 5 in the manifest"),
-            ({"unpacked_bytes": 1}, "in it, 1 in the manifest"),
+            ({"unpacked_bytes": 1}, "unpacks to more than the 1 bytes of it"),
             ({"max_time": 0}, "max_time: 1388534408000 in it, 0 in the manifest"),
             ({"stop": 8}, "it has offsets outside 0 to 7, which it covers"),
         ],

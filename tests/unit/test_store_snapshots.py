@@ -36,7 +36,7 @@ class Memory:
     url: str = "memory://store"
     reads: int = 0
 
-    def read(self, path: str) -> memoryview:
+    def read(self, path: str, at_most: int | None = None) -> memoryview:
         self.reads += 1
         if path not in self.objects:
             raise MissingObject(f"{self.url} has no object {path}.")
@@ -56,7 +56,7 @@ class Memory:
     def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
         for path in sorted(self.objects):
             if path.startswith(f"{prefix}/") and (after is None or path > after):
-                yield Entry(path, len(self.objects[path]))
+                yield Entry(path, len(self.objects[path]), 0)
 
 
 @dataclass

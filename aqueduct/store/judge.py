@@ -1,0 +1,113 @@
+"""Names, numbers and sizes of a store, judged before anything is done with them.
+
+Who may write into a store may write anything. What is judged here can lead nobody out of the store's folders,
+nor to memory or time without end. Whether it is what a backup wrote, only a signature tells.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from aqueduct.names import LEGAL_NAME
+from aqueduct.store.manifest import NOT_READ, Chain, Manifest
+
+MOST_SNAPSHOTS = 1_000_000_000  # one a second for thirty years; names have room for ten times as many
+MOST_LOST = 1_000  # snapshots in a row, of which those before and after are there
+MOST_MANIFEST_BYTES = 1 << 30  # stored
+MOST_OBJECT_BYTES = 1 << 32  # of a segment, packed or not, and of its index: segment.bytes ends at 2 GiB
+MOST_PARTITIONS = 1 << 20
+LAST_MILLISECOND = 253_402_300_799_999  # of the year 9999
+LONG = (1 << 63) - 1
+SHORT = (1 << 15) - 1
+
+_RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def odd_snapshots(sizes: Mapping[int, int]) -> dict[int, str]:
+    """Return why snapshots can't be what a backup wrote, by their numbers; `sizes`: of all, ascending."""
+    odd, before = {}, 0
+    for number, size in sizes.items():
+        if number < 1 or number > MOST_SNAPSHOTS:
+            odd[number] = "has a number that no backup comes to"
+        elif before and number - before > MOST_LOST:
+            odd[number] = f"comes right after snapshot {before}, and no backup leaves out so many"
+        elif size > MOST_MANIFEST_BYTES:
+            odd[number] = f"has {size:,} bytes, and no manifest has so many"
+        else:
+            before = number
+    return odd
+
+
+def fault(manifest: Manifest) -> str:
+    """Return the first thing in a manifest that no backup writes; empty: there is none."""
+    return next(_faults(manifest), "")
+
+
+def _faults(manifest: Manifest) -> Iterator[str]:
+    if why := _of_chain(manifest.chain):
+        yield f"its place among the others can't be: {why}"
+    for what in ("created", "started", "ended"):
+        if not 0 <= getattr(manifest, what) <= LAST_MILLISECOND:
+            yield f"its time ({what}) can't be"
+    names = {topic.name for topic in manifest.topics}
+    pieces = (manifest.segments, manifest.gaps)
+    names.update(piece.topic for each in pieces for piece in each)
+    names.update(topic for topic, _ in manifest.positions)
+    for name in sorted(names):
+        if not LEGAL_NAME.fullmatch(name):
+            yield f"no topic can be called {name[:40]!r}"
+    for topic in manifest.topics:
+        factor, numbers = topic.replication_factor, [each.number for each in topic.instances]
+        if not 1 <= factor <= SHORT or not _within(numbers, 1, LONG):
+            yield f"numbers of topic {topic.name} can't be"
+    for lineage, offsets in (*manifest.starts.items(), *manifest.positions.items(), *manifest.epochs.items()):
+        if len(offsets) > MOST_PARTITIONS or not _within(offsets, NOT_READ, LONG):
+            yield f"offsets of {lineage[0]} can't be"
+    yield from _of_segments(manifest)
+    for gap in manifest.gaps:
+        if not (
+            gap.instance >= 1 and 0 <= gap.partition < MOST_PARTITIONS and 0 <= gap.start < gap.stop <= LONG
+        ):
+            yield f"a gap of {gap.topic} can't be"
+    if not _within((each.offset for group in manifest.groups for each in group.offsets), -1, LONG):
+        yield "a group's offset can't be"
+
+
+def _of_chain(at: Chain) -> str:
+    if at.base_bytes < 0 or at.increments_bytes < 0:
+        return "sizes before it are negative"
+    if at.base == at.number and at.parent is None:
+        return ""
+    if at.parent is None or not 1 <= at.parent < at.number:
+        return f"it follows snapshot {at.parent}"
+    return "" if at.base == at.number or 1 <= at.base <= at.parent else f"it builds on snapshot {at.base}"
+
+
+# Of a segment's columns, those that are whole numbers: at least and at most.
+_LIMITS = {
+    "instance": (1, LONG),
+    "partition": (0, MOST_PARTITIONS),
+    "start": (0, LONG),
+    "stop": (1, LONG),
+    "records": (0, LONG),
+    "unpacked_bytes": (0, MOST_OBJECT_BYTES),
+    "stored_bytes": (0, MOST_OBJECT_BYTES),
+    "index_bytes": (0, MOST_OBJECT_BYTES),
+}
+
+
+def _of_segments(manifest: Manifest) -> Iterator[str]:
+    if not manifest.segments:
+        return
+    fields = type(manifest.segments[0])._fields
+    columns = dict(zip(fields, zip(*manifest.segments, strict=True), strict=True))
+    for name, (least, most) in _LIMITS.items():
+        if not _within(columns[name], least, most):
+            yield f"a segment's {name} can't be"
+    for run in set(columns["run"]):
+        if not _RUN.fullmatch(run):
+            yield f"no run can be called {run[:40]!r}"
+
+
+def _within(numbers: Iterable[int], least: int, most: int) -> bool:
+    found = tuple(numbers)
+    return not found or (least <= min(found) and max(found) <= most)

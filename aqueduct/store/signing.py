@@ -1,0 +1,161 @@
+"""Signatures of manifests (Ed25519): they tell who made a snapshot, where digests tell what is in it.
+
+    zstd frame       the manifest
+    skippable frame  "AQS1", the public key (32 bytes), the signature (64): of the bytes before, after CONTEXT
+
+Both are one object, so that its creation is still the commit. The next manifest names the digest of all of
+it: a signature vouches for what came before, too. Decoders of Zstandard pass over the second frame.
+"""
+
+import hashlib
+import os
+import re
+import stat
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aqueduct.errors import Refused
+
+# What needs it imports cryptography: a store without signatures need not wait for it.
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+CONTEXT = b"aqueduct manifest\0"  # so that nothing else that the key signs is taken for one
+MARK = b"AQS1"
+_FRAME = struct.Struct("<II4s32s64s")
+_SKIPPABLE = 0x184D2A5A  # RFC 8878, 3.1.2
+_CONTENT = _FRAME.size - 8
+KEY_BYTES = 1 << 16  # of a file
+_PUBLIC = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----\s*", re.DOTALL)
+
+
+class Signature(NamedTuple):
+    key: bytes  # public
+    value: bytes
+
+
+class Split(NamedTuple):
+    """A manifest's object in its parts."""
+
+    manifest: bytes | memoryview
+    signature: Signature | None
+
+
+def split(data: bytes | memoryview) -> Split:
+    """Part a manifest's object from its signature, which isn't checked."""
+    if len(data) > _FRAME.size:
+        magic, size, mark, key, value = _FRAME.unpack(data[-_FRAME.size :])
+        if (magic, size, mark) == (_SKIPPABLE, _CONTENT, MARK):
+            return Split(data[: -_FRAME.size], Signature(key, value))
+    return Split(data, None)
+
+
+def name(key: bytes) -> str:
+    """Return the name of a public key in sentences: the first digits of its SHA-256."""
+    return hashlib.sha256(key).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key."""
+
+    private: "Ed25519PrivateKey"
+
+    @property
+    def public(self) -> bytes:
+        return self.private.public_key().public_bytes_raw()
+
+    def signed(self, manifest: bytes) -> bytes:
+        """Return a manifest's object with its signature."""
+        value = self.private.sign(CONTEXT + manifest)
+        return manifest + _FRAME.pack(_SKIPPABLE, _CONTENT, MARK, self.public, value)
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The public keys of those whose snapshots are believed; without one, everybody's are."""
+
+    keys: frozenset[bytes] = frozenset()
+    unsigned_before: int = 1  # snapshots before this one may lack a signature
+
+    def also(self, key: SigningKey | None) -> "Trust":
+        """Return the trust of one who signs: its own snapshots are believed, too."""
+        return Trust(self.keys | {key.public}, self.unsigned_before) if key else self
+
+    def fault(self, number: int, data: bytes | memoryview) -> str:
+        """Return why the object of that snapshot is not believed; empty: it is."""
+        if not self.keys:
+            return ""
+        manifest, signature = split(data)
+        if signature is None:
+            if number < self.unsigned_before:
+                return ""
+            return (
+                "is not signed, so it may be anybody's; what is older than signing, --unsigned-before tells"
+            )
+        if signature.key not in self.keys:
+            return f"is signed by the key {name(signature.key)}, which is none of the trusted ones"
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        try:
+            public = Ed25519PublicKey.from_public_bytes(signature.key)
+            public.verify(signature.value, CONTEXT + bytes(manifest))
+        except InvalidSignature:
+            return f"is not what the key {name(signature.key)} signed"
+        return ""
+
+
+EVERYBODY = Trust()
+
+
+def signing_key(path: Path) -> SigningKey:
+    """Load a private key; Refused if others may read the file, or it has another kind of key."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    key = _loaded(path, lambda data: load_pem_private_key(data, None), private=True)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise Refused(f"{path} has no Ed25519 key: make one by openssl genpkey -algorithm ed25519.")
+    return SigningKey(key)
+
+
+def trust(paths: Iterable[Path], unsigned_before: int = 1) -> Trust:
+    """Load public keys; Refused if a file has something else."""
+    return Trust(frozenset(key for path in paths for key in _public(path)), unsigned_before)
+
+
+def _public(path: Path) -> Iterator[bytes]:
+    """Yield a file's keys: several, while one follows another."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    def load(data: bytes) -> list[Any]:
+        blocks = _PUBLIC.findall(data) or [data]
+        return [load_pem_public_key(block) for block in blocks]
+
+    for key in _loaded(path, load, private=False):
+        if not isinstance(key, Ed25519PublicKey):
+            raise Refused(f"{path} has a key that is not of the kind Ed25519.")
+        yield key.public_bytes_raw()
+
+
+def _loaded(path: Path, load: Callable[[bytes], Any], *, private: bool) -> Any:
+    try:
+        with path.open("rb") as file:
+            data, mode = file.read(KEY_BYTES), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    except OSError as error:
+        raise Refused(f"The key {path} can't be read: {error.strerror}.") from None
+    if private and mode & 0o077:
+        raise Refused(f"The key {path} can be read by others than its owner: chmod 0600 {path}")
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        return load(data)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        wanted = "a private key (PKCS #8) without a password" if private else "a public key"
+        remedy = "" if private else "; openssl pkey -pubout makes it of the private one"
+        raise Refused(f"{path} is not {wanted} in PEM{remedy}.") from None
