@@ -45,6 +45,14 @@ class Written:
 
 
 @dataclass(frozen=True)
+class Recount:
+    """How many partitions were looked at again, and hold what was restored."""
+
+    partitions: int
+    read: int  # of them, those whose batch headers were read
+
+
+@dataclass(frozen=True)
 class RestoreOutcome:
     restore_id: str
     plan: RestorePlan
@@ -52,6 +60,7 @@ class RestoreOutcome:
     moves: tuple[Move, ...] = ()  # by this run
     settled: tuple[str, ...] = ()  # topics that got settings after their restore had ended
     rights: Rights | None = None  # None: not asked for
+    recount: Recount | None = None  # None: all was written by earlier runs
     held: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # topic: settings it shall get
     warnings: tuple[str, ...] = ()
     left_out: LeftOut = ()

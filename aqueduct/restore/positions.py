@@ -113,7 +113,7 @@ def answer(share: QuestionShare) -> Answers:
     found: Answers = {}
     with connect(share.end, CLIENT) as client:
         partitions = [question.lane.target for question in share.questions]
-        ends, open_ = _settled(client, partitions)
+        ends, open_ = settled(client, partitions)
         for question in share.questions:
             partition = question.lane.target
             try:
@@ -130,7 +130,7 @@ class _Unsure(Exception):
     """The reason why the new offsets can't be told."""
 
 
-def _settled(
+def settled(
     client: Client, partitions: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
     """Return the logs' ends, once the markers of all transactions are written; and where one is open."""

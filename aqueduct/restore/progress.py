@@ -53,6 +53,12 @@ class RestoreProgress:
     run: str = ""  # the id of the run that wrote last, and what of `records` and `bytes` it wrote
     run_records: int = 0
     run_bytes: int = 0
+    holes: int = 0  # offsets among the records that are none: markers, and what was aborted
+
+    @property
+    def end(self) -> int:
+        """Return where the target's log ends if nobody else writes there."""
+        return self.start + self.records + self.holes
 
     def written(self, run: str, records: int, size: int) -> "RestoreProgress":
         """Return the progress after the run wrote so much more."""

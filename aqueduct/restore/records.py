@@ -20,6 +20,7 @@ from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
 from aqueduct.restore import progress, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.outcome import Written
@@ -161,7 +162,16 @@ class _Task:
             or (0, RestoreProgress(str(ids[lane.topic]), ends[lane.target], 0, 0, ()))
             for lane in share.lanes
         }
+        stable = offsets.ends(client, done)
+        for partition in done:
+            self._hole(partition, stable[partition] - self.positions[partition][1].end)
         self._begin()
+
+    def _hole(self, partition: TopicPartition, size: int) -> None:
+        """Count offsets after what was written that are no records: what a run that was killed left."""
+        offset, now = self.positions[partition]
+        if size > 0 and not topics.visible(self._client, Range(*partition, now.end, now.end + size)):
+            self.positions[partition] = offset, replace(now, holes=now.holes + size)
 
     def _begin(self) -> None:
         self._changed: set[TopicPartition] = set()
@@ -230,6 +240,9 @@ class _Task:
     def _commit(self) -> None:
         if not self._changed:
             return
+        for partition in self._producer.enlisted:
+            offset, now = self.positions[partition]
+            self.positions[partition] = offset, replace(now, holes=now.holes + 1)
         changed = {partition: self.positions[partition] for partition in self._changed}
         committed = {
             partition: (offset, progress.dumps(now, str(partition)))

@@ -57,6 +57,9 @@ def _lines(outcome: RestoreOutcome) -> Iterator[str]:
             )
     if forgotten:
         yield f"The target has forgotten how much was restored of {some(sorted(forgotten))}."
+    if found := outcome.recount:
+        how = f"; of {found.read:,} by their batches' headers" if found.read else ""
+        yield f"{count(found.partitions, 'partition')} looked at again: each holds what was restored{how}."
     for gap in plan.gaps:
         what = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were backed up"
         yield f"{gap.topic}-{gap.partition}: {what}."
@@ -160,6 +163,7 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
         ],
         "settings_of_backup": list(outcome.settled),
         "rights": asdict(outcome.rights) if outcome.rights else None,
+        "recount": asdict(outcome.recount) if outcome.recount else None,
         "held": {topic: dict(settings) for topic, settings in outcome.held.items()},
         "warnings": list(outcome.warnings),
         "without_instance": list(outcome.plan.skipped),

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from aqueduct.errors import LeftOut
 from aqueduct.names import TopicPartition
-from aqueduct.restore import groups, links, mirrors, planning, records, report, rights, topics
+from aqueduct.restore import groups, links, mirrors, planning, records, recount, report, rights, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import RestoreOutcome, Rights, Written
@@ -20,7 +20,10 @@ from aqueduct.work.workers import Workers
 
 
 def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
-    """Restore, to the end. Refused or Failed before anything is written, or Failed in the middle."""
+    """Restore, to the end. Refused or Failed before anything is written, or Failed in the middle.
+
+    Failed, too, where the target holds at the end something else than was written.
+    """
     clock = _Clock()
     with clock.phase("plan"):
         job = planning.look(order)
@@ -43,6 +46,7 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
     if not job.done:
         with clock.phase("records"):
             written |= records.write(job, workers)
+            recount.check(job, states, written, workers)  # before a group's offsets would mean other records
     left_out: list[tuple[str, str]] = []
     with clock.phase("groups"):
         moves, more = groups.restore(job, states, written, workers)
@@ -55,6 +59,10 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
         with clock.phase("links"):
             stopped, more = links.move(job, written, workers)
         left_out += more
+    recounted = None
+    if not job.done:  # the last moment before retention and compaction may delete again
+        with clock.phase("recount"):
+            recounted = recount.check(job, states, written, workers)
     with clock.phase("settings"):
         states, granted, more = settle(job, states, written)
         left_out += more
@@ -65,6 +73,7 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
         moves=moves,
         settled=job.unsettled,
         rights=granted,
+        recount=recounted,
         held={name: state.held for name, state in states.items() if state.held},
         warnings=warnings,
         left_out=tuple(left_out),

@@ -122,10 +122,15 @@ def check_empty(
 def _visible(client: Client, partitions: list[TopicPartition]) -> Iterator[str]:
     starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
     for partition in partitions:
-        if starts[partition] < ends[partition]:  # by markers and aborted transactions, too
-            whole = Range(*partition, starts[partition], ends[partition])
-            if any(piece.batches for piece in fetch.read(client, whole, max_bytes=PEEK_BYTES)):
-                yield str(partition)
+        if starts[partition] < ends[partition] and visible(
+            client, Range(*partition, starts[partition], ends[partition])
+        ):
+            yield str(partition)
+
+
+def visible(client: Client, part: Range) -> bool:
+    """Tell whether a consumer sees a record there, which need not be: of markers, or what was aborted."""
+    return any(piece.batches for piece in fetch.read(client, part, max_bytes=PEEK_BYTES))
 
 
 # Before the records

@@ -1,0 +1,126 @@
+"""A second look at what was restored, before anyone is told that it is there.
+
+Offsets are added up: a partition's log goes from where it ended before, over the records and the holes that
+this restore counted, to its end. Only a partition that does not add up is read, by its batches' headers.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from aqueduct.errors import Failed
+from aqueduct.kafka import fetch, offsets
+from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.requests import in_lists
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+from aqueduct.restore.job import CLIENT, Job, connected
+from aqueduct.restore.outcome import Recount, Written
+from aqueduct.restore.positions import settled
+from aqueduct.restore.progress import RestoreProgress, TopicState
+from aqueduct.wording import count, some
+from aqueduct.work.workers import Workers
+
+HEADERS = 10  # that take as long to count as one record to read
+SHARE_OFFSETS = 5_000_000
+
+
+@dataclass(frozen=True)
+class PartitionRead:
+    """A partition whose batch headers are counted."""
+
+    part: Range
+    done: RestoreProgress
+
+
+@dataclass(frozen=True)
+class RecountShare:
+    """The partitions that one task counts."""
+
+    end: End
+    readings: tuple[PartitionRead, ...]
+
+
+def check(
+    job: Job,
+    states: Mapping[str, TopicState],
+    written: Mapping[TopicPartition, Written],
+    workers: Workers,
+) -> Recount:
+    """Look again at the topics that this run restored; Failed if they are not what was written.
+
+    With --append others may write there, so that what they wrote is none of ours, and isn't counted.
+    """
+    # Another run of this restore may have ended meanwhile: then retention holds again.
+    open_topics = {name: state for name, state in states.items() if not state.done}
+    with connected(job.order) as client:
+        wrong = dict(_other_topics(client, job, open_topics))
+        lanes = [lane for lane in job.lanes if lane.topic in open_topics.keys() - wrong.keys()]
+        partitions = [lane.target for lane in lanes]
+        starts = offsets.log_starts(client, partitions)
+        ends, open_ = settled(client, partitions)
+    readings = []
+    for lane in lanes:
+        done, name = written[lane.target].progress, str(lane.target)
+        if not job.plan.window.timed and done.records != lane.records:
+            wrong[name] = f"{count(done.records, 'record')} written, and the snapshot has {lane.records:,}"
+        elif done.records and starts[lane.target] > done.start:
+            wrong[name] = f"records before offset {starts[lane.target]:,} were deleted"
+        elif ends[lane.target] < done.end:
+            wrong[name] = f"its log ends at {ends[lane.target]:,}, and ended at {done.end:,}"
+        elif job.order.append:
+            continue
+        elif lane.target in open_:
+            wrong[name] = "another producer's transaction is open there"
+        elif ends[lane.target] > done.end:
+            whole = Range(*lane.target, done.start, ends[lane.target])
+            readings.append(PartitionRead(whole, done))
+    if readings and not wrong:
+        wrong |= _read(job, readings, workers)
+    if wrong:
+        found = some(f"{name} ({why})" for name, why in sorted(wrong.items()))
+        raise Failed(
+            f"What is in the target is not what was restored: {found}. Stop who changed it, delete "
+            f"{'this topic' if len(wrong) == 1 else 'these topics'}, and run this again."
+        )
+    return Recount(len(lanes), len(readings))
+
+
+def _other_topics(client: Client, job: Job, states: Mapping[str, TopicState]) -> Iterator[tuple[str, str]]:
+    there = client.topics(states)
+    for name, state in states.items():
+        if name not in there:
+            yield name, "it was deleted"
+        elif str(there[name].id) != state.topic_id:
+            yield name, "it was deleted and made again"
+        elif len(there[name].partitions) != len(job.plan.partitions(name)):
+            yield name, "it got more partitions"
+
+
+def _read(job: Job, readings: list[PartitionRead], workers: Workers) -> dict[str, str]:
+    tasks = [
+        RecountShare(job.order.end, tuple(some_readings))
+        for some_readings in in_lists(readings, SHARE_OFFSETS, lambda reading: len(reading.part))
+    ]
+    work = sum(len(reading.part) for reading in readings) // HEADERS
+    return {name: why for found in workers.parallel(work)(recount, tasks) for name, why in found.items()}
+
+
+def recount(share: RecountShare) -> dict[str, str]:
+    """Count records by their batches' headers; return which partitions hold others than were restored."""
+    wrong = {}
+    with connect(share.end, CLIENT) as client:
+        for reading in share.readings:
+            ours = others = 0
+            for piece in fetch.read(client, reading.part):
+                for batch in piece.batches:
+                    if batch.producer_id in reading.done.producers:
+                        ours += batch.count
+                    else:
+                        others += batch.count
+            if others:
+                wrong[str(reading.part.topic_partition)] = f"{count(others, 'record')} of another producer"
+            elif ours != reading.done.records:
+                why = f"{count(ours, 'record')} of {reading.done.records:,} that were restored"
+                wrong[str(reading.part.topic_partition)] = why
+    return wrong
