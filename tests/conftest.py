@@ -28,6 +28,16 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[broker.Br
         yield list(starting.map(stack.enter_context, running))
 
 
+@pytest.fixture
+def source(brokers: list[Broker]) -> Broker:
+    return brokers[0]
+
+
+@pytest.fixture
+def target(brokers: list[Broker]) -> Broker:
+    return brokers[1]
+
+
 @pytest.fixture(scope="module")
 def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
     with hive_metastore.running(tmp_path_factory.mktemp("metastore")) as started:

@@ -34,6 +34,7 @@ from aqueduct.link.wire import frame, state
 from aqueduct.link.wire.frame import Frame
 from aqueduct.link.wire.keys import ReceiverKey, SenderPublicKey
 from aqueduct.link.wire.receiver import RawRecord, Receiver, ReceiverLimits
+from aqueduct.names import matches
 from aqueduct.wording import count
 
 FRAME_OVERHEAD = 1000  # bytes, of a header and a topic's name, and of the raw topic's record around them
@@ -41,6 +42,7 @@ BATCH_BYTES = 1_000_000  # that the raw topic takes at once
 QUEUE_BYTES = 256 << 20  # that wait for Kafka
 RECEIVE_SECONDS = 0.2
 TICK_SECONDS = 1.0
+MOST_NAME = 249  # letters of a topic's name
 STOP_SECONDS = 5  # without a word of Kafka; an election takes less
 
 log = logging.getLogger(__name__)
@@ -57,6 +59,7 @@ class DownstreamFigures:
     dropped: int = 0  # values, because too much waited for Kafka
     written: int = 0
     refused: int = 0  # values that Kafka did not take
+    foreign: int = 0  # values of topics that do not cross this link
 
     @property
     def waiting_bytes(self) -> int:
@@ -136,6 +139,7 @@ class _Receiving:
         self._receiver = figures.receiver
         self._producer = producer
         self._raw_topic = settings.raw_topic
+        self._topics = settings.topics
         self._needed = _needed(settings)
         self._partitions = partitions
         self._memory = memory
@@ -204,12 +208,27 @@ class _Receiving:
             self._fault = error
 
     def _produce(self, record: RawRecord) -> None:
+        key = frame.read_key(record.key)
+        if self._topics and not matches(self._topics, key.topic):
+            self._leave_out(record, key.topic)
+            return
         if self._raw_topic is None:
             self._produce_records(record)
             return
-        key = frame.read_key(record.key)
         partition = bucket(key.topic, key.partition, self._partitions)
         self._send(self._raw_topic, record.value, record.key, partition, len(record.value))
+
+    def _leave_out(self, record: RawRecord, topic: str) -> None:
+        """Write nothing of a topic that does not cross: its sender has been changed, or is in wrong hands."""
+        self._figures.foreign += 1
+        self._figures.settled_bytes += len(record.value)
+        if times := self._seldom.due(("foreign", topic), 1, time.monotonic()):
+            log.error(
+                "topic %s comes over the link and does not cross it, so nothing of it is written (%d times "
+                "since this was last said): see whether both ends have the link's topics, and who has the "
+                "sender's key",
+                topic[:MOST_NAME], times,
+            )  # fmt: skip
 
     def _produce_records(self, record: RawRecord) -> None:
         """Produce into the plain topics, as another producer would (mode=record)."""

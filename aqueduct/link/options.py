@@ -371,6 +371,10 @@ class Downstream(LinkEnd):
         ),
     ] = None
     receive_buffer: Annotated[int, Option("bytes, in the kernel", _number(1 << 16, 1 << 31))] = 32 << 20
+    topics: Annotated[
+        re.Pattern[str] | None,
+        Option("regular expression of whole names: of other topics nothing is written", _pattern),
+    ] = None
 
     def __post_init__(self) -> None:
         if (self.mode == "raw") == (self.raw_topic is None):

@@ -21,16 +21,6 @@ def broker(brokers: list[Broker]) -> Broker:
 
 
 @pytest.fixture
-def source(brokers: list[Broker]) -> Broker:
-    return brokers[0]
-
-
-@pytest.fixture
-def target(brokers: list[Broker]) -> Broker:
-    return brokers[1]
-
-
-@pytest.fixture
 def link(tmp_path: Path, source: Broker, target: Broker) -> Iterator[Link]:
     """Yield a link for a topic of two partitions."""
     name = clients.unique("link_x-y")

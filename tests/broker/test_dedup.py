@@ -1,83 +1,27 @@
 """Dedup and its ledger, with raw topics that are written frame by frame."""
 
-import time
-from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import clients
 import pytest
 from confluent_kafka.admin import NewPartitions
+from crossed import ID, PARTITIONS, Crossed, frames
 
 from aqueduct.cli import main
 from aqueduct.kafka import client as kafka
-from aqueduct.kafka.batches.bodies import body
-from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import Fenced
 from aqueduct.link import silence
 from aqueduct.link.dedup import task as dedup
 from aqueduct.link.dedup.run import DedupOrder, run
 from aqueduct.link.dedup.task import DedupCounts
-from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import bucket
-from aqueduct.link.wire import frame
-from aqueduct.link.wire.frame import Announcement, Frame
+from aqueduct.link.wire.frame import Announcement
 from aqueduct.work.workers import Workers
 from servers.broker import Broker
 
-PARTITIONS = 2
 SECONDS = 30
-ID = UUID(int=1)
-
-
-class Crossed:
-    """A raw topic, a ledger, and clean topics in one cluster."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.broker, self.servers = broker, broker.plaintext
-        self.end = End("cluster", self.servers)
-        mark = uuid4().hex[:8]
-        self.raw, self.gaps = f"raw.{mark}", f"gaps.{mark}"
-        # Of two topics, each with a partition in every bucket.
-        self.topics = [f"one.{mark}", f"other.{mark}"]
-        clients.create(broker, self.raw, PARTITIONS)
-        clients.create(broker, self.gaps, PARTITIONS, cleanup_policy="compact")
-        for each in self.topics:
-            clients.create(broker, each, 4)
-
-    def bring(self, *all_of: Frame | Announcement, partitions: int = PARTITIONS, ago: float = 0) -> None:
-        """Write frames and announcements into the raw topic, as if `ago` seconds ago."""
-        at = int((time.time() - ago) * 1000)
-        written = [
-            {"value": frame.pack(each), "key": frame.key(each), "timestamp": at}
-            | {"partition": bucket(each.topic, each.partition, partitions)}
-            for each in all_of
-        ]
-        clients.produce(self.broker, self.raw, written)
-
-    def dedup(self, *options: str, code: int = 0) -> None:
-        argv = ["dedup", "--bootstrap-servers", self.servers]
-        argv += ["--raw-topics", self.raw, "--gap-topic", self.gaps]
-        names = [] if "--retire" in options else ["--topics", ",".join(self.topics), "--gap-grace", "0s"]
-        assert main([*argv, *names, *(options or ["--until-caught-up"])]) == code
-
-    def knows(self, topics: dict[str, int]) -> None:
-        """Wait until the ledger has so many partitions of each topic that isn't retired.
-
-        What was just committed may take a moment.
-        """
-        with kafka.connect(self.end, "test") as client:
-            clients.wait_for(f"{topics} in the ledger", lambda: self._known(client) == topics)
-
-    def _known(self, client: Client) -> Counter[str]:
-        ledger = gap_topic.whole(client, self.gaps)
-        return Counter(topic for (topic, _), of in ledger.items() if not of.closed)
-
-    def written(self, topic: str) -> int:
-        return sum(end > 0 for end in clients.ends(self.broker, topic, *range(4)))
 
 
 class Enough(Exception):
@@ -87,12 +31,6 @@ class Enough(Exception):
 @pytest.fixture
 def crossed(brokers: list[Broker]) -> Crossed:
     return Crossed(brokers[0])
-
-
-def frames(topic: str, first: int = 0, last: int = 9, numbers: Iterable[int] = range(4)) -> list[Frame]:
-    rows = [Record(1_700_000_000_000, offset, body(b"k", b"v")) for offset in range(first, last + 1)]
-    data = bytes(build(Records.listed(rows)))
-    return [Frame(topic, ID, number, first, last, data) for number in numbers]
 
 
 def test_a_topic_that_is_gone_is_retired(crossed: Crossed, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,6 +102,7 @@ CASES = {
         ],
     ),
     "LinkRecordTooLarge": counted("up:oversized_total", 15),
+    "LinkSourceCut": Case([{"up:cut": always(1)}], [{"up:cut": always(0)}]),
     "LinkDatagramsNotTaken": Case(
         [{'up:refused_total{link="1"}': slope(0, 1)}],
         [{'up:refused_total{link="1"}': always(7)}, {'up:refused_total{link="1"}': step(3)}],
@@ -162,6 +163,8 @@ CASES = {
     ),
     "LinkMissing": Case([{"dedup:missing": always(1)}], [{"dedup:missing": step(10)}]),
     "LinkLostForGood": Case([{"dedup:lost": step(30)}], [{"dedup:lost": always(9)}]),
+    "LinkForeignTopic": counted("down:foreign_total", 15),
+    "DedupQuarantines": counted("dedup:quarantined_total", 15),
     "DedupCannotRead": counted("dedup:malformed_total", 15),
     "LandDown": Case(
         [{LAND_UP: step(6, 1, 0)}], [{LAND_UP: always(1)}, {LAND_UP: step(4, 1, 0)}]

@@ -118,16 +118,17 @@ def test_what_dedup_did_and_what_is_left_to_do() -> None:
     try:
         # Not that nothing is missing: nobody has looked yet.
         assert read().keys() == {"records_total", "batch_bytes_total", "frames_total", "repeated_total"} | {
-            "malformed_total"
+            "malformed_total",
+            "quarantined_total",
         }
         of.add(DedupCounts(records=5, frames=2, missing=7, lost=1, lag=3, committed_time=100.0), 110.0)
-        of.add(DedupCounts(records=4, frames=1, missing=2, lag=1), 170.0)
+        of.add(DedupCounts(records=4, frames=1, quarantined=2, missing=2, lag=1), 170.0)
         found = read()
         with pytest.raises(Failed, match=f"Port {port} of localhost can't be listened at"):
             serve(port, of.all)
     finally:
         server.shutdown()
         server.server_close()
-    assert (found["records_total"], found["frames_total"]) == (9, 3)
+    assert (found["records_total"], found["frames_total"], found["quarantined_total"]) == (9, 3, 2)
     assert (found["missing"], found["lost"], found["lag"]) == (2, 0, 1)
     assert (found["committed_time"], found["round_time"]) == (100.0, 170.0)

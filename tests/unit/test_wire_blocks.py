@@ -1,10 +1,11 @@
 import random
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.link.wire.blocks import CHUNK, Assembler, Packer
+from aqueduct.link.wire.blocks import CHUNK, PART_BYTES, VALUE_BYTES, Assembler, Packer
 from aqueduct.link.wire.counters import Counters
 
 CAPACITY = 64
@@ -35,7 +36,7 @@ def test_values_come_out_of_blocks_in_any_order(
     expected: list[bytes], capacity: int, chance: random.Random
 ) -> None:
     blocks = packed(expected, capacity)
-    assembler = assembler_of(1000, 10_000)
+    assembler = assembler_of(1000, 1 << 24)
     assert [value for block in blocks for value in assembler.add(block, 0)] == expected
     chance.shuffle(blocks)
     assert sorted(value for block in blocks for value in assembler.add(block, 0)) == sorted(expected)
@@ -50,7 +51,7 @@ def test_values_come_out_of_blocks_in_any_order(
 def test_a_value_comes_out_whole_or_not_at_all(expected: list[bytes], data: st.DataObject) -> None:
     blocks = packed(expected)
     kept = data.draw(st.lists(st.sampled_from(blocks), unique=True)) if blocks else []
-    assembler = assembler_of(1000, 10_000)
+    assembler = assembler_of(1000, 1 << 24)
     found = [value for block in kept for value in assembler.add(block, 0)]
     assert set(found) <= set(expected)
     assembler.close()
@@ -72,19 +73,22 @@ def test_an_empty_value_can_not_cross(value: bytes) -> None:
         Packer(CAPACITY).add(value)
 
 
+HALF = VALUE_BYTES + PART_BYTES + 50  # memory for half a value of 100 bytes
+
+
 def test_the_oldest_goes_when_too_much_is_held() -> None:
     blocks = packed([b"a" * 100, b"b" * 100, b"c" * 100], CHUNK.size + 50)
-    assembler = assembler_of(100, 100)
+    assembler = assembler_of(100, 2 * HALF)
     for block in (blocks[0], blocks[2], blocks[4]):  # the first halves
         assert assembler.add(block, 0) == []
-    assert (assembler._counters.values_incomplete, assembler._held) == (1, 100)
+    assert (assembler._counters.values_incomplete, assembler._held) == (1, 2 * HALF)
     assert assembler.add(blocks[3], 0) == [b"b" * 100]
     assert assembler.add(blocks[5], 0) == [b"c" * 100]
 
 
 def test_what_nothing_is_added_to_is_given_up() -> None:
     first, second = packed([b"a" * 100], CHUNK.size + 50)
-    assembler = assembler_of(100, 100)
+    assembler = assembler_of(100, 2 * HALF)
     assembler.add(first, 5)
     assembler.expire(before=5)
     assert assembler._counters.values_incomplete == 0
@@ -129,8 +133,24 @@ def test_noise(block: bytes) -> None:
 
 def test_what_grows_is_not_given_up() -> None:
     first, second, third = packed([b"a" * 100], CHUNK.size + 40)
-    assembler = assembler_of(100, 100)
+    assembler = assembler_of(100, 2 * HALF)
     assembler.add(first, 5)
     assembler.add(second, 8)
     assembler.expire(before=7)
     assert assembler.add(third, 9) == [b"a" * 100]
+
+
+def test_memory_for_what_is_not_whole_is_bounded() -> None:
+    """Count what chunks of one byte take beside it: each begins a value, or all are of one."""
+    for numbers in (range(40_000), [0] * 40_000):
+        limit = 4 << 20
+        assembler = assembler_of(1 << 20, limit)
+        tracemalloc.start()
+        try:
+            for at, number in enumerate(numbers):
+                assembler.add(CHUNK.pack(number, 1 << 20, at, 1) + b"x", 0.0)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert most < 1.25 * limit
+        assert assembler._counters.values_incomplete

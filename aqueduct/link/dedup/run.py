@@ -70,11 +70,12 @@ def sentence(done: DedupCounts, seconds: float) -> str:
     said = f"{count(done.records, 'record')} in {count(done.frames, 'frame')} within {seconds:.1f} s"
     said += f"; {count(done.repeated, 'offset')} had arrived before" if done.repeated else ""
     said += f"; {count(done.malformed, 'raw record')} can't be read" if done.malformed else ""
+    said += f"; {count(done.quarantined, 'frame')} not written" if done.quarantined else ""
     said += f"; {count(done.missing, 'offset')} missing" if done.missing else ""
     said += f"; {count(done.lost, 'offset')} lost for good" if done.lost else ""
     left_out = ", ".join(f"{topic} ({count(n, 'frame')})" for topic, n in sorted(done.left_out.items()))
     said += f"; left out as asked: {left_out}" if left_out else ""
-    return " ".join([f"{said}.", *done.silent])
+    return " ".join([f"{said}.", *done.told, *done.silent])
 
 
 def _plan(order: DedupOrder) -> tuple[DedupShare, int, tuple[str, ...]]:

@@ -4,6 +4,7 @@ A transaction holds the clean topics' records, the ledger's entries and the raw 
 a kill at any moment leaves all three as they were.
 """
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,17 +26,20 @@ from aqueduct.kafka.follow import Follower, News
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import METADATA_BYTES, in_lists
 from aqueduct.link.ledger import gap_topic
-from aqueduct.link.ledger.arrivals import Bucket
+from aqueduct.link.ledger.arrivals import Bucket, New, Unsound
 from aqueduct.link.ledger.arrivals import bucket as bucket_of
 from aqueduct.link.ledger.entry import LedgerPartition
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.names import TopicPartition
+from aqueduct.strict_json import ADDED
 from aqueduct.wording import count
 
 POLL_SECONDS = 0.5
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
 LEDGER_BATCH_BYTES = 900_000
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -73,12 +77,15 @@ class DedupCounts:
     frames: int = 0
     repeated: int = 0  # offsets that had arrived before
     malformed: int = 0  # records of the raw topics that aren't frames
+    quarantined: int = field(default=0, metadata=ADDED)  # frames that can't be written; they are missing
     missing: int = 0  # offsets that the ledger lists at the end
     lost: int = 0  # of these others, those that can't be sent again
     lag: int = 0  # raw records that were not read at the end
     committed_time: float = 0.0  # of the last transaction, seconds since 1970
     left_out: dict[str, int] = field(default_factory=dict)  # frames, by source topics that are not wanted
     silent: tuple[str, ...] = ()  # sentences on senders that were not heard of when the run began
+    # Sentences on frames in quarantine, the first of them; they are not kept with the position.
+    told: tuple[str, ...] = field(default=(), metadata=ADDED)
 
     def add(self, other: "DedupCounts") -> None:
         self.records += other.records
@@ -86,6 +93,8 @@ class DedupCounts:
         self.frames += other.frames
         self.repeated += other.repeated
         self.malformed += other.malformed
+        self.quarantined += other.quarantined
+        self.told = (*self.told, *other.told)[:MOST_TOLD]
         self.missing += other.missing
         self.lost += other.lost
         self.lag += other.lag
@@ -93,6 +102,7 @@ class DedupCounts:
         self.left_out = dict(Counter(self.left_out) + Counter(other.left_out))
 
 
+MOST_TOLD = 20
 OTHERS = "other topics"  # no topic's name has a space
 
 
@@ -110,13 +120,13 @@ class Counted:
 
     def dumps(self) -> str:
         """Return JSON that Kafka keeps; what is left out is named as far as there is room."""
-        text = strict_json.dumps(self).decode()
+        text = strict_json.dumps(replace(self, done=replace(self.done, told=()))).decode()
         if len(text.encode()) <= METADATA_BYTES:
             return text
         names = sorted(self.done.left_out, key=self.done.left_out.__getitem__)
         few = {name: self.done.left_out[name] for name in names[len(names) // 2 + 1 :] if name != OTHERS}
         rest = sum(self.done.left_out.values()) - sum(few.values())
-        return replace(self, done=replace(self.done, left_out={OTHERS: rest} | few)).dumps()
+        return replace(self, done=replace(self.done, told=(), left_out={OTHERS: rest} | few)).dumps()
 
 
 def dedup(share: DedupShare) -> DedupCounts:
@@ -127,12 +137,17 @@ def dedup(share: DedupShare) -> DedupCounts:
     with connect(share.end, share.group) as client, connect(share.end, share.group) as following:
         deadline = None if share.seconds is None else time.monotonic() + share.seconds
         producers = {number: producer_of(client, share.group, number) for number in share.buckets}
+        unsound: dict[tuple[TopicPartition, int], str] = {}  # why frames can't be written, by where they are
 
         def attempt(progress: Callable[[], None]) -> DedupCounts:
-            run = _Run(client, following, share, producers)
-            while run.step(deadline):
-                progress()
-            return run.counts()
+            while True:
+                run = _Run(client, following, share, producers, unsound)
+                try:
+                    while run.step(deadline):
+                        progress()
+                    return run.counts()
+                except _Quarantine as found:  # again from what is committed, without it
+                    unsound[found.place] = str(found)
 
         return until_committed(client, attempt)
 
@@ -169,6 +184,14 @@ class _Told:
     announcement: Announcement
 
 
+class _Quarantine(Exception):
+    """A frame that can't be written, found when others had been."""
+
+    def __init__(self, place: tuple[TopicPartition, int], why: str) -> None:
+        super().__init__(why)
+        self.place = place
+
+
 @dataclass
 class _Bucket:
     """One bucket since this run began."""
@@ -180,6 +203,7 @@ class _Bucket:
     uncommitted: bool = False  # something new is counted
     again: list[Frame] = field(default_factory=list)  # that are counted, and read again
     frames: list[Frame] = field(default_factory=list)
+    places: dict[int, tuple[TopicPartition, int]] = field(default_factory=dict)  # in raw topics, by id()
     # By partition the oldest announcement and, so that it may be followed at once, the newest.
     announced: dict[TopicPartition, list[_Told]] = field(default_factory=dict)
 
@@ -207,7 +231,9 @@ class _Run:
         following: Client,
         share: DedupShare,
         producers: Mapping[int, TransactionalProducer],
+        unsound: Mapping[tuple[TopicPartition, int], str],
     ) -> None:
+        self._unsound = unsound
         self._client = client
         self._share = share
         self._producers = producers
@@ -286,13 +312,18 @@ class _Run:
                     bucket.done.malformed += new
                 else:
                     self._check_number(found.topic, found.partition, number, raw_topic)
-                    wanted = self._wanted(found.topic, found.partition)
+                    place = news.topic_partition, record.offset
+                    if why := self._unsound.get(place) or self._nowhere(found.topic, found.partition):
+                        self._quarantine(bucket, place, found, why, new=new)
+                        continue
+                    wanted = found.topic in self._share.clean
                     if isinstance(found, Announcement):
                         if wanted:
                             bucket.hear(_Told(record.timestamp, news.topic_partition, record.offset, found))
                         continue
                     if wanted:
                         (bucket.frames if new else bucket.again).append(found)
+                        bucket.places[id(found)] = place
                     elif new:
                         left_out = bucket.done.left_out
                         left_out[found.topic] = left_out.get(found.topic, 0) + 1
@@ -314,19 +345,41 @@ class _Run:
                 "anew, and send everything again."
             )
 
-    def _wanted(self, topic: str, partition: int) -> bool:
+    def _nowhere(self, topic: str, partition: int) -> str:
+        """Return why there is no clean partition for a source's; empty: there is, or none is wanted."""
         clean = self._share.clean.get(topic)
         if clean is None and self._share.every_topic:
-            raise Failed(
-                f"Records of topic {topic} arrive, which the {self._share.end} does not have: create it with "
-                "as many partitions as at the source, or name the topics that are wanted with --topics."
+            return (
+                f"the {self._share.end} has no topic {topic}: create it with as many partitions as at the "
+                "source, or name the topics that are wanted with --topics"
             )
         if clean and partition >= clean.partitions:
-            raise Failed(
-                f"Records of {topic}-{partition} arrive, but {clean.topic} of the {self._share.end} has only "
-                f"{clean.partitions} partitions: add some."
-            )
-        return clean is not None
+            return f"{clean.topic} of the {self._share.end} has only {clean.partitions} partitions: add some"
+        return ""
+
+    def _quarantine(
+        self,
+        bucket: _Bucket,
+        place: tuple[TopicPartition, int],
+        found: Frame | Announcement,
+        why: str,
+        *,
+        new: bool,
+    ) -> None:
+        """Enter a frame as missing, tell of it, and go on; it may be sent again."""
+        if isinstance(found, Frame):
+            bucket.ledger.miss(found)
+        if not new:
+            return
+        (raw_topic, number), offset = place
+        bucket.counted[place[0]] = offset + 1
+        bucket.uncommitted = True
+        if isinstance(found, Frame):
+            bucket.done.quarantined += 1
+            what = f"offsets {found.first} to {found.last} of {found.topic}-{found.partition}"
+            said = f"{raw_topic}-{number} has {what} at offset {offset}, which are not written: {why}."
+            log.error(said)
+            bucket.done.told = (*bucket.done.told, said)[:MOST_TOLD]
 
     def _write(self, number: int, bucket: _Bucket) -> Callable[[], None]:
         """Write what came for one bucket into one transaction, and return the function that commits it."""
@@ -334,13 +387,13 @@ class _Run:
         done.frames += len(bucket.frames)
         for frames in (bucket.again, bucket.frames):
             repeated = bucket.ledger.repeated
-            for new in bucket.ledger.arrive(frames):
-                clean = self._share.clean[new.topic_partition.topic]
-                for each in ready(new.batches, max_bytes=clean.max_bytes):
-                    producer.send(clean.topic, new.topic_partition.partition, each)
-                    done.records += each.count
-                    done.bytes += len(each.data)
+            try:
+                for new in bucket.ledger.arrive(frames):
+                    self._send(producer, new, done)
+            except Unsound as error:
+                raise _Quarantine(bucket.places[id(error.frame)], str(error).rstrip(".")) from None
             frames.clear()
+        bucket.places.clear()
         done.repeated += bucket.ledger.repeated - repeated  # of the new ones
         now = int(time.time() * 1000)
         for told in bucket.matured(now - int(self._share.grace_seconds * 1000)):
@@ -361,6 +414,16 @@ class _Run:
             bucket.committed, bucket.uncommitted = reached, False
 
         return commit
+
+    def _send(self, producer: TransactionalProducer, new: New, done: DedupCounts) -> None:
+        clean = self._share.clean[new.topic_partition.topic]
+        try:
+            for each in ready(new.batches, max_bytes=clean.max_bytes):
+                producer.send(clean.topic, new.topic_partition.partition, each)
+                done.records += each.count
+                done.bytes += len(each.data)
+        except Damaged as error:
+            raise Unsound(new.frame, str(error)) from None
 
     def _counted(self, raw: TopicPartition, bucket: _Bucket) -> str:
         topic_id = str(self._share.raw_topics[raw.topic])

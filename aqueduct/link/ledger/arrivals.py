@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from uuid import UUID
 
-from aqueduct.kafka.batches.batch import Batch, walk
+from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.link.ledger.entry import LedgerPartition, LedgerRecords, records
 from aqueduct.link.ledger.lineage import Lineage
@@ -24,8 +24,17 @@ def bucket(topic: str, partition: int, buckets: int) -> int:
 class New:
     """The part of a frame that goes to the clean topic now."""
 
+    frame: Frame
     topic_partition: TopicPartition
     batches: list[Batch]
+
+
+class Unsound(Exception):
+    """A frame whose batches can't be read."""
+
+    def __init__(self, frame: Frame, why: str) -> None:
+        super().__init__(why)
+        self.frame = frame
 
 
 class Bucket:
@@ -38,16 +47,28 @@ class Bucket:
         self.repeated = 0  # offsets that had arrived before
 
     def arrive(self, frames: Iterable[Frame]) -> Iterator[New]:
-        """Take frames in the order of offsets; the ids that a topic had, in the order in which they came."""
+        """Take frames in the order of offsets; the ids that a topic had, in the order in which they came.
+
+        Unsound at a frame that can't be read; what was taken before it is half a state then.
+        """
         for frame in _in_order(frames):
             partition = TopicPartition(frame.topic, frame.partition)
             new = self._lineage(partition, frame.topic_id, frame.first).arrive(frame.first, frame.last)
             self.repeated += frame.last - frame.first + 1 - size(new)
             if new:
                 self._changed.add(partition)
-                batches = list(within(walk(frame.batches), new))
+                try:
+                    batches = list(within(walk(frame.batches), new))
+                except Damaged as error:
+                    raise Unsound(frame, str(error)) from None
                 if batches:
-                    yield New(partition, batches)
+                    yield New(frame, partition, batches)
+
+    def miss(self, frame: Frame) -> None:
+        """Enter what a frame covers as missing, as far as it is not known to have arrived."""
+        partition = TopicPartition(frame.topic, frame.partition)
+        self._lineage(partition, frame.topic_id, frame.first).miss(frame.first, frame.last)
+        self._changed.add(partition)
 
     def announce(self, told: Announcement) -> None:
         """Enter an announcement, once what it announced had its time to arrive."""

@@ -146,7 +146,7 @@ def _parts(key: str, count: int) -> Iterator[str]:
 def _parsed(key: str, value: str) -> dict[str, Any]:
     try:
         content = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if type(content) is not dict:
         raise Failed(f"{_which(key)} is not JSON of a ledger: is this the gap topic?")

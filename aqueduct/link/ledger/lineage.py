@@ -38,14 +38,18 @@ class Lineage:
 
         `compacted`: nothing but compaction deletes there, so what is below `first` was not lost.
         """
-        if first < self.first:
-            add(self.gaps, first, self.first - 1)
-            self.first = first
-        self._reach(first, end - 1)
+        self.miss(first, end - 1)
         # What the source has no more can't be resent.
         for gone in take(self.gaps, self.first, first - 1):
             if not compacted:
                 add(self.lost, *gone)
+
+    def miss(self, first: int, last: int) -> None:
+        """Note that the sender has these offsets; those that are not known to have arrived are missing."""
+        if first < self.first:
+            add(self.gaps, first, self.first - 1)
+            self.first = first
+        self._reach(first, last)
 
     def _reach(self, first: int, last: int) -> None:
         """Reach `last`: what was passed over is missing, and so is what is below `first`."""

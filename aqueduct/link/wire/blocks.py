@@ -14,6 +14,8 @@ from aqueduct.link.wire.counters import Counters
 # Number of the value, its length, where in it the chunk starts, the chunk's length.
 CHUNK = struct.Struct(">QIII")
 LARGEST = (1 << 32) - 1  # bytes of a value
+# Of memory beside the bytes themselves: of a value that is not whole, and of each of its parts.
+VALUE_BYTES, PART_BYTES = 500, 150
 
 
 class Packer:
@@ -61,19 +63,23 @@ class _Partial:
     length: int
     touched: float
     parts: dict[int, bytes] = field(default_factory=dict)  # by where they start
-    held: int = 0
+    held: int = 0  # of its bytes
+
+    @property
+    def memory(self) -> int:
+        return VALUE_BYTES + self.held + PART_BYTES * len(self.parts)
 
 
 class Assembler:
     """The assembler of values from blocks; each comes out complete or never."""
 
     def __init__(self, largest: int, limit: int, counters: Counters) -> None:
-        """Take at most `largest` bytes of a value, and at most `limit` bytes of values that are not whole."""
+        """Take at most `largest` bytes of a value, and at most `limit` of memory for those not whole."""
         self._largest = largest
         self._limit = limit
         self._counters = counters
         self._partial: dict[int, _Partial] = {}  # by number; the first to begin is the first to go
-        self._held = 0
+        self._held = 0  # bytes of memory
 
     def add(self, block: bytes, now: float) -> list[bytes]:
         """Add a block; return the values that are complete now."""
@@ -108,17 +114,20 @@ class Assembler:
             self._give_up(number)
 
     def _put(self, number: int, length: int, start: int, part: bytes, now: float) -> bytes | None:
-        value = self._partial.setdefault(number, _Partial(length, now))
+        value = self._partial.get(number)
+        if value is None:
+            value = self._partial[number] = _Partial(length, now)
+            self._held += VALUE_BYTES
         if length != value.length or start in value.parts:
             self._counters.blocks_malformed += 1
             return None
         value.parts[start] = part
         value.touched = now
         value.held += len(part)
-        self._held += len(part)
+        self._held += len(part) + PART_BYTES
         if value.held >= length:
             del self._partial[number]
-            self._held -= value.held
+            self._held -= value.memory
             return self._joined(value)
         while self._held > self._limit:
             self._give_up(next(iter(self._partial)))
@@ -133,5 +142,5 @@ class Assembler:
         return None
 
     def _give_up(self, number: int) -> None:
-        self._held -= self._partial.pop(number).held
+        self._held -= self._partial.pop(number).memory
         self._counters.values_incomplete += 1
