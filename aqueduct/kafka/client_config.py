@@ -240,5 +240,6 @@ def _here(path: str | None) -> str | None:
 def _read(path: Path | str, role: str = "") -> str:
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise Refused(f"{path}{role} can't be read: {error.strerror}.") from None
+    except (OSError, ValueError) as error:  # the latter of a name that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise Refused(f"{path}{role} can't be read: {reason}.") from None

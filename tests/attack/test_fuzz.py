@@ -1,0 +1,48 @@
+"""Bytes that nobody of ours made end in a sentence; `script/fuzz NAME` goes on for ten minutes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import fuzz_bytes
+import pytest
+from fuzz_bytes import PARSERS, Parser
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_changed_bytes_end_in_a_value_or_an_error_of_their_own(name: str) -> None:
+    """Run in a process of its own, whose memory is measured."""
+    run = subprocess.run(
+        [sys.executable, "tests/fuzz_bytes.py", name, "--seconds", "6"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert run.stdout.startswith(f"{name}: ")
+
+
+def spin(data: bytes) -> None:
+    if data.startswith(b"x"):
+        sum(range(100_000_000))
+
+
+def grow(data: bytes) -> None:
+    if data.startswith(b"x"):
+        bytearray(os.urandom(1)) * fuzz_bytes.MOST_MEMORY * 2
+
+
+def trip(data: bytes) -> None:
+    if b"x" in data[1:]:
+        raise KeyError
+
+
+@pytest.mark.parametrize("parse", [spin, grow, trip])
+def test_a_parser_that_takes_too_much_or_trips_is_found(parse: object) -> None:
+    parser = Parser(parse, (ValueError,), [b"good", b"xx"])  # type: ignore[arg-type]
+    with pytest.raises((AssertionError, KeyError)):
+        fuzz_bytes.try_one(parser, b"xx", fuzz_bytes.memory())

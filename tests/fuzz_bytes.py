@@ -1,0 +1,349 @@
+"""Bytes that nobody of ours made, for each parser that reads strangers' bytes.
+
+    python tests/fuzz_bytes.py NAME [--seconds N]
+
+Good samples are changed in all ways by Hypothesis, which shrinks what it finds. Each input ends in a value
+or in one of the parser's own errors: never in another, never after more than a second of a processor, and
+never with more than 300 MB. `script/fuzz NAME` goes on for ten minutes.
+"""
+
+import argparse
+import gzip
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import UUID
+
+import zstandard
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from aqueduct.errors import AqueductError
+from aqueduct.kafka import client_config
+from aqueduct.kafka.batches import bodies, one_by_one
+from aqueduct.kafka.batches.batch import CRC_FROM, HEADER, LENGTH_FROM, Damaged, seal, walk
+from aqueduct.kafka.batches.codecs import CODECS, compress
+from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.batches.offsets import Index
+from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.link.ledger import bundle, entry
+from aqueduct.link.ledger.lineage import Lineage
+from aqueduct.link.wire import frame, position
+from aqueduct.link.wire.frame import Announcement, Frame, Malformed
+from aqueduct.link.wire.position import SenderPosition
+from aqueduct.store import judge, manifest
+from aqueduct.store.manifest import Chain, Instance, InstanceState, Manifest, Segment, StoredTopic
+
+MOST_SECONDS = 1.0  # of a processor, for an input: a busy machine makes no difference
+MOST_MEMORY = 300 << 20  # bytes that the process may grow by
+BOMB = 400 << 20  # bytes that a batch unpacks to
+EXAMPLES = 500  # of one round of Hypothesis
+ID = UUID(int=7)
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A parser of strangers' bytes."""
+
+    parse: Callable[[bytes], object]
+    errors: tuple[type[Exception], ...]  # how it says that it doesn't take something
+    samples: Sequence[bytes]
+    hostile: Sequence[bytes] = ()  # tried as they are
+    dress: Callable[[bytes], bytes] = bytes  # make changed bytes get past what only guards against chance
+
+
+# Record batches
+
+
+def batches() -> Iterator[bytes]:
+    rows = [Record(1000 + n, 5 + 3 * n, body(f"key {n}", "value" * n)) for n in range(20)]
+    for codec in CODECS:
+        yield bytes(build(Records.listed(rows), codec=codec))
+        yield bytes(build(Records.listed(rows[:1]), codec=codec)) * 2
+
+
+def body(key: str, value: str) -> bytes:
+    return bodies.body(key.encode(), value.encode(), [(b"a", b"1"), (b"b", None)])
+
+
+def of_payload(payload: bytes, count: int = 1, codec: int = 0) -> bytes:
+    """Return a batch with that for its records, which it counts as so many."""
+    data = bytearray(next(batches()))[: HEADER.size] + payload
+    data[CRC_FROM : CRC_FROM + 2] = codec.to_bytes(2)
+    data[HEADER.size - 4 : HEADER.size] = count.to_bytes(4)
+    return resealed(bytes(data))
+
+
+def hostile_batches() -> Iterator[bytes]:
+    yield of_payload(b"\x80" * 400_000)  # a number without end
+    yield of_payload(b"\x80" * 400_000 + b"\x00", 0x7FFFFFFF)
+    yield of_payload(b"\x00" * 300_000, 300_000)  # records without a length
+    yield of_payload(b"", 0x7FFFFFFF)
+    zeros = bytes(BOMB)
+    for number, codec in list(enumerate(CODECS))[1:]:
+        yield of_payload(compress(codec, zeros), 1, number)
+    yield of_payload(zstandard.ZstdCompressor().compress(zeros), 1, CODECS.index("zstd"))  # tells its size
+    yield of_payload(gzip.compress(bytes(BOMB // 4)) * 4, 1, CODECS.index("gzip"))
+    yield of_payload(compress("zstd", bytes(BOMB // 4)) * 4, 1, CODECS.index("zstd"))
+
+
+def resealed(data: bytes) -> bytes:
+    """Make the CRC of a changed batch right, as far as there is one."""
+    whole = bytearray(data)
+    if len(whole) < HEADER.size:
+        return data
+    whole[8:12] = (len(whole) - LENGTH_FROM).to_bytes(4)
+    seal(whole)
+    return bytes(whole)
+
+
+def read_batches(data: bytes) -> None:
+    """Read them as vectors, as most do."""
+    found = list(walk(data))
+    Index.of(found)
+    for batch in found:
+        read_bodies(Records.of([batch]).bodies)
+        cut(batch, Window(batch.base_offset + 1))
+
+
+def read_records(data: bytes) -> None:
+    """Read them one by one, as hosts without numpy do."""
+    for batch in walk(data):
+        read_bodies([content for _, content in one_by_one.bodies(batch)])
+
+
+def read_bodies(found: Sequence[bytes]) -> None:
+    for content in found:
+        with suppress(IndexError, ValueError):
+            bodies.key_and_value(content)
+            bodies.headers(content)
+
+
+# The store
+
+
+def stored() -> Manifest:
+    topic = StoredTopic(
+        "flights", "id", 2, 1, False, {"retention.ms": "1"}, (Instance(1, "id", InstanceState.ACTIVATE, 1),)
+    )
+    segment = Segment("flights", 1, 0, 0, 9, 0, 8, 9, 90, 80, "ab", 7, "cd", 1, 2, "r1", True, False)
+    return Manifest(
+        chain=Chain(2, 1, "ab", 1, 10, 0),
+        store="s",
+        run="r1",
+        created=1,
+        started=1,
+        ended=2,
+        cluster="c",
+        version="1",
+        options={"topics": ["flights"]},
+        starts={("flights", 1): (0, 0)},
+        positions={("flights", 1): (9, -1)},
+        topics=(topic,),
+        segments=(segment, replace_segment(segment)),
+        gaps=(),
+        groups=(),
+        acls=(),
+        quotas=(),
+        open_transactions=(),
+        groups_ahead=(),
+        epochs={("flights", 1): (3, -1)},
+    )
+
+
+def replace_segment(segment: Segment) -> Segment:
+    return segment._replace(start=9, stop=12, first_offset=None, last_offset=None, records=0)
+
+
+def plain_manifest() -> bytes:
+    return zstandard.ZstdDecompressor().decompress(manifest.pack(stored()))
+
+
+def read_manifest(data: bytes) -> None:
+    judge.fault(manifest.unpack(data, "snapshot 2"))
+
+
+def indexes() -> Iterator[bytes]:
+    yield Index.of([]).to_bytes()
+    yield Index.of([each for data in batches() for each in walk(data)]).to_bytes()
+
+
+def read_index(data: bytes) -> None:
+    found = Index.from_bytes(data, 1 << 20)
+    _ = found.records, found.position
+    found.rank(7)
+    with suppress(IndexError):
+        found.offset(1)
+
+
+def recompressed_index(data: bytes) -> bytes:
+    mark = Index.of([]).to_bytes()[:4]
+    return mark + zstandard.ZstdCompressor().compress(data)
+
+
+# The link
+
+
+def frames() -> Iterator[bytes]:
+    content = next(batches()) * 3
+    yield frame.pack(Frame("flights", ID, 3, 5, 70, content))
+    yield frame.pack(Frame("flights", ID, 3, 5, 70, content), compress_above=1)
+    yield frame.pack(Frame("flights", ID, 3, 0, 0, b""))
+    yield frame.pack(Announcement("flights", ID, 3, 0, 70, compacted=True))
+
+
+def read_frame(data: bytes) -> None:
+    frame.key_of(data)
+    frame.unpack(data)
+
+
+def entries() -> Iterator[bytes]:
+    lineage = Lineage(str(ID), 0, 90, [(1, 2), (5, 5)], [(8, 9)])
+    partition = entry.LedgerPartition("flights", 0, current=lineage, retired={"old": lineage})
+    yield json.dumps(entry.records(partition, 1)).encode()
+
+
+def read_entries(data: bytes) -> None:
+    try:
+        found = json.loads(data.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        found = {"flights/0": data.decode(errors="replace")}
+    if isinstance(found, dict):
+        entry.partitions({key: value for key, value in found.items() if isinstance(value, str)})
+
+
+def properties() -> Iterator[bytes]:
+    yield b"security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location=/a.pem\nssl.ca.location=/b"
+    jaas = r"org.apache.kafka.common.security.plain.PlainLoginModule required username=\"a\" password=\"b\";"
+    yield f"security.protocol: SASL_SSL\n# x\nsasl.mechanism PLAIN\nsasl.jaas.config={jaas}\n".encode()
+
+
+# Text that JSON parsers choke on: without end in depth, in digits, in exponents.
+HOSTILE = [b"[" * 200_000, b'{"a":' * 100_000, b"9" * 5_000, b"1e999", b"NaN", b'"\\ud800"', b"\xff\xfe" * 9]
+
+BUNDLE = {
+    "type": "all",
+    "results": [{"topic": "flights", "partition": 0, "gaps": [[1, 2]], "topic_id": str(ID)}],
+}
+
+PARSERS: Mapping[str, Parser] = {
+    "batches": Parser(read_batches, (Damaged,), [*batches()], [*hostile_batches()], resealed),
+    "records": Parser(read_records, (Damaged,), [*batches()], [*hostile_batches()], resealed),
+    "manifests": Parser(
+        read_manifest,
+        (AqueductError,),
+        [manifest.pack(stored()), plain_manifest(), *HOSTILE],
+        dress=zstandard.ZstdCompressor().compress,
+    ),
+    "indexes": Parser(
+        read_index,
+        (Damaged,),
+        [*indexes(), *(zstandard.ZstdDecompressor().decompress(each[4:]) for each in indexes())],
+        dress=recompressed_index,
+    ),
+    "bundles": Parser(
+        lambda data: bundle.loads(data.decode(errors="replace"), "the bundle"),
+        (AqueductError,),
+        [json.dumps(BUNDLE).encode(), *HOSTILE],
+    ),
+    "ledger": Parser(read_entries, (AqueductError,), [*entries(), *HOSTILE]),
+    "positions": Parser(
+        lambda data: position.loads(data.decode(errors="replace")),
+        (),
+        [SenderPosition(str(ID), 3, 4, 5).dumps().encode(), *HOSTILE],
+    ),
+    "frames": Parser(read_frame, (Malformed,), [*frames()]),
+    "properties": Parser(
+        lambda data: client_config.parse(data.decode(errors="replace"), "the file"),
+        (AqueductError,),
+        [*properties(), *HOSTILE],
+    ),
+}
+
+
+@st.composite
+def changed(draw: st.DrawFn, samples: Sequence[bytes]) -> bytes:
+    """Change a sample: bits, numbers, pieces that go, come twice, or come from elsewhere."""
+    data = bytearray(draw(st.sampled_from(samples)))
+    numbers = st.sampled_from([0, 1, 0x7F, 0x80, 0xFF, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1])
+    for _ in range(draw(st.integers(1, 5))):
+        at = draw(st.integers(0, len(data)))
+        to = draw(st.integers(at, min(len(data), at + 40)))
+        match draw(st.sampled_from(["bit", "number", "cut", "twice", "noise", "spliced", "end"])):
+            case "bit":
+                if at < len(data):
+                    data[at] ^= 1 << draw(st.integers(0, 7))
+            case "number":
+                width = draw(st.sampled_from([1, 2, 4, 8]))
+                data[at : at + width] = (draw(numbers) & ((1 << 8 * width) - 1)).to_bytes(width)
+            case "cut":
+                del data[at:to]
+            case "twice":
+                data[at:at] = data[at:to] * draw(st.integers(1, 30))
+            case "noise":
+                data[at:to] = draw(st.binary(max_size=40))
+            case "spliced":
+                data[at:to] = draw(st.sampled_from(samples))[:200]
+            case "end":
+                del data[at:]
+    return bytes(data)
+
+
+def memory() -> int:
+    """Return the most bytes of memory that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def fuzz(name: str, seconds: float) -> int:
+    """Try for so long; return how many inputs. Hypothesis' error, with the smallest input, at a fault."""
+    parser, inputs, until = PARSERS[name], 0, time.monotonic() + seconds
+    try_one(parser, parser.samples[0], memory())  # what is imported at the first use is no input's
+    before = memory()
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(changed(parser.samples), st.booleans())
+    def one(data: bytes, dressed: bool) -> None:
+        nonlocal inputs
+        inputs += 1
+        try_one(parser, parser.dress(data) if dressed else data, before)
+
+    for sample in (*parser.samples, *map(parser.dress, parser.samples), *parser.hostile):
+        try_one(parser, sample, before)
+    while time.monotonic() < until:
+        one()
+    return inputs
+
+
+def try_one(parser: Parser, data: bytes, before: int) -> None:
+    began = time.process_time()
+    with suppress(*parser.errors):
+        parser.parse(data)
+    took, grown = time.process_time() - began, memory() - before
+    assert took < MOST_SECONDS, f"{took:.1f} s of a processor for {data[:80]!r}"
+    assert grown < MOST_MEMORY, f"{grown:,} bytes of memory for {data[:80]!r}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="script/fuzz", description="Throw wrong bytes at a parser.")
+    parser.add_argument("name", choices=PARSERS)
+    parser.add_argument("--seconds", type=float, default=600, help="default: 600")
+    args = parser.parse_args(arguments)
+    inputs = fuzz(args.name, args.seconds)
+    print(
+        f"{args.name}: {inputs:,} inputs, each a value or an error of its own; {memory() >> 20} MiB at most"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
