@@ -11,12 +11,15 @@ the arguments can't be right.
 """
 
 import argparse
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, moment, report_file, selection
 from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import ExitCode, Refused
+from aqueduct.estate.patterns import PatternError, language
 from aqueduct.kafka import client_config
 from aqueduct.wording import count
 
@@ -30,6 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = replay.add_argument
     common.add_cluster(replay)
     add("--dlq", metavar="TOPIC", required=True, help="the topic of dead letters")
+    add(
+        "--topic",
+        metavar="PATTERN",
+        dest="declared",
+        type=_topics,
+        action="append",
+        default=[],
+        help="letters may go to topics of this name, or that this regular expression (Java's) matches; "
+        "others are left out; may be repeated; default: any",
+    )
     add("--to", metavar="TOPIC", help="send them there instead; of fewer partitions: number modulo these")
     add(
         "--error-class",
@@ -65,6 +78,7 @@ def _replay(args: argparse.Namespace) -> ExitCode:
         choice=Choice(args.error_class, args.connector, args.from_time, args.to_time),
         to=args.to,
         dry_run=args.dry_run,
+        declared=tuple(args.declared),
     )
     outcome = replay.replay(order)
     print(_page(outcome, args.dry_run))
@@ -72,6 +86,16 @@ def _replay(args: argparse.Namespace) -> ExitCode:
     if args.report:
         report_file.write(args.report, "dlq replay", code, started, _report(outcome))
     return code
+
+
+def _topics(pattern: str) -> Callable[[str], bool]:
+    """Parse topics as a sink declares them (`topics`, `topics.regex`); for argparse's `type`."""
+    try:
+        names = language(pattern)
+        whole = re.compile(pattern) if names is None else None  # what goes beyond regular languages
+    except (PatternError, re.error) as error:
+        raise argparse.ArgumentTypeError(f"{pattern} does not compile: {error}") from None
+    return lambda name: name in names if names is not None else bool(whole and whole.fullmatch(name))
 
 
 def _page(outcome: "Replayed", dry_run: bool) -> str:

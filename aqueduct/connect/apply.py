@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aqueduct.connect import connectors, inspection, preflight, worker
+from aqueduct.connect import confinement, connectors, inspection, preflight, worker
 from aqueduct.connect.connectors import ConnectorChanges, RunningConnector, WantedConnector
 from aqueduct.connect.rest import POLL_SECONDS, Connect
 from aqueduct.errors import Failed, Refused
@@ -34,6 +34,18 @@ def check_clients(worker_config: Path, declared: Sequence[WantedConnector]) -> N
     facts, _ = inspection.look(read, kept)
     if found := preflight.findings(read, kept, facts):
         raise Refused("\n".join(each.sentence for each in found))
+
+
+def check_files(declared: Sequence[WantedConnector], folders: Sequence[str], secrets_file: str) -> None:
+    """Check which files connectors name; Refused with all that they may not."""
+    found = [
+        f"Connector {each.name}: {key}: {sentence}"
+        for each in declared
+        if each.config is not None and each.state != "absent"
+        for key, sentence in confinement.faults(each.config, folders, secrets_file)
+    ]
+    if found:
+        raise Refused("\n".join(found))
 
 
 def check(connect: Connect, declared: Sequence[WantedConnector]) -> Checked:

@@ -9,7 +9,7 @@ from kafka.errors import NodeNotReadyError
 
 from aqueduct.connect import dead_letters
 from aqueduct.connect.dead_letters import Choice, Origin
-from aqueduct.connect.replayed import ReplayLedger
+from aqueduct.connect.replayed import CONFIG, ReplayLedger, transactional_id
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import offsets, table
 from aqueduct.kafka.admin.topics import apply_topics
@@ -22,12 +22,13 @@ from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import in_lists
 from aqueduct.kafka.topics import DeclaredTopic, TopicChanges
-from aqueduct.names import TopicPartition
+from aqueduct.names import LEGAL_NAME, TopicPartition
 from aqueduct.ranges import Range
 
 TRANSACTION_LETTERS = 1_000  # of LETTER_BYTES or less; of larger ones, as many as make the same bytes
 LETTER_BYTES = 10_000
 BATCH_BYTES = 500_000  # a larger letter goes alone
+MOST_REASONS = 50  # that are told one by one; a header may name anything
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
 
 
@@ -39,6 +40,10 @@ class ReplayOrder:
     choice: Choice
     to: str | None = None  # another topic than each letter's own
     dry_run: bool = False
+    declared: tuple[Callable[[str], bool], ...] = ()  # topics that letters may go to; empty: any
+
+    def allows(self, topic: str) -> bool:
+        return not self.declared or any(takes(topic) for takes in self.declared)
 
 
 @dataclass
@@ -67,7 +72,9 @@ def replay(order: ReplayOrder) -> Replayed:
     Fenced if another replay of this topic begins; Failed otherwise.
     """
     outcome = Replayed()
-    with connect(order.end, _transactional_id(order)) as client:
+    if order.to and not order.allows(order.to):
+        raise Refused(f"No connector reads {order.to} and leaves its dead letters in {order.topic}.")
+    with connect(order.end, transactional_id(order.topic)) as client:
         if not client.topics([order.topic]):
             raise Refused(f"The {order.end} has no topic {order.topic}.")
         if order.dry_run:
@@ -79,7 +86,7 @@ def replay(order: ReplayOrder) -> Replayed:
 
 
 def _until_done(client: Client, order: ReplayOrder, outcome: Replayed) -> None:
-    producer = TransactionalProducer(client, _transactional_id(order), TIMEOUT_SECONDS)
+    producer = TransactionalProducer(client, transactional_id(order.topic), TIMEOUT_SECONDS)
     uncertain: list[_Letter] = []
 
     def attempt(progress: Callable[[], None]) -> None:
@@ -87,10 +94,6 @@ def _until_done(client: Client, order: ReplayOrder, outcome: Replayed) -> None:
         _Replay(client, order, outcome, uncertain).run(producer, progress)
 
     until_committed(client, attempt, "; the same command goes on from here")
-
-
-def _transactional_id(order: ReplayOrder) -> str:
-    return f"aqueduct-dlq-{order.topic}"
 
 
 class _Replay:
@@ -152,28 +155,34 @@ class _Replay:
         found = headers(record.body)
         origin = dead_letters.origin(found)
         if origin is None:
-            self._outcome.left_out["no headers say where it came from"] += 1
+            self._leave_out("no headers say where it came from")
             return None
         if not self._order.choice.takes(origin, record.timestamp):
             self._outcome.others += 1
             return None
         target = self._target(origin)
         if isinstance(target, str):
-            self._outcome.left_out[target] += 1
+            self._leave_out(target)
             return None
         return _Letter(partition, record.offset, target, _as_sent(record, found), origin)
+
+    def _leave_out(self, why: str) -> None:
+        found = self._outcome.left_out
+        found[why if why in found or len(found) < MOST_REASONS else "of further topics, as these"] += 1
 
     def _target(self, origin: Origin) -> TopicPartition | str:
         """Return where a letter goes, or why it can't be sent."""
         name = self._order.to or origin.topic
+        if not self._order.allows(name):
+            return f"its header names topic {_shown(name)}, which its connector does not read"
         if name not in self._targets:
             self._targets[name] = self._client.topics([name]).get(name)
         target = self._targets[name]
         if target is None:
-            return f"there is no topic {name}"
+            return f"there is no topic {_shown(name)}"
         if self._order.to:
             return TopicPartition(name, origin.partition % len(target.partitions))
-        if origin.partition >= len(target.partitions):
+        if not 0 <= origin.partition < len(target.partitions):
             return f"topic {name} has no partition {origin.partition}"
         return TopicPartition(name, origin.partition)
 
@@ -188,6 +197,11 @@ class _Replay:
         entries = self._ledger.entries((each.partition, each.offset) for each in letters)
         rows = [Record(now, 0, body(key.encode(), value.encode())) for key, value in entries.items()]
         _write(producer, TopicPartition(self._order.ledger, 0), rows)
+
+
+def _shown(topic: str) -> str:
+    """Return a topic that a header names: whoever wrote it may have put anything there."""
+    return topic if LEGAL_NAME.fullmatch(topic) else f"{topic[:80]!r}"
 
 
 def _weight(letter: _Letter) -> int:
@@ -210,7 +224,7 @@ def _write(producer: TransactionalProducer, target: TopicPartition, rows: Iterab
 def _make_ledger(client: Client, order: ReplayOrder) -> None:
     if client.topics([order.ledger]):
         return
-    topic = DeclaredTopic(order.ledger, 1, config={"cleanup.policy": "compact"})
+    topic = DeclaredTopic(order.ledger, 1, config=CONFIG)
     try:
         apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
     except Failed:

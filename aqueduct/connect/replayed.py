@@ -16,7 +16,14 @@ from aqueduct.spans import Spans
 TOPIC = "aqueduct.dlq.replayed"
 BLOCK = 10_000  # offsets of one record, which then has at most about 100 KB
 
+CONFIG = {"cleanup.policy": "compact"}
+
 LedgerBlock = tuple[int, int]  # partition, number
+
+
+def transactional_id(letters: str) -> str:
+    """Return the transactional id of a replay of a topic of dead letters: there is one at a time."""
+    return f"aqueduct-dlq-{letters}"
 
 
 class ReplayLedger:
@@ -38,7 +45,7 @@ class ReplayLedger:
                 if name == topic and content["topic_id"] == topic_id:
                     pieces = [(int(first), int(last)) for first, last in content["replayed"]]
                     blocks[int(partition), int(number)] = spans.spans_of(pieces)
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, RecursionError):
                 raise Failed(
                     f"{key!r} isn't an entry of a ledger of dead letters: what else uses its topic?"
                 ) from None

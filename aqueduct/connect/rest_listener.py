@@ -33,6 +33,13 @@ def rest_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
                 f"{worker.file}: REST is offered at {listener} without TLS, and who reaches it may change "
                 f"every connector; set {name}=https://{address} and {name}.https.ssl.*.",
             )
+        elif not listener[len("https://") :].startswith(LOOPBACK):
+            yield WorkerFinding(
+                "warning",
+                f"{worker.file}: REST at {listener} takes every certificate that its trust store's "
+                "authorities signed, for Connect knows no principals; let it listen on 127.0.0.1, behind a "
+                "proxy that looks at the subject.",
+            )
     if not https(worker):
         return
     tls = worker.rest_tls()

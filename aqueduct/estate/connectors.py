@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aqueduct.connect import replayed
 from aqueduct.connect.connectors import text
 from aqueduct.estate.model import Groups, HostVars, members
 
@@ -109,6 +110,7 @@ def topics(
         {"name": name, "partitions": partitions[key], "config": {"cleanup.policy": "compact"}}
         for key, name in internal_topics(site).items()
     ]
+    connectors, declared = tuple(connectors), frozenset(declared)
     letters = {connector.dead_letters for connector in connectors} - {"", *declared}
     # By size alone: a letter has the time of its record, by which an old record's would be gone in minutes.
     config = {
@@ -117,7 +119,11 @@ def topics(
         "retention.bytes": str(letters_mebibytes << 20),
         "max.message.bytes": str(LARGEST_LETTER_BYTES),
     }
-    return own + [{"name": name, "partitions": 1, "config": config} for name in sorted(letters)]
+    own += [{"name": name, "partitions": 1, "config": config} for name in sorted(letters)]
+    # What was sent back: who sends it back may create no topic.
+    if any(connector.dead_letters for connector in connectors) and replayed.TOPIC not in declared:
+        own.append({"name": replayed.TOPIC, "partitions": 1, "config": dict(replayed.CONFIG)})
+    return own
 
 
 _REFERENCE = re.compile(r"\$\{(\w+):(?:([^}:]*):)?([^}]*)\}")

@@ -107,7 +107,16 @@ def settings(site: str, bootstrap_servers: str, host: str, port: int, key: str, 
 
 
 def properties_file(properties: Mapping[str, object]) -> str:
-    """Return the text of a properties file of Java's; values have no line breaks, nor blanks before them."""
+    """Return the text of a properties file of Java's, one line an entry whatever is in it."""
     return "".join(
-        f"{name}={str(value).replace(chr(92), 2 * chr(92))}\n" for name, value in sorted(properties.items())
+        f"{_escaped(str(name), ' :=#!')}={_escaped(str(value))}\n"
+        for name, value in sorted(properties.items())
     )
+
+
+def _escaped(text: str, further: str = "") -> str:
+    """Escape backslashes, controls and these characters; blanks at the begin, which would be skipped."""
+    known = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
+    known |= {each: f"\\{each}" for each in further}
+    escaped = "".join(known.get(each, each) for each in text)
+    return f"\\{escaped}" if escaped.startswith(" ") else escaped

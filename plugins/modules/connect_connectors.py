@@ -46,6 +46,14 @@ options:
         description:
           - All its settings. Without any, an existing connector keeps its own. One that is null is left out.
         type: dict
+  file_directories:
+    description:
+      - Folders that Kafka's file connectors may use; with an empty list they are refused.
+      - Needs O(secrets_file), the only file that a configuration may refer to.
+      - Without both, files are not looked at.
+    type: list
+    elements: str
+  secrets_file: {description: "See O(file_directories).", type: str}
   timeout_seconds:
     description: How long to wait for REST, and until everything is as declared.
     type: int
@@ -96,13 +104,16 @@ def main() -> None:
                     "config": {"type": "dict"},
                 },
             },
+            "file_directories": {"type": "list", "elements": "str"},
+            "secrets_file": {"type": "str", "no_log": False},
             "timeout_seconds": {"type": "int", "default": 120},
             "settle_seconds": {"type": "int", "default": 5},
         },
+        required_together=[("file_directories", "secrets_file")],
         supports_check_mode=True,
     )
     from aqueduct.connect import connectors
-    from aqueduct.connect.apply import apply, await_declared, check, check_clients
+    from aqueduct.connect.apply import apply, await_declared, check, check_clients, check_files
     from aqueduct.connect.rest import Connect
     from aqueduct.errors import AqueductError
     from aqueduct.kafka import client_config
@@ -111,6 +122,8 @@ def main() -> None:
     module.no_log_values.update(connectors.secrets(given["connectors"]))
     try:
         declared = connectors.parse(given["connectors"])
+        if given["secrets_file"]:
+            check_files(declared, given["file_directories"], given["secrets_file"])
         if given["worker_config"]:
             check_clients(Path(given["worker_config"]), declared)
         connect = Connect(given["urls"], client_config.load(given["client_config"]))

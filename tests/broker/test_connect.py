@@ -24,6 +24,7 @@ from servers.broker import Broker
 
 MODULE = Path(__file__).parents[2] / "plugins/modules/connect_connectors.py"
 WAIT_SECONDS = 60
+SECRETS_FILE = {"secrets_file": "/etc/aqueduct/connect/secrets.properties"}
 
 Module = Callable[..., dict[str, Any]]
 
@@ -48,7 +49,12 @@ def module(worker: Worker) -> Iterator[Module]:
     names = set()
 
     def run(
-        name: str, *, check: bool = False, worker_config: Path | None = None, **connector: Any
+        name: str,
+        *,
+        check: bool = False,
+        worker_config: Path | None = None,
+        file_directories: list[str] | None = None,
+        **connector: Any,
     ) -> dict[str, Any]:
         names.add(name)
         given = {
@@ -56,6 +62,7 @@ def module(worker: Worker) -> Iterator[Module]:
             "client_config": str(worker.client_config),
             "worker_config": worker_config and str(worker_config),
             "connectors": [{"name": name, **connector}],
+            **({} if file_directories is None else {"file_directories": file_directories, **SECRETS_FILE}),
             "timeout_seconds": WAIT_SECONDS,
             "settle_seconds": 2,
             "_ansible_check_mode": check,
@@ -168,6 +175,26 @@ def test_what_can_not_be_right_is_refused(
         assert re.search(sentence, refused["msg"])
         assert "hush" not in json.dumps(refused)
     assert changes(module("wrong", state="absent")) == {}
+
+
+def test_a_file_connector_stays_in_its_folders(module: Module, topic: str, tmp_path: Path) -> None:
+    folder = str(tmp_path / "folder")
+    outside = file_sink(topic, tmp_path / "folder/../out")
+    for check in (True, False):
+        refused = module("files", config=outside, file_directories=[folder], check=check)
+        assert "Connector files: file: " in refused["msg"]
+        refused = module(
+            "files", config=file_sink(topic, tmp_path / "folder/a"), file_directories=[], check=check
+        )
+        assert "Connector files: connector.class: file connectors are off" in refused["msg"]
+    other = {"connector.class": "X", "a": "${file:/etc/other:key}"}
+    assert (
+        "Connector files: a: a connector may refer to"
+        in module("files", config=other, file_directories=[])["msg"]
+    )
+    (tmp_path / "folder").mkdir()
+    inside = file_sink(topic, tmp_path / "folder/a")
+    assert changes(module("files", config=inside, file_directories=[folder])) == {"created": ["files"]}
 
 
 def test_a_client_without_tls_is_refused(worker: Worker, module: Module, topic: str, tmp_path: Path) -> None:

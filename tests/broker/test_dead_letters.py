@@ -18,6 +18,8 @@ from kafka.errors import KafkaError
 from aqueduct.cli import main
 from aqueduct.connect import replay as dead_letters
 from aqueduct.connect import replayed
+from aqueduct.estate.acls import connect_acls
+from aqueduct.estate.connectors import DeclaredConnector
 from aqueduct.kafka import acls
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
@@ -258,6 +260,69 @@ def test_these_rights_are_enough(
     assert numbers(broker, topic) == [0, 1, 2, 3]
 
 
+def test_the_estate_gives_a_replay_what_it_takes_and_no_more(
+    broker: Broker, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A letter says where it came from; whoever wrote it may have lied."""
+    other = f"{topic}-of-others"
+    make(broker, other)
+    admin = clients.admin(broker)
+    if replayed.TOPIC not in admin.list_topics(timeout=30).topics:
+        clients.create(broker, replayed.TOPIC, cleanup_policy="compact")
+    config = {"topics": topic, "errors.deadletterqueue.topic.name": dead(topic)}
+    sink = DeclaredConnector.of({"name": "sink", "config": config})
+    granted = tuple(
+        Acl(f"User:CN={each.principal}", each.resource, each.name, each.pattern, operation)
+        for each in connect_acls("lake", [sink])
+        for operation in each.operations
+    )
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
+        apply_acls(client, acls.AclChanges(granted, ()))
+    identity = str(broker.authority.client_config("dlq-replay-lake"))
+    report = tmp_path / "report.json"
+    replay = ["dlq", "replay", "--bootstrap-servers", broker.tls, "--client-config", identity]
+    replay += ["--dlq", dead(topic), "--report", str(report)]
+
+    fill(broker, topic, 4)
+    fill(broker, topic, 3, start=4, topic=other)
+    fill(broker, topic, 2, start=7, partition="-1")
+    fill(broker, topic, 1, start=9, topic="\x1b[2J" + "x" * 500)
+    fill(broker, topic, 2, start=10)
+    assert main([*replay, "--topic", topic]) == 3
+    assert "6 dead letters sent back" in capsys.readouterr().out
+    assert numbers(broker, topic) == [0, 1, 2, 3, 10, 11]
+    assert numbers(broker, other) == []
+    undeclared = "its header names topic {}, which its connector does not read"
+    assert json.loads(report.read_text())["left_out"] == [
+        {"what": "1 dead letter", "why": undeclared.format(repr("\x1b[2J" + "x" * 76))},
+        {"what": "3 dead letters", "why": undeclared.format(other)},
+        {"what": "2 dead letters", "why": f"topic {topic} has no partition -1"},
+    ]
+    # Without being told what is declared, it is the cluster that refuses.
+    assert main(replay) in (1, 3)
+    assert main([*replay, "--to", other]) in (1, 3)
+    assert numbers(broker, other) == []
+    capsys.readouterr()
+    assert main([*replay, "--topic", topic, "--to", other]) == 2
+    assert f"No connector reads {other} and leaves its dead letters in" in capsys.readouterr().err
+
+
+def test_letters_that_name_ever_other_topics_make_no_report_that_is_as_long(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    for number in range(120):
+        fill(broker, topic, 1, start=number, topic=f"other-{number}")
+    report = tmp_path / "report.json"
+    options = ["--topic", topic, "--dry-run", "--report", str(report)]
+    assert main(command(broker, topic, *options)) == 3
+    left_out = json.loads(report.read_text())["left_out"]
+    assert len(left_out) == dead_letters.MOST_REASONS + 1
+    assert {
+        "what": f"{120 - dead_letters.MOST_REASONS} dead letters",
+        "why": "of further topics, as these",
+    } in left_out
+
+
 def test_another_replay_that_is_not_over_hides_nothing(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +359,16 @@ def test_another_replay_that_is_not_over_hides_nothing(
         (["--dlq", "no.such"], 2, "has no topic no.such."),
         (["--dlq", "a", "--to", "a"], 2, "--dlq, --to and --ledger must be different topics."),
         (["--dlq", "a", "--ledger", "a"], 2, "--dlq, --to and --ledger must be different topics."),
+        (
+            ["--dlq", "a", "--topic", "b("],
+            2,
+            "b( does not compile: an opening parenthesis has no closing one",
+        ),
+        (
+            ["--dlq", "a", "--topic", "b", "--to", "c"],
+            2,
+            "No connector reads c and leaves its dead letters in a.",
+        ),
         (["--dlq", "a", "--from", "yesterday"], 2, "'yesterday' isn't a time; write 2026-"),
         (
             ["--dlq", "a", "--from", "2026-01-02T00:00:00Z", "--to-time", "2026-01-01T00:00:00Z"],

@@ -206,6 +206,10 @@ def test_a_password_in_a_file_of_a_provider_is_found(doctor: Doctor, tmp_path: P
     ("edit", "sentence"),
     [
         (setting("listeners", "http://:8083"), "REST is offered at http://:8083 without TLS"),
+        (
+            setting("listeners", "https://0.0.0.0:8083"),
+            "REST at https://0.0.0.0:8083 takes every certificate that its trust store's authorities signed",
+        ),
         (without("listeners="), "REST is offered at http://:8083 without TLS"),
         (
             setting("admin.listeners", "http://connect.example.com:1"),

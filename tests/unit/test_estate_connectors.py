@@ -16,12 +16,12 @@ SOURCE = DeclaredConnector.of(
 )
 
 
-def rights(*connectors: DeclaredConnector) -> set[tuple[str, str, str, str]]:
+def rights(*connectors: DeclaredConnector, principal: str = "connect-lake") -> set[tuple[str, str, str, str]]:
     return {
         (acl.resource, acl.name, acl.pattern, operation)
         for acl in connect_acls("lake", connectors)
         for operation in acl.operations
-        if acl.principal == "connect-lake"
+        if acl.principal == principal
     }
 
 
@@ -54,7 +54,7 @@ def test_dead_letters_go_where_the_inventory_says(config: dict[str, str | None],
     assert ("errors.deadletterqueue.topic.name" in sink.full_config(1)) == bool(letters)
     assert None not in sink.full_config(1).values()
     assert [topic["name"] for topic in topics("lake", [sink], letters_mebibytes=1, declared=[])][3:] == [
-        *filter(None, [letters])
+        *([letters, "aqueduct.dlq.replayed"] if letters else [])
     ]
 
 
@@ -73,14 +73,17 @@ def test_values_become_kafka_s_text() -> None:
 
 
 def test_own_topics_are_compacted_and_one_the_site_declares_is_not_made_twice() -> None:
-    made = topics("lake", [SINK], letters_mebibytes=2, declared=["files-dlq"])
+    declared = ["files-dlq", "aqueduct.dlq.replayed"]
+    made = topics("lake", [SINK], letters_mebibytes=2, declared=declared)
     assert [(topic["name"], topic["config"]["cleanup.policy"]) for topic in made] == [
         ("aqueduct-connect-lake-configs", "compact"),
         ("aqueduct-connect-lake-offsets", "compact"),
         ("aqueduct-connect-lake-status", "compact"),
     ]
     assert made[0]["partitions"] == 1  # Connect refuses more
-    [letters] = topics("lake", [SINK], letters_mebibytes=2, declared=[])[3:]
+    [letters, replayed] = topics("lake", [SINK], letters_mebibytes=2, declared=[])[3:]
+    assert (replayed["name"], replayed["config"]) == ("aqueduct.dlq.replayed", {"cleanup.policy": "compact"})
+    assert len(topics("lake", [SOURCE], letters_mebibytes=2, declared=[])) == 3
     assert (letters["config"]["retention.ms"], letters["config"]["retention.bytes"]) == ("-1", "2097152")
 
 
@@ -95,6 +98,17 @@ def test_a_sink_may_read_its_topics_and_write_its_dead_letters() -> None:
         ("group", "connect-files", "literal", "describe"),
         ("group", "connect-files", "literal", "read"),
     }
+
+
+def test_who_replays_may_write_what_a_sink_reads_and_read_its_dead_letters_alone() -> None:
+    transactions, own = "aqueduct-dlq-files-dlq", "aqueduct.dlq.replayed"
+    assert rights(SINK, SOURCE, principal="dlq-replay-lake") == {
+        *(("topic", name, "literal", right) for name in "ab" for right in ("describe", "write")),
+        *(("topic", "files-dlq", "literal", right) for right in ("describe", "read")),
+        *(("topic", own, "literal", right) for right in ("describe", "read", "write")),
+        *(("transactional_id", transactions, "literal", right) for right in ("describe", "write")),
+    }
+    assert not rights(SOURCE, principal="dlq-replay-lake")
 
 
 def test_a_source_may_write_its_topics_and_create_them_only_where_it_is_to() -> None:

@@ -12,6 +12,7 @@ from aqueduct.estate.schema_registry import (
     url,
     with_registry,
 )
+from aqueduct.kafka.client_config import parse_properties
 
 GROUPS = {"site_lake": ["a", "b.example.com"], "site_pro": ["c"], "schema_registry": ["b.example.com"]}
 
@@ -62,11 +63,14 @@ def test_tables_get_the_registry_that_they_do_not_name() -> None:
     assert with_registry(tables, "", "/file") == tables
 
 
-@given(
-    st.dictionaries(
-        st.from_regex(r"[a-z%.0-9-]+", fullmatch=True), st.from_regex(r"(\S([^\r\n\f]*))?", fullmatch=True)
-    )
-)
+@given(st.dictionaries(st.text(), st.text()))
 def test_a_file_of_properties_is_what_java_reads(properties: dict[str, str]) -> None:
-    read = dict(line.partition("=")[::2] for line in properties_file(properties).split("\n")[:-1])
-    assert {name: value.replace("\\\\", "\\") for name, value in read.items()} == properties
+    text = properties_file(properties)
+    assert parse_properties(text) == properties
+    assert text.count("\n") == len(properties)
+
+
+def test_a_key_of_several_lines_is_one_value() -> None:
+    assert properties_file({"key": "-----BEGIN-----\n a\n-----END-----\n"}) == (
+        "key=-----BEGIN-----\\n a\\n-----END-----\\n\n"
+    )

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from aqueduct.connect import confinement
 from aqueduct.connect.connectors import plain_secrets
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
 from aqueduct.estate.check.sound import Item, Sound
@@ -28,10 +29,14 @@ def check_connect(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
         yield Finding(inventory.declared(hosts[0]), "connect", sentence)
     seen: set[str] = set()
     secrets = (sound.value(hosts[0], "connect_secrets") or {}) if hosts else {}
+    folders = (sound.value(hosts[0], "connect_file_directories") or []) if hosts else []
     for item in items:
         connector = DeclaredConnector.of(item.value)
         for path, sentence in _faults(connector, seen, secrets):
             yield item.finding(sentence, path)
+        if connector.state != "absent":
+            for key, sentence in confinement.faults(connector.config, folders, SECRETS):
+                yield item.finding(sentence, ("config", key))
         seen.add(connector.name)
     for item in sound.items(site, "connect_plugins"):
         for path, sentence in _faults_of_plugin(item):

@@ -69,9 +69,15 @@ class Site:
         body: str = "",
         worker: str = WORKERS[0],
         certificate: str = f"{CONFIG}/tls/connect-lake.pem",
+        *,
+        host: str = "",
+        port: int = PORT,
     ) -> "subprocess.CompletedProcess[str]":
-        url = f"https://{worker}:{PORT}{path}"
-        return self.lab.run(worker, "python3", "-c", REQUEST, url, method, body, certificate, check=False)
+        """Ask from the worker's own host, or from another one."""
+        url = f"https://{worker}:{port}{path}"
+        return self.lab.run(
+            host or worker, "python3", "-c", REQUEST, url, method, body, certificate, check=False
+        )
 
     def doctor(self, worker_file: str, host: str = WORKERS[0]) -> "subprocess.CompletedProcess[str]":
         """What the preflight says of a worker's configuration, as the service's user."""

@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import sandboxes
@@ -17,6 +18,8 @@ from lake import (
     Site,
     flight,
 )
+
+from aqueduct.controller import certificates
 
 
 def test_every_service_is_in_its_sandbox(site: Site) -> None:
@@ -85,6 +88,63 @@ def test_rest_wants_a_client_certificate(site: Site) -> None:
         refused = site.request("/connectors", certificate=certificate)
         assert refused.returncode == 1
         assert "alert" in refused.stderr
+
+
+@pytest.mark.parametrize("host", WORKERS)
+def test_rest_answers_connect_and_admin_alone(site: Site, tmp_path: Path, host: str) -> None:
+    """Whoever it is, and wherever: also services of the same host, whose name is in their certificates."""
+    authority, now = certificates.load_authority(site.lab.pki / "ca"), certificates.utc_now()
+    for principal, status in {
+        "admin": 200,
+        "mirror-lake": 403,
+        "reconcile-lake": 403,
+        "connect-other": 403,
+        "connect-lake-": 403,
+        "writer": 403,
+    }.items():
+        wanted = certificates.Wanted(principal, WORKERS, certificates.SERVICE, 1, 0)
+        certificates.have_client(tmp_path, wanted, authority, site.lab.pki / "ca/ca.pem", now)
+        pem = (tmp_path / f"{principal}.pem").read_text()
+        site.lab.run(host, "sh", "-c", f"umask 077; cat >/tmp/{principal}.pem", stdin=pem)
+        for path, method in (("/connectors", "GET"), ("/health", "GET"), ("/connectors/x/pause", "PUT")):
+            done = site.request(path, method, certificate=f"/tmp/{principal}.pem", host=host)
+            assert done.returncode == 0, done.stderr
+            answered, said = json.loads(done.stdout)
+            if status == 403:
+                assert (answered, "only connect-lake, admin may use REST" in said) == (403, True), principal
+            else:
+                assert answered != 403, said
+    said = site.lab.run(WORKERS[0], "journalctl", "--no-pager", "--output=cat", "--unit=connect_rest").stdout
+    assert '"mirror-lake" of' in said
+    assert '"admin" of' not in said
+    own = site.request("/connectors", host=host)
+    assert json.loads(own.stdout)[0] == 200
+
+
+def test_the_worker_itself_is_reached_from_its_own_host_alone(site: Site) -> None:
+    refused = site.request("/health", worker=WORKERS[0], host=WORKERS[1], port=18083)
+    assert "Connection refused" in refused.stderr
+
+
+def test_workers_forward_to_each_other_what_their_leader_must_do(site: Site) -> None:
+    config = site.rest(f"/connectors/{TO_FILES}/config")
+    for worker in WORKERS:  # one of them is not the leader
+        assert site.rest(f"/connectors/{TO_FILES}/config", "PUT", config, worker)["config"] == config
+
+
+def test_without_a_folder_there_is_no_file_connector(site: Site) -> None:
+    """The folder of this lab is named; so the unit is tried as it would be without one."""
+    [home] = site.lab.run(WORKERS[0], "sh", "-c", "ls -d /opt/aqueduct/kafka-*").stdout.split()
+    version = home.rpartition("-")[2]
+    name = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+    java = ("java", "-cp", f"{home}/libs/*", name)  # it has no main()
+    for hidden, said in (
+        (False, "Main method not found"),
+        (True, f"Could not find or load main class {name}"),
+    ):
+        off = [f"--property=InaccessiblePaths={home}/libs/connect-file-{version}.jar"] if hidden else []
+        unit = ("systemd-run", "--quiet", "--wait", "--pipe", "--property=User=connect", *off, "--", *java)
+        assert said in site.lab.run(WORKERS[0], *unit, check=False).stderr
 
 
 def test_no_secret_is_shown(site: Site) -> None:

@@ -1,0 +1,44 @@
+"""The files that a connector's configuration may name: what no connector of an estate needs is refused."""
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+
+from aqueduct.connect.worker import REFERENCE
+from aqueduct.wording import some
+
+_PACKAGE = "org.apache.kafka.connect.file."
+# As connector.class may name them.
+FILE_CONNECTORS = {
+    f"{package}{kind}{end}"
+    for kind in ("FileStreamSink", "FileStreamSource")
+    for package, end in ((_PACKAGE, "Connector"), ("", "Connector"), ("", ""))
+}
+
+
+def faults(config: Mapping[str, str], folders: Sequence[str], secrets_file: str) -> Iterator[tuple[str, str]]:
+    """Yield keys of a configuration, each with why it can't be so.
+
+    `folders`: those of Kafka's file connectors, without which these are off. `secrets_file`: the only one.
+    """
+    if config.get("connector.class", "").strip() in FILE_CONNECTORS:
+        yield from _faults_of_file(config.get("file", ""), folders)
+    for key, value in config.items():
+        if any(found[1] == "file" and found[3] != secrets_file for found in REFERENCE.finditer(value)):
+            yield key, f"a connector may refer to {secrets_file} alone; put the value into connect_secrets."
+
+
+def _faults_of_file(file: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if not folders:
+        yield "connector.class", "file connectors are off; name a folder in connect_file_directories."
+    elif not file:
+        yield (
+            "connector.class",
+            "a file connector without a file uses the worker's own input and output; name one.",
+        )
+    elif not any(_is_in(file, folder) for folder in folders):
+        yield "file", f"{file} is not in {some(folders)} (connect_file_directories); name a file there."
+
+
+def _is_in(file: str, folder: str) -> bool:
+    inside = posixpath.normpath(folder).rstrip("/") + "/"
+    return not REFERENCE.search(file) and posixpath.normpath(file).startswith(inside)
