@@ -3,7 +3,8 @@
 Four artifacts: jars of Kafka or Hadoop (one tar with a `libs/` folder), a wheelhouse (one tar with wheels and
 the requirements to install), versitygw (one static binary) and single files, such as Connect's plugins. Every
 download is checked against a lock file in the repository, or against a digest in the inventory; cached jars,
-binaries and files are checked again at every use.
+binaries and files are checked again at every use. What is made here has no digest in a lock: it gets one
+beside it in the cache, and is checked against that.
 """
 
 import fcntl
@@ -48,6 +49,9 @@ HADOOP_JACKSON = "com.fasterxml.jackson.core:jackson-core:2.12.7"
 # An empty file at the end of an archive: where it is, the archive was unpacked to its end.
 LAST_ENTRY = "complete"
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
+# Named whole: by its short name Maven would run whatever version the repository calls the newest.
+MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:2.8"
+MAVEN_OPTIONS = ("--quiet", "--batch-mode")
 REACH_MAVEN = "see that this controller reaches a Maven repository (a mirror goes into ~/.m2/settings.xml)"
 # Go's and `uname`'s words for a machine.
 GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -69,6 +73,7 @@ class Artifact:
 
     path: Path
     fetched: bool
+    sha256: str
 
 
 def kafka_jars(
@@ -116,13 +121,13 @@ def _jars(target: Path, lock: str, fetch: Callable[[Path], None]) -> Artifact:
     with _exclusive(target):
         if target.exists():
             _check_jars(_digests_in_tar(target), wanted, target, lock)
-            return Artifact(target, fetched=False)
+            return Artifact(target, fetched=False, sha256=sha256_of(target))
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             jars = Path(scratch) / "libs"
             fetch(jars)
             _check_jars({p.name: sha256_of(p) for p in jars.iterdir()}, wanted, jars, lock)
             _pack(target, {f"libs/{p.name}": p for p in jars.iterdir()})
-    return Artifact(target, fetched=True)
+    return Artifact(target, fetched=True, sha256=sha256_of(target))
 
 
 def versitygw(
@@ -155,12 +160,12 @@ def versitygw(
     with _exclusive(target):
         if target.exists():
             _check_digest(target, wanted, lock)
-            return Artifact(target, fetched=False)
+            return Artifact(target, fetched=False, sha256=wanted)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             binary = _build_versitygw(version, machine, toolchain, Path(scratch))
             _check_digest(binary, wanted, lock)
             binary.replace(target)
-    return Artifact(target, fetched=True)
+    return Artifact(target, fetched=True, sha256=wanted)
 
 
 def single_file(*, maven: str | None, url: str | None, sha256: str | None, lock: str, cache: str) -> Artifact:
@@ -173,7 +178,7 @@ def single_file(*, maven: str | None, url: str | None, sha256: str | None, lock:
     with _exclusive(target):
         if target.exists():
             _check_digest(target, wanted, "sha256" if sha256 else lock)
-            return Artifact(target, fetched=False)
+            return Artifact(target, fetched=False, sha256=wanted)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             fetched = Path(scratch) / name
             if maven:
@@ -182,21 +187,22 @@ def single_file(*, maven: str | None, url: str | None, sha256: str | None, lock:
                 fetched.write_bytes(_read(str(url), "its url"))
             _check_digest(fetched, wanted, "sha256" if sha256 else lock)
             fetched.replace(target)
-    return Artifact(target, fetched=True)
+    return Artifact(target, fetched=True, sha256=wanted)
 
 
 def wheelhouse(*, lock: str, python: str, cache: str) -> Artifact:
     """Download the wheels of one lock file for one Python of the hosts ("3.11"), and pack them.
 
-    pip checks every download against the lock. A package without a wheel (PySpark) is built here once.
+    pip checks every download against the lock. A package without a wheel (PySpark) is built here once. The
+    requirements that are packed with them have the digests of these very wheels, for hosts to ask for.
     The name of the archive holds the digest of the lock file, so a changed pin is a new archive.
     """
     lock_file = Path(lock)
     digest = wheels_digest(lock)
     target = Path(cache) / f"wheels-{lock_file.stem}-py{python}-{digest}.tar"
     with _exclusive(target):
-        if target.exists():
-            return Artifact(target, fetched=False)
+        if known := _digest_beside(target):
+            return Artifact(target, fetched=False, sha256=known)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             wheels = Path(scratch)
             _pip(
@@ -220,15 +226,16 @@ def wheelhouse(*, lock: str, python: str, cache: str) -> Artifact:
                     f"a wheel of {sdist.name}",
                 )
                 sdist.unlink()
-            # Without digests: what is packed was checked just now, and a wheel built here has its own.
-            names = Path(scratch) / "requirements.txt"
-            names.write_text(
-                "".join(
-                    line.split()[0] + "\n" for line in lock_file.read_text().splitlines() if "==" in line[:80]
-                )
-            )
+            required = "".join(f"{_requirement(each)}\n" for each in sorted(wheels.glob("*.whl")))
+            (wheels / "requirements.txt").write_text(required)
             _pack(target, {p.name: p for p in wheels.iterdir()})
-    return Artifact(target, fetched=True)
+        return Artifact(target, fetched=True, sha256=_write_digest(target))
+
+
+def _requirement(wheel: Path) -> str:
+    """Require exactly this wheel, which was checked just now, or was built here."""
+    package, version, *_ = wheel.name.split("-")
+    return f"{package.replace('_', '-').lower()}=={version} --hash=sha256:{sha256_of(wheel)}"
 
 
 def own_wheel(*, repository: str, cache: str) -> Artifact:
@@ -237,8 +244,8 @@ def own_wheel(*, repository: str, cache: str) -> Artifact:
     sources, version = own_sources(root), own_version(repository)
     target = Path(cache) / own_wheel_name(repository)
     with _exclusive(target):
-        if target.exists():
-            return Artifact(target, fetched=False)
+        if known := _digest_beside(target):
+            return Artifact(target, fetched=False, sha256=known)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             tree = Path(scratch) / "tree"
             for path in sources:
@@ -251,7 +258,28 @@ def own_wheel(*, repository: str, cache: str) -> Artifact:
                 "Aqueduct's own wheel",
             )
             next(Path(scratch).glob("*.whl")).replace(target)
-    return Artifact(target, fetched=True)
+        return Artifact(target, fetched=True, sha256=_write_digest(target))
+
+
+def _beside(target: Path) -> Path:
+    return Path(f"{target}.sha256")
+
+
+def _digest_beside(target: Path) -> str:
+    """Return the digest of what was made here, empty if one of the two lacks; Failed if they differ."""
+    if not (target.exists() and _beside(target).exists()):
+        return ""
+    wanted = read_lock(_beside(target)).get(target.name, "")
+    _check_digest(target, wanted, str(_beside(target)))
+    return wanted
+
+
+def _write_digest(target: Path) -> str:
+    digest = sha256_of(target)
+    partial = Path(f"{_beside(target)}.partial")
+    partial.write_text(f"{digest}  {target.name}\n")
+    partial.replace(_beside(target))
+    return digest
 
 
 @contextmanager
@@ -295,11 +323,10 @@ def _fetch_from_maven(coordinates: Sequence[str], destination: Path, what: str, 
         _run(
             [
                 maven,
-                "--quiet",
-                "--batch-mode",
+                *MAVEN_OPTIONS,
                 "--file",
                 str(pom),
-                "dependency:copy-dependencies",
+                f"{MAVEN_PLUGIN}:copy-dependencies",
                 f"-DoutputDirectory={destination}",
                 "-DincludeScope=runtime",
             ],
@@ -312,9 +339,8 @@ def _copy_from_maven(coordinates: str, destination: Path) -> None:
     _run(
         [
             _maven("say its url instead"),
-            "--quiet",
-            "--batch-mode",
-            "dependency:copy",
+            *MAVEN_OPTIONS,
+            f"{MAVEN_PLUGIN}:copy",
             f"-Dartifact={coordinates}",
             f"-DoutputDirectory={destination}",
         ],
@@ -385,7 +411,7 @@ def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) ->
             if stream is None:
                 raise Failed(f"{url} has no file versitygw in it: check artifact_versitygw_archive_url.")
             _write(target, stream.read())
-    return Artifact(target, fetched=fetched)
+        return Artifact(target, fetched=fetched, sha256=sha256_of(target))
 
 
 def _download(url: str, sha256: str, variable: str) -> bytes:

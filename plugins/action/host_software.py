@@ -73,7 +73,7 @@ class ActionModule(ActionBase):
         if wanted["environments"]:
             wanted["files"].append(_file_item(UV, self._uv, names.sha256_of(UV_HERE), "0755"))
         did: list[str] = []
-        brought: dict[str, str] = {}
+        brought: dict[str, dict[str, str]] = {}
         for _ in range(ROUNDS):
             found = self._ask({**wanted, "brought": brought})
             did += [each for each in found["did"] if each not in did] + found["packages"]
@@ -100,9 +100,7 @@ class ActionModule(ActionBase):
 
     def _versitygw(self, version: str) -> dict[str, str]:
         name = f"versitygw-{version}"
-        return _file_item(
-            name, f"{self._root}/{name}/versitygw", names.sha256_of(self._fetch(name, "")), "0755"
-        )
+        return _file_item(name, f"{self._root}/{name}/versitygw", self._fetch(name, "").sha256, "0755")
 
     @property
     def _uv(self) -> str:
@@ -137,16 +135,17 @@ class ActionModule(ActionBase):
             except AnsibleActionFail:
                 self._module(APT, {"name": packages, "update_cache": True})
 
-    def _bring(self, name: str, python: str) -> str:
-        """Fetch something to the controller and copy it to the host; where it is there."""
-        local = self._fetch(name, python)
+    def _bring(self, name: str, python: str) -> dict[str, str]:
+        """Fetch something to the controller and copy it to the host; where it is there, and its digest."""
+        fetched = self._fetch(name, python)
+        local = fetched.path
         folder = self._connection._shell.tmpdir or self._make_tmp_path()
         remote = self._connection._shell.join_path(folder, local.name)
         with self._told(f"copying {local.name} ({local.stat().st_size / 1e6:.0f} MB)"):
             self._transfer_file(str(local), remote)
-        return str(remote)
+        return {"path": str(remote), "sha256": fetched.sha256}
 
-    def _fetch(self, name: str, python: str) -> Path:
+    def _fetch(self, name: str, python: str) -> artifacts.Artifact:
         given, cache = self._given, self._given["cache"]
         artifact = f"{self._repository}/artifacts"
         with self._told(f"fetching {name} to the controller"):
@@ -158,11 +157,11 @@ class ActionModule(ActionBase):
                     archive_sha256=given["kafka_archive_sha256"],
                     lock=f"{artifact}/{name}.sha256",
                     cache=cache,
-                ).path
+                )
             if name.startswith("hadoop-"):
                 return artifacts.hadoop_jars(
                     version=name.removeprefix("hadoop-"), lock=f"{artifact}/{name}.sha256", cache=cache
-                ).path
+                )
             if name.startswith("versitygw-"):
                 return artifacts.versitygw(
                     version=name.removeprefix("versitygw-"),
@@ -172,17 +171,17 @@ class ActionModule(ActionBase):
                     lock=f"{artifact}/{name}.sha256",
                     toolchain=f"{artifact}/go.txt",
                     cache=cache,
-                ).path
+                )
             if name == UV:
-                return UV_HERE
+                return artifacts.Artifact(UV_HERE, fetched=False, sha256=names.sha256_of(UV_HERE))
             if name == OWN:
-                return artifacts.own_wheel(repository=str(self._repository), cache=cache).path
+                return artifacts.own_wheel(repository=str(self._repository), cache=cache)
             if name in self._needs["environments"]:
-                return artifacts.wheelhouse(lock=self._lock(name), python=python, cache=cache).path
+                return artifacts.wheelhouse(lock=self._lock(name), python=python, cache=cache)
             for file in self._needs["files"]:
                 of_file = {key: file[key] for key in ("maven", "url", "sha256")}
                 if names.file_and_digest(**of_file, lock=self._files_lock)[0] == name:
-                    return artifacts.single_file(**of_file, lock=self._files_lock, cache=cache).path
+                    return artifacts.single_file(**of_file, lock=self._files_lock, cache=cache)
         raise AnsibleActionFail(f"nothing of the name {name} is known.")
 
     def _module(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

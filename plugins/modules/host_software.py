@@ -57,7 +57,10 @@ options:
     type: list
     elements: dict
     default: []
-  brought: {description: "What the controller has brought: where, by name.", type: dict, default: {}}
+  brought:
+    description: "What the controller has brought, by name: C(path), and C(sha256), which is checked."
+    type: dict
+    default: {}
 """
 
 RETURN = r"""
@@ -167,7 +170,7 @@ class Host:
                 if not (root / "bin/python").exists():
                     self._run([sys.executable, "-m", "venv", "--without-pip", path])
                 wanted = [f"--requirement={unpacked}/requirements.txt", f"--find-links={unpacked}"]
-                self._install(root, uv, f"--cache-dir={unpacked}/cache", *wanted)
+                self._install(root, uv, f"--cache-dir={unpacked}/cache", "--require-hashes", *wanted)
         self._install(root, uv, "--no-cache", wheel)
         (root / ".lock").unlink(missing_ok=True)  # uv leaves it, writable for everyone
         self._run([f"{root}/bin/python", "-I", "-c", COMPILE])
@@ -180,7 +183,14 @@ class Host:
     def _take(self, name: str) -> str:
         """Return where something was brought to; empty if it is lacking."""
         if name in self.brought:
-            return str(self.brought[name])
+            path, wanted = self.brought[name]["path"], self.brought[name]["sha256"]
+            if (found := _sha256(Path(path))) != wanted:
+                self.module.fail_json(
+                    msg=f"{Path(path).name} came with SHA-256 {found} to this host, and left the controller "
+                    f"with {wanted}. It was not installed; run again, and if it happens again, find out who "
+                    "changed it."
+                )
+            return str(path)
         if name not in self.lacks:
             self.lacks.append(name)
         self._change(name)

@@ -58,7 +58,9 @@ def test_the_archive_is_fetched_once(archive: Path, tmp_path: Path) -> None:
     assert first.path.read_bytes() == BINARY
     assert os.access(first.path, os.X_OK)
     archive.unlink()
-    assert have(tmp_path / "cache", **wanted) == artifacts.Artifact(first.path, fetched=False)
+    assert have(tmp_path / "cache", **wanted) == artifacts.Artifact(
+        first.path, fetched=False, sha256=first.sha256
+    )
 
 
 def test_a_wrong_archive_is_refused(archive: Path, tmp_path: Path) -> None:

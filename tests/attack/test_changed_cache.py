@@ -1,0 +1,183 @@
+"""Somebody changes the controller's cache, or what is on its way to a host: nothing of it is installed."""
+
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aqueduct.controller import artifacts, names
+from aqueduct.errors import Failed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Lock one package, which an index of our own has."""
+    index = tmp_path / "index"
+    index.mkdir()
+    wheel = index / "some_package-1.0-py3-none-any.whl"
+    about = "some_package-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as members:
+        members.writestr("some_package.py", "")
+        members.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: some-package\nVersion: 1.0\n")
+        members.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        members.writestr(f"{about}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    path = tmp_path / "some.txt"
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    path.write_text(f"some-package==1.0 \\\n    --hash=sha256:{digest}\n")
+    return path
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("at", [0, 700, -1])
+def test_a_wheelhouse_that_changed_stops_the_play_by_name(lock: Path, tmp_path: Path, at: int) -> None:
+    cache = str(tmp_path / "cache")
+    made = artifacts.wheelhouse(lock=str(lock), python="3.11", cache=cache)
+    assert artifacts.wheelhouse(lock=str(lock), python="3.11", cache=cache) == artifacts.Artifact(
+        made.path, fetched=False, sha256=hashlib.sha256(made.path.read_bytes()).hexdigest()
+    )
+    flip(made.path, at)
+    with pytest.raises(Failed, match=rf"^{made.path} has SHA-256 .*\.sha256 says .* Nothing was installed"):
+        artifacts.wheelhouse(lock=str(lock), python="3.11", cache=cache)
+
+
+def test_a_wheelhouse_without_its_digest_is_made_anew(lock: Path, tmp_path: Path) -> None:
+    """As an earlier version left it, or somebody who wants his own to be taken."""
+    cache = str(tmp_path / "cache")
+    made = artifacts.wheelhouse(lock=str(lock), python="3.11", cache=cache)
+    Path(f"{made.path}.sha256").unlink()
+    made.path.write_bytes(b"of somebody else")
+    assert artifacts.wheelhouse(lock=str(lock), python="3.11", cache=cache) == made
+
+
+def test_hosts_ask_for_the_very_wheels(lock: Path, tmp_path: Path) -> None:
+    made = artifacts.wheelhouse(lock=str(lock), python="3.11", cache=str(tmp_path / "cache"))
+    with tarfile.open(made.path) as archive:
+        required = archive.extractfile("requirements.txt")
+        assert required
+        text = required.read().decode()
+    assert text.split() == ["some-package==1.0", lock.read_text().split()[-1]]
+
+
+def test_our_own_wheel_that_changed_stops_the_play_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "aqueduct").mkdir()
+    (tmp_path / "aqueduct/__init__.py").touch()
+    (tmp_path / "VERSION").write_text("1.0")
+    (tmp_path / "pyproject.toml").write_text(
+        "[build-system]\nrequires = []\nbuild-backend = 'setuptools.build_meta'\n"
+        "[project]\nname = 'aqueduct'\ndynamic = ['version']\n"
+        "[tool.setuptools]\npackages = ['aqueduct']\n"
+        "[tool.setuptools.dynamic]\nversion = {file = 'VERSION'}\n"
+    )
+    cache = str(tmp_path / "cache")
+    made = artifacts.own_wheel(repository=str(tmp_path), cache=cache)
+    assert not artifacts.own_wheel(repository=str(tmp_path), cache=cache).fetched
+    flip(made.path, 200)
+    with pytest.raises(Failed, match=rf"^{made.path.as_posix().replace('+', '.')} has SHA-256 "):
+        artifacts.own_wheel(repository=str(tmp_path), cache=cache)
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture
+def host_software() -> Any:
+    spec = importlib.util.spec_from_file_location("host_software", ROOT / "plugins/modules/host_software.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_changed_on_its_way_is_not_installed(host_software: Any, tmp_path: Path) -> None:
+    def fail(msg: str) -> None:
+        raise Stopped(msg)
+
+    came = tmp_path / "kafka-1.tar"
+    came.write_bytes(b"as it was")
+    brought = {"kafka-1": {"path": str(came), "sha256": hashlib.sha256(came.read_bytes()).hexdigest()}}
+    host = host_software.Host(SimpleNamespace(check_mode=False, params={"brought": brought}, fail_json=fail))
+    assert host._take("kafka-1") == str(came)
+    flip(came, 3)
+    for install in (
+        lambda: host.archive("kafka-1", str(tmp_path / "there")),
+        lambda: host.file("kafka-1", str(tmp_path / "there"), "0644", "0" * 64),
+    ):
+        with pytest.raises(Stopped, match=r"^kafka-1\.tar came with SHA-256 .* It was not installed"):
+            install()
+        assert not (tmp_path / "there").exists()
+
+
+def test_maven_runs_no_plugin_that_is_not_named_whole() -> None:
+    text = (ROOT / "aqueduct/controller/artifacts.py").read_text()
+    assert '"dependency:' not in text
+    assert len(artifacts.MAVEN_PLUGIN.split(":")) == 3
+
+
+def test_a_play_stops_before_anything_is_pushed(lock: Path, tmp_path: Path) -> None:
+    """The play of all software, on this machine as the host; what its environments need was changed."""
+    repository, root, cache = (tmp_path / each for each in ("repository", "root", "cache"))
+    (repository / "locks").mkdir(parents=True)
+    (repository / "locks/base.txt").write_text(lock.read_text())
+    (repository / "VERSION").write_text("1.0")
+    (repository / "pyproject.toml").write_text("")
+    own = names.own_wheel_name(str(repository))
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    made = artifacts.wheelhouse(lock=str(repository / "locks/base.txt"), python=python, cache=str(cache))
+    flip(made.path, 600)
+    needs = {
+        **{kind: [] for kind in ("users", "folders", "packages", "kafka", "hadoop", "files", "versitygw")},
+        "environments": ["base"],
+    }
+    task = {
+        "host_software": {
+            "needs": needs,
+            "repository": str(repository),
+            "root": str(root),
+            "cache": str(cache),
+            "kafka_source": "maven",
+            "versitygw_source": "go",
+        }
+    }
+    play = tmp_path / "play.yml"
+    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
+    done = subprocess.run(
+        [
+            *(str(Path(sys.executable).with_name("ansible-playbook")), str(play)),
+            *("--inventory=localhost,", "--connection=local"),
+            f"--extra-vars=ansible_python_interpreter={sys.executable}",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    said = " ".join(done.stdout.split())
+    assert f"{made.path} has SHA-256 " in said
+    assert "Nothing was installed" in said
+    assert not root.exists()
+    assert not (cache / own).exists()
