@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -144,27 +145,19 @@ class Crossing:
     def compare(self) -> dict[str, object]:
         """Compare both ends by `aqueduct reconcile`.
 
-        No host sees both ends, so one of another site does for this alone.
+        No host sees both ends, and no host's key may read at both: the controller's does.
         """
-        host = next(iter(self.lab.groups["reconcile"]))
-        network = self.lab.variables[self.link.downstream]["lab_network"]
-        container, report = self.lab.container(host), "/tmp/aqueduct-demo.json"  # noqa: S108 (the container's)
-        # One that was ended in the middle has left it there.
-        left = ["docker", "network", "disconnect", network, container]
-        subprocess.run(left, capture_output=True, check=False)
-        _docker("network", "connect", network, container)
-        try:
-            brokers = [f"{self.lab.brokers[site]}:9092" for site in (self.link.source, self.link.target)]
-            command = ["/opt/aqueduct/spark/bin/aqueduct", "reconcile", "--source", brokers[0]]
-            command += ["--target", brokers[1], "--topics", TOPIC, "--report", report]
-            command += ["--client-config", "/etc/aqueduct/kafka/tls/client.properties"]
-            done = self.lab.run(host, *command, check=False, seconds=WAIT_SECONDS)
-            if done.returncode not in (0, 3):
-                raise SystemExit(f"demo: both ends of the link can't be compared: {done.stderr.strip()}")
-            found: dict[str, object] = json.loads(self.lab.run(host, "cat", report).stdout)
-            return found
-        finally:
-            _docker("network", "disconnect", network, container)
+        report = self.lab.reports / f"{self.link.source}-{self.link.target}.json"
+        source, target = (
+            self.lab.address(self.lab.brokers[site]) for site in (self.link.source, self.link.target)
+        )
+        command = [sys.executable, "-m", "aqueduct.cli", "reconcile", "--source", source, "--target", target]
+        command += ["--topics", TOPIC, "--client-config", str(self.lab.admin_config), "--report", str(report)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_SECONDS)
+        if done.returncode not in (0, 3):
+            raise SystemExit(f"demo: both ends of the link can't be compared: {done.stderr.strip()}")
+        found: dict[str, object] = json.loads(report.read_text())
+        return found
 
     def wait(self, reached: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + WAIT_SECONDS
@@ -172,10 +165,6 @@ class Crossing:
             if time.monotonic() > deadline:
                 raise SystemExit(f"demo: the link waited {WAIT_SECONDS:g} s in vain for {what}.")
             time.sleep(0.5)
-
-
-def _docker(*command: str) -> None:
-    subprocess.run(["docker", *command], check=True, capture_output=True, text=True)
 
 
 def _next(partition: LedgerPartition | None) -> int:

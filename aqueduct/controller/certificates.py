@@ -44,37 +44,48 @@ class Wanted:
 class Authority:
     key: ec.EllipticCurvePrivateKey
     certificate: x509.Certificate
-
-    @property
-    def pem(self) -> str:
-        return self.certificate.public_bytes(PEM).decode()
+    trusted: str  # the certificates that hosts trust, as PEM: two, while it is replaced
 
 
 def have_authority(folder: Path, now: datetime) -> tuple[Authority, bool]:
     """Load the authority of a folder, or make one; and whether it was made."""
-    key_file, certificate_file = folder / "ca.key", folder / "ca.pem"
-    key, key_made = _have_key(key_file)
-    if certificate_file.exists():
-        certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
+    key, key_made = have_key(folder / "ca.key")
+    if found := _authority(folder, key):
+        return found, key_made
+    certificate = self_signed(key, AUTHORITY, now)
+    trusted = certificate.public_bytes(PEM)
+    write(folder / "ca.pem", trusted, 0o644)
+    return Authority(key, certificate, trusted.decode()), True
+
+
+def load_authority(folder: Path) -> Authority:
+    """Load the authority; Refused where there is none."""
+    key_file = folder / "ca.key"
+    found = _authority(folder, _load_key(key_file)) if key_file.exists() else None
+    if found is None:
+        raise Refused(f"{folder} has no authority: run playbooks/hosts.yml, which makes it, without --tags.")
+    return found
+
+
+def _authority(folder: Path, key: ec.EllipticCurvePrivateKey) -> Authority | None:
+    if not (folder / "ca.pem").exists():
+        return None
+    trusted = (folder / "ca.pem").read_bytes()
+    for certificate in x509.load_pem_x509_certificates(trusted):
         if certificate.public_key() == key.public_key():
-            return Authority(key, certificate), key_made
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, AUTHORITY)])
-    certificate = (
+            return Authority(key, certificate, trusted.decode())
+    return None
+
+
+def self_signed(key: ec.EllipticCurvePrivateKey, called: str, now: datetime) -> x509.Certificate:
+    """Make an authority's own certificate."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, called)])
+    return (
         _builder(key.public_key(), name, name, now, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    write(certificate_file, certificate.public_bytes(PEM), 0o644)
-    return Authority(key, certificate), True
-
-
-def load_authority(folder: Path) -> Authority:
-    """Load the authority; Refused where there is none."""
-    if not ((folder / "ca.key").exists() and (folder / "ca.pem").exists()):
-        raise Refused(f"{folder} has no authority: run playbooks/hosts.yml, which makes it, without --tags.")
-    certificate = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
-    return Authority(_load_key(folder / "ca.key"), certificate)
 
 
 def fault(pem: str, public_key: str, wanted: Wanted, authority: Authority, now: datetime) -> str:
@@ -93,6 +104,13 @@ def fault(pem: str, public_key: str, wanted: Wanted, authority: Authority, now: 
     if certificate.not_valid_after_utc < now + timedelta(days=wanted.renewal_days):
         return "it is due"
     return ""
+
+
+def of_another_authority(pem: str, authority: Authority) -> bool:
+    """Tell if a certificate is another authority's. Its key is not signed again: it may be known."""
+    if "-----BEGIN CERTIFICATE" not in pem:
+        return False
+    return not _signed(x509.load_pem_x509_certificates(pem.encode())[0], authority.certificate)
 
 
 def provided_fault(file: Path, authorities: Path, principal: str, now: datetime) -> str:
@@ -174,8 +192,10 @@ def issue(public_key: str, wanted: Wanted, authority: Authority, now: datetime) 
 
 def have_client(folder: Path, wanted: Wanted, authority: Authority, ca: Path, now: datetime) -> bool:
     """Make what is missing of a person's key, certificate and client properties; return whether any was."""
-    key, _ = _have_key(folder / f"{wanted.principal}.key")
-    pem = folder / f"{wanted.principal}.pem"
+    pem, key_file = folder / f"{wanted.principal}.pem", folder / f"{wanted.principal}.key"
+    if pem.exists() and of_another_authority(pem.read_text(), authority):
+        key_file.unlink(missing_ok=True)
+    key, _ = have_key(key_file)
     private = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
     public = key.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
     _, _, found = (pem.read_text() if pem.exists() else "").partition("-----BEGIN CERTIFICATE")
@@ -203,10 +223,10 @@ def client_properties(pem: str, ca: str) -> str:
 
 
 def java_truststore(ca: str, password: str) -> bytes:
-    """Make a PKCS12 file that Java trusts; of several certificates in `ca` it takes the first."""
-    first = x509.load_pem_x509_certificates(ca.encode())[0]
+    """Make a PKCS12 file of the certificates in `ca`, which Java trusts."""
+    authorities = x509.load_pem_x509_certificates(ca.encode())
     return pkcs12.serialize_java_truststore(
-        [pkcs12.PKCS12Certificate(first, b"authority")],
+        [pkcs12.PKCS12Certificate(each, b"authority%d" % n) for n, each in enumerate(authorities)],
         serialization.BestAvailableEncryption(password.encode()),
     )
 
@@ -226,7 +246,8 @@ def _keep(path: Path, content: bytes) -> bool:
     return True
 
 
-def _have_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey, bool]:
+def have_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey, bool]:
+    """Load a key, or make one; and whether it was made."""
     if path.exists():
         return _load_key(path), False
     key = ec.generate_private_key(ec.SECP256R1())

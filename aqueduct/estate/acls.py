@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aqueduct.backup.selection import POSITION_GROUP
+from aqueduct.connect.replayed import TOPIC as REPLAYED
+from aqueduct.connect.replayed import transactional_id
 from aqueduct.estate.connectors import DeclaredConnector, internal_topics, worker_group
 from aqueduct.estate.links import RECORD, Link, kept_raw, ledgers
 from aqueduct.estate.model import Flow, principal
@@ -45,6 +47,7 @@ SERVICES = (
     "mirror_maker",
     "reconcile",
     "connect",
+    "dlq_replay",
     "backup",
     "diode_upstream",
     "diode_downstream",
@@ -56,12 +59,13 @@ DEDUP_PREFIX = "aqueduct-dedup-"  # of its groups and transactional ids
 LAND_PREFIX = "aqueduct-land-"  # of its groups
 
 
-def managed_principals() -> str:
-    """Return a regular expression of principals.
+def managed_principals(revoked: Iterable[str] = ()) -> str:
+    """Return a regular expression of principals: those of services, and who is revoked.
 
     Their rights go when nothing in the inventory needs them any more.
     """
-    return f"^({'|'.join(principal(service, '') for service in SERVICES)})"
+    services = "|".join(principal(service, "") for service in SERVICES)
+    return "|".join([f"^({services})", *(f"^{re.escape(each)}$" for each in revoked)])
 
 
 def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[DeclaredAcl, ...]:
@@ -165,7 +169,21 @@ def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[De
             found += _allow(connect, "group", [Resource(connector.group, "literal")], "describe read")
         if connector.dead_letters:
             found += _allow(connect, "topic", [Resource(connector.dead_letters, "literal")], "describe write")
+            found += _replay_acls(site, connector)
     return _merged(found)
+
+
+def _replay_acls(site: str, sink: DeclaredConnector) -> list[DeclaredAcl]:
+    """Return the ACLs by which a sink's dead letters are sent back (playbooks/dlq_replay.yml)."""
+    replay, letters = principal("dlq_replay", site), sink.dead_letters
+    return [
+        *_allow(replay, "topic", [Resource(letters, "literal")], "describe read"),
+        *_allow(replay, "topic", resources(sink.reads), "describe write"),
+        *_allow(replay, "topic", [Resource(REPLAYED, "literal")], "describe read write"),
+        *_allow(
+            replay, "transactional_id", [Resource(transactional_id(letters), "literal")], "describe write"
+        ),
+    ]
 
 
 def source_acls(flow: Flow) -> list[DeclaredAcl]:

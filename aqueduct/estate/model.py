@@ -124,8 +124,8 @@ def site_names(groups: Groups) -> list[str]:
 
 def principal(service: str, site: str) -> str:
     """Return a service's principal, its certificate's CN: of a service (of a site), never of a host."""
-    if service in ("kafka", "object_store"):
-        return service.replace("_", "-")
+    if service == "object_store":  # one may serve many sites, and it asks nobody for anything
+        return "object-store"
     if service.startswith("spark_"):  # they are one cluster
         return f"spark-{site}"
     return f"{service.removesuffix('_maker').replace('_', '-')}-{site}"

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 from cryptography.x509.oid import NameOID
 
 SERVICES = {  # file: principal and host
-    "west-controller-1/kafka.pem": ("kafka", "west-controller-1"),
-    "west-broker-1/kafka.pem": ("kafka", "west-broker-1"),
+    "west-controller-1/kafka-west.pem": ("kafka-west", "west-controller-1"),
+    "west-broker-1/kafka-west.pem": ("kafka-west", "west-broker-1"),
     "admin.pem": ("admin", "people"),
 }
 NOW = datetime.now(UTC)

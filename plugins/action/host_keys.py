@@ -77,9 +77,21 @@ class ActionModule(ActionBase):
     def _sign(self, given: dict[str, Any]) -> dict[str, Any]:
         folder = Path(given["directory"]) / "ca"
         authority, now = certificates.load_authority(folder), certificates.utc_now()
-        result = self._bring(given["keys"], authority.pem, [{} for _ in given["keys"]])
+        result = self._bring(given["keys"], authority.trusted, [{} for _ in given["keys"]])
+        found_keys = result["keys"]
+        # A key of another authority may be in other hands, too: it is not signed again.
+        old = [
+            number
+            for number, found in enumerate(found_keys)
+            if certificates.of_another_authority(found["certificate"], authority)
+        ]
+        if old:
+            again = [given["keys"][number] for number in old]
+            brought = self._bring(again, authority.trusted, [{"new_key": True} for _ in old])
+            for number, found in zip(old, brought["keys"], strict=True):
+                found_keys[number] = found
         signed = []
-        for key, found in zip(given["keys"], result["keys"], strict=True):
+        for number, (key, found) in enumerate(zip(given["keys"], found_keys, strict=True)):
             wanted = certificates.Wanted(
                 key["principal"],
                 tuple(key["names"]),
@@ -89,10 +101,11 @@ class ActionModule(ActionBase):
             )
             public = found["public_key"]
             why = public and certificates.fault(found["certificate"], public, wanted, authority, now)
-            signed.append({"certificate": certificates.issue(public, wanted, authority, now)} if why else {})
+            made = {"certificate": certificates.issue(public, wanted, authority, now)} if why else {}
+            signed.append(made | ({"new_key": True} if number in old and made else {}))
         new = [(key, made) for key, made in zip(given["keys"], signed, strict=True) if made]
         if new:
-            brought = self._bring([key for key, _ in new], authority.pem, [made for _, made in new])
+            brought = self._bring([key for key, _ in new], authority.trusted, [made for _, made in new])
             result |= {"changed": True, "files": result["files"] + brought["files"]}
             for key, made in new if not self._task.check_mode else ():
                 issued = folder / "issued" / f"{self._host}.{key['principal']}.pem"
@@ -115,6 +128,8 @@ class ActionModule(ActionBase):
             module_name=MODULE, module_args={"keys": entries}, task_vars=self._variables
         )
         if result.get("failed"):
-            raise AnsibleActionFail(str(result.get("msg") or result.get("module_stderr")))
+            raise AnsibleActionFail(
+                str(next(filter(None, map(result.get, ("msg", "module_stderr", "exception"))), result))
+            )
         result.pop("invocation", None)
         return result

@@ -103,9 +103,9 @@ def with_registry(tables: list[Json], url: str, config: str) -> list[Json]:
     return schema_registry.with_registry(tables, url, config)
 
 
-def managed_principals(acls_of_site: list[Json]) -> str:
-    """`acls | managed_principals`: who keeps no other rights than these, as a regular expression."""
-    return acls.managed_principals()
+def managed_principals(revoked: list[str]) -> str:
+    """`revoked | managed_principals`: who keeps no undeclared rights, as a regular expression."""
+    return acls.managed_principals(revoked)
 
 
 def readers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
@@ -197,6 +197,13 @@ def dead_letters(groups: model.Groups, hostvars: model.HostVars, site: str, conn
     where it has none, or the site has no such connector."""
     found = connectors.read_connectors(groups, hostvars, site)
     return next((each.dead_letters for each in found if each.name == connector), "")
+
+
+def letters_topics(groups: model.Groups, hostvars: model.HostVars, site: str, letters: str) -> list[str]:
+    """`groups | letters_topics(hostvars, site, letters)`: what the sinks read whose dead letters go to this
+    topic, as patterns."""
+    found = connectors.read_connectors(groups, hostvars, site)
+    return sorted({topic for each in found if each.dead_letters == letters for topic in each.reads})
 
 
 def connect_worker(site: str) -> Json:
@@ -308,7 +315,7 @@ class FilterModule:
         every += (schema_registry_settings, properties_file, with_registry)
         every += (managed_principals,)
         every += (reader_options, links_to, links_from, ledgers, link_topics, link_acls)
-        every += (connect_topics, connect_acls, connectors_of, connect_worker, dead_letters)
+        every += (connect_topics, connect_acls, connectors_of, connect_worker, dead_letters, letters_topics)
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)
         every += (hdfs_url, hdfs_nodes, metastore_url, site_file)
         return {function.__name__: _in_ansible(function) for function in every}

@@ -33,6 +33,7 @@ options:
       ca: {description: "The authority's certificate.", type: str, required: true}
       properties: {description: The text of C(client.properties)., type: str, required: true}
       certificate: {description: "A new certificate for the key.", type: str}
+      new_key: {description: "Take a key that is made anew, not the one that is there.", type: bool}
       provided: {description: Key and certificate chain that somebody else made., type: str}
       java_password: {description: Make PKCS12 files with this password., type: str}
       java_trust: {description: "The file C(trust.p12), in base64.", type: str}
@@ -46,6 +47,7 @@ keys:
 """
 
 KEY = re.compile("-----BEGIN ([A-Z]+ )*PRIVATE KEY-----.*?-----END ([A-Z]+ )*PRIVATE KEY-----", re.DOTALL)
+ONE_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 CERTIFICATES = re.compile("-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -97,7 +99,10 @@ class Folder:
             self._file(self.pem, self.entry["provided"].encode(), 0o600)
             return _parts(self.entry["provided"])
         key, certificate = _parts(self.pem.read_text() if self.pem.exists() else "")
-        key = key or self._pending_key()
+        if self.entry["new_key"] and not self.entry["certificate"]:
+            return self._pending_key(), ""
+        if self.entry["new_key"] or not key:
+            key = self._pending_key()
         if self.entry["certificate"]:
             certificate = self.entry["certificate"]
             self._file(self.pem, (key + certificate).encode(), 0o600)
@@ -147,9 +152,11 @@ class Folder:
             encryption = serialization.BestAvailableEncryption(password)
             made = pkcs12.serialize_key_and_certificates(b"rest", private, own, None, encryption)
             self._file(rest, made, 0o600)
-        authority = x509.load_pem_x509_certificate(self.entry["ca"].encode())
+        # One by one: Debian 12's cryptography can't load several.
+        found = ONE_CERTIFICATE.findall(self.entry["ca"])
+        authorities = {x509.load_pem_x509_certificate(each.encode()) for each in found}
         held = _load_p12(trust, password)
-        if held and [each.certificate for each in held.additional_certs] == [authority]:
+        if held and {each.certificate for each in held.additional_certs} == authorities:
             self._access(trust, 0o600)
         else:
             self._file(trust, base64.b64decode(self.entry["java_trust"]), 0o600)
@@ -228,6 +235,7 @@ def main() -> None:
                     "ca": {"type": "str", "required": True},
                     "properties": {"type": "str", "required": True},
                     "certificate": {"type": "str"},
+                    "new_key": {"type": "bool"},
                     "provided": {"type": "str", "no_log": True},
                     "java_password": {"type": "str", "no_log": True},
                     "java_trust": {"type": "str"},

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +38,27 @@ SERVICES = {
 FLOWS = {
     "mirror_maker_flows": [{"source": "pro1", "topics": ["flights"]}],
     "diode_downstream_links": [{"source": "pro1", "number": 7, "topics": ["flights"], "address": "10.0.0.2"}],
+    "connect_connectors": [{"name": "files", "config": {"connector.class": "X", "topics": "flights"}}],
 }
 RIGHTS = {
     SOURCE: {"mirror-lake", "reconcile-lake", "diode-upstream-pro1", "backup-pro1"},
     TARGET: {
-        *("mirror-lake", "reconcile-lake", "diode-downstream-lake", "dedup-lake", "connect-lake"),
+        *(
+            "mirror-lake",
+            "reconcile-lake",
+            "diode-downstream-lake",
+            "dedup-lake",
+            "connect-lake",
+            "dlq-replay-lake",
+        ),
     },
 }
 PERSON, STRANGER = "anna-of-the-inventory", "mirrorless-stranger"
 
 
-def have_entities(folder: Path, brokers: dict[str, Broker], *, flows: bool) -> str:
+def have_entities(
+    folder: Path, brokers: dict[str, Broker], *, flows: bool, revoked: Sequence[str] = ()
+) -> str:
     """Run the role's task for both sites as playbooks/kafka.yml does; what Ansible said."""
     host = {
         name: {"kafka_node_id": 1, "broker": broker.plaintext, **(FLOWS if flows and name == TARGET else {})}
@@ -57,7 +68,7 @@ def have_entities(folder: Path, brokers: dict[str, Broker], *, flows: bool) -> s
     groups: dict[str, Any] = {service: {"hosts": {name: {}}} for service, name in SERVICES.items() if flows}
     groups["site_pro1"] = {"hosts": {SOURCE: host[SOURCE]}, "vars": {"kafka_acls": [person]}}
     groups["site_lake"] = {"hosts": {TARGET: host[TARGET]}}
-    groups["kafka"] = {"hosts": {SOURCE: {}, TARGET: {}}}
+    groups["kafka"] = {"hosts": {SOURCE: {}, TARGET: {}}, "vars": {"kafka_revoked_principals": [*revoked]}}
     (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
     (folder / "play.yml").write_text(PLAY)
     (folder / "client.properties").write_text("")
@@ -101,3 +112,18 @@ def test_the_last_flow_of_a_site_leaves_no_rights_behind(brokers: list[Broker], 
     have_entities(tmp_path, sites, flows=False)
     clients.wait_for("no rights", lambda: {site: principals(sites[site]) for site in sites} == people)
     assert "changed=0" in have_entities(tmp_path, sites, flows=False)
+
+
+def test_who_is_revoked_has_no_rights_whatever_is_declared(brokers: list[Broker], tmp_path: Path) -> None:
+    sites = dict(zip((SOURCE, TARGET), brokers, strict=True))
+    have_entities(tmp_path, sites, flows=True)
+    assert principals(sites[SOURCE]) >= {PERSON, *RIGHTS[SOURCE]}
+    have_entities(tmp_path, sites, flows=True, revoked=[PERSON, "mirror-lake"])
+    left = {SOURCE: RIGHTS[SOURCE] - {"mirror-lake"}, TARGET: RIGHTS[TARGET] - {"mirror-lake"}}
+    clients.wait_for(
+        "their rights to be gone",
+        lambda: {site: principals(sites[site]) - {STRANGER} for site in sites} == left,
+    )
+    # Who is no longer declared, either.
+    assert "changed=0" in have_entities(tmp_path, sites, flows=True, revoked=[PERSON, "mirror-lake"])
+    have_entities(tmp_path, sites, flows=False)

@@ -48,7 +48,7 @@ def test_a_certificate_is_what_the_inventory_says(authority: Authority, key: str
 
 
 def test_openssl_trusts_it(tmp_path: Path, authority: Authority, key: str) -> None:
-    (tmp_path / "ca.pem").write_text(authority.pem)
+    (tmp_path / "ca.pem").write_text(authority.trusted)
     (tmp_path / "one.pem").write_text(certificates.issue(key, WANTED, authority, NOW))
     when = f"-attime={int((NOW + timedelta(days=1)).timestamp())}".replace("=", " ").split()
     for purpose in ("sslclient", "sslserver"):
@@ -122,8 +122,8 @@ def test_signing_wants_an_authority(tmp_path: Path) -> None:
         certificates.load_authority(tmp_path)
 
 
-def test_java_trusts_the_first_certificate(authority: Authority, tmp_path: Path) -> None:
+def test_java_trusts_every_authority(authority: Authority, tmp_path: Path) -> None:
     stranger, _ = certificates.have_authority(tmp_path, NOW)
-    made = certificates.java_truststore(authority.pem + stranger.pem, "secret")
+    made = certificates.java_truststore(authority.trusted + stranger.trusted, "secret")
     held = pkcs12.load_pkcs12(made, b"secret").additional_certs
-    assert [each.certificate for each in held] == [authority.certificate]
+    assert {each.certificate for each in held} == {authority.certificate, stranger.certificate}

@@ -18,6 +18,7 @@ from aqueduct.estate.acls import (
     resource,
     schema_registry_acls,
 )
+from aqueduct.estate.connectors import DeclaredConnector
 from aqueduct.estate.links import Link
 from aqueduct.estate.model import Flow
 from aqueduct.kafka import acls as kafka_acls
@@ -192,7 +193,7 @@ def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None
         *link_acls("enclave", (link,), ()),
         *link_acls("enclave", (replace(link, mode="record"),), ()),
         *backup_acls("pro1"),
-        *connect_acls("lake", []),
+        *connect_acls("lake", [DeclaredConnector("files", {"topics": "flights"})]),
         *land_acls("lake", ["flights"]),
         *schema_registry_acls("lake"),
     ]

@@ -84,7 +84,7 @@ def test_what_is_missing_is_named() -> None:
 
 
 def test_a_principal_is_a_service_of_a_site() -> None:
-    assert principal("kafka", "pro1") == "kafka"
+    assert principal("kafka", "pro1") == "kafka-pro1"
     assert principal("mirror_maker", "lake") == "mirror-lake"
     assert principal("reconcile", "lake") == "reconcile-lake"
     assert principal("diode_upstream", "pro1") == "diode-upstream-pro1"

@@ -27,12 +27,12 @@ def authority(tmp_path: Path) -> Authority:
     return certificates.have_authority(tmp_path / "ca", NOW)[0]
 
 
-def run(folder: Path, authority: Authority, *, check: bool = False, **given: str) -> dict[str, Any]:
+def run(folder: Path, authority: Authority, *, check: bool = False, **given: str | bool) -> dict[str, Any]:
     """Call the module for one principal; what it answers, with `key` for that principal."""
     entry = {"principal": "mirror-lake", "folder": str(folder), "owner": getpass.getuser()}
-    entry |= {"ca": authority.pem, "properties": "a=b\n", **given}
+    entry |= {"ca": authority.trusted, "properties": "a=b\n", **given}
     if "java_password" in given:
-        trust = certificates.java_truststore(authority.pem, given["java_password"])
+        trust = certificates.java_truststore(authority.trusted, str(given["java_password"]))
         entry["java_trust"] = base64.b64encode(trust).decode()
     arguments = {"ANSIBLE_MODULE_ARGS": {"keys": [entry], "_ansible_check_mode": check}}
     done = subprocess.run(
@@ -88,6 +88,24 @@ def test_a_renewed_certificate_keeps_the_key_and_changes_what_has_it(
     renewed = run(folder, authority, certificate=sign(made, authority), **ONE)
     assert {Path(path).name for path in renewed["files"]} == {"mirror-lake.pem", "rest.p12"}
     assert renewed["key"]["public_key"] == made
+
+
+def test_a_new_key_takes_the_old_one_s_place_when_it_has_its_certificate(
+    tmp_path: Path, authority: Authority
+) -> None:
+    folder = tmp_path / "tls"
+    made = run(folder, authority)["key"]["public_key"]
+    run(folder, authority, certificate=sign(made, authority))
+    before = (folder / "mirror-lake.pem").read_bytes()
+    new = run(folder, authority, new_key=True)["key"]
+    assert (new["public_key"] != made, new["certificate"]) == (True, "")
+    assert (folder / "mirror-lake.pem").read_bytes() == before, "the service goes on with what it has"
+    again = run(folder, authority, new_key=True)["key"]  # after a run that was cut short
+    assert again["public_key"] == new["public_key"]
+    run(folder, authority, new_key=True, certificate=sign(new["public_key"], authority))
+    key = load_pem_private_key((folder / "mirror-lake.pem").read_bytes(), None)
+    assert public(key) == new["public_key"]
+    assert not run(folder, authority)["changed"]
 
 
 def test_stores_hold_what_the_files_hold_and_follow_their_password(

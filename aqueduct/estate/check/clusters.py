@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from aqueduct.estate.check.inventory import Finding, Inventory, Path
 from aqueduct.estate.check.sound import Item, Sound
 from aqueduct.estate.check.variables import distinct
+from aqueduct.estate.model import principal
 from aqueduct.names import LEGAL_NAME
 
 VERSIONS = ("connect_version", "kafka_version", "mirror_maker_version")
@@ -19,9 +20,20 @@ def check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
         yield item.finding(sentence, path)
     for item, path, sentence in _acls(sound.items(site, "kafka_acls")):
         yield item.finding(sentence, path)
+    for sentence in _revoked(site, sound.value(hosts[0], "kafka_revoked_principals") or ()):
+        yield inventory.finding(hosts[0], "kafka_revoked_principals", sentence)
     if brokers:
         for variable, sentence in _replicas(site, sound, hosts[0], brokers):
             yield inventory.finding(hosts[0], variable, sentence)
+
+
+def _revoked(site: str, revoked: Iterable[str]) -> Iterator[str]:
+    for name in revoked:
+        if name in ("admin", principal("kafka", site)):
+            yield (
+                f"{name} is a super user, who needs no right; replace the authority "
+                "(playbooks/authority.yml), and its key serves no longer."
+            )
 
 
 def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[Item, Path, str]]:

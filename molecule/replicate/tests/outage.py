@@ -2,9 +2,12 @@
 
 import itertools
 import random
+import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewPartitions, NewTopic
@@ -77,7 +80,20 @@ def write_and_break(lab: Lab, seeds: list[random.Random]) -> Outcome:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{what_mirrors_logged(lab)}") from error
         outcome.lake[topic] = lab.read("lake-kafka-1", topic)
+        if count(outcome.lake[topic]) != sent:
+            print(f"not {sent:,}, but {count(outcome.lake[topic]):,}: {evidence(lab)} has the logs")
     return outcome
+
+
+def evidence(lab: Lab) -> Path:
+    """Keep the lake's log segments and the mirrors' journals, for whoever looks for what doubled records."""
+    folder = Path(tempfile.mkdtemp(prefix="aqueduct-replicate-"))
+    lake = lab.container("lake-kafka-1")
+    subprocess.run(["docker", "cp", f"{lake}:/var/lib/kafka", str(folder)], check=True, capture_output=True)
+    for host in MIRRORS:
+        said = lab.run(host, "journalctl", "--unit=mirror_maker@*", "--output=short-iso-precise", check=False)
+        (folder / f"{host}.log").write_text(said.stdout)
+    return folder
 
 
 def what_mirrors_logged(lab: Lab) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import sandboxes
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from lab import Lab
 
 
@@ -23,6 +23,27 @@ def metadata(settings: dict[str, object]) -> object:
 def test_a_client_with_a_certificate_of_the_estate_is_answered(lab: Lab) -> None:
     """The control: what the others lack is the only difference."""
     assert metadata(lab.client("pro1-kafka-1", "flights"))
+
+
+def test_a_broker_s_key_rules_its_own_cluster_and_no_other(lab: Lab, tmp_path: Path) -> None:
+    """What who has broken into a broker of one site may do at another."""
+    pem = tmp_path / "captured.pem"
+    pem.write_text(lab.run("pro2-kafka-1", "cat", "/etc/aqueduct/kafka/tls/kafka-pro2.pem").stdout)
+
+    def create(at: str) -> KafkaError | None:
+        captured = {"ssl.certificate.location": str(pem), "ssl.key.location": str(pem)}
+        admin = AdminClient({**lab.client(at), **captured})
+        try:
+            admin.create_topics([NewTopic("captured", 1, 1)])["captured"].result(30)
+        except KafkaException as error:
+            return error.args[0]
+        admin.delete_topics(["captured"])["captured"].result(30)
+        return None
+
+    assert create("pro2-kafka-1") is None, "the control: there it rules"
+    refused = create("pro1-kafka-1")
+    assert refused is not None
+    assert refused.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, refused
 
 
 def test_a_client_without_certificate_is_refused(lab: Lab) -> None:
