@@ -149,7 +149,7 @@ def test_an_executor_that_takes_tasks_late_is_tried_too(cluster: Cluster, tmp_pa
     program = tmp_path / "try.py"
     program.write_text(TRY)
     process = start(cluster, [sys.executable, str(program), cluster.url])
-    late = clients.wait_for("an executor", lambda: registered(cluster, "1"))
+    late = clients.wait_for("an executor", lambda: registered(cluster, "1"), 150)
     os.kill(late, signal.SIGSTOP)
     try:
         time.sleep(4)
@@ -194,7 +194,7 @@ def test_a_worker_that_hangs_comes_back_as_a_zombie(
     try:
         for each in frozen:
             os.kill(each, signal.SIGSTOP)
-        clients.wait_for("the end of Spark's patience", lambda: lost(page))
+        clients.wait_for("the end of Spark's patience", lambda: lost(page), 150)
     finally:
         for each in frozen:
             with suppress(ProcessLookupError):
@@ -241,7 +241,11 @@ def wrong(
         "no secret": "",
         "driver": f"{defaults}spark.driver.host 203.0.113.7\nspark.driver.bindAddress 127.0.0.1\n",
     }
-    options = {"master": ("--wait", "5s"), "cores": ("--conf", "spark.executor.memory=90g", "--wait", "12s")}
+    options = {
+        "master": ("--wait", "5s"),
+        "driver": ("--wait", "150s"),
+        "cores": ("--conf", "spark.executor.memory=90g", "--wait", "30s"),
+    }
     commands = {}
     for name in (*changes, *options):
         folder = tmp_path_factory.mktemp("wrong")
@@ -260,7 +264,7 @@ def wrong(
         ("another secret", "refuses this host: both need the same spark.authenticate.secret"),
         ("no secret", "refuses this host: both need the same spark.authenticate.secret"),
         ("driver", "started executors which ended at once. They must reach this driver at 203.0.113.7:"),
-        ("cores", "gave no executor within 12 s: see that its workers have free cores"),
+        ("cores", "gave no executor within 30 s: see that its workers have free cores"),
     ],
 )
 def test_what_is_wrong_is_a_sentence(
@@ -283,7 +287,7 @@ def test_waiting_for_resources_is_told(cluster: Cluster, wrong: dict[str, Run]) 
 
 
 def test_a_cluster_that_loses_all_workers(cluster: Cluster, backup: list[str]) -> None:
-    patient = ["--wait", "12s", *SLOWLY]
+    patient = ["--wait", "30s", *SLOWLY]
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, *patient))
     executors = busy(cluster, application(working(process)))
     try:
