@@ -53,6 +53,7 @@ class Process:
     def silent(self) -> Iterator[None]:
         """Pause the server: it takes connections, and answers nothing."""
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.id, os.WSTOPPED)  # on a busy machine a thread may answer until then
         try:
             yield
         finally:

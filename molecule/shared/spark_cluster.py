@@ -13,14 +13,13 @@ from lab import Lab, wait_until
 import demo.spark
 
 AQUEDUCT = "/opt/aqueduct/spark/bin/aqueduct"
-# A worker that hangs is given up soon, so that a test needs not wait for it.
-SOON = tuple(
-    f"--conf={setting}"
-    for setting in (
-        "spark.executor.heartbeatInterval=2s",
-        "spark.network.timeout=12s",
-        "spark.network.timeoutInterval=2s",
-    )
+# A worker that hangs is given up soon, so that a test needs not wait for it; a cluster that recovers beside
+# other scenarios takes longer than a minute.
+SOON = (
+    "--wait=150s",
+    "--conf=spark.executor.heartbeatInterval=2s",
+    "--conf=spark.network.timeout=12s",
+    "--conf=spark.network.timeoutInterval=2s",
 )
 _numbers = count()
 

@@ -51,7 +51,7 @@ RUNNING = {
         f"restore.{name}"
         for name in ("groups", "job", "links", "mirrors", "planning", "positions", "records")
     ),
-    *(f"restore.{name}" for name in ("records", "rights", "run", "topics")),
+    *(f"restore.{name}" for name in ("records", "recount", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run")),
     *(
         f"land.{name}"

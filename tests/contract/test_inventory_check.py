@@ -72,8 +72,8 @@ def provided(tmp_path: Path) -> Path:
     """An inventory of one broker, whose key and certificate are provided, and good."""
     authority = Authority(tmp_path / "provided")
     authority.certificate.rename(tmp_path / "provided/ca.pem")
-    authority.issue("kafka")
-    Authority(tmp_path / "stranger").issue("kafka")
+    authority.issue("kafka-one")
+    Authority(tmp_path / "stranger").issue("kafka-one")
     authority.issue("admin")
     (tmp_path / "hosts.yml").write_text(
         f"""all:
@@ -89,7 +89,7 @@ def provided(tmp_path: Path) -> Path:
 def ended(folder: Path) -> str:
     late = Authority(folder / "late")
     late.certificate.rename(folder / "provided/ca.pem")
-    return late.issue("kafka", days=-1).read_text()
+    return late.issue("kafka-one", days=-1).read_text()
 
 
 def key_of(pem: str, other: str) -> str:
@@ -100,27 +100,27 @@ def key_of(pem: str, other: str) -> str:
 
 def older(folder: Path) -> str:
     """Return the file with its key as OpenSSL wrote keys before 1.0."""
-    pem = (folder / "provided/kafka.pem").read_text()
+    pem = (folder / "provided/kafka-one.pem").read_text()
     command = ["openssl", "pkey", "-traditional"]
     key = subprocess.run(command, input=pem, capture_output=True, text=True, check=True).stdout
     return key_of(pem, key + "-----BEGIN CERTIFICATE")
 
 
 WRONG = {
-    "ended": (ended, r"its certificate of CN=kafka ended at [-0-9]{10} [0-9:]{5} UTC"),
+    "ended": (ended, r"its certificate of CN=kafka-one ended at [-0-9]{10} [0-9:]{5} UTC"),
     "another key": (
         lambda folder: key_of(
-            (folder / "provided/kafka.pem").read_text(), (folder / "provided/admin.pem").read_text()
+            (folder / "provided/kafka-one.pem").read_text(), (folder / "provided/admin.pem").read_text()
         ),
         "its private key isn't its first certificate's",
     ),
     "another authority": (
-        lambda folder: (folder / "stranger/kafka.pem").read_text(),
+        lambda folder: (folder / "stranger/kafka-one.pem").read_text(),
         "it does not lead to a certificate of ca.pem",
     ),
     "another principal": (
         lambda folder: (folder / "provided/admin.pem").read_text(),
-        "its subject is CN=admin, not CN=kafka",
+        "its subject is CN=admin, not CN=kafka-one",
     ),
     "no key": (
         lambda folder: (folder / "provided/ca.pem").read_text(),
@@ -139,7 +139,7 @@ WRONG = {
 def test_a_provided_certificate_that_can_not_serve_is_refused(what: str, where: str, provided: Path) -> None:
     assert findings(provided / "hosts.yml") == []
     make, why = WRONG[what]
-    file = provided / f"provided/{where}kafka.pem"
+    file = provided / f"provided/{where}kafka-one.pem"
     made = make(provided)
     file.parent.mkdir(exist_ok=True)
     file.write_text(made)
@@ -153,9 +153,9 @@ def test_a_host_s_keys_are_not_changed_where_one_can_not_serve(
     playbook: "Playbook", provided: Path, tmp_path: Path
 ) -> None:
     """A service's own playbook doesn't check the inventory: there the action that brings keys refuses."""
-    file = provided / "provided/kafka.pem"
+    file = provided / "provided/kafka-one.pem"
     good, tls = file.read_text(), tmp_path / "tls"
-    keys = [{"principal": "kafka", "folder": str(tls), "owner": getpass.getuser()}]
+    keys = [{"principal": "kafka-one", "folder": str(tls), "owner": getpass.getuser()}]
     bring = tmp_path / "bring.yml"
     bring.write_text(
         f"""- hosts: all
@@ -169,15 +169,15 @@ def test_a_host_s_keys_are_not_changed_where_one_can_not_serve(
     run = partial(playbook, "-i", str(provided / "hosts.yml"), book=bring)
     done = run()
     assert done.returncode == 0, done.stdout
-    assert (tls / "kafka.pem").read_text() == good
-    file.write_text((provided / "stranger/kafka.pem").read_text())
+    assert (tls / "kafka-one.pem").read_text() == good
+    file.write_text((provided / "stranger/kafka-one.pem").read_text())
     done = run()
     assert done.returncode == 2
     said = " ".join(done.stdout.split())
     assert f"{file} can't serve one-kafka-1: it does not lead to a certificate of ca.pem; put one" in said, (
         said
     )
-    assert (tls / "kafka.pem").read_text() == good
+    assert (tls / "kafka-one.pem").read_text() == good
 
 
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]

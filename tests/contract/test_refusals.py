@@ -111,6 +111,8 @@ def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # A shell that starts these tests in the background has it ignored, in whatever they start.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         asking, _ = index.accept()
         with asking:

@@ -49,7 +49,7 @@ def test_nothing_is_lost_and_nothing_doubled(estate: Estate, topic: str, seed: i
     cluster.whole_again()
 
     restore = ("restore", "--store", store, "--topics", f"{topic}:{target}")
-    estate.quota("--alter", "--add-config", "producer_byte_rate=100000", user="kafka")
+    estate.quota("--alter", "--add-config", "producer_byte_rate=100000", user="kafka-pro1")
     try:
         killed = command(lab, *restore)
         wait_until("something written", lambda: estate.end(target), 120)
@@ -65,7 +65,7 @@ def test_nothing_is_lost_and_nothing_doubled(estate: Estate, topic: str, seed: i
         cluster.make_a_zombie(chance, lambda: len(cluster.at_work()) == len(WORKERS))
         cluster.strike(chance, chance.choice(["executor", "worker"]))
     finally:
-        estate.quota("--alter", "--delete-config", "producer_byte_rate", user="kafka")
+        estate.quota("--alter", "--delete-config", "producer_byte_rate", user="kafka-pro1")
     code, said = again.ended()
     assert code == 0, said
     cluster.whole_again()
