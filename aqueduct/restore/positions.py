@@ -23,7 +23,7 @@ from aqueduct.restore import settings
 from aqueduct.restore.job import CLIENT, Job
 from aqueduct.restore.outcome import Written
 from aqueduct.restore.plan import RestoreLane
-from aqueduct.restore.progress import RestoreProgress
+from aqueduct.restore.progress import RestoreProgress, UnopenedBatch
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import Segment
@@ -148,7 +148,7 @@ def _answers(
     client: Client, objects: Objects, question: PositionQuestion, window: Window, end: int
 ) -> Iterator[tuple[int, Answer]]:
     lane, done = question.lane, question.progress
-    source = _LaneSource(objects, lane.segments, window)
+    source = _LaneSource(objects, lane.segments, window, done.unopened)
     ranks = {each: source.rank(each) for each in question.offsets}
     wanted = {min(rank, done.records - 1) for rank in ranks.values()} if done.records else set()
     target = _Target(client, lane, done, end).offsets(wanted)
@@ -158,8 +158,12 @@ def _answers(
         else:
             after = target[done.records - 1] + 1 if done.records else done.start
             new, kept, goes_on = _past_markers(client, lane, after, end), lane.stop, "after the last inside"
-        clamped = source.lost(each, kept) or _skipped(lane, each, kept)
-        yield each, Answer(new, f"its next records are outside the window, it goes on {goes_on}" * clamped)
+        note = ""
+        if source.lost(each, kept) or _skipped(lane, each, kept):
+            note = f"its next records are outside the window, it goes on {goes_on}"
+        elif source.unopened(each):
+            note = "its next records are left out, it goes on after them"
+        yield each, Answer(new, note)
 
 
 def _skipped(lane: RestoreLane, old: int, kept: int) -> bool:
@@ -176,18 +180,32 @@ def _past_markers(client: Client, lane: RestoreLane, after: int, end: int) -> in
 
 
 class _LaneSource:
-    """The records of a lane inside the window, by their offsets and by their ranks."""
+    """The records of a lane that are restored, by their offsets and by their ranks."""
 
-    def __init__(self, objects: Objects, every: Sequence[Segment], window: Window) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        every: Sequence[Segment],
+        window: Window,
+        unopened: Sequence[UnopenedBatch] = (),
+    ) -> None:
         self._objects = objects
         self._segments = every
         self._window = window
+        self._unopened = unopened
         self._whole = not window.timed
+        self._counted = unopened if self._whole else ()  # those that the segments' indexes count
         self._described = lru_cache(SEGMENTS)(self._describe)
+
+    def unopened(self, offset: int) -> UnopenedBatch | None:
+        """Return the batch that was left out around an offset, if there is one."""
+        return next((each for each in self._unopened if each.first <= offset <= each.last), None)
 
     def rank(self, offset: int) -> int:
         """Return the number of records before an offset."""
-        before = 0
+        if around := self.unopened(offset):
+            offset = around.last + 1
+        before = -sum(each.records for each in self._counted if each.last < offset)
         for segment in self._segments:
             if segment.start >= offset:
                 break
@@ -201,6 +219,7 @@ class _LaneSource:
 
     def offset(self, rank: int) -> int:
         """Return the offset of the record that has `rank` records before it."""
+        rank += sum(each.records for each in self._counted if self.rank(each.first) <= rank)
         for segment in self._segments:
             described = None if self._whole and segment.records <= rank else self._described(segment)
             records = described.index.records if described else segment.records
@@ -225,7 +244,8 @@ class _LaneSource:
     def _describe(self, segment: Segment) -> "_Described":
         if self._whole:
             return _Described(segments.read_index(self._objects, segment), self._objects, segment)
-        kept = tuple(_kept(self._objects, segment, self._window))
+        left_out = frozenset(each.first for each in self._unopened)
+        kept = tuple(_kept(self._objects, segment, self._window, left_out))
         return _Described(Index.of(kept), self._objects, segment, kept)
 
 
@@ -244,10 +264,11 @@ class _Described:
         return next(batch for number, batch in enumerate(batches) if number == place)
 
 
-def _kept(objects: Objects, segment: Segment, window: Window) -> Iterator[Batch]:
+def _kept(objects: Objects, segment: Segment, window: Window, left_out: Set[int]) -> Iterator[Batch]:
+    """Yield a segment's batches as they were restored; `left_out`: first offsets of those that were not."""
     stored = segments.read(objects, segment)
     for batch in segments.batches(segment, stored, check_crc=False):
-        if kept := cut(batch, window):
+        if batch.base_offset not in left_out and (kept := cut(batch, window)):
             yield kept
 
 

@@ -9,7 +9,7 @@ be restored again, and offsets.retention.minutes (7 days) after the last commit.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from aqueduct import strict_json
 from aqueduct.errors import Refused
@@ -40,6 +40,14 @@ def id_of_plan_group(name: str) -> str | None:
     return name[len(GROUP) : -len(PLAN)] if name.startswith(GROUP) and name.endswith(PLAN) else None
 
 
+class UnopenedBatch(NamedTuple):
+    """A batch of the store that had to be opened, and takes too much for that: it is not restored."""
+
+    first: int
+    last: int
+    records: int
+
+
 @dataclass(frozen=True)
 class RestoreProgress:
     """The progress of one partition's restore."""
@@ -54,6 +62,7 @@ class RestoreProgress:
     run_records: int = 0
     run_bytes: int = 0
     holes: int = 0  # offsets among the records that are none: markers, and what was aborted
+    unopened: tuple[UnopenedBatch, ...] = ()  # in their order
 
     @property
     def end(self) -> int:

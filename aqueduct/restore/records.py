@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
 
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, LeftOut
 from aqueduct.kafka import groups, offsets
-from aqueduct.kafka.batches.batch import Batch
+from aqueduct.kafka.batches.batch import Batch, Unopened
 from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.kafka.batches.produce import ready
 from aqueduct.kafka.client import Client, connect
@@ -25,11 +26,12 @@ from aqueduct.restore import progress, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.outcome import Written
 from aqueduct.restore.plan import RestoreLane, shares
-from aqueduct.restore.progress import RestoreProgress
+from aqueduct.restore.progress import RestoreProgress, UnopenedBatch
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import Segment
 from aqueduct.store.objects import Objects
+from aqueduct.wording import count
 from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.workers import Workers
 
@@ -38,6 +40,7 @@ TRANSACTION_SECONDS = 30
 TIMEOUT_SECONDS = 300  # after which the coordinator aborts the transaction of one that is gone
 AHEAD_BYTES = 4 << 20  # of objects that are read while others are written
 READERS = 8
+MOST_UNOPENED = 50  # batches of a partition: Kafka keeps no more beside its position
 RECORD_BYTES = 2_500  # that take as long to write as one record takes to read
 
 StorePosition = tuple[int, RestoreProgress]  # the next offset of the store
@@ -84,6 +87,18 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
     size = sum(lane.unpacked_bytes for lane in job.lanes)
     found = workers.parallel(size // RECORD_BYTES)(restore, tasks, BYTES)
     return {partition: each for written in found for partition, each in written.items()}
+
+
+def left_out(written: Mapping[TopicPartition, Written]) -> LeftOut:
+    """Name the batches that could not be restored."""
+    return tuple(
+        (
+            f"offsets {each.first} to {each.last} of the backup of {partition}",
+            f"{count(each.records, 'record')} in a batch that inflates, and must be opened to be restored",
+        )
+        for partition, done in written.items()
+        for each in done.progress.unopened
+    )
 
 
 def restore(share: RestoreShare) -> dict[TopicPartition, Written]:
@@ -202,7 +217,7 @@ class _Task:
         batches = self._batches(lane, stored)
         max_bytes = self._share.topics[lane.topic][1]
         try:
-            for each in ready(batches, max_bytes=max_bytes):
+            for each in ready(batches, max_bytes=max_bytes, leave_out=partial(self._leave_out, lane)):
                 self._producer.send(*lane.target, each)
                 self._bytes += len(each.data)
                 _, before = self.positions[lane.target]
@@ -224,10 +239,24 @@ class _Task:
         window = replace(self._share.window, start=self.positions[lane.target][0])
         for segment, data in stored:
             for batch in segments.batches(segment, data, check_crc=False):  # its SHA-256 was checked
-                kept = cut(batch, window)
+                try:
+                    kept = cut(batch, window)
+                except Unopened as error:
+                    self._leave_out(lane, batch, error)
+                    continue
                 if kept:
                     self._oldest = min(self._oldest, kept.max_time)
                     yield kept
+
+    def _leave_out(self, lane: RestoreLane, batch: Batch, error: Unopened) -> None:
+        """Remember a batch that can't be opened; the position passes it with what comes after it."""
+        offset, now = self.positions[lane.target]
+        found = UnopenedBatch(batch.base_offset, batch.last_offset, batch.count)
+        if found in now.unopened:  # in an attempt before this one
+            return
+        if len(now.unopened) == MOST_UNOPENED:
+            raise error
+        self.positions[lane.target] = offset, replace(now, unopened=(*now.unopened, found))
 
     def _reached(self, lane: RestoreLane, offset: int, now: RestoreProgress) -> None:
         self.positions[lane.target] = offset, now

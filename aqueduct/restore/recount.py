@@ -62,8 +62,9 @@ def check(
     readings = []
     for lane in lanes:
         done, name = written[lane.target].progress, str(lane.target)
-        if not job.plan.window.timed and done.records != lane.records:
-            wrong[name] = f"{count(done.records, 'record')} written, and the snapshot has {lane.records:,}"
+        known = done.records + sum(each.records for each in done.unopened)
+        if not job.plan.window.timed and known != lane.records:
+            wrong[name] = f"{count(known, 'record')} written or left out, of {lane.records:,} of the snapshot"
         elif done.records and starts[lane.target] > done.start:
             wrong[name] = f"records before offset {starts[lane.target]:,} were deleted"
         elif ends[lane.target] < done.end:

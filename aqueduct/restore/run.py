@@ -47,7 +47,7 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
         with clock.phase("records"):
             written |= records.write(job, workers)
             recount.check(job, states, written, workers)  # before a group's offsets would mean other records
-    left_out: list[tuple[str, str]] = []
+    left_out = list(records.left_out(written))
     with clock.phase("groups"):
         moves, more = groups.restore(job, states, written, workers)
         left_out += more

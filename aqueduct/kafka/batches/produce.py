@@ -5,7 +5,7 @@ times, and a producer's id, epoch and sequence (Kafka's LogValidator, ProduceReq
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -36,19 +36,33 @@ class Ready:
     next_offset: int  # where it was read, after the last record of it
 
 
-def ready(batches: Iterable[Batch], *, max_bytes: int) -> Iterator[Ready]:
+def _refuse(_: Batch, error: Unopened) -> None:
+    raise error
+
+
+def ready(
+    batches: Iterable[Batch],
+    *,
+    max_bytes: int,
+    leave_out: Callable[[Batch, Unopened], None] = _refuse,
+) -> Iterator[Ready]:
     """Yield the records of data batches in order, as batches to produce.
 
     Runs of small batches are merged, batches over `max_bytes` split. Codecs and times are kept; times of
     LogAppendTime become the records' own. `max_bytes` is the target's max.message.bytes. Failed at a record
-    that is over it.
+    that is over it. `leave_out` is told of a batch that must be opened, and takes too much for that.
     """
     for run, payloads in _runs(batches, min(MERGED_BYTES, max_bytes)):
         first, stop = run[0], run[-1].last_offset + 1
         if len(run) == 1 and first.dense and not first.log_append_time and len(first) <= max_bytes:
             yield Ready(_renumbered(first), first.count, stop)
         else:
-            yield from _rebuilt(Records.of(run, payloads), first.codec, stop, max_bytes)
+            try:
+                records = Records.of(run, payloads)
+            except Unopened as error:  # alone in its run
+                leave_out(first, error)
+            else:
+                yield from _rebuilt(records, first.codec, stop, max_bytes)
 
 
 def stamp(data: bytearray, *, producer_id: int, epoch: int, sequence: int, transactional: bool) -> None:

@@ -1,0 +1,129 @@
+"""A producer writes batches that inflate: what need not be opened is moved, the rest is left out by name."""
+
+from collections.abc import Callable
+from typing import Any
+
+import clients
+import pytest
+
+from aqueduct.errors import ExitCode
+from aqueduct.kafka import client as kafka
+from aqueduct.kafka import groups
+from aqueduct.kafka.batches.bodies import body
+from aqueduct.kafka.batches.produce import Ready
+from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.produce import TransactionalProducer
+from aqueduct.names import TopicPartition
+from aqueduct.restore import progress, records
+from servers.broker import Broker
+
+Run = Callable[..., None]
+Restore = Callable[..., dict[str, Any]]
+Said = pytest.CaptureFixture[str]
+MEBIBYTE = 1 << 20
+EARLY, LATE = 1_600_000_000_000, 1_600_000_009_000  # times of records
+# Of groups: records 5 to 7 inflate, 8 is a marker.
+OFFSETS = {"before": 3, "first": 5, "inside": 6, "after": 11}
+
+
+def bomb(broker: Broker, topic: str, *times: int) -> None:
+    """Write a batch of a few kilobytes, whose records have 50 MiB each."""
+    large = body(None, bytes(50 * MEBIBYTE))
+    rows = [Record(time, number, large) for number, time in enumerate(times)]
+    ready = Ready(bytearray(build(Records.listed(rows), codec="zstd")), len(rows), 0)
+    with kafka.connect(End("source", broker.plaintext), "attack") as client:
+        producer = TransactionalProducer(client, clients.unique("attack"))
+        producer.begin()
+        producer.send(topic, 0, ready)
+        producer.commit()
+    clients.settle(broker, topic)
+
+
+@pytest.fixture
+def attacked(source: Broker, name: str, backup: Run) -> Callable[..., str]:
+    """Back up a topic with ten records of others, five before those that inflate and five after."""
+
+    def make(*times: int, **config: str) -> str:
+        clients.create(source, name, **config)
+        for first in (0, 5):
+            clients.produce(source, name, [f"value {number}" for number in range(first, first + 5)])
+            if not first:
+                bomb(source, name, *times)
+        with kafka.connect(End("source", source.plaintext), "attack") as client:
+            for group, offset in OFFSETS.items():
+                groups.commit(client, f"{name}.{group}", {TopicPartition(name, 0): (offset, "")})
+        backup(name, "--groups-pattern", f"{name}.*")
+        return name
+
+    return make
+
+
+def values(broker: Broker, topic: str, **more: Any) -> list[str]:
+    return [(message.value() or b"").decode() for message in clients.read(broker, topic, 0, **more)]
+
+
+def test_a_restore_leaves_out_what_it_cannot_open_and_nothing_else(
+    target: Broker,
+    attacked: Callable[..., str],
+    restore: Restore,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Said,
+) -> None:
+    """With LogAppendTime a batch must be opened, for each record to keep its time."""
+    monkeypatch.setattr(
+        records, "TRANSACTION_BYTES", 1
+    )  # so that positions before and after it are committed
+    topic = attacked(*3 * [EARLY], **{"message.timestamp.type": "LogAppendTime"})
+    report = restore(topic, "--groups-pattern", f"{topic}.*", code=ExitCode.INCOMPLETE)
+    said = capsys.readouterr().out
+    assert f"Left out: offsets 5 to 7 of the backup of {topic}-0: 3 records in a batch that inflates" in said
+    assert [each["records"] for each in report["partitions"]] == [10]
+    assert [each["what"] for each in report["left_out"]] == [f"offsets 5 to 7 of the backup of {topic}-0"]
+    assert values(target, topic) == [f"value {number}" for number in range(10)]
+    expected = {"before": "value 3", "first": "value 5", "inside": "value 5", "after": "value 7"}
+    for group, value in expected.items():
+        [offset] = clients.committed(target, f"{topic}.{group}").values()
+        assert values(target, topic, start=offset)[0] == value
+    noted = {each["group"].removeprefix(f"{topic}."): each.get("note", "") for each in report["groups"]}
+    told = "its next records are left out, it goes on after them"
+    assert noted == {"before": "", "first": told, "inside": told, "after": ""}
+    # It had ended, and still says so.
+    restore(topic, "--groups-pattern", f"{topic}.*", code=ExitCode.INCOMPLETE)
+    assert "Left out: offsets 5 to 7" in capsys.readouterr().out
+
+
+def test_a_window_s_edge_inside_it_leaves_it_out(
+    target: Broker, attacked: Callable[..., str], restore: Restore, capsys: Said
+) -> None:
+    topic = attacked(EARLY, EARLY, LATE)
+    since = ("--from-time", str(EARLY + 1), "--groups-pattern", f"{topic}.*")
+    restore(topic, *since, code=ExitCode.INCOMPLETE)
+    assert f"offsets 5 to 7 of the backup of {topic}-0" in capsys.readouterr().out
+    assert values(target, topic) == [f"value {number}" for number in range(10)]
+    [offset] = clients.committed(target, f"{topic}.after").values()
+    assert values(target, topic, start=offset)[0] == "value 7"
+
+
+def test_what_need_not_be_opened_is_restored(
+    target: Broker, attacked: Callable[..., str], restore: Restore
+) -> None:
+    topic = attacked(*3 * [EARLY])
+    report = restore(topic, "--groups-pattern", f"{topic}.*")
+    assert [each["records"] for each in report["partitions"]] == [13]
+    assert not report["left_out"]
+    [end] = clients.ends(target, topic, 0)
+    assert end >= 13
+
+
+def test_a_position_has_room_for_all_that_may_be_left_out() -> None:
+    largest = (1 << 63) - 1
+    full = progress.RestoreProgress(
+        topic_id="0" * 36,
+        start=largest,
+        records=largest,
+        bytes=largest,
+        producers=tuple(range(largest - 50, largest)),
+        unopened=(progress.UnopenedBatch(largest, largest, 1_000_000),) * records.MOST_UNOPENED,
+    )
+    assert progress.loads(progress.RestoreProgress, progress.dumps(full, "topic-0")) == full
