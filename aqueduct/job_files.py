@@ -32,6 +32,7 @@ DEFAULTS = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "
 _named: set[str] = set()  # in the driver: files that its clients read
 _shared: dict[Path, tuple[str, str]] = {}  # in the driver: folders that tasks use, as `share` was told
 _proofs: dict[str, Callable[[], None]] = {}  # in the driver: of object stores, as `prove` was told
+_lent: dict[str, bytes] = {}  # in the driver, and while a task runs in its process: secrets without a file
 _proven: list[str] = []  # in a task's process: the last job
 _here: dict[str, tuple[bytes, str]] = {}  # in a task's process: of each path its contents, and where they are
 
@@ -54,9 +55,24 @@ def prove(url: str, proof: Callable[[], None]) -> None:
     _proofs[url] = proof
 
 
+def lend(name: str, secret: bytes) -> None:
+    """Lend tasks a secret that is in no file, and only ever in memory."""
+    _lent[name] = secret
+
+
+def take_back(name: str) -> None:
+    """Lend tasks that come from now on this secret no more."""
+    _lent.pop(name, None)
+
+
+def lent(name: str) -> bytes | None:
+    """Return a secret that was lent, None if none was."""
+    return _lent.get(name)
+
+
 def forget() -> None:
     """Forget what tasks needed: another verb of this process may need nothing of it."""
-    for known in (_named, _shared, _proofs):
+    for known in (_named, _shared, _proofs, _lent):
         known.clear()
 
 
@@ -102,9 +118,12 @@ class JobFiles:
     variables: Mapping[str, str] = field(repr=False)
     probes: tuple[Probe, ...]
     proofs: tuple[Callable[[], None], ...] = ()
+    secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def unpack(self) -> None:
         """Have them in this process; Failed if this host hasn't the driver's stores."""
+        _lent.clear()  # a process has many jobs, and what one had is no other's
+        _lent.update(self.secrets)
         for name, content in self.contents.items():
             if name not in _here or _here[name][0] != content:
                 _here[name] = content, _unnamed(content)
@@ -132,11 +151,16 @@ def packed(environment: Mapping[str, str] = os.environ) -> Iterator[JobFiles]:
     contents = {name: _content(Path(name)) for name in sorted(named) if _is_file(name)}
     probes = tuple(_probe(folder, *told) for folder, told in _shared.items())
     try:
-        yield JobFiles(secrets.token_hex(4), contents, variables, probes, (*_proofs.values(),))
+        yield JobFiles(secrets.token_hex(4), contents, variables, probes, (*_proofs.values(),), dict(_lent))
     finally:
         for probe in probes:
             if probe.own:
                 (probe.folder / probe.path).unlink(missing_ok=True)
+
+
+def lent_alone() -> JobFiles:
+    """Return what tasks on this host need: they find all else where it is."""
+    return JobFiles("", {}, {}, (), secrets=dict(_lent))
 
 
 def _probe(folder: Path, scratch: str, known: str) -> Probe:

@@ -28,13 +28,13 @@ from uuid import UUID
 import clients
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from aqueduct.link import files, keygen, udp
+from aqueduct.keys import ReceiverKey, ReceiverPublicKey, SenderKey, load
+from aqueduct.link import keygen, udp
 from aqueduct.link.wire import frame, key_frame
 from aqueduct.link.wire.blocks import CHUNK
 from aqueduct.link.wire.datagram import BEAT, FIELDS, HEADER, Send, Type, prefix, split
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.link.wire.key_frame import BODY, SIGNATURE, Kind
-from aqueduct.link.wire.keys import ReceiverKey, ReceiverPublicKey, SenderKey
 from aqueduct.link.wire.sender import Session, SessionSettings
 from servers.broker import Broker, running
 from servers.process import free_ports
@@ -375,9 +375,9 @@ def fuzz(broker: Broker, folder: Path, count: int, seed: int, tell: Callable[[st
 def _fuzz(
     target: Target, folder: Path, count: int, chance: random.Random, tell: Callable[[str], None]
 ) -> Outcome:
-    receiver = files.load(ReceiverKey, folder / "down.key").public
-    other = files.load(ReceiverKey, folder / "other.key").public
-    good, mad = (files.load(SenderKey, folder / f"{name}.key") for name in ("up", "mad"))
+    receiver = load(ReceiverKey, folder / "down.key").public
+    other = load(ReceiverKey, folder / "other.key").public
+    good, mad = (load(SenderKey, folder / f"{name}.key") for name in ("up", "mad"))
     expected: Counter[bytes] = Counter()
 
     def values(*sizes: int) -> list[bytes]:

@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Iterable
 from uuid import UUID
 
+from aqueduct.keys import Algorithm, ReceiverKey, SenderKey
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.datagram import FIELDS, HEADER, NONCE, Send, Type, split
 from aqueduct.link.wire.frame import Frame
-from aqueduct.link.wire.keys import Algorithm, ReceiverKey, SenderKey
 from aqueduct.link.wire.receiver import DEFAULT, Receiver, ReceiverLimits
 from aqueduct.link.wire.sender import Session, SessionSettings
 from aqueduct.link.wire.state import ReceiverState, loads

@@ -15,6 +15,7 @@ from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition
 from aqueduct.store.catalog import Catalog
+from aqueduct.store.encryption import DataKey
 from aqueduct.store.manifest import NOT_READ, Chain, Manifest
 from aqueduct.store.objects import Exists
 
@@ -28,6 +29,7 @@ def snapshot(
     *,
     run: str,
     started: int,
+    encrypting: DataKey | None = None,
 ) -> Manifest:
     """Create the manifest of what the cluster had and what was read; Failed if another run was first.
 
@@ -56,7 +58,7 @@ def snapshot(
         epochs=added.epochs,
     )
     try:
-        catalog.commit(increment, order.signing_key)
+        catalog.commit(increment, order.signing_key, encrypting)
     except Exists:
         raise Failed(
             f"Another run committed snapshot {increment.number} of {order.store} first, so this one "

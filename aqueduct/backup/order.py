@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from aqueduct.backup.selection import GroupSelection, TopicSelection
 from aqueduct.kafka.client_config import End
 from aqueduct.store.segments import SegmentLimits
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
+
+if TYPE_CHECKING:
+    from aqueduct.keys import ReceiverKey, ReceiverPublicKey
 
 
 @dataclass(frozen=True)
@@ -24,4 +28,6 @@ class BackupOrder:
     other_cluster: bool = False  # what is backed up may be another cluster than before
     trust: Trust = EVERYBODY  # whose snapshots it goes on after
     signing_key: SigningKey | None = None
+    recipients: "tuple[ReceiverPublicKey, ...]" = ()  # who may read what is backed up; none: all can
+    private_keys: "tuple[ReceiverKey, ...]" = ()  # of this host: they open manifests
     past_damage: bool = False  # continues after the newest snapshot that is whole

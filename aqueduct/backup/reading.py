@@ -15,8 +15,9 @@ from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
-from aqueduct.store import segments
+from aqueduct.store import keyring, segments
 from aqueduct.store.backends import open_store
+from aqueduct.store.encryption import DataKey
 from aqueduct.store.manifest import Gap, Segment
 from aqueduct.store.objects import Objects
 from aqueduct.store.segments import SegmentLimits
@@ -39,6 +40,7 @@ class BackupShare:
     readings: tuple[PlannedReading, ...]
     limits: SegmentLimits
     bytes_per_second: float | None
+    encrypted: bool = False  # with a key that is lent
 
 
 OFFSETS: Size[BackupShare] = Size("offsets", lambda share: sum(map(len, share.readings)))
@@ -54,7 +56,7 @@ def read_all(
     at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
     rate = workers.per_task(order.bytes_per_second, total)
     tasks = [
-        BackupShare(order.end, order.store, run, some, order.limits, rate)
+        BackupShare(order.end, order.store, run, some, order.limits, rate, bool(order.recipients))
         for some in shares(readings, at_most)
     ]
     return [result for results in workers.parallel(total)(write_share, tasks, OFFSETS) for result in results]
@@ -68,6 +70,14 @@ def write_share(share: BackupShare) -> list[ReadingResult]:
         return [_read(client, objects, share, reading, pace) for reading in share.readings]
 
 
+def _key(share: BackupShare) -> DataKey | None:
+    """Return the key that the share's objects are encrypted with; Failed if this process lacks it."""
+    key = keyring.lent(share.run) if share.encrypted else None
+    if share.encrypted and key is None:
+        raise Failed(f"The task was not given the key of run {share.run}; nothing was written.")
+    return key
+
+
 def _read(
     client: Client, objects: Objects, share: BackupShare, reading: PlannedReading, pace: Pace
 ) -> ReadingResult:
@@ -78,6 +88,7 @@ def _read(
         reading.start,
         generation=reading.generation,
         limits=share.limits,
+        key=_key(share),
     )
     made: list[Segment | None] = []
     gaps: list[Gap] = []

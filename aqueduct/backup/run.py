@@ -15,6 +15,8 @@ from aqueduct.backup.plan import plan, settle
 from aqueduct.errors import Failed, LeftOut, Refused
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
+from aqueduct.store.encryption import DataKind
+from aqueduct.store.keyring import Keyring, lending
 from aqueduct.store.manifest import Manifest
 from aqueduct.wording import count
 from aqueduct.work.workers import Workers
@@ -36,7 +38,9 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     Refused, too, where the snapshots are signed and this one would not be.
     """
     began = time.monotonic()
-    catalog = Catalog.open_or_make(open_store(order.store), order.trust.also(order.signing_key))
+    objects = open_store(order.store)
+    keys = Keyring(objects, order.private_keys)
+    catalog = Catalog.open_or_make(objects, order.trust.also(order.signing_key), keys)
     parent = catalog.parent(past_damage=order.past_damage)
     if order.past_damage:
         before = parent.manifest
@@ -45,6 +49,11 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
         raise Refused(
             f"Snapshot {parent.stored.manifest.number} of {order.store} is signed, and this run has no key: "
             "give it with --signing-key, for who trusts signed ones alone could use nothing that comes after."
+        )
+    if parent.stored and parent.stored.encrypted and not order.recipients:
+        raise Refused(
+            f"Snapshot {parent.stored.manifest.number} of {order.store} is encrypted, and this run has no "
+            "--recipient: name the public keys of those who may read it, as before."
         )
     found = survey.look(order, parent.manifest)
     if parent.manifest and parent.manifest.cluster != found.cluster and not order.other_cluster:
@@ -56,15 +65,21 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     started = commit.now()
     milliseconds = int(order.generation_hours * 3_600_000)
     todo = plan(parent.manifest, found.sources, now=started, generation_milliseconds=milliseconds)
-    run = secrets.token_hex(4)
     readings = todo.readings
+    key = keys.create(DataKind.RECORDS, order.recipients) if order.recipients and readings else None
+    run = key.id if key else secrets.token_hex(4)
     _say(f"Reading {count(sum(map(len, readings)), 'offset')} of {count(len(readings), 'partition')}.")
-    results = reading.read_all(order, readings, run, workers)
+    with lending(key):
+        results = reading.read_all(order, readings, run, workers)
     left_out = found.left_out + todo.left_out + tuple(each for result in results for each in result.left_out)
     if readings and all(result.nothing for result in results):
         raise Failed(f"Nothing could be read: {left_out[-1][1]}")
     added = settle(todo, results)
-    increment = commit.snapshot(catalog, parent.follow(), order, found, added, run=run, started=started)
+    hosts = [each.public for each in order.private_keys[:1]]
+    encrypting = keys.create(DataKind.MANIFEST, [*order.recipients, *hosts]) if order.recipients else None
+    increment = commit.snapshot(
+        catalog, parent.follow(), order, found, added, run=run, started=started, encrypting=encrypting
+    )
     left_out += commit.position(order.end, catalog.id, increment)
     stored = sum(segment.stored_bytes + segment.index_bytes for segment in increment.segments)
     return BackupOutcome(increment, stored, left_out, time.monotonic() - began)

@@ -6,10 +6,11 @@ writes, but only hashes.
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from zstandard import ZstdError
 
@@ -20,6 +21,7 @@ from aqueduct.kafka.requests import in_lists
 from aqueduct.store import names, segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
+from aqueduct.store.keyring import Keyring, Locked
 from aqueduct.store.manifest import Segment
 from aqueduct.store.objects import Objects
 from aqueduct.store.signing import EVERYBODY, Trust
@@ -28,6 +30,9 @@ from aqueduct.wording import count
 from aqueduct.work.pace import Pace
 from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.workers import Workers
+
+if TYPE_CHECKING:
+    from aqueduct.keys import ReceiverKey
 
 SHARE_BYTES = 64 << 20  # of a task, as they are stored: half a second of work
 SHARE_SEGMENTS = 2_000
@@ -42,6 +47,7 @@ class Verification:
     snapshot: Snapshot
     faults: tuple[Fault, ...]
     seconds: float
+    unopened: str = ""  # why records were not opened
 
 
 def verify(
@@ -50,15 +56,29 @@ def verify(
     workers: Workers,
     *,
     trust: Trust = EVERYBODY,
+    private_keys: "Sequence[ReceiverKey]" = (),
     at_least: int | None = None,
     bytes_per_second: int | None = None,
 ) -> Verification:
     """Check every instance of every topic of the snapshot of that number, or the newest."""
     began = time.monotonic()
-    snapshot = Catalog.open(open_store(store), trust).snapshot(number, at_least)
+    objects = open_store(store)
+    keys = Keyring(objects, private_keys)
+    snapshot = Catalog.open(objects, trust, keys).snapshot(number, at_least)
     every = [segment for of_partition in snapshot.segments.values() for segment in of_partition]
+    unopened = ""
+    try:
+        lend(keys, every, store)
+    except Locked as error:
+        unopened = str(error)
     found = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
-    return Verification(snapshot, tuple(found), time.monotonic() - began)
+    return Verification(snapshot, tuple(found), time.monotonic() - began, unopened)
+
+
+def lend(keys: Keyring, every: Iterable[Segment], store: str) -> None:
+    """Lend tasks the keys of these segments; Locked without one of them."""
+    runs = {segment.run for segment in every if segment.encrypted and segment.records}
+    keys.lend(runs, f"What {store} has of records")
 
 
 def verify_segments(
@@ -118,12 +138,16 @@ def check(share: VerifyShare) -> list[Fault]:
 
 def _faults(objects: Objects, segment: Segment, *, whole: bool) -> Iterator[Fault]:
     index = stored = None
+    opened = segments.readable(segment)
     try:
-        index = segments.read_index(objects, segment)
+        if opened:
+            index = segments.read_index(objects, segment)
+        else:
+            segments.check_index(objects, segment)
     except Failed as error:
         yield _fault(objects, segment, segment.index_path, error)
     try:
-        stored = segments.read(objects, segment)
+        stored = segments.read(objects, segment) if opened else segments.check(objects, segment)
     except Failed as error:
         yield _fault(objects, segment, segment.path, error)
     if not whole or index is None or stored is None:

@@ -28,6 +28,7 @@ VERBS = {
     "mirror": "tell how one MirrorMaker flow is doing",
     "reconcile": "compare two ends of a flow, record by record",
     "restore": "write a snapshot of a store back to a cluster",
+    "rewrap": "let others open an encrypted backup, without writing it again",
     "snapshots": "list what a store holds",
     "verify": "read a snapshot and say what is damaged",
 }

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from aqueduct.cli import common, duration, report_file, selection
 from aqueduct.cli.extra import spark_packages
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import client_config
 
 SEGMENT_BYTES = selection.whole(most=(1 << 31) - 1)  # as of segment.bytes, because it is one of Kafka's own
@@ -71,6 +71,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="private key (PEM, Ed25519, 0600): sign the snapshot; what it builds on must be signed, too",
     )
+    add(
+        "--recipient",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="public keys of those who may read the backup (`aqueduct diode keygen`): encrypt it; repeatable",
+    )
+    add(
+        "--private-key",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="this host's own, the first for new manifests: it opens those, to follow them, and no records",
+    )
     common.add_metrics(parser)
     common.add_run(parser)
 
@@ -92,6 +108,10 @@ def run(args: argparse.Namespace) -> int:
         for name in ("topics", "topics_pattern", "exclude_topics_pattern", "groups_pattern", "exclude_groups")
         if getattr(args, name)
     }
+    if args.recipient and not args.private_key:
+        raise Refused(
+            "--recipient needs --private-key, this host's own: the next run must read this one's manifest."
+        )
     order = BackupOrder(
         end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
         store=args.store,
@@ -108,6 +128,8 @@ def run(args: argparse.Namespace) -> int:
         other_cluster=args.other_cluster,
         past_damage=args.past_damage,
         trust=common.trust(args),
+        recipients=common.public_keys(args.recipient),
+        private_keys=common.private_keys(args),
         signing_key=signing.signing_key(args.signing_key) if args.signing_key else None,
     )
     done_so_far = BackupFigures()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from aqueduct.keys import ReceiverKey, ReceiverPublicKey
     from aqueduct.store.signing import Trust
     from aqueduct.work.workers import Workers
 
@@ -50,6 +51,34 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
         type=selection.positive,
         help="the first signed snapshot: older ones need no signature",
     )
+
+
+def add_private_key(parser: argparse.ArgumentParser) -> None:
+    """Add the option that opens what is encrypted."""
+    parser.add_argument(
+        "--private-key",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="of a recipient of an encrypted backup (0600; `aqueduct diode keygen`); may be repeated",
+    )
+
+
+def private_keys(args: argparse.Namespace) -> "tuple[ReceiverKey, ...]":
+    """Return the private keys; Refused if one can't be used, or others may read its file."""
+    if not args.private_key:
+        return ()
+    from aqueduct import keys
+
+    return tuple(keys.load(keys.ReceiverKey, path) for path in args.private_key)
+
+
+def public_keys(paths: "Iterable[Path]") -> "tuple[ReceiverPublicKey, ...]":
+    """Return the public keys of recipients, of which a file may have several, a line each."""
+    from aqueduct import keys
+
+    return tuple(key for path in paths for key in keys.load_public(path))
 
 
 def add_at_least(parser: argparse.ArgumentParser) -> None:

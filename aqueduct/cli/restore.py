@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_snapshot(parser)
     common.add_at_least(parser)
     common.add_trust(parser)
+    common.add_private_key(parser)
     add("--topics", metavar="A,B:C", help="by name; B:C is B restored as C; default: all")
     add(
         "--from-time",
@@ -104,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
         snapshot=args.snapshot,
         at_least=args.at_least,
         trust=common.trust(args),
+        private_keys=common.private_keys(args),
         restore_id=parse_id(args.restore_id) if args.restore_id is not None else None,
         groups=None if args.no_groups else GroupSelection(compiled(args.groups_pattern, "--groups-pattern")),
         settings=args.settings,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_store(parser)
     common.add_trust(parser)
+    common.add_private_key(parser)
     parser.add_argument("--json", action="store_true", help="a list for programs")
 
 
@@ -36,8 +37,11 @@ def run(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.store.backends import open_store
         from aqueduct.store.catalog import Catalog
+        from aqueduct.store.keyring import Keyring
 
-    found = Catalog.open(open_store(args.store), common.trust(args)).summaries()
+    objects = open_store(args.store)
+    keys = Keyring(objects, common.private_keys(args))
+    found = Catalog.open(objects, common.trust(args), keys).summaries()
     broken = _print_json(found) if args.json else _print_page(found)
     if broken:
         raise Failed(

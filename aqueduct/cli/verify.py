@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_snapshot(parser)
     common.add_at_least(parser)
     common.add_trust(parser)
+    common.add_private_key(parser)
     common.add_rate_limit(parser)
     common.add_run(parser)
 
@@ -32,18 +33,21 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.backup.verify import verify
         from aqueduct.work.workers import Workers
 
-    trust = common.trust(args)
+    trust, keys = common.trust(args), common.private_keys(args)
     with Workers("aqueduct verify", common.spark(args)) as workers:
         outcome = verify(
             args.store,
             args.snapshot,
             workers,
             trust=trust,
+            private_keys=keys,
             at_least=args.at_least,
             bytes_per_second=args.rate_limit_bytes,
         )
     code = faults.exit_code(outcome.faults)
     print(faults.text(outcome.snapshot, outcome.faults, outcome.seconds))
+    if outcome.unopened:
+        print(f"Records were not opened, only digests compared: {outcome.unopened}")
     if args.report:
         content = faults.report(outcome.snapshot, outcome.faults) | workers.ran()
         report_file.write(args.report, "verify", code, started, content)

@@ -21,6 +21,7 @@ from kafka.record import MemoryRecords
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.admin.settings import setting_if_there
 from aqueduct.kafka.client import Client, Stopped, connect
+from aqueduct.keys import ReceiverKey, SenderPublicKey, load
 from aqueduct.link import files
 from aqueduct.link.framing import FRAME_BYTES
 from aqueduct.link.ledger.arrivals import bucket
@@ -32,7 +33,6 @@ from aqueduct.link.udp import ReceivingSocket as Socket
 from aqueduct.link.udp import check_card, resolve
 from aqueduct.link.wire import frame, state
 from aqueduct.link.wire.frame import Frame
-from aqueduct.link.wire.keys import ReceiverKey, SenderPublicKey
 from aqueduct.link.wire.receiver import RawRecord, Receiver, ReceiverLimits
 from aqueduct.names import matches
 from aqueduct.wording import count
@@ -72,8 +72,8 @@ def run(settings: Downstream, stopping: Event, publish: Callable[[DownstreamFigu
 
     Then what was received is written, and what must not be taken twice is kept.
     """
-    receiver_keys = [files.load(ReceiverKey, path) for path in settings.private_key_files]
-    sender_keys = [files.load(SenderPublicKey, path) for path in settings.sender_public_key_file]
+    receiver_keys = [load(ReceiverKey, path) for path in settings.private_key_files]
+    sender_keys = [load(SenderPublicKey, path) for path in settings.sender_public_key_file]
     if not settings.state_dir.is_dir():
         raise Refused(f"stateDir {settings.state_dir} is not there.")
     if settings.mac:

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Literal
 
 from aqueduct.errors import Refused
+from aqueduct.keys import Algorithm, ReceiverKey, SenderKey
 from aqueduct.link import files
-from aqueduct.link.wire.keys import Algorithm, ReceiverKey, SenderKey
 
 
 def make(kind: Literal["receiver", "sender"], folder: Path, name: str, *, x25519: bool) -> tuple[Path, Path]:

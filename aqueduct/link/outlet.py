@@ -5,11 +5,11 @@ import time
 from collections.abc import Iterable
 
 from aqueduct.errors import Refused
-from aqueduct.link import files, udp
+from aqueduct.keys import ReceiverPublicKey, SenderKey, load
+from aqueduct.link import udp
 from aqueduct.link.options import Sending, Target
 from aqueduct.link.wire.datagram import LARGEST_SEND, Send, payload_of
 from aqueduct.link.wire.key_frame import Kind
-from aqueduct.link.wire.keys import ReceiverPublicKey, SenderKey
 from aqueduct.link.wire.sender import Session, SessionSettings
 
 LARGEST_PAYLOAD = payload_of(9000, 4)  # unless told otherwise: loopback would allow 64 KB
@@ -30,8 +30,8 @@ class Outlet:
         """Prepare to send. Refused if a key, an address, a size or this host's clock can't be used."""
         check_clock()
         self.target = target
-        self._receiver = files.load(ReceiverPublicKey, settings.public_key_file)
-        self._sender = files.load(SenderKey, settings.signing_key_file)
+        self._receiver = load(ReceiverPublicKey, settings.public_key_file)
+        self._sender = load(SenderKey, settings.signing_key_file)
         address = udp.resolve(target.host, target.port)
         self._settings = SessionSettings(
             link=target.link,

@@ -1,11 +1,15 @@
 """The request for a restore run."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from aqueduct.backup.selection import GroupSelection
 from aqueduct.kafka.client_config import End
 from aqueduct.restore.request import Request
 from aqueduct.store.signing import EVERYBODY, Trust
+
+if TYPE_CHECKING:
+    from aqueduct.keys import ReceiverKey
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class RestoreOrder:
     snapshot: int | None = None  # None: the newest, or that of the restore that resumes
     at_least: int | None = None  # an older snapshot is not to be restored
     trust: Trust = EVERYBODY  # whose snapshots may be
+    private_keys: "tuple[ReceiverKey, ...]" = ()  # that open what is encrypted
     restore_id: str | None = None
     groups: GroupSelection | None = field(default_factory=GroupSelection)  # None: none
     settings: bool = True

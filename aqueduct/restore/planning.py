@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
-from aqueduct.backup.verify import verify_segments
+from aqueduct.backup.verify import lend, verify_segments
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.admin.cluster import cluster_id
 from aqueduct.kafka.client import Client
@@ -18,6 +18,7 @@ from aqueduct.restore.progress import TopicState
 from aqueduct.restore.request import restore_id
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
+from aqueduct.store.keyring import Keyring
 from aqueduct.wording import count, some
 from aqueduct.work.workers import Workers
 
@@ -26,7 +27,9 @@ ENDING_SECONDS = 5  # that the last transaction of a run which was killed may ta
 
 def look(order: RestoreOrder) -> Job:
     """Find the snapshot, what of it is to be restored, and how far earlier runs have come."""
-    catalog = Catalog.open(open_store(order.store), order.trust)
+    objects = open_store(order.store)
+    keys = Keyring(objects, order.private_keys)
+    catalog = Catalog.open(objects, order.trust, keys)
     with connected(order) as client:
         cluster = cluster_id(client)
         request = order.request.digest(catalog.id, cluster)
@@ -49,6 +52,7 @@ def look(order: RestoreOrder) -> Job:
         others_groups = [each.group for each in manifest.groups if each.group not in order.links]
         chosen = order.groups.choose(others_groups) if order.groups else ()
         wanted = plan(snapshot, order.request)
+        lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
         there = client.topics(wanted.topics)
         known = topics.states(client, name, there)
         job = Job(order, name, request, snapshot, wanted, there, known, others, tuple(chosen), {})

@@ -10,7 +10,9 @@ from itertools import islice
 
 from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
-from aqueduct.store import judge, manifest, names, signing
+from aqueduct.store import encryption, judge, manifest, names, signing
+from aqueduct.store.encryption import DataKey
+from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import Chain, Manifest
 from aqueduct.store.objects import Exists, MissingObject, Objects, ObjectTooLarge
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
@@ -39,21 +41,26 @@ class Parent:
 class Catalog:
     """A store that is one; threads may share it. Snapshots that `trust` does not believe are broken."""
 
-    def __init__(self, objects: Objects, identity: str, trust: Trust = EVERYBODY) -> None:
+    def __init__(
+        self, objects: Objects, identity: str, trust: Trust = EVERYBODY, keys: Keyring | None = None
+    ) -> None:
         self._objects = objects
+        self._keys = keys or Keyring(objects)
         self._trust = trust
         self.id = identity
 
     @classmethod
-    def open(cls, objects: Objects, trust: Trust = EVERYBODY) -> "Catalog":
+    def open(cls, objects: Objects, trust: Trust = EVERYBODY, keys: Keyring | None = None) -> "Catalog":
         """Open a store; Refused if there is none, or one of a newer format; Failed if it is damaged."""
         identity = _identity(objects)
         if identity is None:
             raise Refused(f"There is no backup in {objects.url}: {names.STORE} is missing.")
-        return cls(objects, identity, trust)
+        return cls(objects, identity, trust, keys)
 
     @classmethod
-    def open_or_make(cls, objects: Objects, trust: Trust = EVERYBODY) -> "Catalog":
+    def open_or_make(
+        cls, objects: Objects, trust: Trust = EVERYBODY, keys: Keyring | None = None
+    ) -> "Catalog":
         """Open the store, made if nothing is there. Failed if it is damaged.
 
         Refused where a conditional write overwrites (a server without If-None-Match): two backups at once
@@ -67,7 +74,7 @@ class Catalog:
         try:
             objects.create(names.STORE, bytes(objects.read(names.STORE)) + b"\n")
         except Exists:
-            return cls(objects, identity, trust)
+            return cls(objects, identity, trust, keys)
         raise Refused(
             f"The store {objects.url} overwrites where it is told not to (If-None-Match): take another."
         )
@@ -130,10 +137,12 @@ class Catalog:
             other = f", or take the newest that is whole: --snapshot {whole}" if whole else ""
             raise Failed(f"{error} Bring it back from a copy of {self._objects.url}{other}.") from None
 
-    def commit(self, increment: Manifest, key: SigningKey | None = None) -> Manifest:
+    def commit(
+        self, increment: Manifest, key: SigningKey | None = None, encrypting: DataKey | None = None
+    ) -> Manifest:
         """Commit the next snapshot. Return what was written: the increment, or a full manifest if one is due.
 
-        It is signed by `key`, if there is one.
+        It is encrypted, and then signed by `key`, where keys are given.
 
         Exists if another run has committed that number meanwhile. Failed if a full one is due, and what it
         builds on is damaged.
@@ -144,8 +153,10 @@ class Catalog:
                 written = self._fold(increment).snapshot().full()
             except Broken as error:
                 raise self._not_to_be_followed(error) from None
-        data = manifest.pack(written)
-        self._objects.create(names.snapshot(written.number), key.signed(data) if key else data)
+        data, path = manifest.pack(written), names.snapshot(written.number)
+        if encrypting:
+            data = bytes(encryption.encrypt(encrypting, path, data))
+        self._objects.create(path, key.signed(data) if key else data)
         return written
 
     def summaries(self) -> Iterator[Summary | Broken]:
@@ -240,7 +251,10 @@ class Catalog:
             raise Broken(number, why)
         where = f"{self._objects.url}/{names.snapshot(number)}"
         try:
-            found = manifest.unpack(data, where)
+            packed, signature = signing.split(data)
+            if encrypted := encryption.key_id(packed) is not None:
+                packed = self._keys.opened(names.snapshot(number), memoryview(packed))
+            found = manifest.unpack(packed, where)
         except Failed as error:
             raise Broken(number, f"can't be read: {str(error).rstrip('.')}") from None
         if found.store != self.id:
@@ -250,8 +264,8 @@ class Catalog:
             raise Broken(number, f"can't be read: {where} says that it is snapshot {found.number}")
         if why := judge.fault(found):
             raise Broken(number, f"is no backup's: {where} is damaged, or somebody else's, for {why}")
-        signed = signing.split(data).signature is not None
-        return Stored(found, len(data), hashlib.sha256(data).hexdigest(), signed)
+        sha256 = hashlib.sha256(data).hexdigest()
+        return Stored(found, len(data), sha256, signature is not None, encrypted)
 
 
 def _sizes(objects: Objects) -> dict[int, int]:

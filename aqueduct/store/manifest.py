@@ -87,6 +87,7 @@ class Segment(NamedTuple):
     run: str
     compressed: bool
     generation: bool  # lies in a generation's folder
+    encrypted: bool = False  # with the key that its run is called after
 
     @property
     def stored_partition(self) -> StoredPartition:
@@ -94,11 +95,17 @@ class Segment(NamedTuple):
 
     @property
     def path(self) -> str:
-        return names.segment(*self._stem(), generation=self._folder(), compressed=self.compressed)
+        return (
+            names.segment(*self._stem(), generation=self._folder(), compressed=self.compressed) + self._suffix
+        )
 
     @property
     def index_path(self) -> str:
-        return names.index(*self._stem(), generation=self._folder())
+        return names.index(*self._stem(), generation=self._folder()) + self._suffix
+
+    @property
+    def _suffix(self) -> str:
+        return names.ENCRYPTED if self.encrypted else ""
 
     def _stem(self) -> tuple[str, int, int, str]:
         return self.topic, self.partition, self.start, self.run
@@ -205,13 +212,18 @@ class Manifest:
 
 _TABLES = (Instance, Segment, Gap, GroupOffset, OpenTransaction, GroupAhead)
 _COLUMNS = {table.__name__: list(table._fields) for table in _TABLES}
+# What former versions wrote, and a snapshot without encrypted segments still is.
+_PLAIN = {**_COLUMNS, Segment.__name__: list(Segment._fields[:-1])}
 _POSITIONS = "starts", "positions", "epochs"
 
 
 def pack(manifest: Manifest) -> bytes:
     """Return the object of a manifest."""
-    content = {"format": FORMAT, "columns": _COLUMNS}
+    encrypted = any(segment.encrypted for segment in manifest.segments)
+    content = {"format": FORMAT, "columns": _COLUMNS if encrypted else _PLAIN}
     content |= {each.name: getattr(manifest, each.name) for each in fields(manifest)}
+    if not encrypted:
+        content["segments"] = [segment[:-1] for segment in manifest.segments]
     content |= {name: _by_topic(getattr(manifest, name)) for name in _POSITIONS}
     return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(strict_json.dumps(content))
 
@@ -224,7 +236,10 @@ def unpack(data: bytes | memoryview, where: str) -> Manifest:
     try:
         content = strict_json.parse(_decompressed(data))
         check_format(content, where)
-        if content.pop("columns", None) != _COLUMNS:
+        columns = content.pop("columns", None)
+        if columns == _PLAIN:
+            content["segments"] = _with_encrypted(content.get("segments"))
+        elif columns != _COLUMNS:
             raise strict_json.Unreadable("its columns are not those of its format")
         content.setdefault("epochs", {})
         starts, positions, epochs = (_positions(content.get(name)) for name in _POSITIONS)
@@ -232,6 +247,13 @@ def unpack(data: bytes | memoryview, where: str) -> Manifest:
         return replace(rest, starts=starts, positions=positions, epochs=epochs)
     except (strict_json.Unreadable, zstandard.ZstdError) as error:
         raise Failed(f"{where} is damaged: {error}.") from None
+
+
+def _with_encrypted(rows: Any) -> Any:
+    """Add the column that tables of plain segments lack; what is no table stays, to be refused."""
+    if type(rows) is not list or set(map(type, rows)) - {list}:
+        return rows
+    return [[*row, False] for row in rows]
 
 
 def _decompressed(data: bytes | memoryview) -> bytes:

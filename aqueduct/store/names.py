@@ -5,6 +5,9 @@
     topics/<topic>/<partition>/<first offset, 20 digits>.<run id>.log[.zst]
     topics/<topic>/<partition>/<first offset, 20 digits>.<run id>.index
     topics/<topic>/g<number>/<partition>/...                  a generation of a compacted topic
+    keys/<id>.<number>.json                                   a wrapped key of what is encrypted
+
+A segment or index that is encrypted ends with .enc. A manifest's name stays: its creation is the commit.
 
 Kafka's topic names are of letters, digits, `.`, `_` and `-`, never `.` or `..`, and of 249 at most: each is a
 folder's name as it is. Data lies below `topics/`, so that a topic may be called `snapshots`.
@@ -15,8 +18,11 @@ import re
 STORE = "store.json"
 SNAPSHOTS = "snapshots"
 TOPICS = "topics"
+KEYS = "keys"
+ENCRYPTED = ".enc"
 
 _SNAPSHOT = re.compile(rf"{SNAPSHOTS}/([0-9]{{10}})\.json\.zst")
+_KEY = re.compile(rf"{KEYS}/([0-9a-f]{{32}})\.([1-9][0-9]{{0,8}})\.json")
 
 
 def snapshot(number: int) -> str:
@@ -27,6 +33,17 @@ def snapshot_number(path: str) -> int | None:
     """Parse a snapshot's number from an object's path; None: it isn't a manifest."""
     match = _SNAPSHOT.fullmatch(path)
     return int(match[1]) if match else None
+
+
+def key(name: str, number: int) -> str:
+    """Return the object that wraps a key; a higher number is newer."""
+    return f"{KEYS}/{name}.{number}.json"
+
+
+def key_number(path: str) -> tuple[str, int] | None:
+    """Parse a key's id and number from an object's path; None: it is none's."""
+    match = _KEY.fullmatch(path)
+    return (match[1], int(match[2])) if match else None
 
 
 def segment(

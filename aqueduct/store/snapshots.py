@@ -42,6 +42,7 @@ class Stored(NamedTuple):
     size: int  # bytes
     sha256: str
     signed: bool = False  # by whomever
+    encrypted: bool = False
 
 
 @dataclass(frozen=True)

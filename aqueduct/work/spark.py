@@ -135,9 +135,9 @@ class Application:
                     said = f"{context.master} has lost this application; its log says why."
                 raise Failed(f"Spark gave up: {said.splitlines()[0]}") from None
 
-    def _files(self) -> AbstractContextManager[JobFiles | None]:
+    def _files(self) -> AbstractContextManager[JobFiles]:
         """Collect what tasks need; of a master on this host they find it where it is."""
-        return nullcontext() if self._here else job_files.packed()
+        return nullcontext(job_files.lent_alone()) if self._here else job_files.packed()
 
     @property
     def _here(self) -> int:
@@ -183,7 +183,7 @@ def application(name: str, asked: SparkOptions, figures: SparkFigures) -> Iterat
 def _attempt(
     function: Callable[[D], R],
     code: str,
-    files: JobFiles | None,
+    files: JobFiles,
     ended: Accumulator[int],
     done: Accumulator[int],
     sized: tuple[D, int],
@@ -197,8 +197,7 @@ def _attempt(
     try:
         if code != environment.OWN_CODE:
             raise Failed(reasons.OTHER_VERSION)
-        if files:
-            files.unpack()
+        files.unpack()
         description, size = sized
         result = function(description)
         ended.add(1)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     ("errors",),
     ("names",),
-    ("wording", "moments", "durations", "ranges", "spans", "strict_json", "job_files", "prometheus"),
+    ("wording", "keys", "moments", "durations", "ranges", "spans", "strict_json", "job_files", "prometheus"),
     ("kafka.batches",),
     ("kafka",),
     ("store", "work"),

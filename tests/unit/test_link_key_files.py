@@ -6,8 +6,7 @@ import pytest
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode, Refused
-from aqueduct.link import files
-from aqueduct.link.wire.keys import ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
+from aqueduct.keys import ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey, load
 
 
 def keygen(folder: Path, kind: str, name: str, *more: str) -> int:
@@ -18,11 +17,9 @@ def keygen(folder: Path, kind: str, name: str, *more: str) -> int:
 def test_a_pair_belongs_together(tmp_path: Path, more: tuple[str, ...]) -> None:
     assert keygen(tmp_path, "receiver", "down", *more) == ExitCode.DONE
     assert keygen(tmp_path, "sender", "up") == ExitCode.DONE
-    private = files.load(ReceiverKey, tmp_path / "down.key")
-    assert private.public == files.load(ReceiverPublicKey, tmp_path / "down.pub")
-    assert files.load(SenderKey, tmp_path / "up.key").public == files.load(
-        SenderPublicKey, tmp_path / "up.pub"
-    )
+    private = load(ReceiverKey, tmp_path / "down.key")
+    assert private.public == load(ReceiverPublicKey, tmp_path / "down.pub")
+    assert load(SenderKey, tmp_path / "up.key").public == load(SenderPublicKey, tmp_path / "up.pub")
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert modes == {"down.key": 0o600, "up.key": 0o600, "down.pub": 0o644, "up.pub": 0o644}
 
@@ -52,7 +49,7 @@ def test_files_that_are_no_use(tmp_path: Path, kind: type[SenderKey], name: str,
     (tmp_path / "loose.key").chmod(0o640)
     (tmp_path / "junk.pub").write_text("-----BEGIN PUBLIC KEY-----")
     with pytest.raises(Refused, match=sentence):
-        files.load(kind, tmp_path / name)
+        load(kind, tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from aqueduct.errors import Refused
-from aqueduct.link.wire.key_frame import DATA_KEY, KeyFrame, KeyRing, Kind, Refusal, seal
-from aqueduct.link.wire.keys import (
+from aqueduct.keys import (
     KINDS,
     Algorithm,
     ReceiverKey,
@@ -14,6 +13,7 @@ from aqueduct.link.wire.keys import (
     SenderKey,
     SenderPublicKey,
 )
+from aqueduct.link.wire.key_frame import DATA_KEY, KeyFrame, KeyRing, Kind, Refusal, seal
 
 RECEIVERS = {each: ReceiverKey.generate(each) for each in (Algorithm.HYBRID, Algorithm.X25519)}
 RECEIVER = RECEIVERS[Algorithm.X25519]

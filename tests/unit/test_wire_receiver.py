@@ -29,10 +29,10 @@ from link_ends import (
 )
 
 from aqueduct.errors import Failed, Refused
+from aqueduct.keys import Algorithm, ReceiverKey, SenderKey
 from aqueduct.link.wire import key_frame
 from aqueduct.link.wire.datagram import BEAT, FIELDS, HEADER, MAGIC, NONCE, Type
 from aqueduct.link.wire.key_frame import KeyRing, Kind
-from aqueduct.link.wire.keys import Algorithm, ReceiverKey, SenderKey
 from aqueduct.link.wire.receiver import Receiver, ReceiverLimits
 from aqueduct.link.wire.sender import Session
 from aqueduct.link.wire.state import loads

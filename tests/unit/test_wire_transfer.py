@@ -26,9 +26,9 @@ from link_ends import (
     value,
 )
 
+from aqueduct.keys import ReceiverKey, SenderKey
 from aqueduct.link.wire.blocks import CHUNK
 from aqueduct.link.wire.datagram import Type
-from aqueduct.link.wire.keys import ReceiverKey, SenderKey
 from aqueduct.link.wire.receiver import Receiver
 from aqueduct.link.wire.sender import Session, SessionSettings
 

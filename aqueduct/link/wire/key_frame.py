@@ -13,8 +13,8 @@ from enum import Enum, IntEnum
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 
+from aqueduct.keys import FINGERPRINT, ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
 from aqueduct.link.wire.datagram import HEADER, MAGIC, VERSION, Type
-from aqueduct.link.wire.keys import FINGERPRINT, ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
 
 BODY = struct.Struct(f">QQB{FINGERPRINT}s{FINGERPRINT}s")
 SEALED_AT = HEADER.size + BODY.size

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from aqueduct.keys import ReceiverKey, SenderPublicKey
 from aqueduct.link.wire import erasure
 from aqueduct.link.wire.blocks import Assembler
 from aqueduct.link.wire.counters import Counters
@@ -29,7 +30,6 @@ from aqueduct.link.wire.datagram import (
 )
 from aqueduct.link.wire.frame import LARGEST, Malformed, key_of
 from aqueduct.link.wire.key_frame import KeyFrame, KeyRing, Kind, Refusal
-from aqueduct.link.wire.keys import ReceiverKey, SenderPublicKey
 from aqueduct.link.wire.state import VERSION as STATE_VERSION
 from aqueduct.link.wire.state import ReceiverState, SessionState, line_of, parted
 from aqueduct.link.wire.window import BlockWindow

@@ -7,6 +7,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.batches.batch import Buffer
+from aqueduct.keys import Algorithm, ReceiverPublicKey, SenderKey
 from aqueduct.link.wire import key_frame
 from aqueduct.link.wire.blocks import Packer
 from aqueduct.link.wire.datagram import (
@@ -23,7 +24,6 @@ from aqueduct.link.wire.datagram import (
 from aqueduct.link.wire.erasure import MOST, MOST_DATA, code
 from aqueduct.link.wire.interleave import interleaved
 from aqueduct.link.wire.key_frame import DATA_KEY, Kind
-from aqueduct.link.wire.keys import Algorithm, ReceiverPublicKey, SenderKey
 
 ANNOUNCE_EVERY = 1.0  # seconds between a key's frames
 BEAT_EVERY = 1.0

@@ -1,4 +1,4 @@
-"""The keys of both sides, as NAME.key and NAME.pub hold them: one line that says what it is.
+"""The keys of a link's sides and of who may open backups, as NAME.key and NAME.pub hold them, a line each.
 
     aqueduct-receiver-public-key mlkem768-x25519 <base64>
     aqueduct-receiver-private-key x25519 <base64>
@@ -12,9 +12,11 @@ each) one after the other. A fingerprint is the first half of the SHA-256 of a p
 import base64
 import binascii
 import hashlib
+import stat
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Self
+from pathlib import Path
+from typing import ClassVar, Self, TypeVar
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hpke
@@ -185,3 +187,27 @@ class SenderKey(_Key):
 
 
 KINDS: tuple[type[_Key], ...] = (ReceiverPublicKey, ReceiverKey, SenderPublicKey, SenderKey)
+AnyKey = TypeVar("AnyKey", ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey)
+
+
+def load_public(path: Path) -> list[ReceiverPublicKey]:
+    """Load the receivers' public keys of a file, a line each; Refused if it has anything else."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError as error:
+        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+    return [ReceiverPublicKey.parse(line, str(path)) for line in lines if line.strip()] or [
+        ReceiverPublicKey.parse("", str(path))
+    ]
+
+
+def load(kind: type[AnyKey], path: Path) -> AnyKey:
+    """Load a key; Refused if the file is another one's, or a private key that others can read."""
+    try:
+        text, mode = path.read_text(errors="replace"), stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+    key = kind.parse(text, str(path))
+    if kind in (ReceiverKey, SenderKey) and mode & 0o077:
+        raise Refused(f"{path} can be read by others than its owner: chmod 0600 {path}")
+    return key

@@ -1,0 +1,44 @@
+"""Wrap the keys of an encrypted backup for other recipients; what they encrypt stays as it is.
+
+Each key is opened with the private key of a recipient of today, and stored once more, under a higher number,
+for those that are named now. Objects of former wrappings stay: who has a former private key and reads those
+can still open the backups of that time, until keys/*.<lower number>.json are removed. A run that was cut
+short resumes when it is given again.
+
+Exit code: 0 done, 1 the store can't be read or written, 2 nothing was written: no key opens all of it.
+"""
+
+import argparse
+from pathlib import Path
+
+from aqueduct.cli import common
+from aqueduct.cli.extra import spark_packages
+from aqueduct.errors import ExitCode, Refused
+from aqueduct.wording import count, some
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    common.add_store(parser)
+    common.add_private_key(parser)
+    for option, required, help_ in (
+        ("--recipient", True, "public keys of those who may read the backup from now on; may be repeated"),
+        ("--manifest-recipient", False, "the same, of those who may read manifests alone: a backup host"),
+    ):
+        parser.add_argument(
+            option, metavar="FILE", type=Path, action="append", default=[], required=required, help=help_
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    with spark_packages():
+        from aqueduct.store.backends import open_store
+        from aqueduct.store.keyring import Keyring
+
+    if not args.private_key:
+        raise Refused("--private-key is needed: the file of one who may read the backup now.")
+    recipients, hosts = common.public_keys(args.recipient), common.public_keys(args.manifest_recipient)
+    keys = Keyring(open_store(args.store), common.private_keys(args))
+    done, every = keys.rewrap(recipients, hosts)
+    names = some(key.fingerprint.hex() for key in recipients)
+    print(f"{done:,} of {count(every, 'key')} of {args.store} wrapped for {names}.")
+    return ExitCode.DONE
