@@ -182,7 +182,9 @@ def test_what_a_writer_with_a_fitting_manifest_exchanges_does_not_open(
 
 
 def test_a_damaged_or_lost_key_is_named(made: Path, recipient: Pair, capsys: Said) -> None:
-    for path in (made / "keys").iterdir():
+    needed = {key_id(path.read_bytes()) for path in (*encrypted(made), stores.snapshot(made, 3))}
+    assert len(needed) == 3
+    for path in (made / "keys" / f"{each}.1.json" for each in needed):
         content = path.read_bytes()
         path.write_bytes(content.replace(b"A", b"B"))
         assert verify(made, *recipient.opens) == ExitCode.FAILED
