@@ -12,11 +12,19 @@ HARDENED = {
     "PrivateDevices": "true",
     "ProtectKernelTunables": "true",
     "ProtectKernelModules": "true",
+    "ProtectKernelLogs": "true",
     "ProtectControlGroups": "true",
+    "ProtectClock": "true",
+    "ProtectHostname": "true",
+    "RestrictNamespaces": "true",
+    "RestrictRealtime": "true",
     "RestrictSUIDSGID": "true",
     "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
     "LockPersonality": "true",
     "CapabilityBoundingSet": "",
+    "SystemCallArchitectures": "native",
+    "SystemCallFilter": "@system-service",
+    "SystemCallErrorNumber": "EPERM",  # a library that tries another call is told, not killed
 }
 
 
@@ -25,6 +33,14 @@ def hardened(properties: Mapping[str, Any], user: str, writable: str = "") -> di
     these folders (with blanks between them) and nowhere else."""
     identity = {"User": user, "Group": user}
     return {**identity, **properties, **HARDENED, **({"ReadWritePaths": writable} if writable else {})}
+
+
+def confined(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """`properties | confined`: properties of a command that sets a host up as root, and does nothing else.
+
+    It may run before there is a /tmp of its own.
+    """
+    return {**{name: value for name, value in HARDENED.items() if name != "PrivateTmp"}, **properties}
 
 
 def unit_lines(properties: Mapping[str, Any]) -> str:
@@ -47,5 +63,5 @@ def environment_file(variables: Mapping[str, Any]) -> str:
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        every = (hardened, unit_lines, unit_environment, environment_file)
+        every = (hardened, confined, unit_lines, unit_environment, environment_file)
         return {each.__name__: each for each in every}
