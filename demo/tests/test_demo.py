@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from demo import canaries
+from demo.__main__ import LAB
 from demo.flights import flights
 
 # All flights of 2013 from Newark and from JFK.
@@ -121,9 +123,23 @@ def test_sql_over_the_table_answers_what_was_written(said: str) -> None:
         assert answer[carrier][1] == pytest.approx(sum(known) / len(known), abs=0.006)
 
 
-def test_a_second_run_changes_nothing(said: str) -> None:
+@pytest.fixture(scope="module")
+def known(said: str) -> dict[str, str]:
+    """Return the secrets of the demo's estate."""
     assert said
-    again = subprocess.run(["ansible-playbook", "playbooks/site.yml"], capture_output=True, text=True)
+    return canaries.secrets(LAB.pki)
+
+
+def test_no_secret_is_told_on_a_host(known: dict[str, str]) -> None:
+    kept, told = canaries.search(LAB, known)
+    assert kept  # a search that finds nothing proves nothing
+    assert told == []
+
+
+def test_a_second_run_changes_nothing_and_tells_no_secret(known: dict[str, str]) -> None:
+    command = ["ansible-playbook", "-vvv", "--diff", "playbooks/site.yml"]
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert canaries.in_text(known, again.stdout + again.stderr) == []
     assert again.returncode == 0, again.stdout[-3000:]
     hosts = RECAP.findall(again.stdout)
     assert len(hosts) == 10

@@ -20,10 +20,28 @@ from lake import (
 )
 
 from aqueduct.controller import certificates
+from demo import canaries
 
 
 def test_every_service_is_in_its_sandbox(site: Site) -> None:
     sandboxes.check(site.lab)
+
+
+def test_no_secret_is_told(site: Site) -> None:
+    """Neither by hosts, nor by REST, nor by a play that would change one."""
+    known = canaries.secrets(site.lab.pki)
+    assert "warehouse" in known
+    kept, told = canaries.search(site.lab, known)
+    assert kept  # a search that finds nothing proves nothing
+    assert told == []
+    answers = [site.ask(path) for path in ("/connectors?expand=info&expand=status", "/connector-plugins")]
+    answers += [site.ask(f"/connectors/{name}/tasks") for name in (TO_DATABASE, TO_FILES)]
+    assert [status for status, _ in answers] == [200] * 4
+    assert canaries.in_text(known, "".join(answer for _, answer in answers)) == []
+    others = {"warehouse_password": "a-canary-that-is-sent", "other": "a-canary-that-is-new"}
+    shown = site.lab.play("connect", "-vvv", "--check", "--diff", connect_secrets=others)
+    assert shown.returncode == 0, shown.stdout
+    assert canaries.in_text({**known, **others}, shown.stdout) == []
 
 
 def test_what_comes_after_a_poison_record_arrives(poisoned: Site) -> None:
