@@ -8,12 +8,13 @@ be restored again, and offsets.retention.minutes (7 days) after the last commit.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 from aqueduct import strict_json
 from aqueduct.errors import Refused
 from aqueduct.kafka.requests import METADATA_BYTES
+from aqueduct.strict_json import ADDED
 
 GROUP = "aqueduct-restore-"
 PLAN = ".plan"
@@ -57,12 +58,15 @@ class RestoreProgress:
     records: int  # written so far
     bytes: int
     producers: tuple[int, ...]  # the ids that they have in their batches
-    oldest: int | None = None  # the least of what the batches tell as their records' greatest time
-    run: str = ""  # the id of the run that wrote last, and what of `records` and `bytes` it wrote
-    run_records: int = 0
-    run_bytes: int = 0
-    holes: int = 0  # offsets among the records that are none: markers, and what was aborted
-    unopened: tuple[UnopenedBatch, ...] = ()  # in their order
+    # The least of what the batches tell as their records' greatest time.
+    oldest: int | None = field(default=None, metadata=ADDED)
+    # The id of the run that wrote last, and what of `records` and `bytes` it wrote.
+    run: str = field(default="", metadata=ADDED)
+    run_records: int = field(default=0, metadata=ADDED)
+    run_bytes: int = field(default=0, metadata=ADDED)
+    # Offsets among the records that are none: markers, and what was aborted.
+    holes: int = field(default=0, metadata=ADDED)
+    unopened: tuple[UnopenedBatch, ...] = field(default=(), metadata=ADDED)  # in their order
 
     @property
     def end(self) -> int:
@@ -96,9 +100,12 @@ class TopicState:
     back: Mapping[str, str | None]  # settings as they shall be; None: the cluster's
     holds: Mapping[str, str]  # the values that then hold of those that retention depends on
     of_backup: bool  # those that were backed up are among them
-    groups: tuple[str, ...] = ()  # patterns: the groups that they match are set, or wait
-    done: bool = False  # all is written, and the settings are set back
-    held: Mapping[str, str | None] = field(default_factory=dict)  # of `back`, not set back
+    # Patterns: the groups that they match are set, or wait.
+    groups: tuple[str, ...] = field(default=(), metadata=ADDED)
+    # All is written, and the settings are set back.
+    done: bool = field(default=False, metadata=ADDED)
+    # Of `back`, not set back.
+    held: Mapping[str, str | None] = field(default_factory=dict, metadata=ADDED)
 
     @property
     def pending(self) -> Mapping[str, str | None]:
@@ -129,10 +136,6 @@ def loads(kind: type[Remembered], metadata: str) -> Remembered | None:
     What an earlier version did not write yet has its default.
     """
     try:
-        content = strict_json.parse(metadata.encode())
-        if isinstance(content, dict) and is_dataclass(kind):
-            given = (each for each in fields(kind) if each.default is not MISSING)
-            content = {each.name: each.default for each in given} | content
-        return strict_json.build(kind, content)
+        return strict_json.loads(kind, metadata.encode())
     except strict_json.Unreadable:
         return None
