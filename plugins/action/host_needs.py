@@ -84,7 +84,12 @@ class ActionModule(ActionBase):
             if checked.error_messages:
                 raise AnsibleActionFail(f"_{role}_needs: {'; '.join(checked.error_messages)}")
             self._add(needs, checked.validated_parameters)
-        return {"changed": False, "needs": {name: _once(found) for name, found in needs.items()}}
+        # Passwords of Java's stores are among them: callbacks show nothing of it, the next tasks have all.
+        return {
+            "changed": False,
+            "needs": {name: _once(found) for name, found in needs.items()},
+            "_ansible_no_log": True,
+        }
 
     def _of_dependencies(self, roles: Path, role: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return defaults and internal variables of the roles that a role depends on."""
