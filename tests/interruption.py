@@ -1,10 +1,19 @@
 """Ctrl-C at one of the calls that change a store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from threading import Lock
 from typing import Any
 
 import pytest
+
+
+def steps() -> Iterator[int]:
+    """Yield the calls to interrupt at, one run after another.
+
+    After a call is before the next one, so every second one, before it and after it, is each place once.
+    """
+    return count(1, 2)
 
 
 class Interruption:

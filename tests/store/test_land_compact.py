@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from interruption import Interruption
+from interruption import Interruption, steps
 from pyarrow import orc
 
 from aqueduct.cli import main
@@ -504,7 +504,7 @@ def interrupted_at_every_step(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, store: type[EditableObjects], after: bool
 ) -> None:
     monkeypatch.setattr(table_log, "AHEAD", 3)
-    for at in count(1):
+    for at in steps():
         lake.land()
         lake.land()
         with monkeypatch.context() as patch:
