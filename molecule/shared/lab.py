@@ -111,7 +111,8 @@ class Lab(demo.lab.Lab):
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = 180, every: float = 0.1) -> Any:
     """Poll until the condition holds; its value. An exception counts as not yet, and is shown if it stays.
 
-    A condition that takes longer than `every` is followed by a pause as long, of 1 s at most.
+    A condition that takes longer than `every` is followed by a pause twice as long, of 2 s at most: asking
+    takes the processors that what is waited for needs.
     """
     deadline = time.monotonic() + seconds
     problem: object = None
@@ -122,5 +123,5 @@ def wait_until(what: str, condition: Callable[[], Any], seconds: float = 180, ev
             problem = None
         except Exception as error:
             problem = error
-        time.sleep(max(every, min(1, time.monotonic() - asked)))
+        time.sleep(max(every, min(2, 2 * (time.monotonic() - asked))))
     raise AssertionError(f"not within {seconds:.0f} s: {what}" + (f" ({problem})" if problem else ""))
