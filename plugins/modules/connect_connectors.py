@@ -61,7 +61,7 @@ options:
   settle_seconds:
     description: How long what was changed must stay in its state to be believed.
     type: int
-    default: 5
+    default: 10
 """
 
 RETURN = r"""
@@ -107,7 +107,7 @@ def main() -> None:
             "file_directories": {"type": "list", "elements": "str"},
             "secrets_file": {"type": "str", "no_log": False},
             "timeout_seconds": {"type": "int", "default": 120},
-            "settle_seconds": {"type": "int", "default": 5},
+            "settle_seconds": {"type": "int", "default": 10},
         },
         required_together=[("file_directories", "secrets_file")],
         supports_check_mode=True,
