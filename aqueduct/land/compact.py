@@ -11,7 +11,7 @@ from pyarrow import orc
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.requests import in_lists
-from aqueduct.land import table_log
+from aqueduct.land import log, table_log
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile, orc_writer
@@ -161,7 +161,7 @@ def _commit(added: tuple[AddedFile, ...], removed: tuple[str, ...], state: State
 
 
 def _rows(state: State) -> Iterable[AddedFile]:
-    return (*state.live.values(), *state.late.values())
+    return (*state.live.values(), *state.late.values(), *state.filtered.values())
 
 
 def _ago(time: timedelta) -> str:
@@ -196,7 +196,7 @@ def join(share: CompactShare) -> AddedFile | Unjoined:
         raise Failed(f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.")
     name = f"{share.staging.number:020d}-{share.share:05d}{COMPACTED}"
     data = memoryview(sink.getvalue()).cast("B")
-    file_ = OrcFile(path.rpartition("/")[0], False, rows, data, share.files[0].table)
+    file_ = OrcFile(path.rpartition("/")[0], rows, data, share.files[0].table, log.ending(path))
     return table_log.stage(objects, share.table, share.staging, name, file_)
 
 

@@ -59,10 +59,16 @@ class Column:
     path: tuple[str, ...]  # of a field; or one of KEY, VALUE, TIMESTAMP, HEADER + name
     zone: ZoneInfo
     unit: str | None  # of an epoch; None: text
+    expression: str | None = None  # of SQL over the other columns, from which it comes instead
 
     @property
     def of_value(self) -> bool:
         return not self.path[0].startswith("$")
+
+    @property
+    def origin(self) -> str:
+        """Say where it comes from."""
+        return self.expression or ".".join(self.path)
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,14 @@ class LateTable:
 
 
 @dataclass(frozen=True)
+class FilteredTable:
+    """The table of offsets whose rows are left out."""
+
+    table: str  # database.table
+    where: str  # a condition of SQL, which rows that land fulfil
+
+
+@dataclass(frozen=True)
 class LandTable:
     """A table, and the topics that land in it."""
 
@@ -117,6 +131,7 @@ class LandTable:
     registry: SchemaRegistry | None = None
     kind: TableKind = TableKind.HIVE
     snapshots: int = SNAPSHOTS  # seconds that those of an Iceberg table are kept after their end
+    filtered: FilteredTable | None = None  # None: every row lands
 
     @property
     def full_name(self) -> str:
@@ -125,7 +140,13 @@ class LandTable:
     @property
     def beside(self) -> tuple[str, ...]:
         """The tables that share its log."""
-        return (self.bad, self.late.table) if self.late else (self.bad,)
+        others = (each.table for each in (self.late, self.filtered) if each)
+        return (self.bad, *others)
+
+    @property
+    def by_sql(self) -> bool:
+        """Whether Spark's SQL has a part in its rows."""
+        return self.filtered is not None or any(column.expression for column in self.columns)
 
     def takes(self, topic: str) -> bool:
         """Return whether a topic lands here: it is named, or a pattern matches it."""
@@ -169,8 +190,11 @@ def parse(content: Any, file: str) -> tuple[LandTable, ...]:
 
 TABLE_KEYS = (
     *("table", "topics", "format", "columns", "partition_by", "poison", "tombstones", "late", "every"),
-    *("kind", "snapshots"),
+    *("kind", "snapshots", "sql"),
 )
+SQL_KEYS = ("columns", "where")
+SQL_COLUMN_KEYS = ("name", "type", "expression", "zone")
+SQL = "$sql"  # where its columns come from
 DELIMITED_KEYS = ("header", "delimiter", "quote")
 AVRO_KEYS = ("schema",)
 REGISTRY_KEYS = ("registry", "registry_config")
@@ -181,9 +205,16 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
     given = _mapping(content, (*TABLE_KEYS, *DELIMITED_KEYS, *AVRO_KEYS, *REGISTRY_KEYS), where)
     format_ = _choice(Format, given.get("format", Format.JSON), f"{where}.format")
     database, name = _table_name(_text(given, "table", where), f"{where}.table")
-    columns = tuple(
-        _column(each, format_, f"{where}.columns[{at}]")
-        for at, each in enumerate(_list(given, "columns", where))
+    sql = _mapping(given["sql"], SQL_KEYS, f"{where}.sql") if "sql" in given else {}
+    columns = (
+        *(
+            _column(each, format_, f"{where}.columns[{at}]")
+            for at, each in enumerate(_list(given, "columns", where))
+        ),
+        *(
+            _sql_column(each, f"{where}.sql.columns[{at}]")
+            for at, each in enumerate(_list(sql, "columns", f"{where}.sql") if "columns" in sql else ())
+        ),
     )
     _check_names(columns, where)
     bad = str(given.get("poison", f"{database}.{name}_bad"))
@@ -205,7 +236,23 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
         _registry(given, format_, where, folder),
         kind := _choice(TableKind, given.get("kind", TableKind.HIVE), f"{where}.kind"),
         _snapshots(given, kind, where),
+        _filtered(sql, f"{database}.{name}_filtered", where) if _checked(given, kind, where) else None,
     )
+
+
+def _checked(given: Mapping[str, Any], kind: TableKind, where: str) -> bool:
+    """Return whether SQL has a part in a table; Refused if it can't have one."""
+    if "sql" not in given:
+        return False
+    if not given["sql"]:
+        raise Refused(f"{where}.sql: write columns, where, or both.")
+    if kind is TableKind.ICEBERG:
+        raise Refused(f"{where}.sql: a table of the kind {TableKind.ICEBERG} can't have it; take it out.")
+    return True
+
+
+def _filtered(sql: Mapping[str, Any], table: str, where: str) -> FilteredTable | None:
+    return FilteredTable(table, _text(sql, "where", f"{where}.sql")) if "where" in sql else None
 
 
 def _every(given: Mapping[str, Any], where: str) -> int | None:
@@ -349,11 +396,7 @@ def _delimited(
 
 def _column(content: Any, format_: Format, where: str) -> Column:
     given = _mapping(content, COLUMN_KEYS, where)
-    name = _text(given, "name", where)
-    if not NAME.fullmatch(name):
-        raise Refused(f"{where}.name: {name} isn't a column's name; take small letters, digits and _.")
-    if name in OWN:
-        raise Refused(f"{where}.name: every table has its own column {name}; take another name.")
+    name = _named(given, where)
     type_ = types.parse(_text(given, "type", where), f"{where}.type")
     origin = _text(given, "from", where) if "from" in given else name
     own = origin.startswith("$")
@@ -377,6 +420,25 @@ def _column(content: Any, format_: Format, where: str) -> Column:
     if unit is not None:
         _choice(tuple(times.UNITS), unit, f"{where}.unit")
     return Column(name, type_, path, times.zone(str(given.get("zone", "UTC")), f"{where}.zone"), unit)
+
+
+def _named(given: Mapping[str, Any], where: str) -> str:
+    """Return a column's name."""
+    name = _text(given, "name", where)
+    if not NAME.fullmatch(name):
+        raise Refused(f"{where}.name: {name} isn't a column's name; take small letters, digits and _.")
+    if name in OWN:
+        raise Refused(f"{where}.name: every table has its own column {name}; take another name.")
+    return name
+
+
+def _sql_column(content: Any, where: str) -> Column:
+    given = _mapping(content, SQL_COLUMN_KEYS, where)
+    name, type_ = _named(given, where), types.parse(_text(given, "type", where), f"{where}.type")
+    if "zone" in given and type_ != types.TIMESTAMP:
+        raise Refused(f"{where}.zone: only a timestamp has one.")
+    zone = times.zone(str(given.get("zone", "UTC")), f"{where}.zone")
+    return Column(name, type_, (SQL, name), zone, None, _text(given, "expression", where))
 
 
 def _partitioned(content: Any, columns: Sequence[Column], where: str) -> PartitionedBy | None:

@@ -25,10 +25,10 @@ class OrcFile:
     """A file that is not written yet."""
 
     folder: str  # below the table's: day=2024-02-29, or none; of an Iceberg table _iceberg/data/...
-    bad: bool  # of the bad table
     rows: int
     data: memoryview
-    late: str | None = None  # the table of late rows that it is of
+    table: str | None = None  # None: the table itself; else the one beside it
+    ending: str = log.ORC  # of its name
 
 
 class RowBuffer:
@@ -57,10 +57,15 @@ class RowBuffer:
         for folder, part, late in self._folders(whole, rows):
             if part.num_rows:
                 at = "/".join(filter(None, (self._at, folder)))
-                yield OrcFile(at, False, part.num_rows, orc_of(part), late)
+                yield OrcFile(at, part.num_rows, orc_of(part), late, log.LATE if late else log.ORC)
         bad = pa.concat_tables([each.bad for each in rows])
         if bad.num_rows:
-            yield OrcFile(self._at, True, bad.num_rows, orc_of(bad))
+            yield OrcFile(self._at, bad.num_rows, orc_of(bad), self._table.bad, log.BAD)
+        filtered = [each.filtered for each in rows if each.filtered is not None]
+        if self._table.filtered and sum(map(len, filtered)):
+            left_out = pa.concat_tables(filtered)
+            name = self._table.filtered.table
+            yield OrcFile(self._at, left_out.num_rows, orc_of(left_out), name, log.FILTERED)
 
     def _folders(
         self, whole: pa.Table, rows: Sequence[TableRows]

@@ -158,7 +158,7 @@ def _properties(at: str, table: LandTable, comment: str) -> dict[str, str]:
 def _comment(column: Column | None) -> str:
     if column is None:
         return ""
-    said = f"from {'.'.join(column.path)}"
+    said = f"from {column.origin}"
     timed = types.scalar_of(column.type) == types.TIMESTAMP
     return (f"in UTC, {said}" if timed else said)[:COMMENT]
 

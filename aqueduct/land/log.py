@@ -28,7 +28,9 @@ DATA = f"{ICEBERG}/data"
 METADATA = f"{ICEBERG}/metadata"
 LAND, COMPACT, RESET, REPLAY = "land", "compact", "reset", "replay"  # kinds of commits
 COMPACTED = "-compacted"  # how names of files that compaction made end, before that
-BAD, LATE = "-bad.orc", "-late.orc"  # how names end of files of the bad table, and of that of late rows
+# How names end of files of the bad table, and of those of late rows and of offsets that are left out.
+BAD, LATE, FILTERED = "-bad.orc", "-late.orc", "-filtered.orc"
+ORC = ".orc"
 UNKNOWN = -1
 _NAME = re.compile(r"(\d{20})\.json")
 
@@ -57,7 +59,7 @@ class AddedFile:
     rows: int
     bytes: int
     sha256: str
-    table: str | None = None  # None: the table of the log; else its bad table, or that of its late rows
+    table: str | None = None  # None: the table of the log; else the one beside it
 
     def staged(self, staging: Staging) -> str:
         """Return where it is, below the folder of the log's table, until its commit is there."""
@@ -95,6 +97,7 @@ class Definition:
     # database.table of late rows, also where nothing goes there any more; empty: there never was one.
     late: str = field(default="", metadata=ADDED)
     kind: str = field(default=TableKind.HIVE.value, metadata=ADDED)
+    filtered: str = field(default="", metadata=ADDED)  # database.table of offsets that are left out, as late
 
 
 @dataclass(frozen=True)
@@ -132,9 +135,10 @@ class Commit:
 
 
 def definition(table: LandTable, known: Definition | None = None) -> Definition:
-    """Return what is declared; what late rows there are stay where they are `known` to be."""
+    """Return what is declared; what is beside the table stays where it is `known` to be."""
     by = table.partitioned_by
     late = table.late.table if table.late else known.late if known else ""
+    filtered = table.filtered.table if table.filtered else known.filtered if known else ""
     return Definition(
         tuple(ColumnDefinition(each.name, types.hive(each.type), _means(each)) for each in table.columns),
         f"{by.name} of {by.of.name}" if by else "",
@@ -142,6 +146,7 @@ def definition(table: LandTable, known: Definition | None = None) -> Definition:
         table.keeps_tombstones,
         late,
         table.kind.value,
+        filtered,
     )
 
 
@@ -151,9 +156,16 @@ def data_folder(table: LandTable) -> str:
 
 
 def _means(column: Column) -> str:
+    if column.expression:
+        return column.expression
     if types.scalar_of(column.type) != types.TIMESTAMP:
         return ""
     return column.unit or column.zone.key
+
+
+def ending(path: str) -> str:
+    """Return how a file's name ends, which tells the table that it is of."""
+    return next((each for each in (BAD, LATE, FILTERED) if path.endswith(each)), ORC)
 
 
 def path(number: int) -> str:
@@ -222,6 +234,8 @@ class State:
     deleted: tuple[NeverLanded, ...] = field(default=(), metadata=ADDED)  # by retention
     # The newest commit that did: a reset, or a replay.
     took_rows: int = field(default=UNKNOWN, metadata=ADDED)
+    # Of offsets that are left out, by path.
+    filtered: Mapping[str, AddedFile] = field(default_factory=dict, metadata=ADDED)
 
     @property
     def is_iceberg(self) -> bool:
@@ -229,8 +243,9 @@ class State:
 
     @property
     def files(self) -> tuple[AddedFile, ...]:
-        """All live files: of the table, of late rows, and of the bad table."""
-        return (*self.live.values(), *self.late.values(), *self.bad.values())
+        """All live files: of the table, and of those beside it."""
+        own = (self.live, self.late, self.bad, self.filtered)
+        return tuple(file for files in own for file in files.values())
 
 
 def next_commit(
@@ -251,6 +266,8 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
     """Return the state after the next commits; Failed if one does not follow the one before."""
     number, positions, schema, known = state.number, state.positions, state.schema, state.definition
     topic_ids, live, bad, late = dict(state.topic_ids), dict(state.live), dict(state.bad), dict(state.late)
+    filtered = dict(state.filtered)
+    beside = {BAD: bad, LATE: late, FILTERED: filtered}
     compacted, passed, deleted, took = state.compacted, state.passed, state.deleted, max(0, state.took_rows)
     for commit in commits:
         if commit.number != number + 1:
@@ -258,11 +275,10 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         if commit.positions.before != positions:
             raise Failed(f"The commit {commit.number} begins at other positions than {number} ended.")
         for removed in commit.removed:
-            of = bad if removed.endswith(BAD) else late if removed.endswith(LATE) else live
-            if of.pop(removed, None) is None:
+            if beside.get(ending(removed), live).pop(removed, None) is None:
                 raise Failed(f"The commit {commit.number} removes {removed}, which is not live.")
         for file in commit.added:
-            into = live if not file.table else late if file.path.endswith(LATE) else bad
+            into = beside.get(ending(file.path), bad) if file.table else live
             if file.path in into:
                 raise Failed(f"The commit {commit.number} adds {file.path}, which is live already.")
             into[file.path] = file
@@ -276,7 +292,8 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
             deleted = _never(_before(deleted, commit))
         deleted = _never([*deleted, *commit.gaps]) if commit.gaps else deleted
     return State(
-        number, positions, topic_ids, live, bad, schema, known, compacted, passed, late, deleted, took
+        *(number, positions, topic_ids, live, bad, schema, known, compacted, passed, late, deleted, took),
+        filtered,
     )
 
 

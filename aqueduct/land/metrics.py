@@ -19,6 +19,7 @@ class TableFigures:
     rows: int = 0
     late: int = 0
     bad: int = 0
+    filtered: int = 0
     files: int = 0
     bytes: int = 0
     missed: int = 0  # offsets that were deleted before they were read
@@ -31,6 +32,7 @@ class TableFigures:
         self.rows += done.rows
         self.late += done.late
         self.bad += done.bad
+        self.filtered += done.filtered
         self.files += done.files
         self.bytes += done.bytes
         self.missed += sum(len(gap) for gap in done.gaps)
@@ -68,6 +70,8 @@ class LandFigures:
         yield OWN.counter("rows", "rows that landed in the table", *of(lambda table: table.rows))
         yield OWN.counter("late", "rows of the table of late ones", *of(lambda table: table.late))
         yield OWN.counter("bad", "records that landed in its bad table", *of(lambda table: table.bad))
+        filtered = of(lambda table: table.filtered)
+        yield OWN.counter("filtered", "rows that its condition left out", *filtered)
         yield OWN.counter("files", "files of both", *of(lambda table: table.files))
         yield OWN.counter("bytes", "bytes of these files", *of(lambda table: table.bytes))
         missed = of(lambda table: table.missed)

@@ -33,6 +33,7 @@ class LandedTable:
     rows: int = 0
     late: int = 0  # rows of the table of late ones
     bad: int = 0
+    filtered: int = 0  # rows that are left out, as declared
     tombstones: int = 0  # left out, as declared
     files: int = 0
     bytes: int = 0
@@ -69,6 +70,7 @@ class TableStatus:
     catalogue: str | None = None  # what Hive's lacks; empty: nothing; None: it was not asked
     staged: int = 0  # bytes, of runs that have not committed
     dead: int = 0  # of these, of runs that were killed hours ago
+    filtered: int | None = None  # offsets whose rows are left out; None: there is no such table
 
 
 @dataclass(frozen=True)

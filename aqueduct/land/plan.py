@@ -186,6 +186,8 @@ def next_schema(state: State, declared: Definition, table: LandTable) -> int:
         wrong.append(f"its bad table is {declared.bad} instead of {known.bad}")
     if known.late not in ("", declared.late):
         wrong.append(f"its table of late rows is {declared.late} instead of {known.late}")
+    if known.filtered not in ("", declared.filtered):
+        wrong.append(f"its table of rows left out is {declared.filtered} instead of {known.filtered}")
     if known.kind != declared.kind:
         wrong.append(f"it is of the kind {declared.kind} instead of {known.kind}")
     if known.tombstones != declared.tombstones:

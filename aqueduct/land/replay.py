@@ -105,6 +105,11 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
 
 
 def _check(table: LandTable) -> None:
+    if table.by_sql:
+        raise Refused(
+            f"{table.full_name}: SQL has a part in its rows, and a replay has no SQL: let these records land "
+            "again, by land reset, or leave the table out, by --tables."
+        )
     for column in table.columns:
         if column.path[0].startswith(HEADER):
             raise Refused(

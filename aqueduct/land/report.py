@@ -45,6 +45,7 @@ def _lines(table: LandedTable, seconds: float) -> Iterator[str]:
     said += f", {count(table.commits, 'commit')} within {seconds:.1f} s"
     said += f"; {count(table.late, 'late row')}" if table.late else ""
     said += f"; {count(table.bad, 'bad record')}" if table.bad else ""
+    said += f"; {count(table.filtered, 'row')} left out by `where`" if table.filtered else ""
     said += f"; {count(table.tombstones, 'tombstone')} left out as declared" if table.tombstones else ""
     yield f"{said}."
     for gap in table.gaps:
@@ -85,6 +86,7 @@ def status_text(found: Sequence[TableStatus]) -> str:
 def _status_lines(table: TableStatus) -> Iterator[str]:
     said = f"{table.table}: {_size(table)}"
     said += "" if table.late is None else f"; {count(table.late, 'late row')}"
+    said += "" if table.filtered is None else f"; {count(table.filtered, 'row')} left out by `where`"
     said += f"; {count(table.bad, 'bad record')}; {count(table.commits, 'commit')}"
     last = f", the last one at {table.committed}" if table.committed else ": nothing has landed"
     compacted = f"; compacted last at {table.compacted}" if table.compacted else ""

@@ -3,6 +3,7 @@
 One commit takes the rows away and moves the positions, so nothing is there twice when it lands again.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from aqueduct.land import log, table_log
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile, orc_of
-from aqueduct.land.log import BAD, RESET, AddedFile, Positions, Staging, State, next_commit
+from aqueduct.land.log import BAD, FILTERED, RESET, AddedFile, Positions, Staging, State, next_commit
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import ResetMove, ResetTable
 from aqueduct.land.plan import next_schema
@@ -253,8 +254,10 @@ def _reset(
         for share, some in enumerate(in_lists(files, TASK_BYTES, lambda file: file.bytes))
     ]
     cut = [each for some in workers.parallel(0)(cut_files, shares, BYTES) for each in some]
-    done.bad = sum(each.gone for each in cut if each.file.path.endswith(BAD))
-    done.rows = sum(each.gone for each in cut) - done.bad
+    gone = Counter[str]()
+    for each in cut:
+        gone[log.ending(each.file.path)] += each.gone
+    done.bad, done.rows = gone[BAD], gone.total() - gone[BAD] - gone[FILTERED]
     done.files = len(cut)
     if not wanted.execute:
         return
@@ -319,9 +322,8 @@ def _stage(
             f"after 2262: {error}."
         ) from None
     name = f"{share.staging.number:020d}-{share.share:05d}-{at:05d}-reset"
-    bad = file.path.endswith(BAD)
-    late = None if bad else file.table
-    kept = OrcFile(file.path.rpartition("/")[0], bad, rows.num_rows, orc_of(rows), late)
+    at_folder, ending = file.path.rpartition("/")[0], log.ending(file.path)
+    kept = OrcFile(at_folder, rows.num_rows, orc_of(rows), file.table, ending)
     return table_log.stage(objects, share.table, share.staging, name, kept)
 
 

@@ -45,6 +45,7 @@ class TableRows:
     bad: pa.Table
     tombstones: int  # that are left out
     late: times.Mask | None = None  # rows of the table of late ones; None: there is no such table
+    filtered: pa.Table | None = None  # where what does not land comes from; None: all does
 
     @property
     def valued(self) -> int:
@@ -69,7 +70,6 @@ class RowReader:
         self._reader = _reader(table, find)
         self._columns = landed(table.columns) if isinstance(self._reader, AvroReader) else table.columns
         self._fields: list[str] = self._reader.wanted.names
-        self._partition = ".".join(table.partitioned_by.of.path) if table.partitioned_by else ""
 
     def read(self, partition: TopicPartition, records: RecordArrays) -> TableRows:
         """Read records of a partition: each is a row, a bad row, or a tombstone that is left out."""
@@ -92,11 +92,7 @@ class RowReader:
         if self._table.keeps_tombstones:
             found.append(pa.array(~told[chosen]))
         rows = pa.table([*own, *found], schema=self._schema)
-        days = self._days(rows)
-        if days is not None:
-            for row in np.flatnonzero(fits & _beyond(days)).tolist():
-                misfits[row] = f"{self._partition} is on a day outside of the years 1 to 9999 in its zone"
-                fits[row] = False
+        days = days_of(self._table, rows, fits, misfits)
         why |= {int(chosen[row]): reason for row, reason in misfits.items()}
         if misfits:
             kept = pa.array(fits)
@@ -121,13 +117,22 @@ class RowReader:
                 found[name] = records.header(name.removeprefix(HEADER).encode())
         return found
 
-    def _days(self, rows: pa.Table) -> pa.Array | None:
-        by = self._table.partitioned_by
-        if by is None:
-            return None
-        instants, told = _instants(rows.column(by.of.name))
-        days = times.to_days(instants, by.of.zone)
-        return pa.array(days.astype(np.int32), pa.int32(), mask=~told).view(pa.date32())
+
+def days_of(table: LandTable, rows: pa.Table, fits: times.Mask, misfits: dict[int, str]) -> pa.Array | None:
+    """Return the day of each row; None: the table has no partitions.
+
+    A row that fitted till now, and whose day can't be, is no fit any more, and why is noted.
+    """
+    by = table.partitioned_by
+    if by is None:
+        return None
+    instants, told = _instants(rows.column(by.of.name))
+    found = times.to_days(instants, by.of.zone)
+    days = pa.array(found.astype(np.int32), pa.int32(), mask=~told).view(pa.date32())
+    for row in np.flatnonzero(fits & times.beyond_years(days)).tolist():
+        misfits[row] = f"{by.of.origin} is on a day outside of the years 1 to 9999 in its zone"
+        fits[row] = False
+    return days
 
 
 def late_of(table: LandTable, rows: pa.Table, days: pa.Array | None) -> times.Mask | None:
@@ -182,13 +187,6 @@ def _instants(moments: pa.ChunkedArray) -> tuple[Numbers, times.Mask]:
     """Return timestamps in microseconds since 1970, and which are there."""
     whole = moments.combine_chunks()
     return whole.view(pa.int64()).fill_null(0).to_numpy(), mask(whole.is_valid())
-
-
-def _beyond(days: pa.Array) -> times.Mask:
-    first, last = times.whole_days()
-    numbers = days.view(pa.int32()).fill_null(0).to_numpy()
-    beyond: times.Mask = (numbers < first) | (numbers > last)
-    return beyond
 
 
 def _own(partition: TopicPartition, records: RecordArrays, chosen: Numbers) -> list[pa.Array]:

@@ -7,6 +7,7 @@ dies in between has done nothing, or something that the next round finishes firs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import ModuleType
 
 from kafka.errors import KafkaError
 
@@ -80,6 +81,9 @@ class Lander:
                 if not again:
                     raise
                 self._failed[table.full_name] = Failed(str(error))
+            else:
+                if table.by_sql:
+                    self._sql().check(workers.spark(), table)
 
     def until_caught_up(self, tables: Sequence[LandTable] | None = None) -> list[LandedTable]:
         """Land what is there now, in as many rounds as that takes; return what was done of each table.
@@ -286,10 +290,20 @@ class Lander:
             for number, wanted in enumerate(shares(plans[table.full_name].ranges, at_most))
         ]
         landed: dict[str, list[LandedShare]] = {table.full_name: [] for table in tables}
-        if tasks:
-            for share in self._workers.parallel(total)(land_share, tasks, OFFSETS):
+        if by_python := [task for task in tasks if not task.table.by_sql]:
+            for share in self._workers.parallel(total)(land_share, by_python, OFFSETS):
                 landed[share.table].append(share)
+        for table in tables:
+            if table.by_sql and (mine := [task for task in tasks if task.table == table]):
+                landed[table.full_name] = self._sql().land(self._workers.spark(), mine)
         return landed
+
+    @staticmethod
+    def _sql() -> ModuleType:
+        """Return what needs Spark, which is not installed everywhere and takes a while to load."""
+        from aqueduct.land import sql
+
+        return sql
 
     def _commit(
         self,
@@ -345,6 +359,7 @@ class Lander:
         done.rows += sum(share.rows for share in kept)
         done.late += sum(share.late for share in kept)
         done.bad += sum(share.bad for share in kept)
+        done.filtered += sum(share.filtered for share in kept)
         done.tombstones += sum(share.tombstones for share in kept)
         done.files += len(added)
         done.bytes += sum(file.bytes for file in added)

@@ -59,6 +59,7 @@ def status(order: LandOrder) -> list[TableStatus]:
             placed(state.deleted),
             catalogue.lacks(table, state) if catalogue else None,
             *of_table.staged_bytes(time.time()),
+            _filtered(table, state),
         )
         for table, of_table, state in zip(order.tables, logs, states, strict=True)
     ]
@@ -68,3 +69,9 @@ def _late(table: LandTable, state: State) -> int | None:
     if not definition(table, state.definition).late:
         return None
     return sum(file.rows for file in state.late.values())
+
+
+def _filtered(table: LandTable, state: State) -> int | None:
+    if not definition(table, state.definition).filtered:
+        return None
+    return sum(file.rows for file in state.filtered.values())

@@ -45,10 +45,10 @@ def folder(full_name: str) -> str:
 
 def stage(objects: Objects, table: LandTable, staging: Staging, name: str, file: OrcFile) -> AddedFile:
     """Write a file where no reader looks, for a commit of at most that number, with which its name begins."""
-    name += log.BAD if file.bad else log.LATE if file.late else ".orc"
+    name += file.ending
     path = f"{file.folder}/{name}" if file.folder else name
     digest = hashlib.sha256(file.data).hexdigest()
-    added = AddedFile(path, file.rows, len(file.data), digest, table.bad if file.bad else file.late)
+    added = AddedFile(path, file.rows, len(file.data), digest, file.table)
     objects.create(f"{folder(table.full_name)}/{added.staged(staging)}", file.data)
     return added
 
@@ -329,9 +329,11 @@ class TableLog:
         return {self.place(file) for file in self.state.files} | removed
 
     def folders(self) -> list[str]:
-        """Return the folders of the table, of its bad table, and of that of its late rows."""
+        """Return the folders of the table, and of those beside it."""
         known = self.state.definition
-        return [self._folder, *(folder(name) for name in (known.bad, known.late) if name)] if known else []
+        if not known:
+            return []
+        return [self._folder, *(folder(name) for name in (known.bad, known.late, known.filtered) if name)]
 
     def positions_after(self, numbers: Iterable[int]) -> dict[int, Positions]:
         """Return the positions that commits ended at, by their numbers."""
@@ -346,12 +348,9 @@ class TableLog:
         return self._own_place(path), f"{self._folder}/{log.REMOVED}/{commit.number:020d}/{path}"
 
     def _own_place(self, path: str) -> str:
-        known, at = self.state.definition, self._folder
-        if known and path.endswith(log.BAD):
-            at = folder(known.bad)
-        elif known and path.endswith(log.LATE):
-            at = folder(known.late)
-        return f"{at}/{path}"
+        known = self.state.definition
+        of = {log.BAD: known.bad, log.LATE: known.late, log.FILTERED: known.filtered} if known else {}
+        return f"{folder(of.get(log.ending(path), self.table))}/{path}"
 
     def expire(self, before: str, named: Callable[[int, str], bool] = lambda *_: False) -> int:
         """Remove files that were replaced before that time (ISO 8601); return how many.

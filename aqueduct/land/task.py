@@ -1,7 +1,7 @@
 """One task of a landing: ranges of topics in, files out, which nobody sees before their commit."""
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import UUID
 
@@ -21,10 +21,9 @@ from aqueduct.land.log import AddedFile, Staging
 from aqueduct.land.plan import ReadRange
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.registry import RegistryAway
-from aqueduct.land.rows import RowReader
+from aqueduct.land.rows import RowReader, TableRows
 from aqueduct.ranges import Range
 from aqueduct.store.backends import open_store
-from aqueduct.store.objects import Objects
 
 CLIENT = "aqueduct-land"
 FETCH_BYTES = 1 << 20  # of batches, as they are compressed
@@ -57,6 +56,7 @@ class LandedShare:
     rows: int = 0
     late: int = 0
     bad: int = 0
+    filtered: int = 0  # rows that are left out
     tombstones: int = 0
     valued: int = 0  # rows that are not tombstones
     seen: set[str] = field(default_factory=set)  # columns that are not NULL in all of them
@@ -66,34 +66,63 @@ class LandedShare:
 
 def land_share(share: LandShare) -> LandedShare:
     """Read the share's ranges, and stage their rows."""
-    done = LandedShare(share.table.full_name, [], [])
+    writer = ShareWriter(share)
+    read = LandedShare(share.table.full_name, [], [])
     try:
-        _land(share, done)
+        for _, rows in read_share(share, read):
+            read.tombstones += rows.tombstones
+            writer.add(rows)
     except RegistryAway as error:
-        done.failed = str(error)
-    return done
+        read.failed = str(error)
+    return writer.end(read)
 
 
-def _land(share: LandShare, done: LandedShare) -> None:
-    objects = open_store(share.location)
+def read_share(share: LandShare, done: LandedShare) -> Iterator[tuple[RecordArrays, TableRows]]:
+    """Yield the share's records and their rows; note in `done` what is lost, and how far it was read."""
     of = share.table.registry
     reader = RowReader(share.table, partial(registry.schema, of) if of else no_registry)
-    buffer = RowBuffer(share.table)
-    columns = {column.name for column in share.table.columns}
     with connect(share.end, CLIENT) as client:
         for wanted, topic_id in zip(share.ranges, share.topic_ids, strict=True):
             for records in _records(client, wanted, topic_id, done):
-                rows = reader.read(wanted.topic_partition, records)
-                done.rows += rows.on_time
-                done.late += rows.table.num_rows - rows.on_time
-                done.valued += rows.valued
-                done.seen.update(_seen(rows.table, columns - done.seen))
-                done.bad += rows.bad.num_rows
-                done.tombstones += rows.tombstones
-                buffer.add(rows)
-                if buffer.full:
-                    _stage(objects, share, buffer, done)
-    _stage(objects, share, buffer, done)
+                yield records, reader.read(wanted.topic_partition, records)
+
+
+class ShareWriter:
+    """The writer of a share's rows into files, staged as there are enough for one."""
+
+    def __init__(self, share: LandShare) -> None:
+        self.share = share
+        self._objects = open_store(share.location)
+        self._buffer = RowBuffer(share.table)
+        self._columns = {column.name for column in share.table.columns}
+        self._done = LandedShare(share.table.full_name, [], [])
+
+    def add(self, rows: TableRows) -> None:
+        done = self._done
+        done.rows += rows.on_time
+        done.late += rows.table.num_rows - rows.on_time
+        done.valued += rows.valued
+        done.seen.update(_seen(rows.table, self._columns - done.seen))
+        done.bad += rows.bad.num_rows
+        done.filtered += rows.filtered.num_rows if rows.filtered is not None else 0
+        self._buffer.add(rows)
+        if self._buffer.full:
+            self._stage()
+
+    def end(self, read: LandedShare) -> LandedShare:
+        """Stage the rest; return what was done, with what reading told."""
+        done = replace(
+            self._done, read=read.read, gaps=read.gaps, tombstones=read.tombstones, failed=read.failed
+        )
+        if not done.failed:
+            self._stage()
+        return done
+
+    def _stage(self) -> None:
+        share, files = self.share, self._done.files
+        for file in self._buffer.files():
+            name = f"{share.staging.number:020d}-{share.share:05d}-{len(files):05d}"
+            files.append(table_log.stage(self._objects, share.table, share.staging, name, file))
 
 
 def _seen(rows: pa.Table, columns: Set[str]) -> Iterator[str]:
@@ -114,9 +143,3 @@ def _records(client: Client, wanted: Range, topic_id: str, done: LandedShare) ->
     except (Failed, KafkaError) as error:
         why = str(error).rstrip(".")
     done.read.append(ReadRange(wanted, reached, why))
-
-
-def _stage(objects: Objects, share: LandShare, buffer: RowBuffer, done: LandedShare) -> None:
-    for file in buffer.files():
-        name = f"{share.staging.number:020d}-{share.share:05d}-{len(done.files):05d}"
-        done.files.append(table_log.stage(objects, share.table, share.staging, name, file))

@@ -170,6 +170,18 @@ def whole_days() -> tuple[int, int]:
     return _days_of(YEARS.start), _days_of(YEARS.stop) - 1
 
 
+def beyond_years(values: pa.Array) -> Mask:
+    """Return which times and days are not within YEARS; values of other types all are."""
+    if pa.types.is_timestamp(values.type):
+        return ~_in_years(values.view(pa.int64()).fill_null(0).to_numpy())
+    beyond = np.zeros(len(values), np.bool_)
+    if pa.types.is_date(values.type):
+        first, last = whole_days()
+        days = values.view(pa.int32()).fill_null(0).to_numpy()
+        beyond |= (days < first) | (days > last)
+    return beyond
+
+
 def _in_years(instants_: Numbers) -> Mask:
     return (instants_ >= _days_of(YEARS.start) * DAY) & (instants_ < _days_of(YEARS.stop) * DAY)
 

@@ -37,4 +37,4 @@ class Unseen:
         self._told.add(name)
         for each in table.columns:
             if each.name not in self._seen[name]:
-                yield UnseenColumn(each.name, ".".join(each.path), self._records[name])
+                yield UnseenColumn(each.name, each.origin, self._records[name])

@@ -3,14 +3,16 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import cast
+from typing import TypeVar, cast
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import Accumulator, SparkContext
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import SparkSession
 
 from aqueduct import job_files
 from aqueduct.errors import AqueductError, Failed
@@ -22,6 +24,7 @@ from aqueduct.work.options import SparkOptions
 from aqueduct.work.progress import TASKS, Progress, Size
 from aqueduct.work.runner import D, R
 
+T = TypeVar("T")
 # Settings that name the history server's page: ours for a standalone cluster, Spark's own for YARN.
 HISTORY = ("spark.aqueduct.historyServer.address", "spark.yarn.historyServer.address")
 COMPARISON = "Compare what workers have"  # of a job that does nothing else
@@ -93,9 +96,26 @@ class Application:
             time.sleep(0.2)
         raise Failed(reasons.OTHER_VERSION)
 
+    def query(self, job: Callable[[SparkSession, JobFiles], T], settings: Mapping[str, str]) -> T:
+        """Return what a job returns that queries Spark, in a session of these settings."""
+        self._figures.executors = 0 if self._here else len(session.executors(self._context))
+        with self._files() as files:
+
+            def asked() -> T:
+                own = SparkSession(self._context).newSession()
+                for name, value in settings.items():
+                    own.conf.set(name, value)
+                return job(own, files)
+
+            return self._wait(asked)
+
+    def ran_on(self, hosts: Iterable[str]) -> None:
+        """Count tasks of queries, by the hosts on which they ran."""
+        self._figures.tasks.update(hosts)
+
     def _wait(
-        self, job: Callable[[], R], tell: Callable[[], None] = _nothing, clear: Callable[[], None] = _nothing
-    ) -> R:
+        self, job: Callable[[], T], tell: Callable[[], None] = _nothing, clear: Callable[[], None] = _nothing
+    ) -> T:
         """Run the job in another thread: this one tells progress, and Ctrl-C can't hurt py4j here.
 
         Failed if a cluster has no executor for it for so many seconds: Spark itself would wait for ever.
@@ -125,8 +145,10 @@ class Application:
                 with suppress(Py4JError, OSError):  # spark-submit's JVM takes Ctrl-C, too
                     context.cancelAllJobs()
                 raise
-            except Py4JJavaError as error:
-                said = str(error.java_exception.getMessage())
+            except (Py4JJavaError, CapturedException) as error:
+                said = f"{type(error).__name__}: {error}"
+                if not isinstance(error, CapturedException):
+                    said = str(error.java_exception.getMessage())
                 if not self._here and (reason := reasons.reason(said)):
                     raise Failed(reason) from None
                 if "PythonException" in said or "[PYTHON_EXCEPTION]" in said:

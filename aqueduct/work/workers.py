@@ -62,6 +62,10 @@ class Workers:
         known = None if submitted() else given(self._options).get("spark.master", LOCAL)
         return (known and local_cores(known)) or self._application().cores
 
+    def spark(self) -> "Application":
+        """Return Spark, which some work needs however little it is."""
+        return self._application()
+
     def per_task(self, per_second: int | None, offsets: int) -> float | None:
         """Return each task's part, in `parallel`, of a limit for the whole run."""
         return per_second / (self.many(offsets) or THREADS) if per_second else None

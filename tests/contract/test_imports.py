@@ -57,7 +57,7 @@ RUNNING = {
         f"land.{name}"
         for name in ("catalogue", "compact", "iceberg", "metastore", "metrics", "registry", "replay")
     ),
-    *(f"land.{name}" for name in ("opened", "reset", "run", "status", "task", "verify")),
+    *(f"land.{name}" for name in ("opened", "reset", "run", "sql", "status", "task", "verify")),
     "controller.artifacts",
     "prometheus",
     "cli",

@@ -85,6 +85,18 @@ def test_topics_are_names_or_patterns(topics: list[str], takes: list[str], other
     assert not any(map(table.takes, others))
 
 
+def test_sql_computes_columns_and_says_what_lands() -> None:
+    at = {"name": "at", "type": "timestamp", "expression": "now()", "zone": "Europe/Berlin"}
+    table = parsed(sql={"columns": [at], "where": "c > 1"}, partition_by=[day("d", "at")])
+    [computed] = [column for column in table.columns if column.expression]
+    assert (computed.origin, computed.zone.key, computed.of_value) == ("now()", "Europe/Berlin", False)
+    assert table.partitioned_by is not None
+    assert table.partitioned_by.of == computed
+    assert table.by_sql
+    assert table.beside == ("flights.departures_bad", "flights.departures_filtered")
+    assert not parsed().by_sql
+
+
 def day(name: str, of: str) -> dict[str, str]:
     return {"name": name, "of": of, "every": "day"}
 
@@ -93,6 +105,7 @@ COLUMN = {"name": "c", "type": "string"}
 TIME = {"name": "t", "type": "timestamp"}
 DAYS: dict[str, Any] = {"columns": [TIME], "partition_by": [day("d", "t")]}
 LATE = {"table": "flights.late", "after": "7d"}
+COMPUTED = {"name": "d", "type": "int", "expression": "1"}
 
 
 @pytest.mark.parametrize(
@@ -140,6 +153,16 @@ LATE = {"table": "flights.late", "after": "7d"}
         ({**DAYS, "late": LATE | {"table": "flights.departures"}}, "departures is declared twice"),
         ({**DAYS, "late": LATE | {"table": "flights.departures_bad"}}, "departures_bad is declared twice"),
         ({**DAYS, "columns": [{**TIME, "from": "$timestamp"}], "late": LATE}, "by which no record is late"),
+        ({"sql": "a > 1"}, "sql: it has to be a mapping with columns, where"),
+        ({"sql": {}}, "sql: write columns, where, or both"),
+        ({"sql": {"when": "true"}}, "sql: there is no key when"),
+        ({"sql": {"where": True}}, "sql: where has to be there, as text"),
+        ({"sql": {"columns": [{**COLUMN, "expression": "1"}]}}, "c is declared twice"),
+        ({"sql": {"columns": [{"name": "d", "type": "int"}]}}, "columns[0]: expression has to be there"),
+        ({"sql": {"columns": [{**COMPUTED, "zone": "UTC"}]}}, "only a timestamp has one"),
+        ({"sql": {"columns": [{**COMPUTED, "from": "a"}]}}, "there is no key from"),
+        ({"sql": {"where": "true"}, "kind": "iceberg"}, "a table of the kind iceberg can't have it"),
+        ({"sql": {"where": "true"}, "poison": "flights.departures_filtered"}, "filtered is declared twice"),
         ({"every": "60"}, "every: 60 isn't a duration; write 10s, 5m, 1h or 7d"),
         ({"every": "0s"}, "every: it is the time between rounds; write 1s or more"),
         ({"poison": "x"}, "x isn't a table's name"),

@@ -55,6 +55,16 @@ def test_what_commits_come_to() -> None:
     assert set(replay(state, [third]).live) == {"day=2013-01-01/1.orc"}
 
 
+def test_files_of_offsets_that_are_left_out_are_apart() -> None:
+    out = AddedFile("1-filtered.orc", 3, 50, "ef", "lake.flights_filtered")
+    state = replay(State(), [replace(FIRST, added=(FILE, out))])
+    assert (set(state.live), set(state.bad), set(state.filtered)) == ({FILE.path}, set(), {out.path})
+    assert out in state.files
+    still = Step(state.positions, state.positions)
+    taken = replace(SECOND, positions=still, added=(), removed=(out.path,))
+    assert not replay(state, [taken]).filtered
+
+
 def test_files_of_late_rows_are_apart() -> None:
     late = AddedFile("day=2013-01-01/1-late.orc", 3, 50, "ef", "lake.flights_late")
     landed = replace(FIRST, added=(FILE, late, replace(BAD, path="1-bad.orc")))

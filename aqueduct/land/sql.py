@@ -1,0 +1,313 @@
+"""Lands tables in whose rows Spark's SQL has a part.
+
+A share is one task of Spark, as it is without SQL: Python reads its records as rows, SQL computes columns and
+the condition beside them, and Python stages what they come to. What else the reader has to tell goes along
+with the rows.
+"""
+
+import os
+import pickle
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column as SqlColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, expr
+from pyspark.sql.types import StructType
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
+from aqueduct.errors import AqueductError, Failed, Refused
+from aqueduct.job_files import JobFiles
+from aqueduct.land import rows, times, types
+from aqueduct.land.declaration import Column, LandTable
+from aqueduct.land.registry import RegistryAway
+from aqueduct.land.rows import TableRows
+from aqueduct.land.task import LandedShare, LandShare, ShareWriter, read_share
+from aqueduct.land.texts import mask
+from aqueduct.work import environment, reasons
+from aqueduct.work.spark import Application
+
+# No column has such a name.
+KEY, VALUE, NOTE, WHERE, COMPUTED = "$key", "$value", "$note", "$where", "$computed."
+ZONE = "UTC"  # of times in expressions
+# Of the session of these queries alone. ANSI: what can't be computed is an error, and no NULL. A value that
+# two expressions share would be computed outside of what catches its errors.
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": ZONE,
+    "spark.sql.subexpressionElimination.enabled": "false",
+}
+# Of a plan that looks at several rows at once, or makes several of one.
+STEP = re.compile(r"^\W*(?:\(\d+\) )?(\w+)", re.MULTILINE)
+MANY_ROWS = ("Exchange", "Window", "Generate", "Subquery", "Aggregate")
+
+
+@dataclass(frozen=True)
+class BadRecords:
+    """The records that the reader could make no rows of."""
+
+    table: pa.Table
+
+
+def check(application: Application, table: LandTable) -> None:
+    """Refused if expressions of a table can't be computed for every row by itself."""
+
+    def analysed(session: SparkSession, _: JobFiles) -> None:
+        nothing = (f"cast(null as {type_}) as `{name}`" for name, type_ in _input(table).items())
+        _computed(session.range(1).selectExpr(*nothing), table)
+
+    application.query(analysed, SETTINGS)
+
+
+def land(application: Application, shares: Sequence[LandShare]) -> list[LandedShare]:
+    """Land shares of one table, each in a task of its own."""
+    table = shares[0].table
+
+    def landed(session: SparkSession, files: JobFiles) -> list[tuple[str, bytes]]:
+        numbers = session.range(0, len(shares), 1, len(shares))
+        read = partial(_read, shares, environment.OWN_CODE, files)
+        computed = _computed(_mapped(numbers, read, _input(table)), table)
+        done = _mapped(computed, partial(_write, shares), {"host": "string", "result": "binary"})
+        return [(host, bytes(result)) for host, result in done.collect()]
+
+    found = application.query(landed, SETTINGS)
+    application.ran_on(host for host, _ in found)
+    results = [pickle.loads(result) for _, result in found]  # noqa: S301
+    for each in results:
+        if isinstance(each, AqueductError):
+            raise each
+    return results
+
+
+def _mapped(frame: DataFrame, function: Callable[..., Any], schema: Mapping[str, str]) -> DataFrame:
+    """`DataFrame.mapInArrow`, which asks for pandas and makes no use of it."""
+    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    ddl = ", ".join(f"`{name}` {type_}" for name, type_ in schema.items())
+    of = UserDefinedFunction(function, returnType=StructType.fromDDL(ddl), evalType=kind)
+    columns = [col(f"`{name}`") for name in frame.columns]
+    mapped = frame._jdf.mapInArrow(of(*columns)._jc, False, None)
+    return type(frame)(mapped, frame.sparkSession)
+
+
+def plain(table: LandTable) -> LandTable:
+    """Return the table without what SQL makes of it, which is what expressions are over."""
+    columns = tuple(column for column in table.columns if not column.expression)
+    return replace(table, columns=columns, partitioned_by=None, late=None, filtered=None)
+
+
+def _input(table: LandTable) -> dict[str, str]:
+    """Return the columns that SQL is given, and their types."""
+    own = {field.name: types.hive(field.type) for field in rows.schema(plain(table))}
+    return {**own, KEY: "binary", VALUE: "binary", NOTE: "binary"}
+
+
+def _computed(frame: DataFrame, table: LandTable) -> DataFrame:
+    """Add what SQL computes, each value in a struct, which is NULL where it can't be computed."""
+    where = f"{table.full_name}.sql"
+    added = {
+        f"{COMPUTED}{column.name}": _tried(
+            frame, str(column.expression), types.hive(column.type), f"{where}.columns: {column.name}"
+        )
+        for column in derived(table)
+    }
+    if table.filtered:
+        added[WHERE] = _tried(frame, table.filtered.where, "boolean", f"{where}.where")
+    try:
+        found = frame.withColumns(added)
+        plan = found._jdf.queryExecution().executedPlan().toString()
+    except AnalysisException as error:
+        raise Refused(f"{where}: {_said(error)}") from None
+    if several := [step for step in STEP.findall(plan) if step.startswith(MANY_ROWS)]:
+        raise Refused(
+            f"{where}: an expression needs more than one row ({several[0]}); write expressions over the "
+            "columns of one row."
+        )
+    return found
+
+
+def _tried(frame: DataFrame, expression: str, type_: str, where: str) -> SqlColumn:
+    """Return a column of an expression of that type; Refused if it has another one, or is none."""
+    try:
+        found = frame.select(expr(expression).alias("v")).schema[0].dataType
+    except (AnalysisException, ParseException) as error:
+        raise Refused(f"{where}: {_said(error)}") from None
+    wanted = frame.selectExpr(f"cast(null as {type_}) as v").schema[0].dataType
+    jvm: Any = frame.sparkSession._jvm
+    catalyst = jvm.org.apache.spark.sql.catalyst.expressions
+    parse = jvm.org.apache.spark.sql.types.DataType.fromJson
+    if not catalyst.Cast.canUpCast(parse(found.json()), parse(wanted.json())):
+        has = found.simpleString()
+        raise Refused(f"{where}: it is of type {has}, not {type_}; write cast({expression} as {type_}).")
+    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    value = utils.expression(expr(f"struct(cast(({expression}) as {type_}) as v)")._jc)
+    return SqlColumn(utils.column(catalyst.TryEval(value)))
+
+
+def _said(error: AnalysisException | ParseException) -> str:
+    """Return Spark's sentence without its plan."""
+    first = next(filter(None, str(error).splitlines()), "Spark can't read it")
+    return first.partition(" SQLSTATE")[0].rstrip(" .;") + "."
+
+
+def derived(table: LandTable) -> tuple[Column, ...]:
+    return tuple(column for column in table.columns if column.expression)
+
+
+# In a task
+
+
+def _read(
+    shares: Sequence[LandShare], code: str, files: JobFiles, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield a share's rows as SQL is given them; its number comes before them, and what it did after them."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            share = shares[number]
+            base = plain(share.table)
+            schema = rows.schema(base)
+            yield from _noted(schema, number)
+            try:
+                if code != environment.OWN_CODE:
+                    raise Failed(reasons.OTHER_VERSION)
+                files.unpack()
+                yield from _rows_of(replace(share, table=base))
+            except AqueductError as error:
+                yield from _noted(schema, error)
+
+
+def _rows_of(share: LandShare) -> Iterator[pa.RecordBatch]:
+    done = LandedShare(share.table.full_name, [], [])
+    schema = rows.schema(share.table)
+    try:
+        for records, found in read_share(share, done):
+            done.tombstones += found.tombstones
+            if found.bad.num_rows:
+                yield from _noted(schema, BadRecords(found.bad))
+            at = pa.array(np.searchsorted(records.offsets, found.table.column("k_offset").to_numpy()))
+            others = [records.keys.take(at), records.values.take(at), pa.nulls(len(at), pa.binary())]
+            yield from _batches(found.table, schema, others)
+    except RegistryAway as error:
+        done.failed = str(error)
+    yield from _noted(schema, done)
+
+
+def _noted(schema: pa.Schema, note: object) -> Iterator[pa.RecordBatch]:
+    """Yield a row with a note and nothing else."""
+    empty = pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)
+    nothing = pa.nulls(1, pa.binary())
+    yield from _batches(empty, schema, [nothing, nothing, pa.array([pickle.dumps(note)], pa.binary())])
+
+
+def _batches(table: pa.Table, schema: pa.Schema, others: list[pa.Array]) -> Iterator[pa.RecordBatch]:
+    whole = pa.table(
+        [*(_zoned(column, ZONE) for column in table.columns), *others],
+        names=[*schema.names, KEY, VALUE, NOTE],
+    )
+    yield from whole.combine_chunks().to_batches()
+
+
+def _zoned(values: pa.ChunkedArray | pa.Array, zone: str | None) -> pa.ChunkedArray | pa.Array:
+    """Return times with the zone that Spark's have, or without one, as ours; others as they are."""
+    if pa.types.is_timestamp(types.scalar_of(values.type)):
+        timed = pa.timestamp("us", zone)
+        return values.cast(pa.list_(timed) if pa.types.is_list(values.type) else timed)
+    return values
+
+
+def _write(shares: Sequence[LandShare], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Stage the rows of shares, one after another; yield what was done."""
+    writer: ShareWriter | None = None
+    try:
+        for batch in batches:
+            notes = batch.column(batch.schema.get_field_index(NOTE))
+            for begin, stop, note in _parts(notes):
+                if writer is not None and begin < stop:
+                    writer.add(_landed(writer.share.table, batch.slice(begin, stop - begin)))
+                if note is None:
+                    continue
+                told = pickle.loads(note)  # noqa: S301
+                if isinstance(told, int):
+                    writer = ShareWriter(shares[told])
+                elif isinstance(told, AqueductError):
+                    yield _result(told)
+                elif writer is not None and isinstance(told, BadRecords):
+                    writer.add(_only_bad(writer.share.table, told.table))
+                elif writer is not None:
+                    yield _result(writer.end(told))
+    except AqueductError as error:
+        yield _result(error)
+
+
+def _parts(notes: pa.Array) -> Iterator[tuple[int, int, bytes | None]]:
+    """Yield where rows are between notes, and the note after them."""
+    begin = 0
+    for at in np.flatnonzero(notes.is_valid().to_numpy(zero_copy_only=False)).tolist():
+        yield begin, at, notes[at].as_py()
+        begin = at + 1
+    yield begin, len(notes), None
+
+
+def _result(done: LandedShare | AqueductError) -> pa.RecordBatch:
+    columns = [pa.array([os.uname().nodename]), pa.array([pickle.dumps(done)], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, ["host", "result"])
+
+
+def _landed(table: LandTable, batch: pa.RecordBatch) -> TableRows:
+    """Return the rows that land, those that are left out, and those for which SQL failed."""
+    found = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
+    why: dict[int, str] = {}
+    out = np.zeros(batch.num_rows, np.bool_)
+    if table.filtered:
+        where = found[WHERE]
+        _fault(why, mask(where.is_null()), f"the condition can't be computed: {table.filtered.where}")
+        out = mask(where.is_valid()) & ~mask(pc.struct_field(where, "v").fill_null(False))
+    values = {name: _zoned(value, None) for name, value in found.items() if name in rows.schema(table).names}
+    for column in derived(table):
+        value = found[f"{COMPUTED}{column.name}"]
+        computed = _zoned(pc.struct_field(value, "v"), None)
+        beyond = times.beyond_years(computed)
+        _fault(why, mask(value.is_null()) & ~out, f"{column.name} can't be computed: {column.expression}")
+        _fault(why, beyond & ~out, f"{column.name} is outside of the years 1 to 9999")
+        values[column.name] = pc.if_else(pa.array(beyond), pa.scalar(None, column.type), computed)
+    schema = rows.schema(table)
+    whole = pa.table([values[name] for name in schema.names], schema=schema)
+    fits = ~out
+    fits[list(why)] = False
+    days = rows.days_of(table, whole, fits, why)
+    kept = pa.array(fits)
+    landed, days = whole.filter(kept), None if days is None else days.filter(kept)
+    return TableRows(
+        landed,
+        days,
+        _bad(whole, found, why),
+        0,
+        rows.late_of(table, landed, days),
+        whole.select([field.name for field in rows.OWN]).filter(pa.array(out)),
+    )
+
+
+def _bad(whole: pa.Table, found: Mapping[str, pa.Array], why: Mapping[int, str]) -> pa.Table:
+    chosen = pa.array(sorted(why), pa.int64())
+    own = whole.select([field.name for field in rows.OWN]).take(chosen)
+    errors = pa.array([why[row] for row in sorted(why)], pa.string())
+    return pa.table([*own.columns, errors, *(found[name].take(chosen) for name in (VALUE, KEY))], rows.BAD)
+
+
+def _fault(why: dict[int, str], wrong: times.Mask, reason: str) -> None:
+    """Note why rows are bad, where nothing is noted yet."""
+    for row in np.flatnonzero(wrong).tolist():
+        why.setdefault(row, reason)
+
+
+def _only_bad(table: LandTable, bad: pa.Table) -> TableRows:
+    none = rows.schema(table).empty_table()
+    days = rows.days_of(table, none, np.zeros(0, np.bool_), {})
+    return TableRows(none, days, bad, 0, rows.late_of(table, none, days))
