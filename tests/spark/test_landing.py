@@ -9,7 +9,8 @@ from pathlib import Path
 import clients
 import pytest
 import yaml
-from drivers import aqueduct, done, start
+from drivers import ROOT, aqueduct, done, start
+from pyarrow import dataset
 
 from servers.broker import Broker
 from servers.spark import Cluster
@@ -85,4 +86,33 @@ def test_tasks_on_a_cluster_make_what_spark_reads(
     assert found == [row(partition, number) for partition in range(PARTITIONS) for number in range(RECORDS)]
     assert "every offset that landed is there once" in done(
         start(cluster, aqueduct("land", "verify", *reached, *where[:2], "--master", cluster.url))
+    )
+
+
+def test_sql_on_a_cluster_computes_columns_and_leaves_rows_out(
+    cluster: Cluster, brokers: list[Broker], topic: str, tmp_path: Path
+) -> None:
+    half = {"name": "half", "type": "int", "expression": "cast(n div if(n = 7, 0, 2) as int)"}
+    sql = {"columns": [half], "where": "k_partition < 2"}
+    declarations = tmp_path / "tables.yml"
+    declarations.write_text(yaml.safe_dump([{**DECLARED, "topics": [topic], "sql": sql}]))
+    reached = ("--bootstrap-servers", brokers[0].plaintext, "--declarations", str(declarations))
+    where = ("--location", f"file://{tmp_path}/lake")
+    command = aqueduct("land", *reached, *where, "--until-caught-up", "--master", cluster.url)
+    # In place of pandas, which workers of an estate have not, is what can't be imported.
+    (tmp_path / "pandas.py").write_text("raise ImportError('there is no pandas')\n")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    command += ["--conf", f"spark.executorEnv.PYTHONPATH={path}"]
+    said = done(start(cluster, command, PYTHONPATH=path))
+    assert "39,998 rows" in said
+    assert "2 bad records; 20,000 rows left out by `where`" in said
+    table = dataset.dataset(tmp_path / "lake/lake/numbers", format="orc").to_table(
+        ["k_partition", "n", "half"]
+    )
+    assert {(row["n"], row["half"]) for row in table.to_pylist()} == {
+        (n, n // 2) for n in range(RECORDS) if n != 7
+    }
+    assert {*table["k_partition"].to_pylist()} == {0, 1}
+    assert "every offset that landed is there once" in done(
+        start(cluster, aqueduct("land", "verify", *reached, *where, "--master", cluster.url))
     )
