@@ -44,6 +44,7 @@ SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": ZONE,
     "spark.sql.subexpressionElimination.enabled": "false",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),  # to Python at once
 }
 # Of a plan that looks at several rows at once, or makes several of one.
 STEP = re.compile(r"^\W*(?:\(\d+\) )?(\w+)", re.MULTILINE)
@@ -75,7 +76,7 @@ def land(application: Application, shares: Sequence[LandShare]) -> list[LandedSh
         numbers = session.range(0, len(shares), 1, len(shares))
         read = partial(_read, shares, environment.OWN_CODE, files)
         computed = _computed(_mapped(numbers, read, _input(table)), table)
-        done = _mapped(computed, partial(_write, shares), {"host": "string", "result": "binary"})
+        done = _mapped(computed, partial(_write, shares, files), {"host": "string", "result": "binary"})
         return [(host, bytes(result)) for host, result in done.collect()]
 
     found = application.query(landed, SETTINGS)
@@ -222,10 +223,16 @@ def _zoned(values: pa.ChunkedArray | pa.Array, zone: str | None) -> pa.ChunkedAr
     return values
 
 
-def _write(shares: Sequence[LandShare], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Stage the rows of shares, one after another; yield what was done."""
+def _write(
+    shares: Sequence[LandShare], files: JobFiles, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Stage the rows of shares, one after another; yield what was done.
+
+    The process is another one than that of `_read`.
+    """
     writer: ShareWriter | None = None
     try:
+        files.unpack()
         for batch in batches:
             notes = batch.column(batch.schema.get_field_index(NOTE))
             for begin, stop, note in _parts(notes):
@@ -276,9 +283,11 @@ def _landed(table: LandTable, batch: pa.RecordBatch) -> TableRows:
         beyond = times.beyond_years(computed)
         _fault(why, mask(value.is_null()) & ~out, f"{column.name} can't be computed: {column.expression}")
         _fault(why, beyond & ~out, f"{column.name} is outside of the years 1 to 9999")
-        values[column.name] = pc.if_else(pa.array(beyond), pa.scalar(None, column.type), computed)
+        if beyond.any():
+            computed = pc.if_else(pa.array(beyond), pa.scalar(None, computed.type), computed)
+        values[column.name] = computed
     schema = rows.schema(table)
-    whole = pa.table([values[name] for name in schema.names], schema=schema)
+    whole = pa.table([values[field.name].cast(field.type) for field in schema], schema=schema)
     fits = ~out
     fits[list(why)] = False
     days = rows.days_of(table, whole, fits, why)
