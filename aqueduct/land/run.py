@@ -295,7 +295,7 @@ class Lander:
                 landed[share.table].append(share)
         for table in tables:
             if table.by_sql and (mine := [task for task in tasks if task.table == table]):
-                landed[table.full_name] = self._sql().land(self._workers.spark(), mine)
+                landed[table.full_name] = self._sql().land(self._workers.spark(), mine, OFFSETS)
         return landed
 
     @staticmethod

@@ -33,7 +33,8 @@ from aqueduct.land.rows import TableRows
 from aqueduct.land.task import LandedShare, LandShare, ShareWriter, read_share
 from aqueduct.land.texts import mask
 from aqueduct.work import environment, reasons
-from aqueduct.work.spark import Application
+from aqueduct.work.progress import Size
+from aqueduct.work.spark import Application, Tick
 
 # No column has such a name.
 KEY, VALUE, NOTE, WHERE, COMPUTED = "$key", "$value", "$note", "$where", "$computed."
@@ -61,25 +62,26 @@ class BadRecords:
 def check(application: Application, table: LandTable) -> None:
     """Refused if expressions of a table can't be computed for every row by itself."""
 
-    def analysed(session: SparkSession, _: JobFiles) -> None:
+    def analysed(session: SparkSession, _: JobFiles, __: Tick) -> None:
         nothing = (f"cast(null as {type_}) as `{name}`" for name, type_ in _input(table).items())
         _computed(session.range(1).selectExpr(*nothing), table)
 
     application.query(analysed, SETTINGS)
 
 
-def land(application: Application, shares: Sequence[LandShare]) -> list[LandedShare]:
+def land(application: Application, shares: Sequence[LandShare], size: Size[LandShare]) -> list[LandedShare]:
     """Land shares of one table, each in a task of its own."""
     table = shares[0].table
 
-    def landed(session: SparkSession, files: JobFiles) -> list[tuple[str, bytes]]:
+    def landed(session: SparkSession, files: JobFiles, tick: Tick) -> list[tuple[str, bytes]]:
         numbers = session.range(0, len(shares), 1, len(shares))
         read = partial(_read, shares, environment.OWN_CODE, files)
         computed = _computed(_mapped(numbers, read, _input(table)), table)
-        done = _mapped(computed, partial(_write, shares, files), {"host": "string", "result": "binary"})
+        write = partial(_write, shares, files, tick)
+        done = _mapped(computed, write, {"host": "string", "result": "binary"})
         return [(host, bytes(result)) for host, result in done.collect()]
 
-    found = application.query(landed, SETTINGS)
+    found = application.query(landed, SETTINGS, shares, size)
     application.ran_on(host for host, _ in found)
     results = [pickle.loads(result) for _, result in found]  # noqa: S301
     for each in results:
@@ -224,7 +226,7 @@ def _zoned(values: pa.ChunkedArray | pa.Array, zone: str | None) -> pa.ChunkedAr
 
 
 def _write(
-    shares: Sequence[LandShare], files: JobFiles, batches: Iterator[pa.RecordBatch]
+    shares: Sequence[LandShare], files: JobFiles, tick: Tick, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Stage the rows of shares, one after another; yield what was done.
 
@@ -249,6 +251,7 @@ def _write(
                     writer.add(_only_bad(writer.share.table, told.table))
                 elif writer is not None:
                     yield _result(writer.end(told))
+                    tick(len(writer.share))
     except AqueductError as error:
         yield _result(error)
 

@@ -25,6 +25,7 @@ from aqueduct.work.progress import TASKS, Progress, Size
 from aqueduct.work.runner import D, R
 
 T = TypeVar("T")
+Tick = Callable[[int], None]
 # Settings that name the history server's page: ours for a standalone cluster, Spark's own for YARN.
 HISTORY = ("spark.aqueduct.historyServer.address", "spark.yarn.historyServer.address")
 COMPARISON = "Compare what workers have"  # of a job that does nothing else
@@ -51,7 +52,6 @@ class Application:
     ) -> list[R]:
         """Return the results, in order; Failed if a call ended with it."""
         self._figures.executors = 0 if self._here else len(session.executors(self._context))
-        before = self._ended.value, self._done.value
         watched = Progress(descriptions, size)
         with self._files() as files:
             attempt = partial(_attempt, function, environment.OWN_CODE, files, self._ended, self._done)
@@ -60,14 +60,7 @@ class Application:
                 sized = [(each, size.of(each) if size else 0) for each in descriptions]
                 return self._context.parallelize(sized, max(1, len(sized))).map(attempt).collect()
 
-            try:
-                results = self._wait(
-                    job,
-                    lambda: watched.tell(self._ended.value - before[0], self._done.value - before[1]),
-                    watched.end,
-                )
-            finally:
-                watched.end()
+            results = self._watch(job, watched)
         self._figures.tasks.update(host for host, _ in results)
         for _, result in results:
             if isinstance(result, AqueductError):
@@ -96,22 +89,42 @@ class Application:
             time.sleep(0.2)
         raise Failed(reasons.OTHER_VERSION)
 
-    def query(self, job: Callable[[SparkSession, JobFiles], T], settings: Mapping[str, str]) -> T:
-        """Return what a job returns that queries Spark, in a session of these settings."""
+    def query(
+        self,
+        job: Callable[[SparkSession, JobFiles, Tick], T],
+        settings: Mapping[str, str],
+        descriptions: Sequence[D] = (),
+        size: Size[D] | None = None,
+    ) -> T:
+        """Return what a job returns that queries Spark, in a session of these settings.
+
+        Its tasks call the job's last argument with the work that they have done, by `size` of `descriptions`.
+        """
         self._figures.executors = 0 if self._here else len(session.executors(self._context))
+        watched = Progress(descriptions, size)
         with self._files() as files:
 
             def asked() -> T:
                 own = SparkSession(self._context).newSession()
                 for name, value in settings.items():
                     own.conf.set(name, value)
-                return job(own, files)
+                return job(own, files, partial(_tick, self._ended, self._done))
 
-            return self._wait(asked)
+            return self._watch(asked, watched)
 
     def ran_on(self, hosts: Iterable[str]) -> None:
         """Count tasks of queries, by the hosts on which they ran."""
         self._figures.tasks.update(hosts)
+
+    def _watch(self, job: Callable[[], T], watched: Progress[D]) -> T:
+        """Wait for the job, and tell how far it is."""
+        ended, done = self._ended.value, self._done.value
+        try:
+            return self._wait(
+                job, lambda: watched.tell(self._ended.value - ended, self._done.value - done), watched.end
+            )
+        finally:
+            watched.end()
 
     def _wait(
         self, job: Callable[[], T], tell: Callable[[], None] = _nothing, clear: Callable[[], None] = _nothing
@@ -222,8 +235,13 @@ def _attempt(
         files.unpack()
         description, size = sized
         result = function(description)
-        ended.add(1)
-        done.add(size)
+        _tick(ended, done, size)
         return host, result
     except AqueductError as error:
         return host, error
+
+
+def _tick(ended: Accumulator[int], done: Accumulator[int], size: int) -> None:
+    """Count a task that ended, and its work."""
+    ended.add(1)
+    done.add(size)
