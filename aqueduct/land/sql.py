@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column as SqlColumn
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, expr
+from pyspark.sql.functions import col, expr, struct
 from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
@@ -139,9 +139,10 @@ def _computed(frame: DataFrame, table: LandTable) -> DataFrame:
 def _tried(frame: DataFrame, expression: str, type_: str, where: str) -> SqlColumn:
     """Return a column of an expression of that type; Refused if it has another one, or is none."""
     try:
-        found = frame.select(expr(expression).alias("v")).schema[0].dataType
+        analysed: Any = frame.select(struct(expr(expression).alias("v"))).schema[0].dataType
     except (AnalysisException, ParseException) as error:
         raise Refused(f"{where}: {_said(error)}") from None
+    found = analysed.fields[0].dataType
     wanted = frame.selectExpr(f"cast(null as {type_}) as v").schema[0].dataType
     jvm: Any = frame.sparkSession._jvm
     catalyst = jvm.org.apache.spark.sql.catalyst.expressions
@@ -150,7 +151,7 @@ def _tried(frame: DataFrame, expression: str, type_: str, where: str) -> SqlColu
         has = found.simpleString()
         raise Refused(f"{where}: it is of type {has}, not {type_}; write cast({expression} as {type_}).")
     utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    value = utils.expression(expr(f"struct(cast(({expression}) as {type_}) as v)")._jc)
+    value = utils.expression(struct(expr(expression).cast(type_).alias("v"))._jc)
     return SqlColumn(utils.column(catalyst.TryEval(value)))
 
 
