@@ -16,7 +16,7 @@ from aqueduct.errors import Refused
 from aqueduct.kafka.batches.batch import LOG_APPEND_TIME, walk
 from aqueduct.kafka.batches.bodies import Header, body
 from aqueduct.kafka.batches.records import Record, Records, build
-from aqueduct.land import declaration
+from aqueduct.land import declaration, log
 from aqueduct.land.files import NO_DAY, RowBuffer
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.rows import RowReader, schema
@@ -52,15 +52,15 @@ def land(data: bytes | bytearray, *columns: Row, read: list[str] | None = None, 
     buffer.add(rows)
     landed = Landed({}, [], rows.tombstones, [])
     for file in buffer.files():
-        found = orc.read_table(pa.BufferReader(file.data), columns=None if file.bad else read)
+        found = orc.read_table(pa.BufferReader(file.data), columns=None if file.ending == log.BAD else read)
         found = found.cast(pa.schema([(of.name, MICROS.get(of.type, of.type)) for of in found.schema]))
         assert found.num_rows == file.rows > 0
-        if file.bad:
+        if file.ending == log.BAD:
             landed.bad.extend(found.to_pylist())
         else:
             assert read or found.schema == schema(declared)
             landed.folders[file.folder] = landed.folders.get(file.folder, []) + found.to_pylist()
-            landed.late.extend(found.to_pylist() if file.late else [])
+            landed.late.extend(found.to_pylist() if file.ending == log.LATE else [])
     return landed
 
 
