@@ -72,15 +72,25 @@ def test_what_landed_and_what_is_left_to_land() -> None:
     assert samples(of.all())["aqueduct_land_round_time"] == 90.0
     gap = Range("t", 0, 5, 9)
     done = LandedTable(
-        "a.b", commits=2, rows=40, late=5, bad=3, files=4, bytes=900, gaps=[gap], left_out=(("t", "why"),)
+        "a.b",
+        commits=2,
+        rows=40,
+        late=5,
+        bad=3,
+        filtered=6,
+        files=4,
+        bytes=900,
+        gaps=[gap],
+        left_out=(("t", "why"),),
     )
     of.add([done], {"a.b": 7}, 110.0)
     of.add([LandedTable("a.b", commits=1, rows=2, failed=Failed("why"))], {}, 120.0)
     found = {name.removeprefix("aqueduct_land_"): value for name, value in samples(of.all()).items()}
     b = {name.removesuffix(" a.b"): value for name, value in found.items() if name.endswith(" a.b")}
     assert b == {
-        "commits_total": 3, "rows_total": 42, "late_total": 5, "bad_total": 3, "files_total": 4,
-        "bytes_total": 900, "missed_total": 4, "failures_total": 1, "left_out": 0,  # and no lag
+        "commits_total": 3, "rows_total": 42, "late_total": 5, "bad_total": 3, "filtered_total": 6,
+        "files_total": 4, "bytes_total": 900, "missed_total": 4, "failures_total": 1,
+        "left_out": 0,  # and no lag
     }  # fmt: skip
     assert (found["rounds_total"], found["failed_rounds_total"], found["round_time"]) == (3, 1, 120.0)
     assert found["rows_total a.c"] == 0
