@@ -205,7 +205,8 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
     given = _mapping(content, (*TABLE_KEYS, *DELIMITED_KEYS, *AVRO_KEYS, *REGISTRY_KEYS), where)
     format_ = _choice(Format, given.get("format", Format.JSON), f"{where}.format")
     database, name = _table_name(_text(given, "table", where), f"{where}.table")
-    sql = _mapping(given["sql"], SQL_KEYS, f"{where}.sql") if "sql" in given else {}
+    kind = _choice(TableKind, given.get("kind", TableKind.HIVE), f"{where}.kind")
+    sql = _sql(given, kind, where)
     columns = (
         *(
             _column(each, format_, f"{where}.columns[{at}]")
@@ -234,21 +235,22 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
         _delimited(given, format_, columns, where),
         _avro(given, format_, columns, where, folder),
         _registry(given, format_, where, folder),
-        kind := _choice(TableKind, given.get("kind", TableKind.HIVE), f"{where}.kind"),
+        kind,
         _snapshots(given, kind, where),
-        _filtered(sql, f"{database}.{name}_filtered", where) if _checked(given, kind, where) else None,
+        _filtered(sql, f"{database}.{name}_filtered", where),
     )
 
 
-def _checked(given: Mapping[str, Any], kind: TableKind, where: str) -> bool:
-    """Return whether SQL has a part in a table; Refused if it can't have one."""
+def _sql(given: Mapping[str, Any], kind: TableKind, where: str) -> Mapping[str, Any]:
+    """Return what is declared of SQL; Refused if the table can't have it."""
     if "sql" not in given:
-        return False
-    if not given["sql"]:
+        return {}
+    sql = _mapping(given["sql"], SQL_KEYS, f"{where}.sql")
+    if not sql:
         raise Refused(f"{where}.sql: write columns, where, or both.")
     if kind is TableKind.ICEBERG:
         raise Refused(f"{where}.sql: a table of the kind {TableKind.ICEBERG} can't have it; take it out.")
-    return True
+    return sql
 
 
 def _filtered(sql: Mapping[str, Any], table: str, where: str) -> FilteredTable | None:

@@ -64,7 +64,7 @@ from aqueduct.land import hive_table, iceberg_table
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.hive_table import HiveColumn, HiveTable
 from aqueduct.land.iceberg_table import CLOCK, COMMIT, POSITIONS, Change, IcebergTable
-from aqueduct.land.log import BAD, LATE, AddedFile, State
+from aqueduct.land.log import BAD, LATE, AddedFile, State, ending
 from aqueduct.land.metastore import METADATA, Metastore, Moved, Unanswered
 from aqueduct.store.backends import open_editable
 from aqueduct.store.objects import EditableObjects, MissingObject
@@ -175,7 +175,7 @@ class IcebergTables:
         ]
 
         def is_named(number: int, path: str) -> bool:
-            of = 1 if path.endswith(BAD) else 2 if path.endswith(LATE) else 0
+            of = {BAD: 1, LATE: 2}.get(ending(path), 0)
             return of >= len(least) or least[of] < number
 
         return is_named

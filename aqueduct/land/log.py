@@ -99,6 +99,12 @@ class Definition:
     kind: str = field(default=TableKind.HIVE.value, metadata=ADDED)
     filtered: str = field(default="", metadata=ADDED)  # database.table of offsets that are left out, as late
 
+    @property
+    def beside(self) -> dict[str, str]:
+        """The tables beside the table, if there are such, by how names of their files end."""
+        every = {BAD: self.bad, LATE: self.late, FILTERED: self.filtered}
+        return {ending: name for ending, name in every.items() if name}
+
 
 @dataclass(frozen=True)
 class NeverLanded:

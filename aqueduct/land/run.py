@@ -7,7 +7,6 @@ dies in between has done nothing, or something that the next round finishes firs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import ModuleType
 
 from kafka.errors import KafkaError
 
@@ -83,7 +82,9 @@ class Lander:
                 self._failed[table.full_name] = Failed(str(error))
             else:
                 if table.by_sql:
-                    self._sql().check(workers.spark(), table)
+                    from aqueduct.land import sql  # takes a while, and needs Spark, which is not everywhere
+
+                    sql.check(workers.spark(), table)
 
     def until_caught_up(self, tables: Sequence[LandTable] | None = None) -> list[LandedTable]:
         """Land what is there now, in as many rounds as that takes; return what was done of each table.
@@ -293,17 +294,12 @@ class Lander:
         if by_python := [task for task in tasks if not task.table.by_sql]:
             for share in self._workers.parallel(total)(land_share, by_python, OFFSETS):
                 landed[share.table].append(share)
-        for table in tables:
-            if table.by_sql and (mine := [task for task in tasks if task.table == table]):
-                landed[table.full_name] = self._sql().land(self._workers.spark(), mine, OFFSETS)
+        for table in (each for each in tables if each.by_sql):
+            from aqueduct.land import sql
+
+            if mine := [task for task in tasks if task.table is table]:
+                landed[table.full_name] = sql.land(self._workers.spark(), mine, OFFSETS)
         return landed
-
-    @staticmethod
-    def _sql() -> ModuleType:
-        """Return what needs Spark, which is not installed everywhere and takes a while to load."""
-        from aqueduct.land import sql
-
-        return sql
 
     def _commit(
         self,

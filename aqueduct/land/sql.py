@@ -100,7 +100,7 @@ def _mapped(frame: DataFrame, function: Callable[..., Any], schema: Mapping[str,
     return type(frame)(mapped, frame.sparkSession)
 
 
-def plain(table: LandTable) -> LandTable:
+def _plain(table: LandTable) -> LandTable:
     """Return the table without what SQL makes of it, which is what expressions are over."""
     columns = tuple(column for column in table.columns if not column.expression)
     return replace(table, columns=columns, partitioned_by=None, late=None, filtered=None)
@@ -108,7 +108,7 @@ def plain(table: LandTable) -> LandTable:
 
 def _input(table: LandTable) -> dict[str, str]:
     """Return the columns that SQL is given, and their types."""
-    own = {field.name: types.hive(field.type) for field in rows.schema(plain(table))}
+    own = {field.name: types.hive(field.type) for field in rows.schema(_plain(table))}
     return {**own, KEY: "binary", VALUE: "binary", NOTE: "binary"}
 
 
@@ -119,7 +119,7 @@ def _computed(frame: DataFrame, table: LandTable) -> DataFrame:
         f"{COMPUTED}{column.name}": _tried(
             frame, str(column.expression), types.hive(column.type), f"{where}.columns: {column.name}"
         )
-        for column in derived(table)
+        for column in _derived(table)
     }
     if table.filtered:
         added[WHERE] = _tried(frame, table.filtered.where, "boolean", f"{where}.where")
@@ -161,7 +161,7 @@ def _said(error: AnalysisException | ParseException) -> str:
     return first.partition(" SQLSTATE")[0].rstrip(" .;") + "."
 
 
-def derived(table: LandTable) -> tuple[Column, ...]:
+def _derived(table: LandTable) -> tuple[Column, ...]:
     return tuple(column for column in table.columns if column.expression)
 
 
@@ -175,7 +175,7 @@ def _read(
     for batch in batches:
         for number in batch.column(0).to_pylist():
             share = shares[number]
-            base = plain(share.table)
+            base = _plain(share.table)
             schema = rows.schema(base)
             yield from _noted(schema, number)
             try:
@@ -280,8 +280,9 @@ def _landed(table: LandTable, batch: pa.RecordBatch) -> TableRows:
         where = found[WHERE]
         _fault(why, mask(where.is_null()), f"the condition can't be computed: {table.filtered.where}")
         out = mask(where.is_valid()) & ~mask(pc.struct_field(where, "v").fill_null(False))
-    values = {name: _zoned(value, None) for name, value in found.items() if name in rows.schema(table).names}
-    for column in derived(table):
+    schema = rows.schema(table)
+    values = {name: _zoned(found[name], None) for name in schema.names if name in found}
+    for column in _derived(table):
         value = found[f"{COMPUTED}{column.name}"]
         computed = _zoned(pc.struct_field(value, "v"), None)
         beyond = times.beyond_years(computed)
@@ -290,7 +291,6 @@ def _landed(table: LandTable, batch: pa.RecordBatch) -> TableRows:
         if beyond.any():
             computed = pc.if_else(pa.array(beyond), pa.scalar(None, computed.type), computed)
         values[column.name] = computed
-    schema = rows.schema(table)
     whole = pa.table([values[field.name].cast(field.type) for field in schema], schema=schema)
     fits = ~out
     fits[list(why)] = False

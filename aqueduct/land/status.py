@@ -1,12 +1,13 @@
 """How far tables have landed, against their topics."""
 
 import time
+from collections.abc import Mapping
 
 from aqueduct.kafka import offsets
 from aqueduct.kafka.client import connect
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
-from aqueduct.land.log import State, definition
+from aqueduct.land.log import FILTERED, LATE, AddedFile, State, definition
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedPartition, TableStatus, placed
 from aqueduct.land.table_log import TableLog
@@ -46,7 +47,7 @@ def status(order: LandOrder) -> list[TableStatus]:
             len(state.live),
             sum(file.rows for file in state.live.values()),
             sum(file.bytes for file in state.live.values()),
-            _late(table, state),
+            _rows_beside(table, state, LATE, state.late),
             sum(file.rows for file in state.bad.values()),
             state.compacted,
             {
@@ -59,19 +60,14 @@ def status(order: LandOrder) -> list[TableStatus]:
             placed(state.deleted),
             catalogue.lacks(table, state) if catalogue else None,
             *of_table.staged_bytes(time.time()),
-            _filtered(table, state),
+            _rows_beside(table, state, FILTERED, state.filtered),
         )
         for table, of_table, state in zip(order.tables, logs, states, strict=True)
     ]
 
 
-def _late(table: LandTable, state: State) -> int | None:
-    if not definition(table, state.definition).late:
+def _rows_beside(table: LandTable, state: State, ending: str, files: Mapping[str, AddedFile]) -> int | None:
+    """Return how many rows a table beside has; None: there is no such table."""
+    if ending not in definition(table, state.definition).beside:
         return None
-    return sum(file.rows for file in state.late.values())
-
-
-def _filtered(table: LandTable, state: State) -> int | None:
-    if not definition(table, state.definition).filtered:
-        return None
-    return sum(file.rows for file in state.filtered.values())
+    return sum(file.rows for file in files.values())

@@ -331,9 +331,7 @@ class TableLog:
     def folders(self) -> list[str]:
         """Return the folders of the table, and of those beside it."""
         known = self.state.definition
-        if not known:
-            return []
-        return [self._folder, *(folder(name) for name in (known.bad, known.late, known.filtered) if name)]
+        return [self._folder, *map(folder, known.beside.values())] if known else []
 
     def positions_after(self, numbers: Iterable[int]) -> dict[int, Positions]:
         """Return the positions that commits ended at, by their numbers."""
@@ -349,8 +347,8 @@ class TableLog:
 
     def _own_place(self, path: str) -> str:
         known = self.state.definition
-        of = {log.BAD: known.bad, log.LATE: known.late, log.FILTERED: known.filtered} if known else {}
-        return f"{folder(of.get(log.ending(path), self.table))}/{path}"
+        beside = known.beside if known else {}
+        return f"{folder(beside.get(log.ending(path), self.table))}/{path}"
 
     def expire(self, before: str, named: Callable[[int, str], bool] = lambda *_: False) -> int:
         """Remove files that were replaced before that time (ISO 8601); return how many.
