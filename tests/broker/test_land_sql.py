@@ -21,11 +21,12 @@ from aqueduct.work.spark import application
 from servers.broker import Broker
 
 SPARK = ("--master", "local[2]")
-DEGREES = "case when delay is null then null else 100 div cast(delay + 3 as int) end"  # not for -3
+DEGREES = "100 div cast(delay + 3 as int)"  # not for -3
 SQL = {
     "columns": [
         {"name": "letter", "type": "string", "expression": "lower(left(carrier, 1))"},
         {"name": "per_degree", "type": "bigint", "expression": DEGREES},
+        {"name": "twice", "type": "bigint", "expression": f"2 * ({DEGREES})"},  # has the other one in it
         {"name": "back", "type": "timestamp", "expression": "departed + interval 36 hours"},
     ],
     "where": "carrier <> '\n'",
@@ -58,9 +59,11 @@ def expected(lake: Lake, topic: str) -> tuple[list[Row], list[tuple[int, int]], 
             bad.append(at)
         else:
             departed, delay = row["departed"], row["delay"]
+            degrees = None if delay is None else 100 // int(delay + 3)
             computed = {
                 "letter": row["carrier"][0].lower(),
-                "per_degree": None if delay is None else 100 // int(delay + 3),
+                "per_degree": degrees,
+                "twice": None if degrees is None else 2 * degrees,
                 "back": departed + timedelta(hours=36) if departed else None,
             }
             rows.append(row | computed)
