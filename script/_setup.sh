@@ -234,6 +234,7 @@ with tempfile.TemporaryDirectory(dir=cache) as scratch:
 PY
     .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --require-hashes --find-links "$directory" \
         --requirement "$directory/requirements.txt"
+    .venv/bin/python -m aqueduct.work.shared_classes # as on hosts
     printf '%s' "$wanted" >.venv/with-spark
 }
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyspark
 
+from aqueduct.work import jvm
 from servers.process import Process, free_ports, listens
 
 HOME = Path(pyspark.__file__).parent
@@ -48,6 +49,7 @@ def running(directory: Path, workers: int = 2, **variables: str) -> Iterator[Clu
     """Yield a cluster that keeps everything in the directory; `variables`: of its hosts' environment."""
     conf = directory / "conf"
     conf.mkdir()
+    light = f"{jvm.LIGHT} {jvm.sharing()}"
     defaults = {
         "spark.authenticate": "true",
         "spark.authenticate.secret": SECRET,
@@ -55,6 +57,9 @@ def running(directory: Path, workers: int = 2, **variables: str) -> Iterator[Clu
         "spark.network.crypto.authEngineVersion": "2",
         "spark.network.crypto.saslFallback": "false",
         "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+        # Drivers of spark-submit start as lightly as ours.
+        "spark.driver.defaultJavaOptions": light,
+        "spark.driver.extraClassPath": jvm.jars(),
     }
     (conf / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in defaults.items()))
     port, web, *webs = free_ports(2 + workers)
@@ -67,7 +72,8 @@ def running(directory: Path, workers: int = 2, **variables: str) -> Iterator[Clu
     }
     environment |= {
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "SPARK_DAEMON_JAVA_OPTS": light,
+        "SPARK_DAEMON_CLASSPATH": jvm.jars(),
     }
 
     def process(name: str, kind: str, page: int, *options: str) -> Process:

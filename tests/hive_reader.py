@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from aqueduct.work import jvm, options
+from aqueduct.work.options import SparkOptions
+
 PROGRAM = """
 import json, sys
 from pyspark.sql import SparkSession
@@ -18,7 +21,6 @@ settings = {
     "spark.sql.shuffle.partitions": "1",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "700m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 spark = SparkSession.builder.master("local[1]").config(map=settings).enableHiveSupport().getOrCreate()
 print("ready", flush=True)
@@ -57,6 +59,9 @@ def running(
 ) -> Iterator[HiveReader]:
     """Yield a session when it takes queries; of another Spark, if its Python is given."""
     every = {"spark.hadoop.hive.metastore.uris": metastore, **(settings or {})}
+    # It starts as lightly as ours.
+    own = options.launch(SparkOptions(master="local[1]"))
+    every |= own if python == sys.executable else {"spark.driver.extraJavaOptions": jvm.LIGHT}
     with (directory / "spark.log").open("w") as log:
         process = subprocess.Popen(
             [python, "-c", PROGRAM, json.dumps(every)],

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.client_config import parse_properties
+from aqueduct.work import jvm
 
 LOCAL = "local[*]"
 DAEMON = "aqueduct.work.daemon"
 EXECUTOR_SECONDS = 60.0
-# No JVM moves data, the driver's and the executors': compile little, collect garbage in one thread.
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 ATTEMPTS = "spark.yarn.maxAppAttempts"
 DEPLOY_MODE = "spark.submit.deployMode"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # of spark-submit's JVM, which it starts before its application
@@ -79,7 +78,7 @@ def given(options: SparkOptions) -> dict[str, str]:
 def launch(options: SparkOptions) -> dict[str, str]:
     """Return settings for the JVM's command line; the file's are not among them, for it may hold a secret."""
     chosen = given(options)
-    own = {"spark.master": LOCAL, "spark.driver.extraJavaOptions": JAVA_OPTIONS}
+    own = {"spark.master": LOCAL, **_java("driver", chosen)}
     missing = {key: value for key, value in own.items() if key not in chosen}
     master = {"spark.master": options.master} if options.master else {}
     return {**missing, **options.settings, **master}
@@ -106,8 +105,16 @@ def missing(master: str, has: Mapping[str, str]) -> dict[str, str]:
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         own |= {"spark.ui.enabled": "false"}
     else:
-        own["spark.executor.extraJavaOptions"] = JAVA_OPTIONS
+        own |= _java("executor", has, shared=master.startswith("spark://"))  # whose hosts have the same Spark
     return {key: value for key, value in own.items() if key not in has}
+
+
+def _java(process: str, has: Mapping[str, str], *, shared: bool = True) -> dict[str, str]:
+    """Return settings for a JVM of Spark's; with its archive of classes, if the user says nothing of them."""
+    java, path = f"spark.{process}.extraJavaOptions", f"spark.{process}.extraClassPath"
+    if not shared or path in has or java in has or not jvm.archive().exists():
+        return {java: jvm.LIGHT}
+    return {java: f"{jvm.LIGHT} {jvm.sharing()}", path: jvm.jars()}
 
 
 def local_cores(master: str) -> int:

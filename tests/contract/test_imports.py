@@ -40,7 +40,7 @@ RUNNING = {
     *(f"kafka.{name}" for name in ("offsets", "produce", "table", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs")),
     *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics")),
-    *(f"work.{name}" for name in ("session", "spark", "workers")),
+    *(f"work.{name}" for name in ("session", "shared_classes", "spark", "workers")),
     "mirror.reading",
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options")),

@@ -72,7 +72,7 @@ def test_tasks_on_a_cluster_make_what_spark_reads(
     assert "60,000 rows" in done(start(cluster, command))
     told = json.loads(report.read_text())
     assert sum(told["tasks"].values()) >= 3
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = {**os.environ, **cluster.environment}
     read = subprocess.run(
         [sys.executable, "-c", READ, f"{tmp_path}/lake/lake/numbers"],
         env=environment,

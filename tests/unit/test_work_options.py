@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aqueduct.errors import Refused
-from aqueduct.work import options
+from aqueduct.work import jvm, options
 
 IN_A_CONTAINER = {"spark.submit.deployMode": "cluster"}
 
@@ -30,9 +30,25 @@ def test_a_driver_that_is_not_run_again_needs_no_setting(master: str, has: dict[
 
 def test_an_executor_s_jvm_starts_lightly_if_nobody_says_how() -> None:
     java = "spark.executor.extraJavaOptions"
-    assert options.missing("spark://host:7077", {})[java] == options.JAVA_OPTIONS
+    assert options.missing("yarn", {})[java] == jvm.LIGHT
     assert java not in options.missing("spark://host:7077", {java: "-Xss1m"})
     assert java not in options.missing("local[2]", {})
+
+
+def test_classes_are_shared_where_they_are_archived_and_the_user_says_nothing_of_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(jvm, "home", lambda: tmp_path)
+    java, path = "spark.executor.extraJavaOptions", "spark.executor.extraClassPath"
+    cluster = "spark://host:7077"
+    assert options.missing(cluster, {})[java] == jvm.LIGHT
+    (tmp_path / "classes.jsa").touch()
+    shared = options.missing(cluster, {})
+    assert shared[path] == f"{tmp_path}/jars/*"
+    assert f"-XX:SharedArchiveFile={tmp_path}/classes.jsa" in shared[java]
+    # Java would not take it if other jars came first; hosts of other clusters have their own Spark.
+    assert options.missing(cluster, {path: "/mine.jar"})[java] == jvm.LIGHT
+    assert path not in options.missing("yarn", {})
 
 
 def test_what_stands_in_spark_defaults_is_read_once(tmp_path: Path) -> None:
