@@ -156,6 +156,7 @@ class ResetTable:
     left_out: LeftOut  # topics that can't be reset
     rows: int = 0  # that go, and land again
     bad: int = 0
+    filtered: int = 0  # offsets that a condition left out, and is asked of again
     files: int = 0  # that had them
     done: bool = False
     failed: Failed | None = None

@@ -312,6 +312,7 @@ def reset_text(done: Sequence[ResetTable], *, executed: bool) -> str:
 def _reset_lines(table: ResetTable) -> Iterator[str]:
     if not table.failed:
         go = f"{count(table.rows, 'row')} and {count(table.bad, 'bad record')}"
+        go += f", and {count(table.filtered, 'row')} left out by `where`" if table.filtered else ""
         yield f"{table.table}: {go} {'went' if table.done else 'go'}, out of {count(table.files, 'file')}."
     for partition, move in sorted(() if table.failed and not table.done else table.moves.items()):
         next_ = "before offset {:,} was next" if table.done else "now offset {:,} is next"

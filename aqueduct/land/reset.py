@@ -257,7 +257,8 @@ def _reset(
     gone = Counter[str]()
     for each in cut:
         gone[log.ending(each.file.path)] += each.gone
-    done.bad, done.rows = gone[BAD], gone.total() - gone[BAD] - gone[FILTERED]
+    done.bad, done.filtered = gone[BAD], gone[FILTERED]
+    done.rows = gone.total() - done.bad - done.filtered
     done.files = len(cut)
     if not wanted.execute:
         return

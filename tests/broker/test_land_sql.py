@@ -103,7 +103,10 @@ def test_rows_are_computed_left_out_or_bad_and_each_offset_is_somewhere_once(
     assert run(lake, "compact") == 0
     assert len([*lake.table.parent.rglob("flights_filtered/*.orc")]) < files
     check(lake, topic)
+    go = sum(partition == 1 and offset >= 100 for partition, offset in lake.placed("flights_filtered"))
+    capsys.readouterr()
     assert run(lake, "reset", "--to-offsets", f"{topic}:1:100", "--execute") == 0
+    assert f", and {go} rows left out by `where` went, " in capsys.readouterr().out
     assert max(offset for partition, offset in lake.placed("flights_filtered") if partition == 1) < 100
     assert lake.land(*SPARK) == 0
     check(lake, topic)
