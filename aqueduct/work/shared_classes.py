@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from aqueduct.errors import AqueductError, Failed
 from aqueduct.work import jvm
@@ -18,13 +19,18 @@ assert spark.range(9).selectExpr("id + 1 AS number").where("number > 3").count()
 """
 
 
+def taken(archive: Path) -> bool:
+    """Return whether a JVM of this host takes an archive that is there."""
+    must = ["-Xshare:on", f"-XX:SharedArchiveFile={archive}", "-XX:ErrorFile=/dev/null"]
+    return archive.exists() and not _java(*must, "-cp", jvm.jars(), "-version").returncode
+
+
 def make() -> None:
     """Write the archive; Failed with what Java said."""
-    java = f"{os.environ['JAVA_HOME']}/bin/java" if os.environ.get("JAVA_HOME") else "java"
     if not (jvm.home() / "jars").is_dir():
         raise Failed(f"There is no Spark in {jvm.home()}.")
     with tempfile.TemporaryDirectory(dir=jvm.home()) as scratch:
-        made, program = Path(scratch, "classes.jsa"), Path(scratch, "program.py")
+        archive, program = Path(scratch, "classes.jsa"), Path(scratch, "program.py")
         program.write_text(PROGRAM)
         environment = {
             **{
@@ -37,28 +43,27 @@ def make() -> None:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
         }
-        command = [
-            java,
-            "-Xmx512m",
-            *jvm.LIGHT.split(),
-            f"-XX:ArchiveClassesAtExit={made}",
-            "-cp",
-            jvm.jars(),
-        ]
-        command += ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]"]
-        command += ["--conf", "spark.ui.enabled=false", str(program)]
-        done = subprocess.run(  # noqa: S603
-            command, cwd=scratch, env=environment, capture_output=True, text=True, check=False
-        )
-        if done.returncode or not made.exists():
+        dump = ["-Xmx512m", f"-XX:ArchiveClassesAtExit={archive}", "-cp", jvm.jars()]
+        submit = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]"]
+        submit += ["--conf", "spark.ui.enabled=false", str(program)]
+        done = _java(*dump, *submit, cwd=scratch, env=environment)
+        if done.returncode or not taken(archive):  # one that was cut off would end each JVM
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()
             raise Failed(f"Spark's classes could not be archived: {' '.join(said[-3:])}")
-        made.chmod(0o444)
-        made.replace(jvm.archive())
+        archive.chmod(0o444)
+        archive.replace(jvm.archive())
+
+
+def _java(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    home = os.environ.get("JAVA_HOME")
+    command = [f"{home}/bin/java" if home else "java", *jvm.LIGHT.split(), *arguments]
+    return subprocess.run(command, **options, capture_output=True, text=True, check=False)  # noqa: S603
 
 
 if __name__ == "__main__":
     try:
-        make()
+        if not taken(jvm.archive()):
+            make()
+            print("made")
     except (AqueductError, OSError) as error:  # of folders that this user can't write, or without Java
         sys.exit(f"aqueduct: {error}")

@@ -1,8 +1,9 @@
 """The archive of Spark's classes: a JVM takes it, which would else only be slow."""
 
 import subprocess
+from pathlib import Path
 
-from aqueduct.work import jvm
+from aqueduct.work import jvm, shared_classes
 
 MAIN = "org.apache.spark.deploy.SparkSubmit"
 
@@ -12,3 +13,11 @@ def test_a_jvm_takes_the_archive_whatever_follows_its_jars() -> None:
     command = ["java", *options, "-cp", f"{jvm.jars()}:/etc", MAIN, "--version"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert f"{MAIN} source: shared objects file (top)" in said
+
+
+def test_what_a_jvm_would_not_take_is_made_again(tmp_path: Path) -> None:
+    assert shared_classes.taken(jvm.archive())
+    cut = tmp_path / "classes.jsa"
+    assert not shared_classes.taken(cut)
+    cut.write_bytes(jvm.archive().read_bytes()[:-50_000_000])
+    assert not shared_classes.taken(cut)
