@@ -1,5 +1,6 @@
 """Fixtures for several directories of tests."""
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -14,8 +15,9 @@ from servers import broker, hive_metastore
 from servers.broker import Broker
 from servers.hive_metastore import HiveMetastore
 
-# How long an example takes says what else the machine does, not whether it is right.
-settings.register_profile("unhurried", deadline=None)
+# How long an example takes says what else the machine does, not whether it is right. With --all, as many as ever.
+EXAMPLES = 100 if os.environ.get("AQUEDUCT_ALL_SEEDS") else 30
+settings.register_profile("unhurried", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("unhurried")
 
 

@@ -11,13 +11,14 @@ import pytest
 from fuzz_bytes import PARSERS, Parser
 
 ROOT = Path(__file__).resolve().parents[2]
+SECONDS = "6" if os.environ.get("AQUEDUCT_ALL_SEEDS") else "2"
 
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_changed_bytes_end_in_a_value_or_an_error_of_their_own(name: str) -> None:
     """Run in a process of its own, whose memory is measured."""
     run = subprocess.run(
-        [sys.executable, "tests/fuzz_bytes.py", name, "--seconds", "6"],
+        [sys.executable, "tests/fuzz_bytes.py", name, "--seconds", SECONDS],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
         capture_output=True,
