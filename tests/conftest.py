@@ -15,8 +15,8 @@ from servers import broker, hive_metastore
 from servers.broker import Broker
 from servers.hive_metastore import HiveMetastore
 
-# How long an example takes says what else the machine does, not whether it is right. With --all, as many as ever.
-EXAMPLES = 100 if os.environ.get("AQUEDUCT_ALL_SEEDS") else 30
+# How long an example takes says what else the machine does, not whether it is right.
+EXAMPLES = 100 if os.environ.get("AQUEDUCT_ALL_SEEDS") else 30  # script/test --all, and without
 settings.register_profile("unhurried", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("unhurried")
 
