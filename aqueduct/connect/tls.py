@@ -15,6 +15,7 @@ from aqueduct.connect.worker import Store
 
 SECONDS = 5  # for one broker to answer
 KEYTOOL_SECONDS = 30
+LIGHT_JAVA = ("-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1")  # it ends before compiling would pay
 
 # ApiVersions, version 0, without a client id: what every broker answers, if it lets the client in at all.
 _HELLO = struct.pack(">ihhih", 10, 18, 0, 0, -1)
@@ -43,8 +44,8 @@ def _java_contents(store: Store) -> Contents | None:
     keytool = shutil.which("keytool")
     if keytool is None:
         return None
-    command = [keytool, "-J-Duser.language=en", "-list", "-rfc", "-keystore", str(store.location)]
-    command += ["-storetype", store.type]
+    command = [keytool, *LIGHT_JAVA, "-J-Duser.language=en", "-list", "-rfc"]
+    command += ["-keystore", str(store.location), "-storetype", store.type]
     environment = dict(os.environ)
     if store.password is not None:
         command += ["-storepass:env", "STORE_PASSWORD"]  # a command line is everybody's to read
