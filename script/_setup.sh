@@ -196,7 +196,10 @@ have_test_software() {
     wanted=$(sha256sum locks/spark.txt artifacts/* | sha256sum | cut -c1-12)
     directory=$AQUEDUCT_CACHE/test-$wanted # another checkout of this machine may want, and use, another one
     export AQUEDUCT_KAFKA_JARS="$directory/libs" AQUEDUCT_VERSITYGW="$directory/versitygw"
-    [[ -d $directory && -f .venv/with-spark && $(<.venv/with-spark) == "$wanted" ]] && return
+    if [[ -d $directory && -f .venv/with-spark && $(<.venv/with-spark) == "$wanted" ]]; then
+        .venv/bin/python -m aqueduct.work.shared_classes >/dev/null # again after Java was updated
+        return
+    fi
     have_packages maven openjdk-17-jdk-headless # its compiler runs artifacts/KafkaConfigs.java
     say "Having Spark, Kafka and an object store for tests on this machine"
     [[ -d $directory ]] || .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" <<'PY'
@@ -234,7 +237,7 @@ with tempfile.TemporaryDirectory(dir=cache) as scratch:
 PY
     .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --require-hashes --find-links "$directory" \
         --requirement "$directory/requirements.txt"
-    .venv/bin/python -m aqueduct.work.shared_classes # as on hosts
+    .venv/bin/python -m aqueduct.work.shared_classes >/dev/null # as on hosts
     printf '%s' "$wanted" >.venv/with-spark
 }
 

@@ -58,10 +58,10 @@ def running(
     directory: Path, metastore: str, settings: Mapping[str, str] | None = None, python: str = sys.executable
 ) -> Iterator[HiveReader]:
     """Yield a session when it takes queries; of another Spark, if its Python is given."""
-    every = {"spark.hadoop.hive.metastore.uris": metastore, **(settings or {})}
-    # It starts as lightly as ours.
-    own = options.launch(SparkOptions(master="local[1]"))
-    every |= own if python == sys.executable else {"spark.driver.extraJavaOptions": jvm.LIGHT}
+    light = {"spark.driver.extraJavaOptions": jvm.LIGHT}
+    if python == sys.executable:  # of this Spark the classes are archived
+        light = options.launch(SparkOptions(master="local[1]"))
+    every = {"spark.hadoop.hive.metastore.uris": metastore, **light, **(settings or {})}
     with (directory / "spark.log").open("w") as log:
         process = subprocess.Popen(
             [python, "-c", PROGRAM, json.dumps(every)],

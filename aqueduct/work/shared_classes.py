@@ -32,12 +32,9 @@ def make() -> None:
     with tempfile.TemporaryDirectory(dir=jvm.home()) as scratch:
         archive, program = Path(scratch, "classes.jsa"), Path(scratch, "program.py")
         program.write_text(PROGRAM)
-        environment = {
-            **{
-                name: value
-                for name, value in os.environ.items()
-                if not name.startswith(("SPARK_", "PYSPARK_"))
-            },
+        others = ("SPARK_", "PYSPARK_")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+        environment |= {
             "SPARK_HOME": str(jvm.home()),
             "SPARK_CONF_DIR": scratch,
             "SPARK_LOCAL_IP": "127.0.0.1",

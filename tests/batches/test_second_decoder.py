@@ -80,8 +80,8 @@ def test_aiokafka_reads_what_we_cut(
 
 @given(
     st.lists(st.tuples(runs(), codecs, st.booleans(), producers), min_size=1, max_size=6),
-    st.integers(400_000, 2_000_000)
-    | st.integers(55_000, 80_000),  # one record may have six parts of 9,000 bytes
+    # One record may have six parts of 9,000 bytes.
+    st.integers(400_000, 2_000_000) | st.integers(55_000, 80_000),
     producers.filter(bool),
 )
 def test_aiokafka_reads_what_is_ready_to_be_written(
