@@ -87,8 +87,8 @@ def read_cases(report: Path) -> Iterator[Case]:
 
 
 def main() -> int:
-    # Scenarios run side by side; the others end in their order.
-    parts = sorted(read_parts(Path(sys.argv[1])), key=lambda part: part.name if "/" in part.name else "")
+    # Some run side by side.
+    parts = sorted(read_parts(Path(sys.argv[1])), key=lambda part: ("/" in part.name, part.name))
     print(COLUMNS.format(*HEADS))
     for part in parts:
         print(part.row())

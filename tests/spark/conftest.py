@@ -1,11 +1,15 @@
-"""Spark's cluster of all tests in a process."""
+"""Spark's cluster of all tests in a process, and a backup that its applications make."""
 
 import venv
 from collections.abc import Iterator
+from pathlib import Path
 
+import clients
 import pytest
+from drivers import RECORDS
 
 from servers import spark
+from servers.broker import Broker
 from servers.spark import Cluster
 
 
@@ -17,3 +21,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     path = f"{bare}/bin:/usr/bin:/bin"
     with spark.running(tmp_path_factory.mktemp("spark"), PATH=path, PYTHONPATH="") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def topic(brokers: list[Broker]) -> str:
+    return clients.numbered(brokers[0], "spark", 4, RECORDS)
+
+
+@pytest.fixture
+def backup(brokers: list[Broker], topic: str, tmp_path: Path) -> list[str]:
+    """Return a backup's arguments."""
+    reached = ["--bootstrap-servers", brokers[0].plaintext, "--topics", topic]
+    return ["backup", *reached, "--store", f"file://{tmp_path}/store", "--report", f"{tmp_path}/report.json"]

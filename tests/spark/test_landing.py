@@ -9,13 +9,13 @@ from pathlib import Path
 import clients
 import pytest
 import yaml
-from drivers import ROOT, aqueduct, done, start
+from drivers import RECORDS, ROOT, aqueduct, done, start
 from pyarrow import dataset
 
 from servers.broker import Broker
 from servers.spark import Cluster
 
-PARTITIONS, RECORDS = 3, 20_000  # of a partition: a task's least
+PARTITIONS = 3
 DECLARED = {
     "table": "lake.numbers",
     "columns": [
