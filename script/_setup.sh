@@ -204,6 +204,7 @@ have_test_software() {
     say "Having Spark, Kafka and an object store for tests on this machine"
     [[ -d $directory ]] || .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" <<'PY'
 import shutil, sys, tarfile, tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -211,19 +212,22 @@ from aqueduct.controller.artifacts import kafka_jars, versitygw, wheelhouse
 from aqueduct.errors import AqueductError
 
 cache = Path(sys.argv[1])
+python = f"{sys.version_info.major}.{sys.version_info.minor}"
+kafka_lock, gateway_lock = (sorted(Path("artifacts").glob(f"{name}-*.sha256"))[-1] for name in ("kafka", "versitygw"))
 try:
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    wheels = wheelhouse(lock="locks/spark.txt", python=python, cache=str(cache))
-    lock = sorted(Path("artifacts").glob("kafka-*.sha256"))[-1]
-    jars = kafka_jars(
-        version=lock.stem.removeprefix("kafka-"), source="maven", archive_url=None, archive_sha256=None,
-        lock=str(lock), cache=str(cache),
-    )
-    lock = sorted(Path("artifacts").glob("versitygw-*.sha256"))[-1]
-    gateway = versitygw(
-        version=lock.stem.removeprefix("versitygw-"), source="go", archive_url=None, archive_sha256=None,
-        lock=str(lock), toolchain="artifacts/go.txt", cache=str(cache),
-    )
+    with ThreadPoolExecutor() as making:  # each of them keeps one core, or the network
+        asked = (
+            making.submit(wheelhouse, lock="locks/spark.txt", python=python, cache=str(cache)),
+            making.submit(
+                kafka_jars, version=kafka_lock.stem.removeprefix("kafka-"), source="maven", archive_url=None,
+                archive_sha256=None, lock=str(kafka_lock), cache=str(cache),
+            ),
+            making.submit(
+                versitygw, version=gateway_lock.stem.removeprefix("versitygw-"), source="go", archive_url=None,
+                archive_sha256=None, lock=str(gateway_lock), toolchain="artifacts/go.txt", cache=str(cache),
+            ),
+        )
+        wheels, jars, gateway = (each.result() for each in asked)
 except AqueductError as error:
     sys.exit(f"test: {error}")
 with tempfile.TemporaryDirectory(dir=cache) as scratch:

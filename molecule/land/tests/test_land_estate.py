@@ -8,8 +8,8 @@ import pytest
 import sandboxes
 from departures import BACK, FORWARD, Place, Row, instant, milliseconds
 from lab import Lab
-from lake_readers import BAD, ICEBERG, LATE, TABLE, Lake, by_place
-from landing_faults import ALL, BROKER, FAULTS, GATE, TOPIC, Estate, Outcome
+from lake_readers import BAD, HOST, ICEBERG, LATE, TABLE, Lake, by_place
+from landing_faults import ALL, BROKER, FAULTS, GATE, SPARK, TOPIC, Estate, Outcome
 from other_formats import OTHER_TOPICS, expected, registered
 from stored import STORED
 
@@ -236,6 +236,16 @@ def test_verify_agrees_and_sees_what_is_wrong(lab: Lab, lake: Lake, outcome: Out
         lake.ask("move", "/lake/taken.orc", f"{folder}/{taken['path']}")
     code, said = estate.land("verify").ended()
     assert code == 0, said
+
+
+def test_the_service_s_jvms_have_the_archive_of_spark_s_classes(lab: Lab) -> None:
+    """A JVM that can't take it says nothing, and only starts late."""
+    spark = Estate(lab).spark
+    [driver] = lab.run(HOST, "pgrep", "--full", "SparkSubmit .*pyspark-shell").stdout.split()
+    jvms = {(HOST, driver)} | {(worker, each) for worker in SPARK for each in spark.executors(worker)}
+    assert len(jvms) > 1, "the service has executors"
+    for host, process in sorted(jvms):
+        assert "/pyspark/classes.jsa" in lab.run(host, "cat", f"/proc/{process}/maps").stdout, (host, process)
 
 
 def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
