@@ -25,6 +25,7 @@ from aqueduct.errors import Failed, Refused
 OWN, EXTRA = "aqueduct", "spark"
 OF_SPARK = {"pyspark", "py4j"}
 SUFFIXES = (".tar.gz", ".tgz")
+FAST = 1  # of gzip: half the time of 6, for an eighth more bytes
 # As metadata writes a requirement: a name, what versions, and when.
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(.*))?")
 OF_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)""")
@@ -120,7 +121,7 @@ def _installed(name: str) -> bool:
 def _write(stream: BinaryIO, packages: list[Distribution]) -> None:
     # Without times, users and the file's name.
     with (
-        gzip.GzipFile("", "wb", compresslevel=6, mtime=0, fileobj=stream) as packed,
+        gzip.GzipFile("", "wb", compresslevel=FAST, mtime=0, fileobj=stream) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         python = f"{sys.version_info.major}.{sys.version_info.minor}"

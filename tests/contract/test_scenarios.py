@@ -226,7 +226,7 @@ test "$call" != "{fails}"
 
 
 APART = "--ignore=tests/yarn --ignore=tests/iceberg --ignore=tests/spark/test_faults.py"
-TESTS = f"pytest tests {APART} --numprocesses 3 --dist loadfile --no-loadscope-reorder"
+TESTS = f"pytest tests {APART} --numprocesses 4 --dist loadfile --no-loadscope-reorder"
 DEMO = "pytest demo/tests --capture=no"
 CALLS = ["script/lint", TESTS, DEMO, "script/scenario one", "script/scenario other"]
 
