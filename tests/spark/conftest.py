@@ -8,6 +8,7 @@ import clients
 import pytest
 from drivers import RECORDS
 
+from aqueduct.work import environment
 from servers import spark
 from servers.broker import Broker
 from servers.spark import Cluster
@@ -33,3 +34,10 @@ def backup(brokers: list[Broker], topic: str, tmp_path: Path) -> list[str]:
     """Return a backup's arguments."""
     reached = ["--bootstrap-servers", brokers[0].plaintext, "--topics", topic]
     return ["backup", *reached, "--store", f"file://{tmp_path}/store", "--report", f"{tmp_path}/report.json"]
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("environment") / "env.tar.gz"
+    environment.write(out)
+    return out
