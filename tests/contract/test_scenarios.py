@@ -225,7 +225,7 @@ test "$call" != "{fails}"
     return run.returncode, (tmp_path / "calls").read_text().splitlines(), run.stdout.splitlines()
 
 
-APART = "--ignore=tests/yarn --ignore=tests/iceberg --ignore=tests/spark/faults"
+APART = "--ignore=tests/yarn --ignore=tests/iceberg --ignore=tests/spark/cluster"
 TESTS = f"pytest tests {APART} --numprocesses 4 --dist loadfile --no-loadscope-reorder"
 DEMO = "pytest demo/tests --capture=no"
 CALLS = ["script/lint", TESTS, DEMO, "script/scenario one", "script/scenario other"]

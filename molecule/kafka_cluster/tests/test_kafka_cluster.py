@@ -149,23 +149,6 @@ def test_a_changed_setting_restarts_the_one_host_that_it_concerns(lab: Lab) -> N
     assert setting(lab, "east-kafka-2", 2, "log.cleaner.backoff.ms") == "14000"
 
 
-def test_renewed_certificates_reach_every_broker_one_after_another_with_data_flowing(lab: Lab) -> None:
-    before, began = keys(lab), time.time()
-    renewal = {"certificates_renewal_days": 400, "certificates_validity_days": 500}
-    with writing(lab):
-        done = lab.play("kafka", "--limit", "site_east", **renewal)
-        assert done.returncode == 0, done.stdout
-    for host in EAST:
-        asked = ("openssl", "x509", "-in", f"{CONFIG}/tls/kafka-east.pem", "-noout", "-checkend")
-        assert "will not expire" in lab.run(host, *asked, str(450 * 86400)).stdout
-    assert keys(lab) == before, "a renewed certificate is of the same key"
-    order = sorted(EAST, key=lambda host: started(lab, host))
-    assert len({started(lab, host) for host in EAST}) == 3, "one after another"
-    controllers = active_controllers(lab, began, started(lab, order[0]))
-    print(f"restarted in the order {order}; the active controller was {controllers}")
-    assert order[-1] in controllers, "the active controller is the last to restart"
-
-
 def keys(lab: Lab) -> dict[str, str]:
     """Return the brokers' private keys, as digests."""
     own = f"openssl pkey -in {CONFIG}/tls/kafka-east.pem -pubout | sha256sum"
@@ -184,6 +167,22 @@ def answered(lab: Lab, ca: Path, clients: Path) -> bool:
 
 
 if os.environ.get("AQUEDUCT_ALL_SEEDS"):  # each takes minutes: brokers are restarted one after another
+
+    def test_renewed_certificates_reach_every_broker_one_after_another_with_data_flowing(lab: Lab) -> None:
+        before, began = keys(lab), time.time()
+        renewal = {"certificates_renewal_days": 400, "certificates_validity_days": 500}
+        with writing(lab):
+            done = lab.play("kafka", "--limit", "site_east", **renewal)
+            assert done.returncode == 0, done.stdout
+        for host in EAST:
+            asked = ("openssl", "x509", "-in", f"{CONFIG}/tls/kafka-east.pem", "-noout", "-checkend")
+            assert "will not expire" in lab.run(host, *asked, str(450 * 86400)).stdout
+        assert keys(lab) == before, "a renewed certificate is of the same key"
+        order = sorted(EAST, key=lambda host: started(lab, host))
+        assert len({started(lab, host) for host in EAST}) == 3, "one after another"
+        controllers = active_controllers(lab, began, started(lab, order[0]))
+        print(f"restarted in the order {order}; the active controller was {controllers}")
+        assert order[-1] in controllers, "the active controller is the last to restart"
 
     def test_the_authority_is_replaced_with_data_flowing_and_old_keys_are_refused(
         lab: Lab, tmp_path: Path
@@ -238,7 +237,7 @@ def active_controllers(lab: Lab, since: float, until: float) -> set[str]:
     elected = sorted(
         (float(line.split()[0]), host)
         for host in EAST
-        for line in lab.run(host, *said).stdout.splitlines()
+        for line in lab.run(host, *said, check=False).stdout.splitlines()  # of one that never was, nothing
         if line[0].isdigit()
     )
     before = [host for at, host in elected if at <= since]

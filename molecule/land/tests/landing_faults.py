@@ -205,7 +205,9 @@ def _some(processes: str) -> str:
     return "" if processes == "0" else processes
 
 
-FAULTS = ("driver", "executor", "namenode", "datanode", "metastore", "postgresql", "registry")
+FAULTS = ("driver", "executor", "namenode", "metastore")
+if ALL:
+    FAULTS += ("datanode", "postgresql", "registry")
 
 
 def land_and_break(lab: Lab, seeds: Sequence[random.Random], poison: int, *, everywhere: bool) -> Outcome:
