@@ -30,7 +30,7 @@ log.dirs={directory}/data
 log.retention.ms=-1
 log.segment.delete.delay.ms=100
 offsets.topic.replication.factor=1
-offsets.topic.num.partitions=1
+offsets.topic.num.partitions={coordinators}
 transaction.state.log.replication.factor=1
 transaction.state.log.num.partitions=1
 transaction.state.log.min.isr=1
@@ -53,6 +53,21 @@ ssl.truststore.type=PEM
 ssl.truststore.location={truststore}
 """
 
+# Of one more broker of the cluster, whose controller is the first one.
+JOINING = """
+process.roles=broker
+node.id={node_id}
+controller.quorum.voters=1@{controller}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://{servers}
+advertised.listeners=PLAINTEXT://{advertised}
+log.dirs={directory}/data
+offsets.topic.num.partitions={coordinators}
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+"""
+
 
 @dataclass(frozen=True)
 class Broker:
@@ -61,10 +76,15 @@ class Broker:
     sasl: str
     authority: Authority
     process: Process
+    cluster_id: str
+    controller: str  # its address
+    coordinators: int  # partitions of __consumer_offsets: each broker takes the number at its start
 
 
 @contextmanager
-def running(directory: Path, *, jvm: Sequence[str] = QUICK, supers: Sequence[str] = ()) -> Iterator[Broker]:
+def running(
+    directory: Path, *, jvm: Sequence[str] = QUICK, supers: Sequence[str] = (), coordinators: int = 1
+) -> Iterator[Broker]:
     """Yield a broker that keeps everything in the directory, ready to be used.
 
     `supers`: names in certificates of further super users.
@@ -81,19 +101,49 @@ def running(directory: Path, *, jvm: Sequence[str] = QUICK, supers: Sequence[str
             password=PASSWORD,
             supers="".join(f";User:CN={name}" for name in supers),
             controller=controller,
+            coordinators=coordinators,
             directory=directory,
             keystore=authority.issue("broker"),
             truststore=authority.certificate,
         )
     )
-    log = directory / "broker.log"
-    arguments = ("format", "--cluster-id", _cluster_id(), "--config", properties)
+    cluster_id = _cluster_id()
+    by_plaintext, by_tls, by_sasl = (f"127.0.0.1:{port}" for port in (plaintext, tls, sasl))
+    with _formatted(properties, cluster_id, by_plaintext, jvm).running() as process:
+        at = f"127.0.0.1:{controller}"
+        yield Broker(by_plaintext, by_tls, by_sasl, authority, process, cluster_id, at, coordinators)
+
+
+def joining(first: Broker, node_id: int, directory: Path, advertised: str = "") -> Process:
+    """Return one more broker of its cluster, which goes on with what the directory has.
+
+    It says that it is at its address, or at another one.
+    """
+    directory.mkdir(exist_ok=True)
+    properties = directory / "server.properties"
+    servers = f"127.0.0.1:{free_ports(1)[0]}"
+    properties.write_text(
+        JOINING.format(
+            node_id=node_id,
+            controller=first.controller,
+            coordinators=first.coordinators,
+            servers=servers,
+            advertised=advertised or servers,
+            directory=directory,
+        )
+    )
+    return _formatted(properties, first.cluster_id, servers)
+
+
+def _formatted(properties: Path, cluster_id: str, servers: str, jvm: Sequence[str] = QUICK) -> Process:
+    """Format its storage, unless that was done, and return the broker; its log is beside its properties."""
+    log = properties.with_name("broker.log")
+    arguments = ("format", "--ignore-formatted", "--cluster-id", cluster_id, "--config", properties)
     tool = java("kafka.tools.StorageTool", *arguments, jvm=QUICK)
     with log.open("w") as out:
         if subprocess.run(tool, stdout=out, stderr=out).returncode:
             raise RuntimeError(f"the broker's storage was not formatted:\n{log.read_text()}")
-    by_plaintext, by_tls, by_sasl = (f"127.0.0.1:{port}" for port in (plaintext, tls, sasl))
-    admin = AdminClient({"bootstrap.servers": by_plaintext, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
 
     def ready() -> bool:
         try:
@@ -102,8 +152,7 @@ def running(directory: Path, *, jvm: Sequence[str] = QUICK, supers: Sequence[str
             return False
         return True
 
-    with Process(java("kafka.Kafka", properties, jvm=jvm), log, ready).running() as process:
-        yield Broker(by_plaintext, by_tls, by_sasl, authority, process)
+    return Process(java("kafka.Kafka", properties, jvm=jvm), log, ready)
 
 
 def _cluster_id() -> str:

@@ -5,8 +5,13 @@ speak plaintext to a TLS listener or lack a key or trust store (KAFKA-4090), wha
 its REST, and what its connectors override; with --rest also what failed. Brokers are asked whether they speak
 TLS; where none answers, one block is judged by the others.
 
-Exit code: 0 nothing is wrong, or only what is warned of; 1 a fault was found; 2 a file can't be
-read, or isn't of that kind.
+cluster: what stops clients without an error. Partitions whose replicas are all on brokers that are gone, as
+after a change of ids; groups that nobody coordinates; brokers that don't answer where they say that they are.
+With --data-folder, on a broker's host: whose logs it has.
+
+Exit code of connect: 0 nothing is wrong, or only what is warned of; 1 a fault was found; 2 a file can't be
+read, or isn't of that kind. Of cluster: 0 nothing is wrong; 3 something was found; 1 no broker answers; 2 a
+folder can't be read.
 """
 
 import argparse
@@ -14,10 +19,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aqueduct.cli import report_file
+from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import AqueductError, ExitCode, Refused
-from aqueduct.kafka import client_config
+from aqueduct.kafka import client_config, data_folder, diagnosis
+from aqueduct.kafka.admin.cluster import describe_cluster, silence
+from aqueduct.kafka.client import connect
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
@@ -29,8 +36,50 @@ REST_SECONDS = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="WHAT", required=True)
-    connect = commands.add_parser("connect", help="a worker of Kafka Connect")
-    add = connect.add_argument
+    _add_cluster(commands.add_parser("cluster", help="a cluster of Kafka"))
+    _add_connect(commands.add_parser("connect", help="a worker of Kafka Connect"))
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    common.add_cluster(parser)
+    add = parser.add_argument
+    add(
+        "--groups",
+        metavar="A,B",
+        type=selection.names,
+        default=(),
+        help="say which of them nobody coordinates: the cluster can't list those",
+    )
+    add(
+        "--data-folder",
+        metavar="FOLDER",
+        type=Path,
+        action="append",
+        default=[],
+        help="of a broker of this host (log.dirs): whose logs it has; may be given several times",
+    )
+    report_file.add_arguments(parser)
+    parser.set_defaults(run=_cluster)
+
+
+def _cluster(args: argparse.Namespace) -> ExitCode:
+    started = datetime.now(UTC)
+    folders = [data_folder.read(each) for each in args.data_folder]
+    end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    with connect(end, "aqueduct-doctor") as client:
+        state = describe_cluster(client)
+        silent = [each for node in sorted(state.brokers) for each in silence(client, node)]
+    found = diagnosis.findings(state, silent=silent, groups=args.groups, folders=folders)
+    for sentence in found or ["Nothing is wrong."]:
+        print(sentence)
+    code = ExitCode.INCOMPLETE if found else ExitCode.DONE
+    if args.report:
+        report_file.write(args.report, "doctor cluster", code, started, {"findings": found})
+    return code
+
+
+def _add_connect(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add("--worker-config", metavar="FILE", type=Path, required=True, help="its properties")
     add(
         "--connector",
@@ -50,8 +99,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--client-config", metavar="FILE", help="Kafka client properties, whose certificate REST is shown")
     add("--no-probe", action="store_true", help="ask no broker whether it speaks TLS")
     add("--strict", action="store_true", help="warnings are faults, too")
-    report_file.add_arguments(connect)
-    connect.set_defaults(run=_connect)
+    report_file.add_arguments(parser)
+    parser.set_defaults(run=_connect)
 
 
 def _connect(args: argparse.Namespace) -> ExitCode:

@@ -177,6 +177,11 @@ class Client:
         self.ask_topics([])
         return sorted(broker.node_id for broker in self._client.cluster.brokers())
 
+    def address(self, node_id: int) -> str:
+        """Return where a broker says that it is, as it was known last."""
+        found = self._client.cluster.broker_metadata(node_id)
+        return f"{found.host}:{found.port}" if found else "an address"
+
     def learn(self, names: Iterable[str]) -> None:
         """Ask for topics together that `topic` and `leader` would ask for one by one."""
         for some in in_lists(sorted(set(names) - self._topics.keys()), NAMES_PER_REQUEST):

@@ -88,12 +88,14 @@ def cluster_problems(cluster: Cluster) -> list[str]:
     problems += replication_problems(cluster)
     for node in sorted(cluster.fenced):
         problems += registration_problems(cluster, node)
+    return problems + quorum_problems(cluster)
+
+
+def quorum_problems(cluster: Cluster) -> list[str]:
+    """Return why the controllers can't change the cluster, or which of them are behind."""
     if cluster.quorum.leader is None:
-        problems.append("The controller quorum has no leader: nothing in the cluster can be changed.")
-    else:
-        for node in sorted(cluster.quorum.voters):
-            problems += controller_problems(cluster, node)
-    return problems
+        return ["The controller quorum has no leader: nothing in the cluster can be changed."]
+    return [each for node in sorted(cluster.quorum.voters) for each in controller_problems(cluster, node)]
 
 
 def _about(partitions: Sequence[Partition], state: str) -> list[str]:

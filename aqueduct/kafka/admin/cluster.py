@@ -47,7 +47,8 @@ def silence(client: Client, node_id: int) -> list[str]:
     try:
         client.send(MetadataRequest(topics=[]), node_id)
     except KafkaError as error:
-        return [f"Broker {node_id} does not answer at the address that it advertises ({error})."]
+        address = client.address(node_id)
+        return [f"Broker {node_id} does not answer at {address}, which it advertises ({error})."]
     return []
 
 

@@ -1,0 +1,48 @@
+"""A folder of `log.dirs`: whose it is, and the partitions whose logs it has."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from aqueduct.errors import Refused
+from aqueduct.kafka.client_config import parse_properties
+from aqueduct.names import TopicPartition
+
+OF_CONTROLLERS = "__cluster_metadata"
+LOG = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>[0-9]+)")
+STRAY = re.compile(r".+-stray")  # a log that was not the broker's when it started (UnifiedLog.StrayDirSuffix)
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    path: Path
+    cluster_id: str
+    node_id: int
+    logs: frozenset[TopicPartition]
+    strays: frozenset[str]  # names of folders
+
+
+def read(path: Path) -> DataFolder:
+    """Read `meta.properties` and the names of the logs; Refused if it isn't such a folder."""
+    meta = path / "meta.properties"
+    try:
+        properties = parse_properties(meta.read_text(encoding="utf-8"))
+        names = [each.name for each in path.iterdir() if each.is_dir()]
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Refused(
+            f"{path} can't be read as a data folder: {meta.name}: {why}; name one of the broker's log.dirs, "
+            "as a user who may read it."
+        ) from None
+    node = properties.get("node.id", properties.get("broker.id", ""))  # of KRaft; of ZooKeeper's time
+    if not node.isdecimal() or "cluster.id" not in properties:
+        raise Refused(f"{meta} names no node.id (or broker.id) and cluster.id: it was never formatted.")
+    found = (LOG.fullmatch(name) for name in names)
+    logs = {TopicPartition(each["topic"], int(each["number"])) for each in found if each}
+    return DataFolder(
+        path,
+        properties["cluster.id"],
+        int(node),
+        frozenset(each for each in logs if each.topic != OF_CONTROLLERS),
+        frozenset(name for name in names if STRAY.fullmatch(name)),
+    )

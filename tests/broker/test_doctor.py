@@ -1,0 +1,104 @@
+"""A broker that came back with another id, and what `aqueduct doctor cluster` says of it."""
+
+import json
+from pathlib import Path
+
+import clients
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from aqueduct import cli
+from servers import broker
+from servers.broker import Broker
+
+OFFSETS = "__consumer_offsets"
+GROUPS = [f"readers-{number}" for number in range(8)]
+RECORDS = 50
+
+
+def doctor(first: Broker, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:
+    code = cli.main(["doctor", "cluster", "--bootstrap-servers", first.plaintext, *options])
+    return code, capsys.readouterr().out.splitlines()
+
+
+def assign(first: Broker, topic: str, brokers: list[int], **config: str) -> None:
+    """Make a topic with a partition on each of these brokers."""
+    asked = clients.admin(first)
+    made = NewTopic(topic, len(brokers), replica_assignment=[[each] for each in brokers], config=config)
+    asked.create_topics([made])[topic].result()
+
+
+def committed(first: Broker, group: str, topic: str) -> int | None:
+    """Return a group's next offset, as Kafka's C client reads it; None if nobody coordinates the group."""
+    asked = Consumer({"bootstrap.servers": first.plaintext, "group.id": group, "log_level": 0})
+    try:
+        [found] = asked.committed([TopicPartition(topic, 0)], timeout=3)
+    except KafkaException:
+        return None
+    finally:
+        asked.close()
+    return None if found.error else int(found.offset)
+
+
+def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its partitions and groups wait without an error; with its old id all is there again."""
+    (tmp_path / "first").mkdir()
+    with broker.running(tmp_path / "first", coordinators=2) as first:
+        second = broker.joining(first, 2, tmp_path / "second")
+        with second.running():
+            assign(first, "lost", [1, 2])
+            assign(first, OFFSETS, [1, 2], **{"cleanup.policy": "compact"})
+            clients.produce(first, "lost", [f"record {n}" for n in range(RECORDS)], 1)
+            asked = clients.admin(first)
+            for number, group in enumerate(GROUPS):
+                place = TopicPartition("lost", 0, number)
+                [done] = asked.alter_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(group, [place])]
+                ).values()
+                done.result()
+            assert doctor(first, capsys) == (0, ["Nothing is wrong."])
+            before = clients.records(first, "lost", 1)
+
+        changed = broker.joining(first, 12, tmp_path / "changed")
+        with changed.running():
+            clients.wait_for("the end of broker 2", lambda: "not run" in doctor(first, capsys)[1][0], 60)
+            waiting = [group for group in GROUPS if committed(first, group, "lost") is None]
+            assert 0 < len(waiting) < len(GROUPS)
+            report = tmp_path / "report.json"
+            folder = tmp_path / "second/data"
+            options = ("--groups", ",".join(GROUPS), "--data-folder", str(folder), "--report", str(report))
+            code, said = doctor(first, capsys, *options)
+            assert code == 3
+            assert said[0] == (
+                f"2 partitions can't be read or written ({OFFSETS}-1, lost-1), for all replicas are on "
+                "broker 2, which does not run. Start a host with the id and the data folders that it had, "
+                "and all is there again. There is no replica on broker 12: if that is the same host, its id "
+                "was changed."
+            )
+            assert f"{OFFSETS} has no leader for 1 of 2 partitions." in said[1]
+            assert said[1].endswith(f"Of the groups that were named: {', '.join(waiting)}.")
+            assert said[-1] == (
+                f"{folder} has logs of 2 partitions of broker 2, which does not run: start it with this id "
+                "and this folder."
+            )
+            assert json.loads(report.read_text())["findings"] == said
+
+        with broker.joining(first, 2, tmp_path / "second").running():
+            clients.wait_for("broker 2", lambda: "lost-1" not in doctor(first, capsys)[1][0], 60)
+            assert clients.records(first, "lost", 1) == before
+            assert [committed(first, group, "lost") for group in GROUPS] == [*range(len(GROUPS))]
+            code, [fenced] = doctor(first, capsys)
+            assert (code, fenced.split(":")[0]) == (3, "Broker 12 is registered but fenced")
+
+
+def test_a_broker_that_can_t_be_reached_where_it_says_that_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "first").mkdir()
+    with broker.running(tmp_path / "first") as first:
+        second = broker.joining(first, 2, tmp_path / "second", advertised="nobody.invalid:9092")
+        with second.running():
+            clients.wait_for("broker 2", lambda: doctor(first, capsys)[0] == 3, 60)
+            _, [sentence] = doctor(first, capsys)
+            assert sentence.startswith("Broker 2 does not answer at nobody.invalid:9092, which it advertises")

@@ -1,0 +1,182 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from aqueduct.errors import Refused
+from aqueduct.kafka import data_folder, diagnosis
+from aqueduct.kafka.cluster import Cluster, Partition, Quorum
+from aqueduct.kafka.data_folder import DataFolder
+from aqueduct.names import TopicPartition
+
+QUORUM = Quorum(leader=1, voters={1: 0}, observers={})
+SOUND = Cluster(
+    "this",
+    brokers=frozenset({1, 2}),
+    fenced=frozenset(),
+    partitions=(Partition("t", 0, 1, (1, 2), (1, 2)), Partition("t", 1, 2, (2,), (2,))),
+    quorum=QUORUM,
+)
+
+
+def with_partitions(*partitions: Partition, brokers: set[int], fenced: set[int] | None = None) -> Cluster:
+    return Cluster("this", frozenset(brokers), frozenset(fenced or ()), partitions, QUORUM)
+
+
+def test_nothing_is_wrong_with_a_sound_cluster() -> None:
+    assert diagnosis.findings(SOUND, groups=["g"]) == []
+
+
+@pytest.mark.parametrize(("fenced", "state"), [(set(), "exist"), ({3}, "run")])
+def test_an_id_that_was_changed_is_told_from_a_broker_that_is_down(fenced: set[int], state: str) -> None:
+    """In ZooKeeper's time the old id is gone; with KRaft it stays registered."""
+    lost = Partition("t", 0, None, (3,), ())
+    kept = Partition("t", 1, 1, (1,), (1,))
+    found = diagnosis.findings(with_partitions(lost, kept, brokers={1}, fenced=fenced))
+    assert found[0] == (
+        "1 partition can't be read or written (t-0), for all replicas are on broker 3, which does not "
+        f"{state}. Start a host with the id and the data folders that it had, and all is there again."
+    )
+    found = diagnosis.findings(with_partitions(lost, kept, brokers={1, 13}, fenced=fenced))
+    assert found[0].endswith(
+        " There is no replica on broker 13: if that is the same host, its id was changed."
+    )
+
+
+def test_partitions_are_told_by_the_brokers_that_they_wait_for() -> None:
+    two, one = Partition("t", 0, None, (4, 3), ()), Partition("t", 1, None, (3,), ())
+    found = diagnosis.findings(with_partitions(two, one, brokers={1}))
+    assert "(t-0), for all replicas are on brokers 3, 4, which do not exist" in found[0]
+    assert "(t-1), for all replicas are on broker 3, which does not exist" in found[1]
+
+
+def test_a_replica_that_was_not_in_sync_can_t_lead() -> None:
+    behind = Partition("t", 0, None, (1, 2), (2,))
+    found = diagnosis.findings(with_partitions(behind, brokers={1}, fenced={2}))
+    assert "(t-0), for the replicas that are there were not in sync. Start broker 2: " in found[0]
+
+
+def test_groups_that_nobody_coordinates_are_named() -> None:
+    """Of four partitions, by what Kafka's own coordinator says: see tests/broker."""
+    topic = (Partition(diagnosis.GROUPS, number, 1 if number else None, (1,), (1,)) for number in range(4))
+    state = with_partitions(*topic, brokers={1})
+    names = [f"group-{number}" for number in range(8)]
+    waiting = [name for name in names if diagnosis.group_partition(name, 4) == 0]
+    assert 0 < len(waiting) < len(names)
+    [_, sentence] = diagnosis.findings(state, groups=names)
+    assert "__consumer_offsets has no leader for 1 of 4 partitions" in sentence
+    assert sentence.endswith(f"Of the groups that were named: {', '.join(waiting)}.")
+    [_, sentence] = diagnosis.findings(state, groups=[each for each in names if each not in waiting])
+    assert sentence.endswith("Of the groups that were named: none.")
+    [_, sentence] = diagnosis.findings(state)
+    assert sentence.endswith("for 1 of 4 partitions.")
+
+
+@pytest.mark.parametrize(
+    ("name", "hash_code"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99_162_322),
+        ("polygenelubricants", -(1 << 31)),  # the least, which has no counterpart
+        ("aqueduct-land-lake", None),
+        ("\U0001f600", 1_772_899),  # two UTF-16 units: 31 * 0xD83D + 0xDE00
+    ],
+)
+def test_a_group_s_partition_is_java_s_hash(name: str, hash_code: int | None) -> None:
+    if hash_code is None:
+        hash_code = 0
+        for each in name:
+            hash_code = (hash_code * 31 + ord(each) + (1 << 31)) % (1 << 32) - (1 << 31)
+    without_sign = 0 if hash_code == -(1 << 31) else abs(hash_code)
+    assert diagnosis.group_partition(name, 50) == without_sign % 50
+
+
+def test_replicas_on_a_broker_that_does_not_exist_are_told() -> None:
+    short = Partition("t", 0, 1, (1, 3), (1,))
+    [sentence] = diagnosis.findings(with_partitions(short, brokers={1}))
+    assert sentence.startswith(
+        "1 partition will stay with too few replicas, for others are on broker 3, which does not exist: t-0."
+    )
+    [sentence] = diagnosis.findings(with_partitions(short, brokers={1}, fenced={3}))
+    assert sentence.startswith("Broker 3 is registered but fenced")
+
+
+def test_silent_brokers_and_the_quorum_are_told() -> None:
+    silent = ["Broker 2 does not answer."]
+    without = replace(SOUND, quorum=Quorum(None, {}, {}))
+    assert diagnosis.findings(without, silent=silent) == [
+        *silent,
+        "The controller quorum has no leader: nothing in the cluster can be changed.",
+    ]
+
+
+def folder(
+    node: int, *logs: tuple[str, int], cluster: str = "this", strays: tuple[str, ...] = ()
+) -> DataFolder:
+    found = frozenset(TopicPartition(*each) for each in logs)
+    return DataFolder(Path("/data"), cluster, node, found, frozenset(strays))
+
+
+def test_a_folder_that_has_what_is_lost_is_named() -> None:
+    lost = with_partitions(Partition("t", 0, None, (3,), ()), brokers={1}, fenced={3})
+    found = diagnosis.findings(lost, folders=[folder(3, ("t", 0))])
+    assert found[-1] == (
+        "/data has logs of 1 partition of broker 3, which does not run: start it with this id and this "
+        "folder."
+    )
+
+
+def test_folders_are_compared_with_what_is_assigned() -> None:
+    [sentence] = diagnosis.findings(SOUND, folders=[folder(1, ("t", 0), ("old", 7))])
+    assert sentence.startswith(
+        "/data has logs of 1 partition that the cluster does not assign to broker 1: old-7."
+    )
+    assert diagnosis.findings(SOUND, folders=[folder(2, ("t", 0)), folder(2, ("t", 1))]) == []
+    [sentence] = diagnosis.findings(SOUND, folders=[folder(2, ("t", 0))])
+    assert sentence == (
+        "No folder that was named has logs of 1 partition that the cluster assigns to broker 2: t-1."
+    )
+    [sentence] = diagnosis.findings(SOUND, folders=[folder(1, ("t", 0), strays=("t-9.ab-stray",))])
+    assert sentence.startswith("/data has 1 log that a broker put aside: t-9.ab-stray.")
+    [sentence] = diagnosis.findings(SOUND, folders=[folder(1, ("t", 0), cluster="other")])
+    assert sentence == "/data is of the cluster other, and this one is this."
+
+
+def test_a_data_folder_is_read(tmp_path: Path) -> None:
+    for name in (
+        "t-0",
+        "a-b.c_d-12",
+        "__cluster_metadata-0",
+        "t-1.f0f0-stray",
+        "t-2.f0f0-delete",
+        "lost+found",
+    ):
+        (tmp_path / name).mkdir()
+    (tmp_path / "t-3").touch()
+    (tmp_path / "meta.properties").write_text("#\nversion=1\nnode.id=7\ncluster.id=abc\ndirectory.id=d\n")
+    assert data_folder.read(tmp_path) == DataFolder(
+        tmp_path,
+        "abc",
+        7,
+        frozenset({TopicPartition("t", 0), TopicPartition("a-b.c_d", 12)}),
+        frozenset({"t-1.f0f0-stray"}),
+    )
+    (tmp_path / "meta.properties").write_text("version=0\nbroker.id=0\ncluster.id=abc\n")
+    assert data_folder.read(tmp_path).node_id == 0
+
+
+@pytest.mark.parametrize(
+    ("meta", "sentence"),
+    [
+        (None, "can't be read as a data folder: meta.properties: No such file or directory"),
+        ("cluster.id=abc\n", "names no node.id"),
+        ("node.id=x\ncluster.id=abc\n", "names no node.id"),
+        ("node.id=1\n", "names no node.id"),
+    ],
+)
+def test_what_is_no_data_folder_is_refused(meta: str | None, sentence: str, tmp_path: Path) -> None:
+    if meta is not None:
+        (tmp_path / "meta.properties").write_text(meta)
+    with pytest.raises(Refused, match=sentence):
+        data_folder.read(tmp_path)
