@@ -279,6 +279,22 @@ def test_no_broker_is_stopped_while_another_is_down(lab: Lab) -> None:
     wait_until("all replicas in sync", lambda: in_sync(lab))
 
 
+def test_the_doctor_names_a_broker_that_is_down(lab: Lab) -> None:
+    well = lab.play("doctor")
+    assert well.returncode == 0, well.stdout
+    lab.run("east-kafka-3", "systemctl", "stop", "kafka")
+    try:
+        ill = lab.play("doctor", consumer_groups="anyone")
+    finally:
+        lab.run("east-kafka-3", "systemctl", "start", "kafka")
+    assert ill.returncode != 0
+    assert ill.stdout.count("east: Broker 3 is registered but fenced") == 1, (
+        "each host says it, and it is told once"
+    )
+    assert "west: " not in ill.stdout
+    wait_until("all replicas in sync", lambda: in_sync(lab))
+
+
 def test_topics_grow_and_never_shrink(lab: Lab) -> None:
     grown = lab.play("kafka", "--limit", "site_east", kafka_topics=[{"name": "ledger", "partitions": 8}])
     assert grown.returncode == 0, grown.stdout
