@@ -28,7 +28,9 @@ TASKS = Path(__file__).parent / "units/render.yml"
 ROLES = [each["roles"][0] for each in yaml.safe_load(PLAYBOOK.read_text())]
 ENDS: Mapping[str, type[Common]] = {"diode_upstream": Upstream, "diode_downstream": Downstream}
 # The roles' options of other programs: journalctl, nft, MirrorMaker.
+# Of journalctl and others; of Kafka's storage tool; of ansible-playbook.
 OTHERS = {"--lines", "--no-pager", "--output", "--unit", "--file", "--clusters"}
+OTHERS |= {"--cluster-id", "--config", "--initial-controllers", "--no-initial-controllers", "--limit"}
 
 
 def literal_defaults() -> dict[str, Any]:
