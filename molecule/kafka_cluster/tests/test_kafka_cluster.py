@@ -288,10 +288,12 @@ def test_the_doctor_names_a_broker_that_is_down(lab: Lab) -> None:
     finally:
         lab.run("east-kafka-3", "systemctl", "start", "kafka")
     assert ill.returncode != 0
-    assert ill.stdout.count("east: Broker 3 is registered but fenced") == 1, (
+    told = ill.stdout.partition("[ERROR]: ")[2].partition("Origin:")[0]
+    assert told.count("east: Broker 3 is registered but fenced") == 1, (
         "each host says it, and it is told once"
     )
-    assert "west: " not in ill.stdout
+    assert "east: /var/lib/kafka/log has logs of " in told
+    assert "west: " not in told
     wait_until("all replicas in sync", lambda: in_sync(lab))
 
 
