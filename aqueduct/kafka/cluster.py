@@ -85,17 +85,16 @@ def replication_problems(cluster: Cluster, node_id: int | None = None) -> list[s
 def cluster_problems(cluster: Cluster) -> list[str]:
     """Say what is wrong with the cluster as a whole, a sentence each."""
     problems = _about([p for p in cluster.partitions if p.leader is None], "without a leader")
-    problems += replication_problems(cluster)
-    for node in sorted(cluster.fenced):
-        problems += registration_problems(cluster, node)
-    return problems + quorum_problems(cluster)
+    return problems + replication_problems(cluster) + node_problems(cluster)
 
 
-def quorum_problems(cluster: Cluster) -> list[str]:
-    """Return why the controllers can't change the cluster, or which of them are behind."""
+def node_problems(cluster: Cluster) -> list[str]:
+    """Say which brokers the controller doesn't count on, and which controllers take no part in the quorum."""
+    fenced = [each for node in sorted(cluster.fenced) for each in registration_problems(cluster, node)]
     if cluster.quorum.leader is None:
-        return ["The controller quorum has no leader: nothing in the cluster can be changed."]
-    return [each for node in sorted(cluster.quorum.voters) for each in controller_problems(cluster, node)]
+        return [*fenced, "The controller quorum has no leader: nothing in the cluster can be changed."]
+    voters = sorted(cluster.quorum.voters)
+    return fenced + [each for node in voters for each in controller_problems(cluster, node)]
 
 
 def _about(partitions: Sequence[Partition], state: str) -> list[str]:

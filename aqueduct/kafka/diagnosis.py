@@ -6,14 +6,16 @@ back with other ids: the replicas stay assigned to the old ones.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
-from aqueduct.kafka.cluster import Cluster, Partition, quorum_problems, registration_problems
+from aqueduct.kafka.cluster import Cluster, Partition, node_problems
 from aqueduct.kafka.data_folder import DataFolder
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
 
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+
+Assigned = Mapping[int, Set[TopicPartition]]  # by broker
 
 
 def findings(
@@ -28,16 +30,16 @@ def findings(
     `silent` are sentences about brokers that don't answer where they say that they are; of `groups` those are
     named that nobody coordinates; `folders` are data folders of any of the brokers.
     """
+    assigned = _assigned(cluster) if folders else {}
     return [
         *_lost(cluster),
         *_without_leader(cluster),
         *_without_coordinator(cluster, groups),
         *_too_few(cluster),
         *silent,
-        *(each for node in sorted(cluster.fenced) for each in registration_problems(cluster, node)),
-        *quorum_problems(cluster),
-        *(sentence for folder in folders for sentence in _misplaced(cluster, folder)),
-        *_without_log(cluster, folders),
+        *node_problems(cluster),
+        *(sentence for folder in folders for sentence in _misplaced(cluster, folder, assigned)),
+        *_without_log(cluster, folders, assigned),
     ]
 
 
@@ -112,12 +114,12 @@ def _too_few(cluster: Cluster) -> Iterator[str]:
         )
 
 
-def _misplaced(cluster: Cluster, folder: DataFolder) -> Iterator[str]:
+def _misplaced(cluster: Cluster, folder: DataFolder, by_broker: Assigned) -> Iterator[str]:
     """Compare a data folder with what the cluster assigns to the broker whose it is."""
     if folder.cluster_id != cluster.cluster_id:
         yield f"{folder.path} is of the cluster {folder.cluster_id}, and this one is {cluster.cluster_id}."
         return
-    assigned = _assigned(cluster)[folder.node_id]
+    assigned = by_broker.get(folder.node_id, frozenset())
     if folder.node_id not in cluster.brokers and (its_own := folder.logs & assigned):
         yield (
             f"{folder.path} has logs of {count(len(its_own), 'partition')} of {_named([folder.node_id])}, "
@@ -135,14 +137,14 @@ def _misplaced(cluster: Cluster, folder: DataFolder) -> Iterator[str]:
         )
 
 
-def _without_log(cluster: Cluster, folders: Iterable[DataFolder]) -> Iterator[str]:
+def _without_log(cluster: Cluster, folders: Iterable[DataFolder], assigned: Assigned) -> Iterator[str]:
     """Name what is assigned to a broker and is in none of its folders, if one of them was named."""
     logs: dict[int, set[TopicPartition]] = defaultdict(set)
     for folder in folders:
         if folder.cluster_id == cluster.cluster_id:
             logs[folder.node_id] |= folder.logs
     for node, there in sorted(logs.items()):
-        if missing := _assigned(cluster)[node] - there:
+        if missing := assigned.get(node, frozenset()) - there:
             yield (
                 f"No folder that was named has logs of {count(len(missing), 'partition')} that the cluster "
                 f"assigns to {_named([node])}: {some(sorted(missing))}."
@@ -153,7 +155,7 @@ def _is_lost(cluster: Cluster, partition: Partition) -> bool:
     return not cluster.brokers & set(partition.replicas)
 
 
-def _assigned(cluster: Cluster) -> dict[int, set[TopicPartition]]:
+def _assigned(cluster: Cluster) -> Assigned:
     found: dict[int, set[TopicPartition]] = defaultdict(set)
     for each in cluster.partitions:
         for node in each.replicas:
