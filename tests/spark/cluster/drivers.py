@@ -10,7 +10,7 @@ from pathlib import Path
 
 from servers.spark import HOME, Cluster
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 RECORDS = 20_000  # of a partition: a task's least
 AT_ONCE = 3  # drivers: each waits for much, and its JVM is large
 LEAST = ("--conf", "spark.cores.max=1", "--conf", "spark.executor.memory=500m")  # so that several have room
