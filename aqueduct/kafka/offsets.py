@@ -1,6 +1,7 @@
 """The offsets at which logs start and end, and their newest times, of many partitions at once."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -13,7 +14,7 @@ from kafka.protocol.consumer import (
     OffsetSpec,
 )
 
-from aqueduct.kafka.client import Client
+from aqueduct.kafka.client import STALL_SECONDS, Client
 from aqueduct.kafka.fan_out import ask_all
 from aqueduct.names import TopicPartition
 
@@ -21,6 +22,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 T = TypeVar("T")
 
 PARTITIONS_PER_REQUEST = 10_000
+SETTLE_SECONDS = 0.05  # between two questions
 
 _ISOLATED_SINCE = 2  # version of ListOffsets
 _EPOCHS_SINCE = 4
@@ -49,6 +51,24 @@ def ends(
     Read-committed, that is the last stable offset (KIP-98).
     """
     return _offsets(client, partitions, OffsetSpec.LATEST, isolation)
+
+
+def settled(
+    client: Client, partitions: Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
+    """Return the logs' ends, once the markers of all transactions are written; and where one is open.
+
+    A commit is answered before its markers are written (KIP-98), and who reads committed records sees nothing
+    of it until then.
+    """
+    deadline = time.monotonic() + STALL_SECONDS
+    while True:
+        stable = ends(client, partitions)
+        written = ends(client, partitions, "read_uncommitted")
+        open_ = {partition for partition in partitions if stable[partition] < written[partition]}
+        if not open_ or time.monotonic() > deadline:
+            return written, open_
+        client.sleep(SETTLE_SECONDS)
 
 
 def stable_ends(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, StableEnd]:

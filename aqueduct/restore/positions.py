@@ -5,7 +5,6 @@ headers of the target's batches tell, read from whichever end of the restored ra
 is remembered, and what others write there does no harm: ours are known by their producers' ids.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -14,7 +13,7 @@ from aqueduct.kafka import fetch, offsets
 from aqueduct.kafka.batches.batch import Batch
 from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.kafka.batches.offsets import Index, Inside
-from aqueduct.kafka.client import STALL_SECONDS, Client, connect
+from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import in_lists
 from aqueduct.names import TopicPartition
@@ -31,7 +30,6 @@ from aqueduct.store.objects import Objects
 from aqueduct.work.workers import Workers
 
 MARGIN = 16  # offsets without records, such as markers, that are expected near a log's end
-WAIT_SECONDS = 0.05
 SEGMENTS = 2  # whose descriptions are kept
 LANES = 200  # whose groups' offsets one task finds
 COMPACTED = (
@@ -113,7 +111,7 @@ def answer(share: QuestionShare) -> Answers:
     found: Answers = {}
     with connect(share.end, CLIENT) as client:
         partitions = [question.lane.target for question in share.questions]
-        ends, open_ = settled(client, partitions)
+        ends, open_ = offsets.settled(client, partitions)
         for question in share.questions:
             partition = question.lane.target
             try:
@@ -128,20 +126,6 @@ def answer(share: QuestionShare) -> Answers:
 
 class _Unsure(Exception):
     """The reason why the new offsets can't be told."""
-
-
-def settled(
-    client: Client, partitions: Sequence[TopicPartition]
-) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
-    """Return the logs' ends, once the markers of all transactions are written; and where one is open."""
-    deadline = time.monotonic() + STALL_SECONDS
-    while True:
-        stable = offsets.ends(client, partitions)
-        ends = offsets.ends(client, partitions, "read_uncommitted")
-        open_ = {partition for partition in partitions if stable[partition] < ends[partition]}
-        if not open_ or time.monotonic() > deadline:
-            return ends, open_
-        client.sleep(WAIT_SECONDS)
 
 
 def _answers(

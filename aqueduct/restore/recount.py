@@ -16,7 +16,6 @@ from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.restore.job import CLIENT, Job, connected
 from aqueduct.restore.outcome import Recount, Written
-from aqueduct.restore.positions import settled
 from aqueduct.restore.progress import RestoreProgress, TopicState
 from aqueduct.wording import count, some
 from aqueduct.work.workers import Workers
@@ -58,7 +57,7 @@ def check(
         lanes = [lane for lane in job.lanes if lane.topic in open_topics.keys() - wrong.keys()]
         partitions = [lane.target for lane in lanes]
         starts = offsets.log_starts(client, partitions)
-        ends, open_ = settled(client, partitions)
+        ends, open_ = offsets.settled(client, partitions)
     readings = []
     for lane in lanes:
         done, name = written[lane.target].progress, str(lane.target)

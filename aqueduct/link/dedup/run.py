@@ -63,7 +63,14 @@ def run(order: DedupOrder, workers: Workers, tell: Callable[[DedupCounts, float]
             done.add(each)
         tell(done, time.monotonic() - began)
         if order.every_seconds is None:
+            _wait_for_the_ledger(order)
             return done
+
+
+def _wait_for_the_ledger(order: DedupOrder) -> None:
+    """Return when who reads the ledger next sees all that this run has entered."""
+    with connect(order.end, CLIENT) as client:
+        offsets.settled(client, client.topics([order.gap_topic])[order.gap_topic].topic_partitions)
 
 
 def sentence(done: DedupCounts, seconds: float) -> str:
