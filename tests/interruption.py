@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+EITHER = [False, pytest.param(True, marks=pytest.mark.long)]  # a run before its calls, and one after them
+
 
 def steps() -> Iterator[int]:
     """Yield the calls to interrupt at, one run after another.

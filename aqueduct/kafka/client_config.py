@@ -5,6 +5,7 @@ certificate, a key, a user and a password do as well. Without a file: PLAINTEXT.
 """
 
 import re
+import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,13 +133,27 @@ def end(role: str, bootstrap_servers: str, path: Path | str | None) -> End:
 
 
 def checked(config: ClientConfig, path: str) -> ClientConfig:
-    """Return the configuration; Refused unless the files that `path` names in it are PEM."""
+    """Return the configuration; Refused unless the files that `path` names in it are PEM, and can be used."""
     for what, pem in (("CA", config.ca), ("certificate", config.certificate), ("key", config.key)):
         if pem is not None and "-----BEGIN " not in _read(pem, f" ({what} of {path})"):
             raise Refused(f"{pem} ({what} of {path}) is not PEM: convert it with openssl or keytool.")
         if pem is not None:
             job_files.remember(pem)
+    if config.certificate and config.key:
+        _check_key(config.certificate, config.key, config.key_password, path)
     return config
+
+
+def _check_key(certificate: str, key: str, password: str | None, path: str) -> None:
+    """Open the key, for a client that can't would try to connect until its time is over."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key, password or "")
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            why = "the key is another certificate's"
+        else:
+            why = f"{'its password is wrong' if password else 'it wants a password'}, or a file is damaged"
+        raise Refused(f"The key {key} can't be used with {certificate} ({path}): {why}.") from None
 
 
 def parse(text: str, where: str) -> ClientConfig:

@@ -284,7 +284,10 @@ ODD = st.sampled_from(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=3 * settings.default.max_examples,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(changes=st.lists(st.tuples(st.sampled_from(PLACES), ODD), min_size=1, max_size=3))
 def test_whatever_a_manifest_says_no_run_ends_in_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[tuple[Any, ...], Any]]

@@ -53,13 +53,15 @@ def make(broker: Broker, name: str) -> None:
 
 
 def fill(broker: Broker, topic: str, letters: int, /, start: int = 0, **context: str) -> None:
-    """Write dead letters to both partitions, as Connect does; each with its number as its value."""
+    """Write dead letters to both partitions, as Connect does; each with its number as its value, and
+    where {} is in its context.
+    """
     producer = clients.idempotent(broker, **{"linger.ms": 20})
     for number in range(start, start + letters):
         of = {"topic": topic, "partition": str(number % PARTITIONS), "offset": str(number)}
         of |= {"connector.name": "sink", "exception.class.name": f"org.example.Bad{number % 3}"} | context
         headers: list[tuple[str, str | bytes | None]] = [("h", "1"), ("h", None), ("", b"")]
-        headers += [(f"__connect.errors.{name}", value) for name, value in of.items() if value]
+        headers += [(f"__connect.errors.{name}", value.format(number)) for name, value in of.items() if value]
         producer.produce(
             dead(topic), str(number), "k", number % 2, timestamp=1_700_000_000_000 + number, headers=headers
         )
@@ -310,8 +312,7 @@ def test_the_estate_gives_a_replay_what_it_takes_and_no_more(
 def test_letters_that_name_ever_other_topics_make_no_report_that_is_as_long(
     broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    for number in range(120):
-        fill(broker, topic, 1, start=number, topic=f"other-{number}")
+    fill(broker, topic, 120, topic="other-{}")
     report = tmp_path / "report.json"
     options = ["--topic", topic, "--dry-run", "--report", str(report)]
     assert main(command(broker, topic, *options)) == 3

@@ -22,7 +22,7 @@ import pytest
 import yaml
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, NewPartitions
-from interruption import Interruption, steps
+from interruption import EITHER, Interruption, steps
 from pyarrow import orc
 from staging import overdue
 
@@ -270,7 +270,7 @@ def test_killed_at_any_moment(lake: Lake, topic: str) -> None:
     assert main(lake.command("verify")) == 0
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", EITHER)
 def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
     lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
@@ -791,7 +791,7 @@ def test_a_reset_replaces_what_lands_again(
     assert main(lake.command("verify")) == 0
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", EITHER)
 def test_a_reset_that_is_interrupted_at_any_step_loses_and_doubles_nothing(
     lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import clients
 import pytest
-from interruption import Interruption, steps
+from interruption import EITHER, Interruption, steps
 from test_land import Lake, Row, in_order
 
 from aqueduct.cli import main
@@ -142,7 +142,7 @@ def test_late_rows_have_a_table_of_their_own(
     assert check(lake, topic) == (on_time, late, bad)
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", EITHER)
 def test_interrupted_at_any_step_late_rows_are_there_once(
     lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
@@ -162,7 +162,7 @@ def test_interrupted_at_any_step_late_rows_are_there_once(
     check(lake, topic)
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", EITHER)
 def test_a_compaction_or_a_reset_that_is_interrupted_is_finished(
     lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import clients
 import pytest
-from interruption import Interruption, steps
+from interruption import EITHER, Interruption, steps
 from staging import overdue
 from test_land import Lake, Row, in_order, naive
 
@@ -237,7 +237,7 @@ def test_a_new_column_comes_with_the_first_rows_that_have_it(lake: Lake, topic: 
     assert try_again(lake, "--execute") == 2
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", EITHER)
 def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
     lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:

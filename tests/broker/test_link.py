@@ -164,6 +164,7 @@ def test_partitions_are_shifted(link: Link) -> None:
         assert link.arrived(partition) == []
 
 
+@pytest.mark.long  # scenario cross has two links that do
 def test_two_links_lose_different_things(link: Link) -> None:
     second_raw = clients.create(link.target, clients.unique("raw"), 2)
     [port] = free_ports(1, socket.SOCK_DGRAM)

@@ -40,6 +40,7 @@ def fill(broker: Broker, topic: str) -> None:
     clients.wait_for("compaction", holes)
 
 
+@pytest.mark.long  # scenario cross has such a topic
 def test_what_compaction_took_is_no_gap(link: Link) -> None:
     source, target, topic = link.source, link.target, link.topic
     fill(source, topic)

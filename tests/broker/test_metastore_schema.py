@@ -102,7 +102,7 @@ def schema(tmp_path: Path) -> Iterator[Schema]:
         yield Schema(tmp_path, port, process)
 
 
-@pytest.mark.parametrize("former", ["1.2.0", "3.0.0"])
+@pytest.mark.parametrize("former", [pytest.param("1.2.0", marks=pytest.mark.long), "3.0.0"])
 def test_an_older_schema_is_dumped_and_upgraded(schema: Schema, former: str) -> None:
     run(schema_tool(schema.conf, "-initSchemaTo", former))
     assert schema.version() == former

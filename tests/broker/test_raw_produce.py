@@ -160,7 +160,7 @@ def test_a_later_producer_fences_an_earlier_one(
     ("size", "kills"),
     [
         (100, [2]),  # all of it is one batch, so the first transaction's progress is the group's first
-        (4000, [2, 11]),
+        pytest.param(4000, [2, 11], marks=pytest.mark.long),
     ],
 )
 def test_a_broker_killed_in_a_transaction_doubles_and_loses_nothing(

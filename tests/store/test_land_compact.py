@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from interruption import Interruption, steps
+from interruption import EITHER, Interruption, steps
 from pyarrow import orc
 
 from aqueduct.cli import main
@@ -490,12 +490,12 @@ def test_no_value_changes(lake: Lake) -> None:
     assert pa.concat_tables(map(lake.read, lake.files())).sort_by("k_offset").equals(before)
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", EITHER)
 def test_interrupted_at_every_step(lake: Lake, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
     interrupted_at_every_step(lake, monkeypatch, backends._Directory, after)
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", EITHER)
 def test_interrupted_at_every_step_in_s3(in_s3: Lake, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
     interrupted_at_every_step(in_s3, monkeypatch, backends._Cloud, after)
 

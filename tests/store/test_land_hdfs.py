@@ -59,6 +59,7 @@ def rows(hdfs: HdfsServer, location: str, into: Path) -> list[tuple[int, int, in
     return found
 
 
+@pytest.mark.long  # scenario land kills it, too
 def test_while_the_name_node_is_killed_each_record_is_there_once(
     brokers: list[Broker], hdfs: HdfsServer, location: str, tmp_path: Path
 ) -> None:

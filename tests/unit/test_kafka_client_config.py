@@ -1,11 +1,13 @@
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.client_config import ClientConfig, Login, load, parse, parse_properties
+from servers.pki import Authority
 
 PEM = "-----BEGIN CERTIFICATE-----\n"
 
@@ -130,6 +132,32 @@ def test_files_are_looked_at_first(tmp_path: Path) -> None:
         load(file)
     ca.write_text(PEM)
     assert load(file).ca == str(ca)
+
+
+def test_a_key_that_can_t_be_used_is_told_before_anyone_connects(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    own, other, sealed = authority.issue("own"), authority.issue("other"), tmp_path / "sealed.pem"
+    key = serialization.load_pem_private_key(own.read_bytes(), None)
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    sealed.write_bytes(key.private_bytes(*form, serialization.BestAvailableEncryption(b"open sesame")))
+    file = tmp_path / "client.properties"
+
+    def loaded(key: Path, password: str = "") -> ClientConfig:
+        file.write_text(
+            f"security.protocol=SSL\nssl.certificate.location={own}\nssl.key.location={key}\n{password}"
+        )
+        return load(file)
+
+    assert loaded(own).key == str(own)
+    assert loaded(sealed, "ssl.key.password=open sesame").key == str(sealed)
+    for wrong, why in (
+        ((other,), "the key is another certificate's"),
+        ((sealed,), "it wants a password, or a file is damaged"),
+        ((sealed, "ssl.key.password=open barley"), "its password is wrong, or a file is damaged"),
+    ):
+        with pytest.raises(Refused) as refused:
+            loaded(*wrong)
+        assert str(refused.value) == f"The key {wrong[0]} can't be used with {own} ({file}): {why}."
 
 
 def test_properties_as_java_reads_them() -> None:
