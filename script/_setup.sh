@@ -154,17 +154,18 @@ have_controller() {
     have_python
 }
 
-# Hosts of scenarios start with the software that the controller would bring to each of them.
-have_scenario_image() {
+# Hosts of labs start with the software that the controller would bring to each of them.
+have_lab_image() {
     local made_of
     made_of=$(cat locks/*.txt artifacts/* roles/{hdfs,kafka,object_store}/defaults/main.yml roles/artifact/*/*.yml \
-        roles/lab/vars/main.yml roles/lab/tasks/image.yml plugins/*/host_software.py molecule/shared/image.yml | sha256sum)
-    export AQUEDUCT_LAB_IMAGE=aqueduct-scenarios:${made_of:0:12}
-    exec 7>"$AQUEDUCT_CACHE/scenario-image.lock" # one scenario makes it, another one waits
+        roles/lab/vars/main.yml roles/lab/tasks/image.yml plugins/*/host_software.py playbooks/lab_image.yml | sha256sum)
+    export AQUEDUCT_LAB_IMAGE=aqueduct-hosts:${made_of:0:12}
+    mkdir -p "$AQUEDUCT_CACHE"
+    exec 7>"$AQUEDUCT_CACHE/lab-image.lock" # one lab makes it, another one waits
     flock 7
     if ! docker image inspect "$AQUEDUCT_LAB_IMAGE" >/dev/null 2>&1; then
-        say "Making the image of scenarios' hosts"
-        quietly ansible-playbook --inventory aqueduct-scenarios-image, --extra-vars "lab_image=$AQUEDUCT_LAB_IMAGE" molecule/shared/image.yml
+        say "Making the image of the hosts, with all software"
+        quietly ansible-playbook --inventory aqueduct-hosts-image, --extra-vars "lab_image=$AQUEDUCT_LAB_IMAGE" playbooks/lab_image.yml
     fi
     exec 7>&-
 }
@@ -188,6 +189,12 @@ have_promtool() {
     rm -r "$scratch"
 }
 
+# Spark's as on hosts, and Kafka's: a test's JVMs start sooner.
+archive_classes() {
+    .venv/bin/python -m aqueduct.work.shared_classes >/dev/null
+    .venv/bin/python -m servers.kafka_classes "$AQUEDUCT_KAFKA_JARS"
+}
+
 # What only tests need on the controller: promtool, Spark, from the same wheels as the hosts', and servers of their own,
 # which are Kafka's jars and the object store's binary.
 have_test_software() {
@@ -197,7 +204,7 @@ have_test_software() {
     directory=$AQUEDUCT_CACHE/test-$wanted # another checkout of this machine may want, and use, another one
     export AQUEDUCT_KAFKA_JARS="$directory/libs" AQUEDUCT_VERSITYGW="$directory/versitygw"
     if [[ -d $directory && -f .venv/with-spark && $(<.venv/with-spark) == "$wanted" ]]; then
-        .venv/bin/python -m aqueduct.work.shared_classes >/dev/null # again after Java was updated
+        archive_classes # again after Java was updated
         return
     fi
     have_packages maven openjdk-17-jdk-headless # its compiler runs artifacts/KafkaConfigs.java
@@ -241,7 +248,7 @@ with tempfile.TemporaryDirectory(dir=cache) as scratch:
 PY
     .venv/bin/uv pip install --quiet --python .venv/bin/python --no-index --no-deps --require-hashes --find-links "$directory" \
         --requirement "$directory/requirements.txt"
-    .venv/bin/python -m aqueduct.work.shared_classes >/dev/null # as on hosts
+    archive_classes
     printf '%s' "$wanted" >.venv/with-spark
 }
 

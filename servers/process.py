@@ -78,7 +78,9 @@ def binary(name: str) -> str:
 
 def java(main: str, *arguments: str | Path, jvm: Sequence[str] = QUICK) -> list[str]:
     """Return the command that runs a program of Kafka's, from the jars in AQUEDUCT_KAFKA_JARS."""
-    return ["java", *jvm, "-cp", f"{binary('AQUEDUCT_KAFKA_JARS')}/*", main, *map(str, arguments)]
+    jars = binary("AQUEDUCT_KAFKA_JARS")
+    shared = ("-Xshare:auto", f"-XX:SharedArchiveFile={jars}.jsa", "-Xlog:cds*=off")  # see kafka_classes
+    return ["java", *jvm, *shared, "-cp", f"{jars}/*", main, *map(str, arguments)]
 
 
 def free_ports(number: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list[int]:

@@ -5,7 +5,6 @@ certificate, a key, a user and a password do as well. Without a file: PLAINTEXT.
 """
 
 import re
-import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,13 +146,27 @@ def checked(config: ClientConfig, path: str) -> ClientConfig:
 def _check_key(certificate: str, key: str, password: str | None, path: str) -> None:
     """Open the key, for a client that can't would try to connect until its time is over."""
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key, password or "")
-    except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
-            why = "the key is another certificate's"
-        else:
-            why = f"{'its password is wrong' if password else 'it wants a password'}, or a file is damaged"
-        raise Refused(f"The key {key} can't be used with {certificate} ({path}): {why}.") from None
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        from cryptography.x509 import load_pem_x509_certificate
+    except ImportError:  # on hosts that have no more than brokers need
+        return
+    text, why = _read(key), ""
+    sealed = "ENCRYPTED" in text
+    if sealed and not password:
+        why = "it wants a password"
+    else:
+        try:
+            opened = load_pem_private_key(text.encode(), (password or "").encode() if sealed else None)
+            own = load_pem_x509_certificate(_read(certificate).encode()).public_key()
+            if opened.public_key() != own:
+                why = "the key is another certificate's"
+        except ValueError:
+            why = "its password is wrong, or a file is damaged" if sealed else "one of both is damaged"
+        except UnsupportedAlgorithm:
+            return  # the client may know it
+    if why:
+        raise Refused(f"The key {key} can't be used with {certificate} ({path}): {why}.")
 
 
 def parse(text: str, where: str) -> ClientConfig:

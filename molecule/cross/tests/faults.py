@@ -1,5 +1,6 @@
 """Every fault that a link is to stand, each with a topic of its own, one after another on one estate."""
 
+import os
 import random
 import threading
 import time
@@ -20,6 +21,7 @@ from wire import Wire
 
 from demo.spark import Event, logs
 
+ALL = bool(os.environ.get("AQUEDUCT_ALL_SEEDS"))
 SENDER, RECEIVER, DEDUP = "diode_upstream@enclave-pro1", "diode_downstream@pro1", "dedup@pro1"
 EXECUTOR_LOST, ROUND = "SparkListenerExecutorRemoved", "SparkListenerJobStart"
 AQUEDUCT = "/opt/aqueduct/diode/bin/aqueduct"
@@ -130,6 +132,7 @@ class Fault:
     source: dict[str, str] = field(default_factory=dict)  # settings of the topic, there
     target: dict[str, str] = field(default_factory=dict)
     crosses: Callable[[Record], bool] = lambda _: True  # the others are withheld
+    long: bool = False  # for `script/scenario cross --all`
     several_ways: bool = False  # so that there is no one order in which it arrives
 
     def topic(self, seed: int) -> str:
@@ -416,10 +419,10 @@ def may_cross(record: Record) -> bool:
     return record.key not in (b"denied", b"timeout")
 
 
-FAULTS = [
-    Fault("loss 0.1 %", bad("in", lose=0.001)),
-    Fault("loss 1 %", bad("lost", lose=0.01)),
-    Fault("loss 5 %", bad("lost", lose=0.05)),
+_FAULTS = [
+    Fault("loss 0.1 %", bad("in", lose=0.001), long=True),
+    Fault("loss 1 %", bad("lost", lose=0.01), long=True),
+    Fault("loss 5 %", bad("lost", lose=0.05), long=True),
     Fault("loss 20 %", bad("lost", lose=0.2)),
     Fault("bursts of up to 300", bad("bursts", burst=0.003, longest=300)),
     Fault("reorder, double, flip", bad("doubled", "delayed", "flipped", double=0.05, delay=0.05, flip=0.02)),
@@ -430,7 +433,7 @@ FAULTS = [
     Fault("sender dies", sender_dies),
     Fault("dedup dies", dedup_dies),
     Fault("dedup's cluster dies", dedup_s_cluster_dies),
-    Fault("a worker hangs", worker_hangs),
+    Fault("a worker hangs", worker_hangs, long=True),
     Fault("foreign keys", foreign_keys, seeded=False),
     Fault("a key every 2 s", keys_rotate, second=True),
     Fault(
@@ -445,3 +448,4 @@ FAULTS = [
     Fault("transactions", transactions, seeded=False),
     Fault("filter", withheld, second=True, crosses=may_cross),
 ]
+FAULTS = [each for each in _FAULTS if ALL or not each.long]

@@ -3,6 +3,7 @@
 from itertools import islice
 from pathlib import Path
 
+import pytest
 import sandboxes
 from crossing import DOWNSTREAM, SOURCE, TARGET, TOPIC, UPSTREAM, WORKERS, Crossing, count
 from lab import Lab, wait_until
@@ -95,6 +96,7 @@ def test_each_side_is_deployed_without_the_other(crossing: Crossing) -> None:
     assert [a != b for a, b in zip(started, now, strict=True)] == [False, True, False]
 
 
+@pytest.mark.long
 def test_the_other_side_s_public_key_that_is_missing_is_asked_for(crossing: Crossing) -> None:
     away = (public := crossing.lab.pki / "diode/diode-upstream-pro1.pub").rename(public.with_name("away"))
     try:
@@ -105,6 +107,7 @@ def test_the_other_side_s_public_key_that_is_missing_is_asked_for(crossing: Cros
     assert "Bring it from the controller that deploys the other side" in " ".join(done.stdout.split())
 
 
+@pytest.mark.long
 def test_a_key_that_others_can_read_is_refused(crossing: Crossing) -> None:
     key: Path = crossing.lab.pki / "diode/diode-upstream-pro1.key"
     key.chmod(0o640)

@@ -1,16 +1,15 @@
 """Whatever is done to a link: what did not arrive is in the ledger; in the end all is there, once."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from crossing import Crossing
-from faults import FAULTS
+from faults import ALL, FAULTS
 from table import Outcome, Row, inflict_all, total
 
 # One seed of each class of fault in CI; `script/scenario cross --all` runs them all.
-SEEDS = range(1, 6) if os.environ.get("AQUEDUCT_ALL_SEEDS") else range(1, 2)
+SEEDS = range(1, 6) if ALL else range(1, 2)
 ROWS = [(fault, seed) for fault in FAULTS for seed in (SEEDS if fault.seeded else SEEDS[:1])]
 
 

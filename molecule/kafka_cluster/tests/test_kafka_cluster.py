@@ -1,7 +1,6 @@
 """A cluster stays up while it is changed, and refuses what would take it down."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -166,69 +165,72 @@ def answered(lab: Lab, ca: Path, clients: Path) -> bool:
         return False
 
 
-if os.environ.get("AQUEDUCT_ALL_SEEDS"):  # each takes minutes: brokers are restarted one after another
+@pytest.mark.long
+def test_renewed_certificates_reach_every_broker_one_after_another_with_data_flowing(lab: Lab) -> None:
+    before, began = keys(lab), time.time()
+    renewal = {"certificates_renewal_days": 400, "certificates_validity_days": 500}
+    with writing(lab):
+        done = lab.play("kafka", "--limit", "site_east", **renewal)
+        assert done.returncode == 0, done.stdout
+    for host in EAST:
+        asked = ("openssl", "x509", "-in", f"{CONFIG}/tls/kafka-east.pem", "-noout", "-checkend")
+        assert "will not expire" in lab.run(host, *asked, str(450 * 86400)).stdout
+    assert keys(lab) == before, "a renewed certificate is of the same key"
+    order = sorted(EAST, key=lambda host: started(lab, host))
+    assert len({started(lab, host) for host in EAST}) == 3, "one after another"
+    controllers = active_controllers(lab, began, started(lab, order[0]))
+    print(f"restarted in the order {order}; the active controller was {controllers}")
+    assert order[-1] in controllers, "the active controller is the last to restart"
 
-    def test_renewed_certificates_reach_every_broker_one_after_another_with_data_flowing(lab: Lab) -> None:
-        before, began = keys(lab), time.time()
-        renewal = {"certificates_renewal_days": 400, "certificates_validity_days": 500}
-        with writing(lab):
-            done = lab.play("kafka", "--limit", "site_east", **renewal)
-            assert done.returncode == 0, done.stdout
-        for host in EAST:
-            asked = ("openssl", "x509", "-in", f"{CONFIG}/tls/kafka-east.pem", "-noout", "-checkend")
-            assert "will not expire" in lab.run(host, *asked, str(450 * 86400)).stdout
-        assert keys(lab) == before, "a renewed certificate is of the same key"
-        order = sorted(EAST, key=lambda host: started(lab, host))
-        assert len({started(lab, host) for host in EAST}) == 3, "one after another"
-        controllers = active_controllers(lab, began, started(lab, order[0]))
-        print(f"restarted in the order {order}; the active controller was {controllers}")
-        assert order[-1] in controllers, "the active controller is the last to restart"
 
-    def test_the_authority_is_replaced_with_data_flowing_and_old_keys_are_refused(
-        lab: Lab, tmp_path: Path
-    ) -> None:
-        def step(name: str) -> None:
-            done = lab.play("authority", step=name)
-            assert done.returncode == 0, done.stdout
+@pytest.mark.long
+def test_the_authority_is_replaced_with_data_flowing_and_old_keys_are_refused(
+    lab: Lab, tmp_path: Path
+) -> None:
+    def step(name: str) -> None:
+        done = lab.play("authority", step=name)
+        assert done.returncode == 0, done.stdout
 
-        shutil.copytree(lab.pki / "clients", tmp_path / "clients")
-        shutil.copy(lab.pki / "ca/ca.pem", tmp_path / "ca.pem")
-        before = keys(lab)
-        with writing(lab):
-            step("introduce")
-        assert keys(lab) == before
-        with writing(lab):  # by a client that trusts both
-            step("switch")
-            assert answered(lab, lab.pki / "ca/ca.pem", tmp_path / "clients"), "who has no new key yet"
-        switched = keys(lab)
-        assert all(switched[host] != before[host] for host in EAST)
-        refused = lab.play("authority", step="introduce")
-        assert refused.returncode != 0
-        assert "the step that is left is retire" in refused.stdout, refused.stdout
-        with writing(lab):  # by one that has a new key
-            step("retire")
-        assert answered(lab, lab.pki / "ca/ca.pem", lab.pki / "clients")
-        for ca, folder in (
-            (lab.pki / "ca/ca.pem", tmp_path / "clients"),  # an old key
-            (tmp_path / "ca.pem", lab.pki / "clients"),  # who trusts the old authority
-        ):
-            assert not answered(lab, ca, folder)
-        assert keys(lab) == switched
+    shutil.copytree(lab.pki / "clients", tmp_path / "clients")
+    shutil.copy(lab.pki / "ca/ca.pem", tmp_path / "ca.pem")
+    before = keys(lab)
+    with writing(lab):
+        step("introduce")
+    assert keys(lab) == before
+    with writing(lab):  # by a client that trusts both
+        step("switch")
+        assert answered(lab, lab.pki / "ca/ca.pem", tmp_path / "clients"), "who has no new key yet"
+    switched = keys(lab)
+    assert all(switched[host] != before[host] for host in EAST)
+    refused = lab.play("authority", step="introduce")
+    assert refused.returncode != 0
+    assert "the step that is left is retire" in refused.stdout, refused.stdout
+    with writing(lab):  # by one that has a new key
+        step("retire")
+    assert answered(lab, lab.pki / "ca/ca.pem", lab.pki / "clients")
+    for ca, folder in (
+        (lab.pki / "ca/ca.pem", tmp_path / "clients"),  # an old key
+        (tmp_path / "ca.pem", lab.pki / "clients"),  # who trusts the old authority
+    ):
+        assert not answered(lab, ca, folder)
+    assert keys(lab) == switched
 
-    def test_a_cluster_is_led_over_to_another_principal_with_data_flowing(lab: Lab) -> None:
-        """As the guide says it, there from `kafka`, which all sites once shared; here to it and back."""
 
-        def play(**variables: object) -> None:
-            done = lab.play("kafka", "--limit", "site_east", **variables)
-            assert done.returncode == 0, done.stdout
+@pytest.mark.long
+def test_a_cluster_is_led_over_to_another_principal_with_data_flowing(lab: Lab) -> None:
+    """As the guide says it, there from `kafka`, which all sites once shared; here to it and back."""
 
-        with writing(lab):
-            play(kafka_former_principals=["kafka"])
-            play(kafka_principal="kafka", kafka_former_principals=["kafka"])
-            assert lab.run(EAST[0], "ls", "/etc/aqueduct/kafka/tls/kafka.pem").stdout
-            play(kafka_former_principals=["kafka"])
-            play()
-        assert setting(lab, EAST[0], 1, "super.users") == "User:kafka-east;User:admin"
+    def play(**variables: object) -> None:
+        done = lab.play("kafka", "--limit", "site_east", **variables)
+        assert done.returncode == 0, done.stdout
+
+    with writing(lab):
+        play(kafka_former_principals=["kafka"])
+        play(kafka_principal="kafka", kafka_former_principals=["kafka"])
+        assert lab.run(EAST[0], "ls", "/etc/aqueduct/kafka/tls/kafka.pem").stdout
+        play(kafka_former_principals=["kafka"])
+        play()
+    assert setting(lab, EAST[0], 1, "super.users") == "User:kafka-east;User:admin"
 
 
 def active_controllers(lab: Lab, since: float, until: float) -> set[str]:
@@ -297,6 +299,7 @@ def test_the_doctor_names_a_broker_that_is_down(lab: Lab) -> None:
     wait_until("all replicas in sync", lambda: in_sync(lab))
 
 
+@pytest.mark.long
 def test_topics_grow_and_never_shrink(lab: Lab) -> None:
     grown = lab.play("kafka", "--limit", "site_east", kafka_topics=[{"name": "ledger", "partitions": 8}])
     assert grown.returncode == 0, grown.stdout

@@ -9,7 +9,7 @@ import sandboxes
 from departures import BACK, FORWARD, Place, Row, instant, milliseconds
 from lab import Lab
 from lake_readers import BAD, HOST, ICEBERG, LATE, TABLE, Lake, by_place
-from landing_faults import ALL, BROKER, FAULTS, GATE, SPARK, TOPIC, Estate, Outcome
+from landing_faults import BROKER, FAULTS, GATE, SPARK, TOPIC, Estate, Outcome
 from other_formats import OTHER_TOPICS, expected, registered
 from stored import STORED
 
@@ -80,29 +80,30 @@ def test_other_formats_land_beside_it(lab: Lab, lake: Lake, table: str, reader: 
     assert by_place(READERS[reader](lake, f"{table}_bad")).keys() == bad
 
 
-if ALL:
+@pytest.mark.long
+def test_an_iceberg_table_is_its_topic_too(lab: Lab, lake: Lake, outcome: Outcome) -> None:
+    """As its specification has it: the newest snapshot's manifests name all rows, each once."""
+    assert outcome.commits
+    topic, schema = OTHER_TOPICS["flights.delimited"], Estate(lab).avro_schema
+    should, bad = expected(topic, lab.read_offsets(BROKER, topic), schema, {})
+    assert differences(should, by_place(lake.iceberg_rows(ICEBERG))) == []
+    assert by_place(lake.iceberg_rows(f"{ICEBERG}_bad")).keys() == bad
 
-    def test_an_iceberg_table_is_its_topic_too(lab: Lab, lake: Lake, outcome: Outcome) -> None:
-        """As its specification has it: the newest snapshot's manifests name all rows, each once."""
-        assert outcome.commits
-        topic, schema = OTHER_TOPICS["flights.delimited"], Estate(lab).avro_schema
-        should, bad = expected(topic, lab.read_offsets(BROKER, topic), schema, {})
-        assert differences(should, by_place(lake.iceberg_rows(ICEBERG))) == []
-        assert by_place(lake.iceberg_rows(f"{ICEBERG}_bad")).keys() == bad
 
-    def test_a_table_in_the_object_store_is_its_topic_too(outcome: Outcome) -> None:
-        """Its lander was killed amid commits; Arrow's own client reads it, by TLS, and may only read."""
-        assert outcome.stored
-        store, killed = outcome.stored.store, outcome.stored.killed
-        should = outcome.topic.rows | outcome.topic.late
-        assert differences(should, by_place(store.rows(STORED)), "gate") == []
-        found = by_place(store.rows(f"{STORED}_bad"))
-        assert all(row.pop("error") for row in found.values())
-        assert differences(outcome.topic.bad, found) == []
-        commits = store.ask("commits", STORED)
-        created = [datetime.fromisoformat(each["created"]).timestamp() for each in commits]
-        assert created[0] < killed["at"] < created[-1]
-        assert 0 < killed["commit"] < len(commits)
+@pytest.mark.long
+def test_a_table_in_the_object_store_is_its_topic_too(outcome: Outcome) -> None:
+    """Its lander was killed amid commits; Arrow's own client reads it, by TLS, and may only read."""
+    assert outcome.stored
+    store, killed = outcome.stored.store, outcome.stored.killed
+    should = outcome.topic.rows | outcome.topic.late
+    assert differences(should, by_place(store.rows(STORED)), "gate") == []
+    found = by_place(store.rows(f"{STORED}_bad"))
+    assert all(row.pop("error") for row in found.values())
+    assert differences(outcome.topic.bad, found) == []
+    commits = store.ask("commits", STORED)
+    created = [datetime.fromisoformat(each["created"]).timestamp() for each in commits]
+    assert created[0] < killed["at"] < created[-1]
+    assert 0 < killed["commit"] < len(commits)
 
 
 def test_the_comparison_can_fail(outcome: Outcome) -> None:

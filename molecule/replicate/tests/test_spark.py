@@ -1,7 +1,6 @@
 """The lake's reconciles work on its Spark cluster: what they say is true whatever is killed or hangs."""
 
 import json
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -16,14 +15,14 @@ from spark_cluster import SOON, Command, SparkCluster
 SOURCE, LAKE = "pro1-kafka-1", "lake-kafka-1"
 MASTER, WORKERS = "lake-spark-1", ("lake-spark-2", "lake-spark-3")
 NAME = "aqueduct reconcile"
-ALL = bool(os.environ.get("AQUEDUCT_ALL_SEEDS"))
-# One seed of each class of fault in CI; `script/scenario replicate --all` runs them all.
-SEEDS = range(1, 6) if ALL else range(1, 2)
+SEEDS = range(1, 6)
 EQUAL, UNEQUAL = "faults-equal", "faults-unequal"
 PARTITIONS, RECORDS = 4, {EQUAL: 6_000, UNEQUAL: 1_500}
 LACKING = range(700, 706)  # offsets of the source
 RATE = 400_000  # bytes a second of each end, so that there is time to strike
 REPORT = "/var/lib/aqueduct-reconcile/fault.json"
+# Scenarios cross and land kill as much.
+pytestmark = pytest.mark.long
 RUN = ("User=reconcile", "WorkingDirectory=/var/lib/aqueduct-reconcile")
 
 
@@ -94,23 +93,21 @@ def test_what_the_lake_lacks_is_named_whatever_is_killed(lab: Lab, ends: Ends, s
     ends.cluster.whole_again()
 
 
-if ALL:  # it takes minutes
-
-    @pytest.mark.parametrize("seed", SEEDS)
-    def test_equal_ends_are_equal_after_a_driver_died_and_a_worker_hung(ends: Ends, seed: int) -> None:
-        chance = random.Random(seed)  # noqa: S311
-        with ends.comparing(EQUAL) as command:
-            time.sleep(chance.uniform(0, 1.5))
-            command.kill()
-            code, said = command.ended()
-            assert code != 0, said
-        began = time.time()
-        with ends.comparing(EQUAL) as again:
-            ends.cluster.make_a_zombie(
-                chance,
-                lambda: "1 of 2 tasks done" in again.said and ends.cluster.lost_executors(NAME, began) > 0,
-            )
-            code, said = again.ended()
-        assert code == 0, said
-        assert "none unequal; 24,000 records in, 24,000 records out." in said
-        ends.cluster.whole_again()
+@pytest.mark.parametrize("seed", SEEDS)
+def test_equal_ends_are_equal_after_a_driver_died_and_a_worker_hung(ends: Ends, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    with ends.comparing(EQUAL) as command:
+        time.sleep(chance.uniform(0, 1.5))
+        command.kill()
+        code, said = command.ended()
+        assert code != 0, said
+    began = time.time()
+    with ends.comparing(EQUAL) as again:
+        ends.cluster.make_a_zombie(
+            chance,
+            lambda: "1 of 2 tasks done" in again.said and ends.cluster.lost_executors(NAME, began) > 0,
+        )
+        code, said = again.ended()
+    assert code == 0, said
+    assert "none unequal; 24,000 records in, 24,000 records out." in said
+    ends.cluster.whole_again()

@@ -143,6 +143,7 @@ OWNERS = {
 }
 
 
+@pytest.mark.long
 def test_a_setting_of_one_worker_restarts_it_alone(estate: Estate, outcome: Outcome) -> None:
     assert outcome.after
     lab: Lab = estate.lab
