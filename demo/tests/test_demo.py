@@ -6,10 +6,8 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 
 import pytest
 
@@ -33,28 +31,6 @@ DELAYS = re.compile(r"^(\w\w) +([\d,]+) +(-?[\d.]+) min$", re.MULTILINE)
 RECAP = re.compile(r"^(\S+) +: ok=\d+ +changed=(\d+) +unreachable=(\d+) +failed=(\d+)", re.MULTILINE)
 PAGE = re.compile(r"^ +(curl .*)$", re.MULTILINE)
 Rows = dict[str, list[str]]
-
-
-@pytest.fixture(scope="module")
-def said() -> Iterator[str]:
-    """Run the demo, and yield all that it said.
-
-    What the demo says is shown as it comes (pytest --capture=no).
-    """
-    subprocess.run(["script/lab-down"], check=True)
-    said = ""
-    try:
-        with subprocess.Popen(
-            ["script/demo"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as demo:
-            assert demo.stdout is not None
-            for line in demo.stdout:
-                sys.stdout.write(line)
-                said += line
-        assert demo.returncode == 0
-        yield said
-    finally:
-        subprocess.run(["script/lab-down"], check=True)
 
 
 @pytest.fixture(scope="module")
