@@ -29,7 +29,7 @@ Tick = Callable[[int], None]
 # Settings that name the history server's page: ours for a standalone cluster, Spark's own for YARN.
 HISTORY = ("spark.aqueduct.historyServer.address", "spark.yarn.historyServer.address")
 COMPARISON = "Compare what workers have"  # of a job that does nothing else
-TRIED_SECONDS = 20.0  # which executors that have registered may take to run a first task
+TRIED_SECONDS = 60.0  # which executors may take to run a first task, since the last one has registered
 
 
 def _nothing() -> None:
@@ -74,17 +74,20 @@ class Application:
         """
         if self._here:
             return
-        cores, began = self.cores, time.monotonic()
-        # A lambda, because another version of this module may not be one that workers can import.
-        tasks = self._context.parallelize(range(cores), cores).map(lambda _: environment.OWN_CODE)
+        known, since = set[str](), time.monotonic()
 
         def job() -> set[str]:
             self._context.setJobDescription(COMPARISON)
+            cores = self.cores
+            # A lambda, because another version of this module may not be one that workers can import.
+            tasks = self._context.parallelize(range(cores), cores).map(lambda _: environment.OWN_CODE)
             return {*tasks.collect()}
 
-        while self._wait(job) == {environment.OWN_CODE}:
-            tried = all(executor.ended for executor in session.executors(self._context))
-            if tried or time.monotonic() - began > TRIED_SECONDS:
+        while self._wait(job) == {environment.OWN_CODE}:  # which waits for those that the settings ask for
+            found, now = session.executors(self._context), time.monotonic()
+            if (ids := {executor.id for executor in found}) - known:
+                known, since = known | ids, now
+            if all(executor.ended for executor in found) or now - since > TRIED_SECONDS:
                 return
             time.sleep(0.2)
         raise Failed(reasons.OTHER_VERSION)

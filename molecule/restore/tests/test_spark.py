@@ -85,7 +85,8 @@ def reported(estate: Estate, report: str) -> dict[str, int]:
 @pytest.mark.parametrize("verb", ["backup", "restore"])
 def test_tasks_ran_on_both_workers(estate: Estate, outcome: Outcome, verb: str) -> None:
     assert outcome.after
-    assert set(reported(estate, f"{verb}-pro1")) == {*WORKERS}
+    told = outcome.backup_said if verb == "backup" else outcome.restore_said
+    assert set(reported(estate, f"{verb}-pro1")) == {*WORKERS}, told
 
 
 def test_spark_itself_logged_tasks_on_both_workers(estate: Estate, outcome: Outcome) -> None:
