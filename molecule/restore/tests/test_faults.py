@@ -112,7 +112,10 @@ DAMAGES: dict[str, Callable[[Estate, Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+LIKE_IT = [pytest.param(each, marks=pytest.mark.long) for each in ("truncated", "missing")]
+
+
+@pytest.mark.parametrize("damage", ["flipped", *LIKE_IT])
 def test_damage_is_found_before_anything_is_written(estate: Estate, topic: str, damage: str) -> None:
     store = backed_up(estate, topic, damage)
     assert estate.aqueduct("verify", "--store", store)[0] == 0
