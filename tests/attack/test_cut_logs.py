@@ -85,6 +85,7 @@ def test_a_log_that_was_cut_and_has_grown_again_is_named(
     assert "30 records" in stored(tmp_path, capsys)  # 10 of what was cut, and 20
 
 
+@pytest.mark.long
 def test_new_leaders_cut_nothing(
     own: Broker, backup: Backup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

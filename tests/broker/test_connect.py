@@ -101,6 +101,7 @@ def changes(result: dict[str, Any]) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.long  # scenario connect changes and pauses some
 def test_a_connector_is_made_changed_paused_stopped_resumed_and_deleted(
     module: Module, topic: str, tmp_path: Path
 ) -> None:

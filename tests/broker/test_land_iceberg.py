@@ -180,6 +180,7 @@ def test_bad_records_that_fit_later_are_rows(iceberg_lake: Lake) -> None:
     assert table(lake, "_bad").scan().to_arrow().column("value").to_pylist() == [b"{"]
 
 
+@pytest.mark.long
 def test_iceberg_has_what_lands_in_hdfs(iceberg_lake: Lake, tmp_path: Path) -> None:
     lake = iceberg_lake
     with hdfs.running(tmp_path / "hdfs") as store:

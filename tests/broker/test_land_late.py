@@ -162,7 +162,8 @@ def test_interrupted_at_any_step_late_rows_are_there_once(
     check(lake, topic)
 
 
-@pytest.mark.parametrize("after", EITHER)
+@pytest.mark.long
+@pytest.mark.parametrize("after", [False, True])
 def test_a_compaction_or_a_reset_that_is_interrupted_is_finished(
     lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:

@@ -260,6 +260,7 @@ def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
     check(lake, topic, 15 * (interrupted + 1))
 
 
+@pytest.mark.long
 def test_killed_at_any_moment(lake: Lake, topic: str) -> None:
     chance = random.Random(5)  # noqa: S311
     kills = 0

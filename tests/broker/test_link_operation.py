@@ -40,6 +40,7 @@ def test_a_senders_clock_may_be_wrong_and_set_right(
     link.assert_equal(600)
 
 
+@pytest.mark.long
 def test_a_resending_hosts_clock_may_be_wrong_and_set_right(
     link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:

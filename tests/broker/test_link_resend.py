@@ -44,6 +44,7 @@ def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(
     assert resend(None, now)[0] == ExitCode.DONE
 
 
+@pytest.mark.long
 def test_each_of_two_clusters_sends_its_own_of_a_bundle_and_no_more_than_is_asked_for(
     link: Link, capsys: pytest.CaptureFixture[str]
 ) -> None:

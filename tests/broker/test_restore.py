@@ -607,7 +607,7 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.long) for each in range(1, 5))])
 def test_a_restore_that_is_killed_goes_on_and_doubles_nothing(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str, seed: int
 ) -> None:

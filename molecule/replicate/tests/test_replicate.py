@@ -140,6 +140,7 @@ def next_values(lab: Lab, partitions: Iterable[int]) -> dict[int, bytes | None]:
 
 
 @pytest.mark.usefixtures("outcome")
+@pytest.mark.long
 def test_reconcile_says_what_a_lake_lacks(lab: Lab) -> None:
     """A mirror that stands still is found, named and, when it runs again, equal."""
     [host] = [host for host in MIRRORS if is_up(lab, host)]
