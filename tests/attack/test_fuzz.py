@@ -11,7 +11,7 @@ import pytest
 from fuzz_bytes import PARSERS, Parser
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = "6" if os.environ.get("AQUEDUCT_ALL_SEEDS") else "1"
+SECONDS = "6" if os.environ.get("AQUEDUCT_ALL_SEEDS") else "2"
 
 
 @pytest.mark.parametrize("name", PARSERS)
