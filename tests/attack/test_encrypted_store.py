@@ -260,6 +260,7 @@ def test_signatures_are_looked_at_first(
     assert "is not what the key" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_tasks_of_spark_are_lent_keys(
     source: Broker, target: Broker, name: str, folder: Path, tmp_path: Path, backup: Run, restore: Restore,
     encrypt: list[str], recipient: Pair,

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aqueduct.errors import Refused
@@ -93,7 +93,6 @@ def test_a_column_keeps_its_order_beside_wrong_texts_and_nulls() -> None:
 local_times = st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2100, 1, 1))
 
 
-@settings(max_examples=150)
 @given(st.lists(local_times, min_size=1, max_size=20), st.sampled_from(ZONES))
 def test_local_times_are_those_of_python(locals_: list[datetime], name: str) -> None:
     """PEP 495: fold=0 is the first of two, and of a gap the offset before it, which shifts it forward."""
@@ -102,7 +101,6 @@ def test_local_times_are_those_of_python(locals_: list[datetime], name: str) -> 
     assert found.tolist() == [_micros(each.replace(tzinfo=zone).astimezone(UTC)) for each in locals_]
 
 
-@settings(max_examples=150)
 @given(st.lists(local_times, min_size=1, max_size=20), st.sampled_from(ZONES))
 def test_days_are_those_of_python(moments: list[datetime], name: str) -> None:
     zone = ZoneInfo(name)

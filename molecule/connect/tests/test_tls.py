@@ -1,6 +1,5 @@
 """Each client's TLS that is left out is named before a worker starts; what would come of it is shown, too."""
 
-import os
 from collections.abc import Callable, Iterator
 from uuid import uuid4
 
@@ -12,7 +11,7 @@ BROKEN = f"{CONFIG}/broken.properties"
 HOST, OTHER = WORKERS
 DROP_IN = "/etc/systemd/system/connect.service.d/broken.conf"
 # MiB. A TLS alert that is read as a length asks for 352 MiB, for each producer.
-HEAPS = (256, 2048) if os.environ.get("AQUEDUCT_ALL_SEEDS") else (256,)
+HEAPS = (256, 2048)
 
 Start = Callable[[str], None]
 
@@ -91,6 +90,7 @@ def test_a_worker_whose_producer_has_no_tls_does_not_start(
     assert "KAFKA-4090" in site.journal(HOST)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("heap", HEAPS)
 def test_without_the_preflight_it_hangs_at_the_first_poison_and_says_running(
     site: Site, unit: str, start_otherwise: Start, held_back: list[str], heap: int
@@ -116,6 +116,7 @@ def test_without_the_preflight_it_hangs_at_the_first_poison_and_says_running(
     assert died == (heap == HEAPS[0])
 
 
+@pytest.mark.long
 def test_with_tls_again_what_was_held_back_arrives(
     site: Site, start_otherwise: Start, held_back: list[str]
 ) -> None:

@@ -432,7 +432,7 @@ _FAULTS = [
     Fault("receiver dies", receiver_dies),
     Fault("sender dies", sender_dies),
     Fault("dedup dies", dedup_dies),
-    Fault("dedup's cluster dies", dedup_s_cluster_dies),
+    Fault("dedup's cluster dies", dedup_s_cluster_dies, long=True),
     Fault("a worker hangs", worker_hangs, long=True),
     Fault("foreign keys", foreign_keys, seeded=False),
     Fault("a key every 2 s", keys_rotate, second=True),

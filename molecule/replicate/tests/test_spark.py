@@ -21,7 +21,7 @@ PARTITIONS, RECORDS = 4, {EQUAL: 6_000, UNEQUAL: 1_500}
 LACKING = range(700, 706)  # offsets of the source
 RATE = 400_000  # bytes a second of each end, so that there is time to strike
 REPORT = "/var/lib/aqueduct-reconcile/fault.json"
-# Scenarios cross and land kill as much.
+# Scenario land kills executors and the driver.
 pytestmark = pytest.mark.long
 RUN = ("User=reconcile", "WorkingDirectory=/var/lib/aqueduct-reconcile")
 

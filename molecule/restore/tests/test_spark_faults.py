@@ -9,7 +9,7 @@ from lab import Lab, wait_until
 from spark_cluster import SOON, Command, SparkCluster
 from test_spark import MASTER, WORKERS
 
-# Scenario cross kills as much under dedup, and scenario land executors and the driver.
+# Scenario land kills executors and the driver.
 pytestmark = [pytest.mark.usefixtures("outcome"), pytest.mark.long]
 
 TOPIC, PARTITIONS, RECORDS = "shared-out", 4, 6_000
