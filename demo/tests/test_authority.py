@@ -43,7 +43,7 @@ class Writer(threading.Thread):
             self.failures.append(error)
 
     def write(self, some: Iterator[Flight]) -> None:
-        client = LAB.client(LAB.brokers[self.site], "flights")
+        client = {**LAB.client(LAB.brokers[self.site], "flights"), "log_level": 0}  # brokers restart
         producer = Producer({**client, "enable.idempotence": True, "message.timeout.ms": SECONDS * 1000})
         for _, flight in zip(range(SINCE), some, strict=False):
             number = f"{self.site}-{next(self._numbers)}"
