@@ -11,4 +11,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [each for each in items if each.get_closest_marker("long")]
     if long:
         config.hook.pytest_deselected(items=long)
-        items[:] = [each for each in items if each not in set(long)]
+        items[:] = [each for each in items if not each.get_closest_marker("long")]

@@ -65,9 +65,11 @@ def streaming() -> Iterator[list[Writer]]:
     writers = [Writer(site) for site in AIRPORTS]
     for writer in writers:
         writer.start()
-    yield writers
-    for writer in writers:
-        writer.stop.set()
+    try:
+        yield writers
+    finally:
+        for writer in writers:
+            writer.stop.set()
     for writer in writers:
         writer.join(SECONDS)
         assert (writer.is_alive(), writer.failures) == (False, [])
