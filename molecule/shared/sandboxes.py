@@ -102,11 +102,12 @@ def look_here() -> dict[str, list[str]]:
 
 
 def _is_off(name: str) -> bool:
-    """Return whether a service is there for those who want it, and nobody here does."""
+    """Return whether a service is there for those who want it, and nobody here does, or for a timer."""
     if name.endswith("@"):
         return False
     asked = ("systemctl", "show", "--property=UnitFileState,ActiveState", f"{name}.service")
-    return {*_said(*asked).split()} == {"UnitFileState=disabled", "ActiveState=inactive"}
+    said = {*_said(*asked).split()}
+    return said in ({f"UnitFileState={state}", "ActiveState=inactive"} for state in ("disabled", "static"))
 
 
 @contextmanager

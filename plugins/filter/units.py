@@ -1,7 +1,7 @@
 """Filters for units of systemd: what every service of ours may not do, stands here alone."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 HARDENED = {
@@ -48,6 +48,11 @@ def unit_lines(properties: Mapping[str, Any]) -> str:
     return "\n".join(f"{name}={value}" for name, value in properties.items())
 
 
+def command_line(arguments: Iterable[Any]) -> str:
+    """`arguments | command_line`: the value of `ExecStart=`, each argument quoted as systemd reads it."""
+    return " ".join(json.dumps(str(each)).replace("%", "%%").replace("$", "$$") for each in arguments)
+
+
 def unit_environment(variables: Mapping[str, Any]) -> str:
     """`variables | unit_environment`: the value of `Environment=`."""
     return " ".join(json.dumps(f"{name}={value}").replace("%", "%%") for name, value in variables.items())
@@ -63,5 +68,5 @@ def environment_file(variables: Mapping[str, Any]) -> str:
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        every = (hardened, confined, unit_lines, unit_environment, environment_file)
+        every = (hardened, confined, unit_lines, command_line, unit_environment, environment_file)
         return {each.__name__: each for each in every}

@@ -18,6 +18,7 @@ short_description: Start, restart and retire units of systemd
 description:
   - A unit restarts where a file of its is younger than its process. systemd makes C(/run/<runtime>)
     (C(RuntimeDirectory=)) at every start, so that folder is as old as the process, however that began.
+  - A timer has no process, and systemd knows since when it runs. What it starts has its files at every start.
   - Files C(client.properties) are for people and other programs; they restart nothing.
 options:
   units:
@@ -26,8 +27,8 @@ options:
     elements: dict
     default: []
     options:
-      name: {description: "Its name, without C(.service).", type: str, required: true}
-      runtime: {description: "Its C(RuntimeDirectory=).", type: str, required: true}
+      name: {description: "Its name: of a service without C(.service), or C(<name>.timer).", type: str, required: true}
+      runtime: {description: "Its C(RuntimeDirectory=); a timer has none.", type: str}
       files: {description: Files and folders that it runs with., type: list, elements: path, required: true}
       state:
         description: V(stopped) disables it too.
@@ -97,9 +98,13 @@ class Systemd:
         """Start, enable, restart or stop."""
         if not units:
             return
-        if not self.check and any(shown.get("NeedDaemonReload") == "yes" for shown in self._show(units)):
+        names = [_full(unit["name"]) for unit in units]
+        started = [_full(name.removesuffix(".timer")) for name in names if name.endswith(".timer")]
+        if not self.check and any(
+            shown.get("NeedDaemonReload") == "yes" for shown in self._show(names + started)
+        ):
             self._systemctl("daemon-reload")
-        for unit, shown in zip(units, self._show(units), strict=True):
+        for unit, shown in zip(units, self._show(names), strict=True):
             runs = shown.get("ActiveState") in ("active", "activating", "reloading")
             enabled = shown.get("UnitFileState") == "enabled"
             name = unit["name"]
@@ -113,7 +118,7 @@ class Systemd:
             if not runs:
                 self.started.append(name)
                 self._systemctl("start", name, unit=name)
-            elif _younger(unit["files"], Path("/run", unit["runtime"])):
+            elif _younger(unit["files"], _since(unit, shown)):
                 if restart:
                     self.restarted.append(name)
                     self._systemctl("restart", name, unit=name)
@@ -131,9 +136,8 @@ class Systemd:
                     self._fail(unit["name"], f"{unit['name']} is not ready after {seconds} s.")
                 time.sleep(0.2)
 
-    def _show(self, units: list[dict[str, Any]]) -> list[dict[str, str]]:
-        properties = "--property=ActiveState,UnitFileState,NeedDaemonReload"
-        names = [f"{unit['name']}.service" for unit in units]
+    def _show(self, names: list[str]) -> list[dict[str, str]]:
+        properties = "--property=ActiveState,UnitFileState,NeedDaemonReload,ActiveEnterTimestampMonotonic"
         said = self._run(["systemctl", "show", properties, "--", *names]).stdout
         return [dict(line.split("=", 1) for line in each.splitlines()) for each in said.split("\n\n")]
 
@@ -169,12 +173,23 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _younger(files: list[str], runtime: Path) -> bool:
-    """Return whether a file is younger than the process; True if that left no folder."""
+def _full(name: str) -> str:
+    return name if name.endswith(".timer") else f"{name}.service"
+
+
+def _since(unit: dict[str, Any], shown: dict[str, str]) -> int:
+    """Return since when a unit runs, in nanoseconds; 0 if its process left no folder."""
+    if unit["name"].endswith(".timer"):
+        booted = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        return booted + int(shown["ActiveEnterTimestampMonotonic"]) * 1000
     try:
-        since = runtime.stat().st_mtime_ns
+        return Path("/run", unit["runtime"]).stat().st_mtime_ns
     except FileNotFoundError:
-        return True
+        return 0
+
+
+def _younger(files: list[str], since: int) -> bool:
+    """Return whether a file is younger than that."""
     return any(path.stat().st_mtime_ns > since for file in files for path in _files(Path(file)))
 
 
@@ -204,7 +219,7 @@ def main() -> None:
                 "default": [],
                 "options": {
                     "name": {"type": "str", "required": True},
-                    "runtime": {"type": "str", "required": True},
+                    "runtime": {"type": "str"},
                     "files": {"type": "list", "elements": "path", "required": True},
                     "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
                     "metrics_port": {"type": "int"},

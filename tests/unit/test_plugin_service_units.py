@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -30,7 +31,7 @@ def file(path: Path, age: int) -> Path:
 def test_a_unit_is_restarted_for_a_file_that_is_younger_than_its_process(
     plugin: ModuleType, tmp_path: Path
 ) -> None:
-    runtime = file(tmp_path / "run", age=100)
+    runtime = file(tmp_path / "run", age=100).stat().st_mtime_ns
     old = str(file(tmp_path / "old", age=101))
     assert not plugin._younger([old], runtime)
     assert not plugin._younger([str(file(tmp_path / "same", age=100))], runtime)
@@ -39,13 +40,20 @@ def test_a_unit_is_restarted_for_a_file_that_is_younger_than_its_process(
 
 
 def test_files_of_people_and_missing_ones_restart_nothing(plugin: ModuleType, tmp_path: Path) -> None:
-    runtime = file(tmp_path / "run", age=100)
+    runtime = file(tmp_path / "run", age=100).stat().st_mtime_ns
     assert not plugin._younger([str(file(tmp_path / "tls/client.properties", age=1).parent)], runtime)
     assert not plugin._younger([str(tmp_path / "nowhere")], runtime)
 
 
 def test_one_that_left_no_folder_is_restarted(plugin: ModuleType, tmp_path: Path) -> None:
-    assert plugin._younger([], tmp_path / "run")
+    since = plugin._since({"name": "backup", "runtime": "aqueduct-of-nobody"}, {})
+    assert plugin._younger([str(file(tmp_path / "old", age=100_000))], since)
+
+
+def test_a_timer_runs_since_systemd_says_so(plugin: ModuleType) -> None:
+    shown = {"ActiveEnterTimestampMonotonic": str(time.monotonic_ns() // 1000 - 5_000_000)}
+    since = plugin._since({"name": "land_compact.timer", "runtime": None}, shown)
+    assert abs(time.time_ns() - since - 5 * 10**9) < 10**9
 
 
 @pytest.mark.parametrize(

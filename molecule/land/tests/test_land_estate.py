@@ -1,5 +1,6 @@
 """Promise `land`: each record is a row, once, or a bad one, whatever is killed while it lands."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
@@ -168,6 +169,11 @@ def test_small_files_were_joined_while_flights_landed(outcome: Outcome) -> None:
     live = {*added} - {path for commit in outcome.commits for path in commit["removed"]}
     folders = Counter((path.rpartition("/")[0], path.endswith("-late.orc")) for path in live if "/" in path)
     assert {*folders.values()} == {1}
+
+
+def test_small_files_are_joined_by_a_timer(lab: Lab) -> None:
+    timers = json.loads(lab.run(HOST, "systemctl", "list-timers", "--output=json", "land_compact.timer").stdout)
+    assert [(each["activates"], each["next"] > 0) for each in timers] == [("land_compact.service", True)]
 
 
 def test_a_column_that_was_declared_later_is_null_before(lake: Lake, outcome: Outcome) -> None:
