@@ -38,11 +38,13 @@ DIFFERENT = 50_000  # flights, each with a new note whenever it is written
 TICK_SECONDS = 0.05
 LOOK_SECONDS = 0.25
 LANDED_SECONDS = 300  # until everything has landed after the last record was written
-AIM_BYTES = 100e6
 
 
 class Stream(threading.Thread):
-    """Writes so many flights a second, each to the next partition; offset o of partition p is flight o * PARTITIONS + p."""
+    """Writes so many flights a second, each to the next partition.
+
+    So offset o of partition p is flight o * PARTITIONS + p.
+    """
 
     def __init__(self, servers: str, topic: str, rate: int, seconds: int) -> None:
         super().__init__(daemon=True)
@@ -176,7 +178,9 @@ class Compacting(threading.Thread):
             self.usages.append(measured(self.command))
 
 
-def land(kafka: str, files: hdfs.HdfsServer, topic: str, args: argparse.Namespace, options: tuple[str, ...]) -> Late:
+def land(
+    kafka: str, files: hdfs.HdfsServer, topic: str, args: argparse.Namespace, options: tuple[str, ...]
+) -> Late:
     """Land a stream while it is written, and join its files; return what that came to."""
     create(kafka, topic)
     folder = f"{files.url}/{topic}"
@@ -188,7 +192,8 @@ def land(kafka: str, files: hdfs.HdfsServer, topic: str, args: argparse.Namespac
     lags: list[float] = []
     landed: list[int] = []
     compacting = Compacting([*program, "compact", *given], args.compact)
-    with landing([*program, *given, "--every", f"{args.every}s", *options], files.directory / "landing.log") as process:
+    lander = [*program, *given, "--every", f"{args.every}s", *options]
+    with landing(lander, files.directory / "landing.log") as process:
         stream = Stream(kafka, topic, args.rate, args.seconds).begun()
         compacting.start()
         deadline = time.monotonic() + args.seconds + LANDED_SECONDS
