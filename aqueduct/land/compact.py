@@ -1,10 +1,13 @@
 """Joins small files of a table, and of its late rows: another entry of its log, which changes no row."""
 
+import mmap
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import BinaryIO
 
 import pyarrow as pa
 from pyarrow import orc
@@ -174,13 +177,24 @@ def join(share: CompactShare) -> AddedFile | Unjoined:
     Arrow's reader knows times from 1677 to 2262 only: a file with others is named instead. Failed if one is
     not what landed.
     """
-    objects = open_store(share.location)
+    # Into a file without a name: in memory, a file takes up to three times its size while it grows.
+    try:
+        with tempfile.TemporaryFile() as written:
+            return _join(share, open_store(share.location), written)
+    except OSError as error:
+        megabytes = 1 + (_size(share.files) >> 20)
+        raise Failed(
+            f"Files of {share.table.full_name} can't be joined in {tempfile.gettempdir()} of this host: "
+            f"{error.strerror}. Make room for {megabytes:,} MB there, or name another TMPDIR."
+        ) from None
+
+
+def _join(share: CompactShare, objects: Objects, written: BinaryIO) -> AddedFile | Unjoined:
     path = share.files[0].path
-    sink = pa.BufferOutputStream()
     rows = 0
     try:
         whole = pa.unify_schemas([_read(objects, share, file).schema for file in share.files])
-        with orc_writer(sink) as writer:
+        with orc_writer(pa.PythonFile(written, "w")) as writer:
             for file in share.files:
                 path = file.path
                 opened = _read(objects, share, file)
@@ -194,10 +208,11 @@ def join(share: CompactShare) -> AddedFile | Unjoined:
         return Unjoined(path, gone=False)
     if rows != (expected := sum(file.rows for file in share.files)):
         raise Failed(f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.")
+    written.flush()
     name = f"{share.staging.number:020d}-{share.share:05d}{COMPACTED}"
-    data = memoryview(sink.getvalue()).cast("B")
-    file_ = OrcFile(path.rpartition("/")[0], rows, data, share.files[0].table, log.ending(path))
-    return table_log.stage(objects, share.table, share.staging, name, file_)
+    with mmap.mmap(written.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
+        file_ = OrcFile(path.rpartition("/")[0], rows, data, share.files[0].table, log.ending(path))
+        return table_log.stage(objects, share.table, share.staging, name, file_)
 
 
 class _Gone(Exception):

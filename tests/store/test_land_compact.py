@@ -3,7 +3,9 @@
 import io
 import json
 import os
+import re
 import secrets
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -237,6 +239,21 @@ def test_a_file_that_is_not_what_landed_stops_it(lake: Lake, folder: Path) -> No
     assert "is not what was committed" in str(lake.compact().failed)
     path.unlink()
     assert "was committed and is missing" in str(lake.compact().failed)
+    assert lake.log.follow().number == 2
+
+
+def test_without_room_for_a_joined_file_nothing_changes(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.land()
+    lake.land()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    failed = lake.compact().failed
+    assert failed is not None
+    assert re.fullmatch(
+        r"Files of lake.numbers can't be joined in .*/nowhere of this host: No such file or directory. "
+        r"Make room for 1 MB there, or name another TMPDIR.", str(failed),
+    )  # fmt: skip
     assert lake.log.follow().number == 2
 
 
