@@ -22,3 +22,9 @@ def parse(text: str) -> int:
             pass
     seconds = re.fullmatch(r"\d{9,10}", text, re.ASCII)
     raise ValueError(FORMS + (f"; if it is in seconds, write {text}000" if seconds else ""))
+
+
+def text(milliseconds: int) -> str:
+    """Format a time, in milliseconds since 1970, as in RFC 3339."""
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -252,33 +252,29 @@ PY
     printf '%s' "$wanted" >.venv/with-spark
 }
 
-# What tests of HDFS and YARN need: the jars of Hadoop.
-have_hadoop() {
-    local lock=artifacts/hadoop-3.4.1.sha256 directory
-    directory=$AQUEDUCT_CACHE/hadoop-$(sha256sum "$lock" | cut -c1-12)
-    export AQUEDUCT_HADOOP_JARS="$directory/libs"
+# jars_for_tests WHAT LOCK, as servers/jars.py names them: tells the folder that they are in.
+jars_for_tests() {
+    local directory
+    directory=$AQUEDUCT_CACHE/$1-$(sha256sum "$2" | cut -c1-12)
+    jars="$directory/libs"
     [[ -d $directory ]] && return
     have_packages maven openjdk-17-jre-headless
-    say "Having Hadoop for tests on this machine"
-    .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" "$lock" <<'PY'
-import sys, tarfile, tempfile
-from contextlib import suppress
-from pathlib import Path
+    say "Having $1 for tests on this machine"
+    .venv/bin/python -m servers.jars "$1" "$AQUEDUCT_CACHE" "$directory" "$2"
+}
 
-from aqueduct.controller.artifacts import hadoop_jars
-from aqueduct.errors import AqueductError
-from servers.hadoop import VERSION
+# What tests of HDFS and YARN need.
+have_hadoop() {
+    local jars
+    jars_for_tests hadoop artifacts/hadoop-3.4.1.sha256
+    export AQUEDUCT_HADOOP_JARS=$jars
+}
 
-cache, directory, lock = sys.argv[1:]
-try:
-    jars = hadoop_jars(version=VERSION, lock=lock, cache=cache)
-except AqueductError as error:
-    sys.exit(f"test: {error}")
-with tempfile.TemporaryDirectory(dir=cache) as scratch, tarfile.open(jars.path) as archive:
-    archive.extractall(Path(scratch, "hadoop"), filter="data")
-    with suppress(OSError):  # another run of the same was faster
-        Path(scratch, "hadoop").rename(directory)
-PY
+# What tests of ZooKeeper need: the last Kafka that has it.
+have_zookeeper() {
+    local jars
+    jars_for_tests older-kafka artifacts/kafka-3.9.2.sha256
+    export AQUEDUCT_OLDER_KAFKA_JARS=$jars
 }
 
 # Debian's PostgreSQL is opened and not installed, as promtool is: no service comes with it, nor a cluster of its own.

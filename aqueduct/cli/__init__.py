@@ -31,6 +31,7 @@ VERBS = {
     "rewrap": "let others open an encrypted backup, without writing it again",
     "snapshots": "list what a store holds",
     "verify": "read a snapshot and say what is damaged",
+    "zookeeper": "back up, compare and write back what a ZooKeeper ensemble keeps",
 }
 
 

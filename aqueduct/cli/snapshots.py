@@ -14,9 +14,9 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from aqueduct import moments
 from aqueduct.cli import common
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Failed
@@ -70,7 +70,7 @@ def _print_json(found: Listed) -> list[int]:
 def _json(summary: "Summary") -> dict[str, Any]:
     return {
         "id": summary.number,
-        "created": _time(summary.created),
+        "created": moments.text(summary.created),
         "topics": summary.topics,
         "records": summary.records,
         "bytes": summary.unpacked_bytes,
@@ -96,7 +96,7 @@ def _print_page(found: Listed) -> list[int]:
         print(
             row.format(
                 each.number,
-                _time(each.created),
+                moments.text(each.created),
                 each.topics,
                 f"{each.records:,}",
                 f"{each.unpacked_bytes:,}",
@@ -110,9 +110,3 @@ def _print_page(found: Listed) -> list[int]:
     for topic, states in sorted(generations.items()):
         print(f"{topic}: {', '.join(states)}")
     return broken
-
-
-def _time(milliseconds: int) -> str:
-    """Format a time as in RFC 3339."""
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -90,7 +90,8 @@ def kafka_jars(
     def fetch(jars: Path) -> None:
         if source == "maven":
             modules = [f"org.apache.kafka:{module}:{version}" for module in KAFKA_MODULES]
-            log4j = [f"org.apache.logging.log4j:{module}:{LOG4J_VERSION}" for module in LOG4J_MODULES]
+            loggers = () if version.startswith("3.") else LOG4J_MODULES  # it brings its own
+            log4j = [f"org.apache.logging.log4j:{module}:{LOG4J_VERSION}" for module in loggers]
             _fetch_from_maven(
                 [*modules, *log4j], jars, "Kafka's jars", "set artifact_kafka_source to archive"
             )

@@ -29,7 +29,7 @@ ROOMS = (
     ("link.ledger",),
     ("link",),
     ("link.dedup",),
-    ("backup", "reconcile", "land", "controller"),
+    ("backup", "reconcile", "land", "controller", "zookeeper"),
     ("restore", "estate"),
     ("cli",),
 )
@@ -58,6 +58,7 @@ RUNNING = {
         for name in ("catalogue", "compact", "iceberg", "metastore", "metrics", "registry", "replay")
     ),
     *(f"land.{name}" for name in ("opened", "reset", "run", "sql", "status", "task", "verify")),
+    *(f"zookeeper.{name}" for name in ("backup", "client", "reading", "restore")),
     "controller.artifacts",
     "prometheus",
     "cli",

@@ -1,0 +1,257 @@
+"""Back up what a ZooKeeper ensemble keeps, compare it, and write it back.
+
+backup adds a snapshot of every persistent znode: data, ACL and version, as all of them were at one moment.
+Ephemeral znodes belong to sessions; they are named, not kept. Exit code: 0 done; 3 done but for znodes that
+could not be read, or that changed faster than they were read; 1 failed; 2 nothing was done.
+
+restore makes znodes that are missing, parents first. What is there and differs stays and is named, unless its
+path was given as --overwrite. It may be run again, and goes on where it stopped. 0 done: all of the snapshot
+is there; 3 done but for what it names; 1 it stopped before; 2 nothing was written.
+
+diff compares an ensemble with a snapshot: 0 equal, 3 not. snapshots lists what a store has: 1 if one is
+damaged. Data and passwords are never shown.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from aqueduct import moments
+from aqueduct.cli import common, report_file, selection
+from aqueduct.cli.extra import spark_packages
+from aqueduct.errors import ExitCode, Failed, Refused
+from aqueduct.kafka import client_config
+from aqueduct.wording import count, some
+
+if TYPE_CHECKING:
+    from aqueduct.zookeeper.client import Ensemble
+    from aqueduct.zookeeper.restore import Restored
+    from aqueduct.zookeeper.snapshots import ZnodeSnapshot
+    from aqueduct.zookeeper.znodes import TreeDifference
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    backup = commands.add_parser("backup", help="add a snapshot of an ensemble to a store")
+    _add_ensemble(backup)
+    backup.add_argument(
+        "--keep",
+        metavar="N",
+        type=selection.positive,
+        help="remove all snapshots but the newest N, which needs the right to; default: all stay",
+    )
+    report_file.add_arguments(backup)
+    backup.set_defaults(run=_backup)
+
+    restore = commands.add_parser("restore", help="make znodes of a snapshot that an ensemble lacks")
+    _add_ensemble(restore)
+    common.add_snapshot(restore)
+    restore.add_argument(
+        "--prefix",
+        metavar="/PATH",
+        type=_znode,
+        default="/",
+        help="write below this znode (a chroot), which is made if it is not there",
+    )
+    restore.add_argument(
+        "--overwrite",
+        metavar="/PATH",
+        type=_znode,
+        action="append",
+        default=[],
+        help="write this znode's data and ACL although others are there; may be repeated",
+    )
+    restore.add_argument("--dry-run", action="store_true", help="tell what would be written")
+    report_file.add_arguments(restore)
+    restore.set_defaults(run=_restore)
+
+    diff = commands.add_parser("diff", help="compare an ensemble with a snapshot")
+    _add_ensemble(diff)
+    common.add_snapshot(diff)
+    report_file.add_arguments(diff)
+    diff.set_defaults(run=_diff)
+
+    snapshots = commands.add_parser("snapshots", help="list what a store has")
+    common.add_store(snapshots)
+    snapshots.set_defaults(run=_snapshots)
+
+
+def _add_ensemble(parser: argparse.ArgumentParser) -> None:
+    common.add_store(parser)
+    parser.add_argument(
+        "--connect",
+        metavar="HOST:PORT,.../CHROOT",
+        type=_connect,
+        required=True,
+        help="the ensemble, as the brokers' zookeeper.connect has it",
+    )
+    parser.add_argument("--client-config", metavar="FILE", help="Kafka client properties (TLS)")
+
+
+def _connect(text: str) -> str:
+    """Check `host:port,host:port/chroot`, for argparse's `type`."""
+    servers, _, chroot = text.partition("/")
+    selection.servers(servers)
+    if chroot:
+        _znode("/" + chroot)
+    return text
+
+
+def _znode(text: str) -> str:
+    """Check a znode's path, for argparse's `type`."""
+    if not text.startswith("/") or (text != "/" and not all(text[1:].split("/"))):
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a znode's path; write /a/b")
+    return text
+
+
+def _backup(args: argparse.Namespace) -> int:
+    with spark_packages():
+        from aqueduct.zookeeper import snapshots
+        from aqueduct.zookeeper.backup import backup
+
+    report_file.outside(args.report, args.store)
+    started = datetime.now(UTC)
+    made, gone = backup(_ensemble(args), args.store, args.keep)
+    code = ExitCode.INCOMPLETE if made.left_out or made.moving else ExitCode.DONE
+    print("\n".join(_told(made)))
+    if gone:
+        print(f"Removed: {count(len(gone), 'older snapshot')}, {some(gone)}.")
+    _report(args, "backup", code, started, {**snapshots.told(made), "removed": gone})
+    return code
+
+
+def _told(snapshot: "ZnodeSnapshot") -> list[str]:
+    of = f"cluster {snapshot.cluster}" if snapshot.cluster else "no cluster of Kafka's"
+    when = f"as they were at zxid {snapshot.zxid:#x}" if not snapshot.moving else "NOT of one moment"
+    lines = [
+        f"Snapshot {snapshot.number} of {snapshot.connect} ({of}): {count(len(snapshot.znodes), 'znode')}, "
+        f"{snapshot.bytes:,} bytes, {when}."
+    ]
+    if snapshot.ephemeral:
+        number = count(len(snapshot.ephemeral), "ephemeral znode")
+        lines.append(f"Not kept, for they end with their sessions: {number}, {some(snapshot.ephemeral)}.")
+    if snapshot.counters:
+        lines.append(f"After a restore counted from 0 again: children of {some(snapshot.counters)}.")
+    lines += [f"NOT kept: {path}: {why}." for path, why in snapshot.left_out]
+    if snapshot.moving:
+        lines.append(f"Changed faster than they were read: {some(snapshot.moving)}. Run it again.")
+    return lines
+
+
+def _restore(args: argparse.Namespace) -> int:
+    with spark_packages():
+        from aqueduct.store.backends import open_store
+        from aqueduct.zookeeper.restore import ZnodeOrder, restore
+        from aqueduct.zookeeper.snapshots import ZnodeSnapshots
+
+    report_file.outside(args.report, args.store)
+    started = datetime.now(UTC)
+    snapshot = ZnodeSnapshots.open(open_store(args.store)).read(args.snapshot)
+    prefix = args.prefix.rstrip("/")
+    done = restore(ZnodeOrder(snapshot, _ensemble(args), prefix, tuple(args.overwrite), args.dry_run))
+    code = ExitCode.INCOMPLETE if done.left or done.failed else ExitCode.DONE
+    print(_restored(args, snapshot, done))
+    if done.stopped:
+        print(f"aqueduct: {done.stopped}", file=sys.stderr)
+        code = ExitCode.FAILED
+    content = {
+        "snapshot": snapshot.number,
+        "dry_run": args.dry_run,
+        "there": done.there,
+        "missing": done.missing,
+        "created": done.created,
+        "overwritten": done.overwritten,
+        "left": _listed(done.left),
+        "failed": _listed(done.failed),
+    }
+    _report(args, "restore", code, started, content)
+    return code
+
+
+def _restored(args: argparse.Namespace, snapshot: "ZnodeSnapshot", done: "Restored") -> str:
+    where = args.connect + args.prefix.rstrip("/")
+    if args.dry_run:
+        lines = [
+            f"Snapshot {snapshot.number} would make {count(len(done.missing), 'znode')} at {where} "
+            f"({some(done.missing)}), and overwrite {len(done.overwritten):,}; {done.there:,} are as in it."
+        ]
+    else:
+        lines = [
+            f"Snapshot {snapshot.number} at {where}: {count(len(done.created), 'znode')} made, "
+            f"{len(done.overwritten):,} overwritten, {done.there:,} were as in it."
+        ]
+    if done.left:
+        lines += [f"Left as it is there: {path}: its {what} is other." for path, what in done.left]
+        lines.append("--overwrite PATH writes one that is other.")
+    lines += [f"NOT restored: {path}: {why}." for path, why in done.failed]
+    return "\n".join(lines)
+
+
+def _diff(args: argparse.Namespace) -> int:
+    with spark_packages():
+        from aqueduct.store.backends import open_store
+        from aqueduct.zookeeper.restore import difference
+        from aqueduct.zookeeper.snapshots import ZnodeSnapshots
+
+    started = datetime.now(UTC)
+    snapshot = ZnodeSnapshots.open(open_store(args.store)).read(args.snapshot)
+    found = difference(snapshot, _ensemble(args))
+    code = ExitCode.INCOMPLETE if found else ExitCode.DONE
+    print(_differs(args, snapshot, found))
+    content = {"missing": list(found.missing), "changed": _listed(found.changed), "added": list(found.added)}
+    _report(args, "diff", code, started, {"snapshot": snapshot.number, **content})
+    return code
+
+
+def _differs(args: argparse.Namespace, snapshot: "ZnodeSnapshot", found: "TreeDifference") -> str:
+    if not found:
+        return f"{args.connect} is as snapshot {snapshot.number}: {count(len(snapshot.znodes), 'znode')}."
+    return "\n".join(
+        [
+            f"{args.connect} is NOT as snapshot {snapshot.number}: {len(found.missing):,} missing, "
+            f"{len(found.changed):,} other, {len(found.added):,} added.",
+            *(f"- {path}" for path in found.missing),
+            *(f"~ {path} ({what})" for path, what in found.changed),
+            *(f"+ {path}" for path in found.added),
+        ]
+    )
+
+
+def _snapshots(args: argparse.Namespace) -> int:
+    with spark_packages():
+        from aqueduct.store.backends import open_store
+        from aqueduct.zookeeper.snapshots import ZnodeSnapshots
+
+    code = ExitCode.DONE
+    row = "{:>10}  {:<24}  {:>10}  {:>15}  {:>9}  {}"
+    print(row.format("id", "created", "znodes", "bytes", "ephemeral", "cluster"))
+    for each in ZnodeSnapshots.open(open_store(args.store)).all():
+        if isinstance(each, Failed):
+            print(f"aqueduct: {each}", file=sys.stderr)
+            code = ExitCode.FAILED
+            continue
+        figures = f"{len(each.znodes):,}", f"{each.bytes:,}", f"{len(each.ephemeral):,}"
+        print(row.format(each.number, moments.text(each.created), *figures, each.cluster or "-"))
+    return code
+
+
+def _ensemble(args: argparse.Namespace) -> "Ensemble":
+    from aqueduct.zookeeper.client import Ensemble
+
+    config = client_config.load(args.client_config)
+    if config.login:
+        raise Refused(f"{args.client_config} has a login of SASL; for ZooKeeper only a certificate is taken.")
+    return Ensemble(args.connect.rstrip("/"), config)
+
+
+def _listed(found: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"path": path, "what": what} for path, what in found]
+
+
+def _report(
+    args: argparse.Namespace, what: str, code: ExitCode, started: datetime, content: dict[str, Any]
+) -> None:
+    if args.report:
+        report_file.write(args.report, f"zookeeper {what}", code, started, content)

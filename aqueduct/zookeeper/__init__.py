@@ -1,0 +1,1 @@
+"""What a ZooKeeper ensemble keeps: backed up, compared and written back, znode by znode."""

@@ -1,0 +1,218 @@
+"""Reads every znode of an ensemble as it was at one moment.
+
+ZooKeeper answers for one znode at a time. So all are read, and then looked at once more: a znode whose
+versions are as before was so all the time between, so if none has changed, all were there at once, between
+both (the double collect of Afek et al., Atomic snapshots of shared memory, 1993). What has changed is read
+again. Where nothing at all was written in between (the ensemble's zxid), one reading is enough.
+"""
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.util import Finalize
+from typing import Any, NamedTuple
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError, NoNodeError
+
+from aqueduct.kafka.requests import in_lists
+from aqueduct.zookeeper.client import ANSWER_SECONDS, CONNECT_SECONDS, Ensemble, ask, rights_of, start, stop
+from aqueduct.zookeeper.znodes import SYSTEM, Znode
+
+AT_ONCE = 500  # znodes that are asked for before the first one has answered
+MANY = 4000  # on one level, above which two processes read: a request takes 0.1 ms of Python's time
+PROCESSES = 2
+ROUNDS = 5  # of reading what has changed
+SPECIAL = {-1 << 63: "a container", -1: "one with a time to live"}  # by ephemeralOwner (EphemeralType.java)
+TTL = 0xFF << 56  # its highest byte
+NO_ACCESS = "its ACL lets this client not read it"
+
+
+class Stamp(NamedTuple):
+    """What changes with a znode: its data, its ACL, its children."""
+
+    data: int  # mzxid
+    acl: int  # aversion
+    children: int  # pzxid
+
+
+class Seen(NamedTuple):
+    """What was seen at a path: a persistent znode, or what else there is."""
+
+    path: str
+    znode: Znode | None = None
+    stamp: Stamp | None = None  # None: nothing is there, or it can't be read
+    children: tuple[str, ...] = ()  # names
+    left_out: str = ""  # why a znode that is there is not kept
+    ephemeral: bool = False
+
+
+Look = Callable[[list[str]], Iterable[Seen]]
+
+
+@dataclass
+class Tree:
+    """The znodes of an ensemble."""
+
+    seen: dict[str, Seen] = field(default_factory=dict)
+    zxid: int = 0  # the ensemble's last change when the last look at all of them began
+    again: int = 0  # how many were read again, as they had changed
+    moving: tuple[str, ...] = ()  # those that changed to the end: with them, it is not of one moment
+
+    def znodes(self) -> dict[str, Znode]:
+        """Return the persistent ones, by path."""
+        return {path: each.znode for path, each in sorted(self.seen.items()) if each.znode}
+
+    def left_out(self) -> tuple[tuple[str, str], ...]:
+        """Return znodes that should be kept and are not, and why."""
+        return tuple((path, each.left_out) for path, each in sorted(self.seen.items()) if each.left_out)
+
+    def ephemeral(self) -> tuple[str, ...]:
+        return tuple(path for path, each in sorted(self.seen.items()) if each.ephemeral)
+
+
+def read(ensemble: Ensemble, client: KazooClient) -> Tree:
+    """Return all znodes but the ensemble's own."""
+    with ExitStack() as stack:
+        look: Look = lambda paths: _look(ensemble, client, paths)  # noqa: E731
+        tree = Tree(zxid=_zxid(ensemble, client))
+        if not _walk(tree, ["/"], look, most=MANY):
+            # Their sessions change the ensemble's zxid, so everything is read after they have begun.
+            look = stack.enter_context(_processes(ensemble))
+            tree = Tree(zxid=_zxid(ensemble, client))
+            _walk(tree, ["/"], look)
+        for _ in range(ROUNDS):
+            zxid = _zxid(ensemble, client)
+            if zxid == tree.zxid:
+                return tree
+            tree.zxid = zxid
+            before = tree.znodes()
+            changed = [each.path for each in look(list(tree.seen)) if not _same(tree.seen[each.path], each)]
+            tree.again += len(changed)
+            _walk(tree, changed, look)
+            after = tree.znodes()
+            moving = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+            if not moving:  # but sessions came and went, with what is theirs
+                return tree
+        tree.moving = tuple(sorted(moving))
+        return tree
+
+
+def _same(one: Seen, other: Seen) -> bool:
+    return (one.stamp, one.left_out, one.ephemeral) == (other.stamp, other.left_out, other.ephemeral)
+
+
+def _zxid(ensemble: Ensemble, client: KazooClient) -> int:
+    """Return the ensemble's last change, after the server that is asked has come up to it."""
+    ask(ensemble, lambda: client.sync("/"))
+    ask(ensemble, lambda: client.exists("/"))
+    return int(client.last_zxid)
+
+
+def _walk(tree: Tree, paths: Iterable[str], look: Look, most: int | None = None) -> bool:
+    """Read these and all below them that is new, and let go what is not there any more.
+
+    False if a level has more than `most`.
+    """
+    level = list(paths)
+    while level:
+        if most is not None and len(level) > most:
+            return False
+        below: list[str] = []
+        for each in look(level):
+            former = tree.seen.get(each.path)
+            gone = set(former.children if former else ()).difference(each.children)
+            _forget(tree, [_join(each.path, child) for child in gone])
+            if each.stamp or each.left_out:
+                tree.seen[each.path] = each
+                there = (_join(each.path, child) for child in each.children)
+                below += (path for path in there if path not in tree.seen and path != SYSTEM)
+            else:
+                _forget(tree, [each.path])
+        level = below
+    return True
+
+
+def _forget(tree: Tree, paths: list[str]) -> None:
+    """Let go of znodes, and of what was below them."""
+    while paths:
+        path = paths.pop()
+        if former := tree.seen.pop(path, None):
+            paths += (_join(path, child) for child in former.children)
+
+
+def _join(path: str, child: str) -> str:
+    return f"{'' if path == '/' else path}/{child}"
+
+
+def _look(ensemble: Ensemble, client: KazooClient, paths: Iterable[str]) -> Iterator[Seen]:
+    """Look at znodes, many at once."""
+    for some in in_lists(paths, AT_ONCE):
+        yield from ask(ensemble, lambda some=some: _look_at(client, some))  # type: ignore[misc]
+
+
+def _look_at(client: KazooClient, paths: Sequence[str]) -> list[Seen]:
+    asked = [(client.get_async(path), client.get_acls_async(path)) for path in paths]
+    found = [_seen(path, *both) for path, both in zip(paths, asked, strict=True)]
+    children = [client.get_children_async(each.path) if many else None for each, many in found]
+    return [_with_children(each, of) if of else each for (each, _), of in zip(found, children, strict=True)]
+
+
+def _seen(path: str, data: Any, acl: Any) -> tuple[Seen, int]:
+    """Return what there is at a path, and how many children it has."""
+    try:
+        content, stat = data.get(timeout=ANSWER_SECONDS)
+        rights = rights_of(acl.get(timeout=ANSWER_SECONDS)[0])
+    except NoNodeError:
+        return Seen(path), 0
+    except NoAuthError:
+        return Seen(path, left_out=NO_ACCESS), 0
+    stamp = Stamp(stat.mzxid, stat.aversion, stat.pzxid)
+    owner = stat.ephemeralOwner
+    if not owner:
+        return Seen(path, Znode(path, content, rights, stat.version), stamp), stat.numChildren
+    if special := SPECIAL.get(owner) or SPECIAL.get(-1 if owner & TTL == TTL else 0):
+        return Seen(path, stamp=stamp, left_out=f"{special}, which a restore could not make"), 0
+    return Seen(path, stamp=stamp, ephemeral=True), 0
+
+
+def _with_children(seen: Seen, asked: Any) -> Seen:
+    try:
+        return seen._replace(children=tuple(asked.get(timeout=ANSWER_SECONDS)))
+    except NoNodeError:  # it has gone meanwhile
+        return Seen(seen.path)
+    except NoAuthError:
+        return Seen(seen.path, left_out=NO_ACCESS)
+
+
+@contextmanager
+def _processes(ensemble: Ensemble) -> Iterator[Look]:
+    """Yield what looks in other processes, after each of them has a session."""
+    context = multiprocessing.get_context("spawn")  # the client has threads, which a fork would lose
+    together = context.Barrier(PROCESSES)
+    pool = ProcessPoolExecutor(PROCESSES, context, _begin, (ensemble, together))
+    with pool:
+        for begun in [pool.submit(_meet) for _ in range(PROCESSES)]:
+            begun.result()
+        yield lambda paths: (
+            each for some in pool.map(_look_there, in_lists(paths, AT_ONCE)) for each in some
+        )
+
+
+_here: list[Any] = []  # of such a process: the ensemble, its client, and where the processes meet
+
+
+def _begin(ensemble: Ensemble, together: Any) -> None:
+    client = start(ensemble)
+    Finalize(None, stop, (client,), exitpriority=1)
+    _here.extend((ensemble, client, together))
+
+
+def _meet() -> None:
+    _here[2].wait(CONNECT_SECONDS * 2)
+
+
+def _look_there(paths: list[str]) -> list[Seen]:
+    return list(_look(_here[0], _here[1], paths))

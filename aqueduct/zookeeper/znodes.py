@@ -1,0 +1,96 @@
+"""Znodes as they are kept, and what differs between two trees of them."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+SYSTEM = "/zookeeper"  # the ensemble's own: quotas and its configuration
+CLUSTER = "/cluster/id"  # where Kafka keeps the id of its cluster
+PERMISSIONS = "rwcda"  # by bits, from the lowest one on
+SEQUENTIAL = re.compile(r".*\d{10}$", re.DOTALL)
+
+
+class Right(NamedTuple):
+    """An entry of a znode's ACL."""
+
+    permissions: int
+    scheme: str
+    id: str  # of `digest` it holds a password's hash, so it is shown nowhere
+
+    def __str__(self) -> str:
+        letters = "".join(letter for bit, letter in enumerate(PERMISSIONS) if self.permissions >> bit & 1)
+        return f"{self.scheme}:{'...' if self.scheme == 'digest' else self.id}:{letters}"
+
+
+class Znode(NamedTuple):
+    """A persistent znode."""
+
+    path: str
+    data: bytes | None
+    acl: tuple[Right, ...]
+    version: int  # of its data; an ensemble counts anew after a restore
+
+    @property
+    def content(self) -> tuple[bytes, frozenset[Right]]:
+        """What a restore brings back. The order of an ACL means nothing, nor does null differ from empty."""
+        return self.data or b"", frozenset(self.acl)
+
+
+@dataclass(frozen=True)
+class TreeDifference:
+    """What differs between a snapshot and an ensemble, by path."""
+
+    missing: tuple[str, ...]  # in the ensemble
+    changed: tuple[tuple[str, str], ...]  # path, and what of it
+    added: tuple[str, ...]  # to the ensemble
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.changed or self.added)
+
+
+def compare(stored: Mapping[str, Znode], there: Mapping[str, Znode]) -> TreeDifference:
+    """Compare a snapshot with an ensemble."""
+    changed = (
+        (path, what)
+        for path, znode in stored.items()
+        if path in there and (what := changes(znode, there[path]))
+    )
+    return TreeDifference(
+        tuple(path for path in stored if path not in there),
+        tuple(changed),
+        tuple(path for path in there if path not in stored),
+    )
+
+
+def changes(stored: Znode, there: Znode) -> str:
+    """Say what of a znode is not as it was stored; empty if nothing."""
+    (data, acl), (other_data, other_acl) = stored.content, there.content
+    return " and ".join(
+        what for what, differs in (("data", data != other_data), ("ACL", acl != other_acl)) if differs
+    )
+
+
+def below(path: str, prefix: str) -> str:
+    """Return a path below another one: `/a` below `/kafka` is `/kafka/a`, and `/` is `/kafka`."""
+    return (prefix + path).rstrip("/") or "/" if prefix else path
+
+
+def parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def ancestors(path: str) -> Iterator[str]:
+    """Yield the znodes above one, the root first."""
+    steps = path.split("/")[1:]
+    yield from ("/" + "/".join(steps[:number]) for number in range(len(steps)))
+
+
+def by_depth(paths: Iterable[str]) -> list[str]:
+    """Return paths with parents before children."""
+    return sorted(paths, key=lambda path: (0 if path == "/" else path.count("/"), path))
+
+
+def counters(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return znodes whose children an ensemble numbers: a restored one counts from nought again."""
+    return tuple(sorted({parent(path) for path in paths if SEQUENTIAL.fullmatch(path)}))

@@ -1,0 +1,43 @@
+"""python -m servers.jars hadoop|older-kafka CACHE DIRECTORY LOCK
+
+Unpacks the jars of a server for tests into a directory, unless another run was faster.
+"""
+
+import sys
+import tarfile
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from aqueduct.controller.artifacts import Artifact, hadoop_jars, kafka_jars
+from aqueduct.errors import AqueductError
+from servers import hadoop, zookeeper
+
+
+def older_kafka(lock: str, cache: str) -> Artifact:
+    return kafka_jars(
+        version=zookeeper.VERSION,
+        source="maven",
+        archive_url=None,
+        archive_sha256=None,
+        lock=lock,
+        cache=cache,
+    )
+
+
+def main(what: str, cache: str, directory: str, lock: str) -> None:
+    try:
+        if what == "hadoop":
+            jars = hadoop_jars(version=hadoop.VERSION, lock=lock, cache=cache)
+        else:
+            jars = older_kafka(lock, cache)
+    except AqueductError as error:
+        sys.exit(f"test: {error}")
+    with tempfile.TemporaryDirectory(dir=cache) as scratch, tarfile.open(jars.path) as archive:
+        archive.extractall(Path(scratch, what), filter="data")
+        with suppress(OSError):
+            Path(scratch, what).rename(directory)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

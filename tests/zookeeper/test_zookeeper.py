@@ -1,0 +1,397 @@
+"""`aqueduct zookeeper` with a real ensemble, which is also asked by ZooKeeper's own client in Java."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import ACL, Id, make_acl, make_digest_acl
+
+from aqueduct.cli import main
+from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.zookeeper import backup, reading, restore
+from aqueduct.zookeeper.client import Ensemble
+from servers import zookeeper
+from servers.pki import Authority
+from servers.process import free_ports
+from servers.zookeeper import ZooKeeper
+
+SECRET = "hunter2-of-nobody"  # noqa: S105
+KAFKA = json.dumps({"version": "1", "id": "kafka-cluster-of-tests"}).encode()
+ANYONE = Id("world", "anyone")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    with zookeeper.running(tmp_path_factory.mktemp("zookeeper")) as started:
+        yield started
+
+
+@dataclass
+class Tree:
+    """A chroot of its own on a server."""
+
+    server: ZooKeeper
+    connect: str
+    client: KazooClient
+
+    def fill(self) -> None:
+        make = self.client.create
+        make("/cluster/id", KAFKA, makepath=True)
+        make("/brokers/topics/a", b'{"partitions":{"0":[1]}}', makepath=True)
+        make("/brokers/topics/b", bytes(range(256)))
+        make("/brokers/ids/1", b"{}", makepath=True, ephemeral=True)
+        make("/config/users/anna", SECRET.encode(), makepath=True)
+        make("/empty")
+        make("/nothing at all ä", None)
+        make("/isr/isr_change_", b"x", makepath=True, sequence=True)
+        rights = [make_acl("ip", "127.0.0.1", all=True), ACL(1, ANYONE)]
+        make("/guarded", b"by two", acl=rights)
+        make(
+            "/guarded/of digest", b"by one", acl=[make_digest_acl("anna", SECRET, all=True), ACL(31, ANYONE)]
+        )
+        for number in range(3):
+            self.client.set("/brokers/topics/a", b'{"partitions":{"0":[%d]}}' % number)
+
+    def content(self) -> dict[str, tuple[bytes, frozenset[ACL]]]:
+        """Return what every persistent znode has, by a client of its own."""
+        found, todo = {}, ["/"]
+        while todo:
+            path = todo.pop()
+            data, stat = self.client.get(path)
+            if not stat.ephemeralOwner:
+                found[path] = (data or b"", frozenset(self.client.get_acls(path)[0]))
+            todo += [f"{path.rstrip('/')}/{child}" for child in self.client.get_children(path)]
+        return found
+
+
+@pytest.fixture
+def trees(server: ZooKeeper, request: pytest.FixtureRequest) -> Iterator[list[Tree]]:
+    found = []
+    for name in ("one", "other"):
+        chroot = f"/{re.sub(r'[^a-z0-9]', '-', request.node.name.lower())}-{name}"
+        client = KazooClient(server.connect + chroot)
+        client.start()
+        client.ensure_path("/")
+        found.append(Tree(server, server.connect + chroot, client))
+    yield found
+    for tree in found:
+        tree.client.stop()
+        tree.client.close()
+
+
+@pytest.fixture
+def tree(trees: list[Tree]) -> Tree:
+    return trees[0]
+
+
+@pytest.fixture
+def other(trees: list[Tree]) -> Tree:
+    return trees[1]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/store"
+
+
+def run(what: str, store: str, connect: str, *options: str) -> int:
+    return main(["zookeeper", what, "--store", store, "--connect", connect, *options])
+
+
+def test_all_comes_back_with_acls_and_nothing_else(
+    tree: Tree, other: Tree, store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree.fill()
+    report = tmp_path / "report.json"
+    assert run("backup", store, tree.connect, "--report", str(report)) == 0
+    said = capsys.readouterr().out
+    assert "Snapshot 1 of" in said
+    assert "1 ephemeral znode, /brokers/ids/1." in said
+    assert "counted from 0 again: children of /isr." in said
+    told = json.loads(report.read_text())
+    assert (told["cluster"], told["ephemeral"]) == ("kafka-cluster-of-tests", ["/brokers/ids/1"])
+
+    assert run("restore", store, other.connect) == 0
+    assert other.content() == tree.content()
+    assert not other.client.exists("/brokers/ids/1")
+    # As ZooKeeper's own client sees both.
+    chroots = ["/" + each.connect.partition("/")[2] for each in (tree, other)]
+    listed = [other.server.shell("ls", "-R", chroot).replace(chroot, "") for chroot in chroots]
+    paths = [{line for line in each.splitlines() if line.startswith("/")} for each in listed]
+    assert paths[0] - paths[1] == {"/brokers/ids/1"}
+    assert paths[1] <= paths[0]
+    acls = [other.server.shell("getAcl", f"{chroot}/guarded") for chroot in chroots]
+    assert acls[0].splitlines()[-4:] == acls[1].splitlines()[-4:]
+    assert "'ip,'127.0.0.1" in acls[1]
+
+    assert run("diff", store, other.connect) == 0
+    assert run("restore", store, other.connect) == 0
+    assert "0 znodes made, 0 overwritten, 17 were as in it." in capsys.readouterr().out
+
+
+def test_what_is_there_and_differs_stays_unless_it_is_named(
+    tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree.fill()
+    assert run("backup", store, tree.connect) == 0
+    other.client.create("/brokers/topics/a", b"newer", makepath=True)
+    other.client.create("/guarded", b"by two")
+    other.client.create("/own", b"of the other")
+    assert run("restore", store, other.connect, "--dry-run") == 3
+    assert set(other.content()) == {
+        "/",
+        "/brokers",
+        "/brokers/topics",
+        "/brokers/topics/a",
+        "/guarded",
+        "/own",
+    }
+    assert run("restore", store, other.connect, "--overwrite", "/guarded") == 3
+    said = capsys.readouterr().out
+    assert "Left as it is there: /brokers/topics/a: its data is other." in said
+    assert ", 1 overwritten, " in said
+    want = tree.content() | {"/brokers/topics/a": (b"newer", other.content()["/own"][1])}
+    assert other.content() == want | {"/own": (b"of the other", other.content()["/own"][1])}
+    assert run("diff", store, other.connect) == 3
+    said = capsys.readouterr().out
+    assert "0 missing, 1 other, 1 added." in said
+    assert "~ /brokers/topics/a (data)\n+ /own" in said
+    assert run("restore", store, other.connect, "--overwrite", "/brokers/topics/a") == 0
+    assert run("restore", store, other.connect, "--overwrite", "/nowhere") == 2
+
+
+def test_another_cluster_is_refused(
+    tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree.fill()
+    assert run("backup", store, tree.connect) == 0
+    other.client.create("/cluster/id", KAFKA.replace(b"of-tests", b"other"), makepath=True)
+    before = other.content()
+    assert run("restore", store, other.connect) == 2
+    assert run("backup", store, other.connect) == 2
+    said = capsys.readouterr().err
+    assert "is of Kafka's cluster kafka-cluster-other, and snapshot 1 of kafka-cluster-of-tests" in said
+    assert "keeps the ensemble of cluster kafka-cluster-of-tests" in said
+    assert other.content() == before
+
+
+def test_a_prefix_is_made_and_a_chroot_that_is_not_there_is_refused(
+    tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree.fill()
+    assert run("backup", store, tree.connect) == 0
+    assert run("restore", store, other.connect + "/nowhere") == 2
+    assert "has no znode /" in capsys.readouterr().err
+    assert run("restore", store, other.connect, "--prefix", "/kafka/a", "--dry-run") == 0
+    assert set(other.content()) == {"/"}
+    assert run("restore", store, other.connect, "--prefix", "/kafka/a") == 0
+    below = {path: of for path, of in other.content().items() if path.startswith("/kafka/a")}
+    assert {path.removeprefix("/kafka/a") or "/": of for path, of in below.items()} == tree.content()
+
+
+def test_many_znodes_are_read_by_processes(
+    tree: Tree, other: Tree, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MANY", 300)
+    tree.client.ensure_path("/many")
+    made = [tree.client.create_async(f"/many/{number}", str(number).encode()) for number in range(1000)]
+    assert len([each.get() for each in made]) == 1000
+    tree.client.create("/many/7/below", b"it")
+    assert run("backup", store, tree.connect) == 0
+    assert run("restore", store, other.connect) == 0
+    assert len(other.content()) == 1003
+    assert other.content() == tree.content()
+
+
+def test_a_snapshot_is_of_one_moment(tree: Tree, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two znodes that are written at once are equal in it, although they change between their reads."""
+    both = ("/first", "/second")
+    for name in both:
+        tree.client.create(name, b"0")
+    look, writes = reading._look_at, iter(range(1, 4))
+
+    def change_after(client: KazooClient, paths: list[str]) -> list[reading.Seen]:
+        found = look(client, paths)
+        if paths == ["/first"] and (number := next(writes, None)):
+            at_once = tree.client.transaction()
+            for name in both:
+                at_once.set_data(name, str(number).encode())
+            at_once.commit()
+        return found
+
+    monkeypatch.setattr(reading, "AT_ONCE", 1)
+    monkeypatch.setattr(reading, "_look_at", change_after)
+    made, _ = backup.backup(_ensemble(tree.connect), store)
+    assert (made.moving, [made.znodes[name].data for name in both]) == ((), [b"3", b"3"])
+
+
+def test_what_changes_all_the_time_is_named(
+    tree: Tree, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree.client.create("/restless", b"")
+    look, number = reading._zxid, 0
+
+    def zxid(*arguments: object) -> int:
+        nonlocal number
+        number += 1
+        tree.client.set("/restless", str(number).encode())
+        return look(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reading, "_zxid", zxid)
+    assert run("backup", store, tree.connect) == 3
+    said = capsys.readouterr().out
+    assert "NOT of one moment" in said
+    assert "Changed faster than they were read: /restless." in said
+
+
+def test_what_can_t_be_read_is_named(tree: Tree, store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    tree.client.create("/open", b"")
+    tree.client.create("/shut", b"x", acl=[make_digest_acl("anna", SECRET, all=True)])
+    assert run("backup", store, tree.connect) == 3
+    assert "NOT kept: /shut: its ACL lets this client not read it." in capsys.readouterr().out
+
+
+def test_no_data_and_no_password_is_shown(
+    tree: Tree, other: Tree, store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree.fill()
+    other.client.create("/config/users/anna", b"other " + SECRET.encode(), makepath=True)
+    other.client.create("/guarded/of digest", b"", makepath=True)
+    files = [tmp_path / f"{name}.json" for name in ("backup", "restore", "diff")]
+    for what, connect, file in zip(("backup", "restore", "diff"), (tree, other, other), files, strict=True):
+        run(what, store, connect.connect, "--report", str(file))
+    main(["zookeeper", "snapshots", "--store", store])
+    said = "".join(capsys.readouterr()) + "".join(file.read_text() for file in files)
+    assert "/config/users/anna" in said
+    hashed = make_digest_acl("anna", SECRET, all=True).id.id.partition(":")[2]
+    assert SECRET not in said
+    assert hashed not in said
+
+
+def test_only_the_newest_are_kept(tree: Tree, store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    tree.fill()
+    for _ in range(3):
+        assert run("backup", store, tree.connect) == 0
+    assert run("backup", store, tree.connect, "--keep", "2") == 0
+    assert "Removed: 2 older snapshots, 1, 2." in capsys.readouterr().out
+    assert main(["zookeeper", "snapshots", "--store", store]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == ["3", "4"]
+
+
+def test_a_damaged_snapshot_is_a_sentence(
+    tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree.fill()
+    for _ in range(2):
+        assert run("backup", store, tree.connect) == 0
+    [_, newest] = sorted(Path(store.removeprefix("file://"), "znodes").iterdir())
+    whole = newest.read_bytes()
+    for at in range(0, len(whole), 7):
+        newest.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        code = run("restore", store, other.connect)
+        said = capsys.readouterr().err
+        assert code == 1, at
+        assert "is damaged" in said
+        assert "--snapshot 1" in said
+    assert other.content().keys() == {"/"}
+    assert main(["zookeeper", "snapshots", "--store", store]) == 1
+    assert run("restore", store, other.connect, "--snapshot", "1") == 0
+    assert run("restore", store, other.connect, "--snapshot", "9") == 2
+
+
+def test_a_restore_that_was_cut_off_tells_what_it_did_and_goes_on(
+    tmp_path: Path,
+    tree: Tree,
+    store: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for number in range(40):
+        tree.client.create(f"/a/{number}/b", str(number).encode(), makepath=True)
+    assert run("backup", store, tree.connect) == 0
+    report = tmp_path / "report.json"
+    (tmp_path / "new").mkdir()
+    with zookeeper.running(tmp_path / "new") as new:
+        written = restore._written
+        levels = 0
+
+        def cut(*arguments: object) -> object:
+            nonlocal levels
+            levels += 1
+            if levels == 3:
+                new.process.kill()
+            return written(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(restore, "_written", cut)
+        assert run("restore", store, new.connect, "--report", str(report)) == 1
+        assert "answers no more" in capsys.readouterr().err
+        done = json.loads(report.read_text())["created"]
+        assert done == ["/a", *sorted(f"/a/{number}" for number in range(40))]
+        new.process.start()
+        assert run("restore", store, new.connect) == 0
+        assert "40 znodes made, 0 overwritten, 42 were as in it." in capsys.readouterr().out
+
+
+def test_a_znode_over_the_servers_limit_is_named_and_the_others_come_back(
+    tmp_path: Path, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "roomy").mkdir()
+    with zookeeper.running(tmp_path / "roomy", jvm=("-Djute.maxbuffer=20000000",)) as roomy:
+        client = KazooClient(roomy.connect)
+        client.start()
+        client.create("/before", b"1")
+        client.create("/large", bytes(10_000_000))
+        client.create("/large/below", b"1")
+        client.create("/medium", bytes(1_000_000))
+        assert run("backup", store, roomy.connect) == 0
+        client.stop()
+        client.close()
+    assert run("restore", store, other.connect) == 3
+    said = capsys.readouterr().out
+    assert "NOT restored: /large: a server cuts the connection at its 10,000,000 bytes" in said
+    assert "NOT restored: /large/below: /large could not be made." in said
+    assert set(other.content()) == {"/", "/before", "/medium"}
+
+
+def test_who_only_reads_or_does_not_answer_is_refused(
+    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aqueduct.zookeeper.client.CONNECT_SECONDS", 3)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/myid").write_text("1")
+    ports = free_ports(4)
+    alone = "localSessionsEnabled=true\nserver.1=127.0.0.1:{}:{}\nserver.2=127.0.0.1:{}:{}\n".format(*ports)
+    read_only = ("-Dreadonlymode.enabled=true",)
+    with zookeeper.running(tmp_path, jvm=read_only, more=alone) as one:
+        deadline = time.monotonic() + 30
+        while "read-only" not in zookeeper.said(one.port) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert run("backup", store, one.connect) == 2
+        assert "only reads: it has no quorum" in capsys.readouterr().err
+    assert run("backup", store, one.connect) == 2
+    assert "gave no session in 3 s, asked without TLS" in capsys.readouterr().err
+
+
+def test_with_mutual_tls(
+    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path / "pki")
+    (tmp_path / "server").mkdir()
+    with zookeeper.running(tmp_path / "server", authority) as server:
+        config = str(authority.client_config("backup-x"))
+        secure = f"127.0.0.1:{server.secure_port}"
+        assert run("backup", store, secure, "--client-config", config) == 0
+        monkeypatch.setattr("aqueduct.zookeeper.client.CONNECT_SECONDS", 3)
+        stranger = Authority(tmp_path / "stranger").client_config("backup-x", trust=authority)
+        assert run("backup", store, secure, "--client-config", str(stranger)) == 2
+        assert "asked with TLS" in capsys.readouterr().err
+
+
+def _ensemble(connect: str) -> Ensemble:
+    return Ensemble(connect, ClientConfig())
