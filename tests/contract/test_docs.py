@@ -14,16 +14,18 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
 import clients
 import pytest
 from confluent_kafka import TopicPartition
+from kazoo.client import KazooClient
 
 from demo.flights import flights
 from docs.generate import pages
+from servers import zookeeper
 from servers.broker import Broker
 from servers.process import free_ports
 
@@ -67,7 +69,7 @@ def test_a_dead_link_is_found(text: str, expected: list[str]) -> None:
 
 
 EXAMPLE = re.compile(
-    r"^(?:<!-- (?P<needs>in the lab|with a broker) -->\n)?```console\n(?P<text>.*?)^```$",
+    r"^(?:<!-- (?P<needs>in the lab|with a broker|with an ensemble) -->\n)?```console\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -132,6 +134,7 @@ def run(commands: Sequence[str], tree: Path) -> list[str]:
 RUN = {
     None: {"connect.md", "inventory.md", "reconcile.md"},
     "with a broker": {"backup.md", "land.md", "link.md", "restore.md"},
+    "with an ensemble": {"old-estates.md"},
 }
 
 
@@ -167,7 +170,19 @@ def test_examples_with_a_broker_do_what_they_show(
         FOLDER: f"{tmp_path}/",
         PORT: str(*free_ports(1, socket.SOCK_DGRAM)),
     }
-    found = list(examples((GUIDES / name).read_text(), "with a broker"))
+    check_examples(name, "with a broker", here, tree)
+
+
+def test_examples_with_an_ensemble_do_what_they_show(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "zookeeper").mkdir()
+    with zookeeper.running(tmp_path / "zookeeper") as server, fill_ensemble(server.connect):
+        here = {"localhost:2181": server.connect, FOLDER: f"{tmp_path}/"}
+        check_examples("old-estates.md", "with an ensemble", here, tree)
+
+
+def check_examples(name: str, needs: str, here: Mapping[str, str], tree: Path) -> None:
+    """Run a guide's examples with other words; fail where one says something else than is shown."""
+    found = list(examples((GUIDES / name).read_text(), needs))
     commands = [changed(command, here) for command, _ in found]
     back = {real: name for name, real in here.items()}
     for (command, shown), printed in zip(found, run(commands, tree), strict=True):
@@ -192,6 +207,26 @@ def fill(broker: Broker) -> None:
     positions = [TopicPartition("flights", 0, 300), TopicPartition("flights", 1, 500)]
     consumer.commit(offsets=positions, asynchronous=False)
     consumer.close()
+
+
+@contextmanager
+def fill_ensemble(connect: str) -> Iterator[None]:
+    """Make znodes as a broker of Kafka has them, for as long as it is there."""
+    broker = KazooClient(connect)
+    broker.start()
+    identity = b'{"version":"1","id":"Mk3OEYBSD34fcwNTJENDM2"}'
+    for path, data in (
+        ("/cluster/id", identity), ("/controller_epoch", b"3"), ("/config/topics/flights", b'{"version":1}'),
+        ("/config/users/anna", b'{"version":1}'), ("/brokers/topics/flights/partitions/0/state", b"{}"),
+        ("/kafka-acl/Topic/flights", b'{"version":1}'),
+    ):  # fmt: skip
+        broker.create(path, data, makepath=True)
+    broker.create("/isr_change_notification/isr_change_", sequence=True, makepath=True)
+    for path in ("/brokers/ids/1", "/controller"):
+        broker.create(path, b"{}", ephemeral=True, makepath=True)
+    yield
+    broker.stop()
+    broker.close()
 
 
 @pytest.mark.parametrize(
