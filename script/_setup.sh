@@ -273,7 +273,7 @@ have_hadoop() {
 # What tests of ZooKeeper need: the last Kafka that has it.
 have_zookeeper() {
     local jars
-    jars_for_tests older-kafka artifacts/kafka-3.9.2.sha256
+    jars_for_tests older-kafka artifacts/zookeeper-3.9.2.sha256
     export AQUEDUCT_OLDER_KAFKA_JARS=$jars
 }
 
