@@ -1,4 +1,7 @@
-"""A real ZooKeeper, from the jars in AQUEDUCT_OLDER_KAFKA_JARS: the last Kafka that has it brings it."""
+"""A real ZooKeeper, and brokers that keep their metadata there: the last Kafka that does, and that brings it.
+
+Their jars are in AQUEDUCT_OLDER_KAFKA_JARS.
+"""
 
 import socket
 import subprocess
@@ -6,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from servers.pki import Authority
 from servers.process import QUICK, Process, binary, free_ports
@@ -32,6 +38,19 @@ ssl.keyStore.location={keystore}
 ssl.keyStore.type=PEM
 ssl.trustStore.location={truststore}
 ssl.trustStore.type=PEM
+"""
+BROKER = """
+broker.id={node_id}
+zookeeper.connect={connect}
+zookeeper.session.timeout.ms=4000
+zookeeper.set.acl=false
+listeners=PLAINTEXT://{servers}
+log.dirs={directory}/data
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions={coordinators}
+group.initial.rebalance.delay.ms=0
+authorizer.class.name=kafka.security.authorizer.AclAuthorizer
+super.users=User:ANONYMOUS
 """
 
 
@@ -87,3 +106,33 @@ def running(
     process = Process(command, directory / "log", lambda: bool(said(port)))
     with process.running():
         yield ZooKeeper(directory, process, port, secure if authority else None)
+
+
+@dataclass(frozen=True)
+class OlderBroker:
+    """A broker of Kafka 3.9 whose metadata is in ZooKeeper. Who asks it may do all."""
+
+    plaintext: str  # bootstrap servers
+    process: Process
+
+
+def broker(connect: str, node_id: int, directory: Path, coordinators: int = 2) -> OlderBroker:
+    """Return a broker that goes on with what the directory has."""
+    directory.mkdir(exist_ok=True)
+    servers = f"127.0.0.1:{free_ports(1)[0]}"
+    properties = directory / "server.properties"
+    properties.write_text(
+        BROKER.format(
+            node_id=node_id, connect=connect, servers=servers, directory=directory, coordinators=coordinators
+        )
+    )
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+
+    def ready() -> bool:
+        try:
+            return node_id in admin.list_topics(timeout=1).brokers
+        except KafkaException:
+            return False
+
+    process = Process(java("kafka.Kafka", str(properties)), directory / "broker.log", ready)
+    return OlderBroker(servers, process)

@@ -26,8 +26,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class Quorum:
-    """The controllers' Raft quorum (KIP-595). In KRaft its leader is the active controller.
+    """The controllers' Raft quorum (KIP-595), whose leader is the active controller.
 
+    Where metadata is in ZooKeeper, a broker is the active controller, and there is nobody else.
     `voters` and `observers` tell how many milliseconds ago each had all of the leader's log; None: not since
     this leader was elected. Observers are brokers, and controllers that aren't voters yet (KIP-853).
     """

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 
-from kafka.errors import KafkaError, RetriableError, for_code
+from kafka.errors import IncompatibleBrokerVersion, KafkaError, RetriableError, for_code
 from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -64,18 +64,23 @@ def _describe(client: Client) -> Cluster:
         brokers=frozenset({each.broker_id for each in found.brokers} - fenced),
         fenced=frozenset(fenced),
         partitions=tuple(sorted(partitions, key=lambda each: (each.topic, each.number))),
-        quorum=_quorum(client),
+        quorum=_quorum(client, found.controller_id),
     )
 
 
-def _quorum(client: Client) -> Quorum:
-    # Not Metadata's or DescribeCluster's controller: in KRaft that is any broker (KIP-590).
+def _quorum(client: Client, controller: int) -> Quorum:
+    """Return the controllers' quorum; where metadata is in ZooKeeper, there is none but the active controller.
+
+    In KRaft, what DescribeCluster says of a controller is any broker (KIP-590).
+    """
     kind = DescribeQuorumRequest.TopicData
     log = kind(topic_name="__cluster_metadata", partitions=[kind.PartitionData(partition_index=0)])
     try:
         response = client.send(DescribeQuorumRequest(topics=[log]))
         if response.error_code:
             raise for_code(response.error_code)(response.error_message or "")
+    except IncompatibleBrokerVersion:
+        return Quorum(controller if controller >= 0 else None, {}, {})
     except RetriableError:  # the brokers forward the question to the active controller, and there is none
         return Quorum(None, {}, {})
     [topic] = response.topics

@@ -1,0 +1,147 @@
+"""Brokers of Kafka 3.9, whose metadata is in ZooKeeper: when that is lost, and when an id was changed."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import clients
+import pytest
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from aqueduct.cli import main
+from servers import zookeeper
+from servers.zookeeper import OlderBroker, ZooKeeper
+
+RECORDS = 50
+ANY = (
+    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY,
+)  # fmt: skip
+GROUPS = [f"readers-{number}" for number in range(8)]
+
+
+@pytest.fixture
+def ensemble(tmp_path: Path) -> Iterator[ZooKeeper]:
+    (tmp_path / "zookeeper").mkdir()
+    with zookeeper.running(tmp_path / "zookeeper") as started:
+        yield started
+
+
+def fill(first: OlderBroker) -> None:
+    """Make a topic with a partition on each of two brokers, an ACL, and groups of both coordinators."""
+    asked = clients.admin(first)
+    for topic in ("flights", "__consumer_offsets"):
+        config = {"cleanup.policy": "compact"} if topic.startswith("_") else {"retention.ms": "-1"}
+        made = NewTopic(topic, 2, replica_assignment=[[1], [2]], config=config)
+        asked.create_topics([made])[topic].result()
+    for partition in range(2):
+        clients.wait_for("its leader", lambda: clients._led(asked, "flights", 2), 30)
+        clients.produce(first, "flights", [f"{partition}-{n}" for n in range(RECORDS)], partition)
+    clients.allow(first, "anna", "flights", AclOperation.READ)
+    for number, group in enumerate(GROUPS):
+        place = TopicPartition("flights", 0, number)
+        [done] = asked.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [place])]).values()
+        done.result()
+
+
+def committed(first: OlderBroker, group: str) -> int | None:
+    """Return a group's next offset; None if nobody coordinates the group."""
+    asked = Consumer({"bootstrap.servers": first.plaintext, "group.id": group, "log_level": 0})
+    try:
+        [found] = asked.committed([TopicPartition("flights", 0)], timeout=3)
+    except KafkaException:
+        return None
+    finally:
+        asked.close()
+    return None if found.error else int(found.offset)
+
+
+def test_a_cluster_comes_back_after_its_ensemble_was_lost(
+    ensemble: ZooKeeper, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Topics with their ids, settings and records, ACLs and groups; brokers' registrations don't stay."""
+    store = f"file://{tmp_path}/store"
+    with ExitStack() as stack:
+        first, second = (zookeeper.broker(ensemble.connect, n, tmp_path / str(n)) for n in (1, 2))
+        for each in (first, second):
+            stack.enter_context(each.process.running())
+        fill(first)
+        before = state(first)
+        assert main(["zookeeper", "backup", "--connect", ensemble.connect, "--store", store]) == 0
+        assert "/brokers/ids/1, /brokers/ids/2, /controller." in capsys.readouterr().out
+    (tmp_path / "new").mkdir()
+    with zookeeper.running(tmp_path / "new") as new, ExitStack() as stack:
+        assert main(["zookeeper", "restore", "--connect", new.connect, "--store", store]) == 0
+        assert "/brokers/ids/1" not in new.shell("ls", "-R", "/brokers")
+        again = [zookeeper.broker(new.connect, n, tmp_path / str(n)) for n in (1, 2)]
+        for each in again:
+            stack.enter_context(each.process.running())
+        asked = clients.admin(again[0])
+        clients.wait_for("both", lambda: clients._led(asked, "flights", 2), 60)
+        assert state(again[0]) == before
+        clients.produce(again[1], "flights", ["and one more"], 1)
+        assert len(clients.records(again[0], "flights", 1)) == RECORDS + 1
+
+
+def state(first: OlderBroker) -> tuple[object, ...]:
+    """Return what clients see of the topic and the groups."""
+    asked = clients.admin(first)
+    described = asked.describe_topics(TopicCollection(["flights"]))["flights"].result()
+    rights = asked.describe_acls(AclBindingFilter(*ANY)).result()
+    return (
+        str(described.topic_id),
+        [clients.records(first, "flights", partition) for partition in range(2)],
+        [committed(first, group) for group in GROUPS],
+        sorted(str(each) for each in rights),
+        _setting(first, "retention.ms"),
+    )
+
+
+def _setting(first: OlderBroker, name: str) -> str:
+    asked, topic = clients.admin(first), ConfigResource(ConfigResource.Type.TOPIC, "flights")
+    return str(asked.describe_configs([topic])[topic].result()[name].value)
+
+
+def test_a_broker_that_came_back_with_another_id(
+    ensemble: ZooKeeper, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its partitions and groups wait without an error; the doctor names them; the old id brings them back."""
+    first, second = (zookeeper.broker(ensemble.connect, n, tmp_path / str(n)) for n in (1, 2))
+    with first.process.running():
+        with second.process.running():
+            fill(first)
+            assert doctor(first, capsys) == (0, ["Nothing is wrong."])
+            before = state(first)
+        with zookeeper.broker(ensemble.connect, 12, tmp_path / "changed").process.running():
+            clients.wait_for(
+                "the end of broker 2", lambda: "does not exist" in doctor(first, capsys)[1][0], 60
+            )
+            waiting = [group for group in GROUPS if committed(first, group) is None]
+            assert 0 < len(waiting) < len(GROUPS)
+            folder = str(tmp_path / "2/data")
+            code, said = doctor(first, capsys, "--groups", ",".join(GROUPS), "--data-folder", folder)
+            assert code == 3
+            assert said[1].endswith(f" named: {', '.join(waiting)}.")
+            assert any("12" in line for line in said)
+        with zookeeper.broker(ensemble.connect, 2, tmp_path / "2").process.running():
+            clients.wait_for("broker 2", lambda: "flights-1" not in doctor(first, capsys)[1][0], 60)
+            assert state(first) == before
+
+
+def doctor(first: OlderBroker, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:
+    code = main(["doctor", "cluster", "--bootstrap-servers", first.plaintext, *options])
+    return code, capsys.readouterr().out.splitlines()
