@@ -50,13 +50,13 @@ def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> str
     asked.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result()
     # The controller answers; the broker may hear of it a moment later.
     deadline = time.monotonic() + SECONDS
-    while not _led(asked, name, partitions):
+    while not led(asked, name, partitions):
         assert time.monotonic() < deadline, f"{name} has no leaders"
         time.sleep(0.02)
     return name
 
 
-def _led(asked: AdminClient, name: str, partitions: int) -> bool:
+def led(asked: AdminClient, name: str, partitions: int) -> bool:
     found = asked.list_topics(timeout=SECONDS).topics.get(name)
     return bool(found) and [part.leader >= 0 for part in found.partitions.values()] == [True] * partitions
 
@@ -210,6 +210,18 @@ def committed(broker: Broker, group: str, stable: bool = False) -> dict[tuple[st
     asked, wanted = admin(broker), [ConsumerGroupTopicPartitions(group)]
     [answer] = asked.list_consumer_group_offsets(wanted, require_stable=stable).values()
     return {(each.topic, each.partition): each.offset for each in answer.result().topic_partitions or ()}
+
+
+def coordinated(broker: Broker, group: str, topic: str) -> int | None:
+    """Return a group's next offset in partition 0; None if nobody coordinates the group, or it has none."""
+    asked = Consumer({"bootstrap.servers": broker.plaintext, "group.id": group, "log_level": 0})
+    try:
+        [found] = asked.committed([TopicPartition(topic, 0)], timeout=3)
+    except KafkaException:
+        return None
+    finally:
+        asked.close()
+    return None if found.error else int(found.offset)
 
 
 def allow(broker: Broker, name: str, topic: str, *operations: AclOperation) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import clients
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from aqueduct import cli
@@ -30,18 +30,6 @@ def assign(first: Broker, topic: str, brokers: list[int], **config: str) -> None
     asked.create_topics([made])[topic].result()
 
 
-def committed(first: Broker, group: str, topic: str) -> int | None:
-    """Return a group's next offset, as Kafka's C client reads it; None if nobody coordinates the group."""
-    asked = Consumer({"bootstrap.servers": first.plaintext, "group.id": group, "log_level": 0})
-    try:
-        [found] = asked.committed([TopicPartition(topic, 0)], timeout=3)
-    except KafkaException:
-        return None
-    finally:
-        asked.close()
-    return None if found.error else int(found.offset)
-
-
 def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its partitions and groups wait without an error; with its old id all is there again."""
     (tmp_path / "first").mkdir()
@@ -64,7 +52,7 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
         changed = broker.joining(first, 12, tmp_path / "changed")
         with changed.running():
             clients.wait_for("the end of broker 2", lambda: "not run" in doctor(first, capsys)[1][0], 60)
-            waiting = [group for group in GROUPS if committed(first, group, "lost") is None]
+            waiting = [group for group in GROUPS if clients.coordinated(first, group, "lost") is None]
             assert 0 < len(waiting) < len(GROUPS)
             report = tmp_path / "report.json"
             folder = tmp_path / "second/data"
@@ -82,7 +70,7 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
         with broker.joining(first, 2, tmp_path / "second").running():
             clients.wait_for("broker 2", lambda: "lost-1" not in doctor(first, capsys)[1][0], 60)
             assert clients.records(first, "lost", 1) == before
-            assert [committed(first, group, "lost") for group in GROUPS] == [*range(len(GROUPS))]
+            assert [clients.coordinated(first, group, "lost") for group in GROUPS] == [*range(len(GROUPS))]
             # Until its session ends at the controller, broker 12 is one that does not answer.
             clients.wait_for("broker 12 to be fenced", lambda: "fenced" in doctor(first, capsys)[1][0], 60)
             code, [fenced] = doctor(first, capsys)

@@ -7,9 +7,7 @@ from pathlib import Path
 import clients
 import pytest
 from confluent_kafka import (
-    Consumer,
     ConsumerGroupTopicPartitions,
-    KafkaException,
     TopicCollection,
     TopicPartition,
 )
@@ -49,25 +47,13 @@ def fill(first: OlderBroker) -> None:
         made = NewTopic(topic, 2, replica_assignment=[[1], [2]], config=config)
         asked.create_topics([made])[topic].result()
     for partition in range(2):
-        clients.wait_for("its leader", lambda: clients._led(asked, "flights", 2), 30)
+        clients.wait_for("its leader", lambda: clients.led(asked, "flights", 2), 30)
         clients.produce(first, "flights", [f"{partition}-{n}" for n in range(RECORDS)], partition)
     clients.allow(first, "anna", "flights", AclOperation.READ)
     for number, group in enumerate(GROUPS):
         place = TopicPartition("flights", 0, number)
         [done] = asked.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [place])]).values()
         done.result()
-
-
-def committed(first: OlderBroker, group: str) -> int | None:
-    """Return a group's next offset; None if nobody coordinates the group."""
-    asked = Consumer({"bootstrap.servers": first.plaintext, "group.id": group, "log_level": 0})
-    try:
-        [found] = asked.committed([TopicPartition("flights", 0)], timeout=3)
-    except KafkaException:
-        return None
-    finally:
-        asked.close()
-    return None if found.error else int(found.offset)
 
 
 def test_a_cluster_comes_back_after_its_ensemble_was_lost(
@@ -91,7 +77,7 @@ def test_a_cluster_comes_back_after_its_ensemble_was_lost(
         for each in again:
             stack.enter_context(each.process.running())
         asked = clients.admin(again[0])
-        clients.wait_for("both", lambda: clients._led(asked, "flights", 2), 60)
+        clients.wait_for("both", lambda: clients.led(asked, "flights", 2), 60)
         assert state(again[0]) == before
         clients.produce(again[1], "flights", ["and one more"], 1)
         assert len(clients.records(again[0], "flights", 1)) == RECORDS + 1
@@ -105,7 +91,7 @@ def state(first: OlderBroker) -> tuple[object, ...]:
     return (
         str(described.topic_id),
         [clients.records(first, "flights", partition) for partition in range(2)],
-        [committed(first, group) for group in GROUPS],
+        [clients.coordinated(first, group, "flights") for group in GROUPS],
         sorted(str(each) for each in rights),
         _setting(first, "retention.ms"),
     )
@@ -130,7 +116,7 @@ def test_a_broker_that_came_back_with_another_id(
             clients.wait_for(
                 "the end of broker 2", lambda: "does not exist" in doctor(first, capsys)[1][0], 60
             )
-            waiting = [group for group in GROUPS if committed(first, group) is None]
+            waiting = [group for group in GROUPS if clients.coordinated(first, group, "flights") is None]
             assert 0 < len(waiting) < len(GROUPS)
             folder = str(tmp_path / "2/data")
             code, said = doctor(first, capsys, "--groups", ",".join(GROUPS), "--data-folder", folder)
