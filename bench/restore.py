@@ -34,4 +34,12 @@ def commands(where: Estate, topic: str, kinds: list[Kind]) -> Commands:
         if mode == ONE_PROCESS:  # by Spark it is the same work, and takes a minute more each round
             made["restore --skip-verify", store, mode] = partial(run, "--skip-verify")
             made["verify", store, mode] = partial(where.aqueduct, "verify", "--store", url)
+    first = kinds[0][0]
+    encrypted = where.url(first, f"encrypted-store-of-{topic}")
+    where.back_up(topic, encrypted, *where.encrypted)
+    for store, mode in kinds:
+        if store == first:
+            made["restore, encrypted", store, mode] = partial(
+                restore, where, topic, encrypted, *MODES[mode], *where.opened
+            )
     return made

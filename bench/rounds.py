@@ -61,6 +61,16 @@ class Estate:
     def servers(self) -> str:
         return self.broker.plaintext
 
+    @property
+    def encrypted(self) -> tuple[str, str]:
+        """The options of a backup for one recipient."""
+        return "--recipient", f"{self.directory}/recipient.pub"
+
+    @property
+    def opened(self) -> tuple[str, str]:
+        """The options by which the recipient reads it."""
+        return "--private-key", f"{self.directory}/recipient.key"
+
     def url(self, kind: str, name: str) -> str:
         """Return the URL of a store in the directory, which is new if the name is."""
         return (self.directory / name).as_uri() if kind == "local" else f"s3://store/{name}"
@@ -108,7 +118,9 @@ def estate() -> Iterator[Estate]:
             object_store.running(directory / "s3", None) as s3,
         ):
             create(kafka.plaintext, EMPTY)
-            yield Estate(kafka, s3, directory)
+            where = Estate(kafka, s3, directory)
+            where.aqueduct("diode", "keygen", "--kind", "receiver", "--out", name, "--name", "recipient")
+            yield where
 
 
 @dataclass(frozen=True)
