@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import subprocess
 import time
 from collections import Counter
@@ -64,21 +65,20 @@ class Driver:
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         variables = {**self.store, "SPARK_CONF_DIR": f"{HOME}/conf"}
         variables["PYSPARK_DRIVER_PYTHON"] = f"{HOME}/environment/bin/python"
+        # Else spark-submit looks for it beside that Python, which has no pyspark of its own.
+        variables["SPARK_HOME"] = f"{HOME}/spark/lib/python3.11/site-packages/pyspark"
         given = [option for name, value in variables.items() for option in ("--env", f"{name}={value}")]
         argv = ["docker", "exec", "--workdir", HOME, *given, self.container, *command]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0 or not check, done.stdout + done.stderr[-4000:]
         return done
 
-    def submit(self, verb: str, *arguments: str) -> dict[str, int]:
-        """Run an application; return how many tasks each host ran."""
+    def submit(self, verb: str, *arguments: str) -> None:
         done = self.run(
             "spark/bin/spark-submit", "--master", f"spark://{MASTER}:7077",
             "--archives", "env.tar.gz#environment", f"spark_apps/{verb}.py", *arguments,
-            "--report", f"{HOME}/{verb}.json",
         )  # fmt: skip
         print(f"$ spark-submit ... spark_apps/{verb}.py\n{done.stdout}", flush=True)
-        return dict(json.loads(self.run("cat", f"{verb}.json").stdout)["tasks"])
 
     def has(self, file: Path, name: str, mode: str = "0600") -> None:
         said("docker", "cp", "--quiet", str(file), f"{self.container}:{HOME}/{name}")
@@ -111,9 +111,9 @@ def hosted(folder: Path) -> Iterator[Driver]:
             driver.has(wheel, wheel.name)
         driver.run("python3", "-m", "venv", "spark")
         driver.run("bash", "-c", "spark/bin/pip install --quiet --no-index --find-links . pyspark")
-        LAB.run(MASTER, "/opt/aqueduct/spark/bin/aqueduct", "environment", "--out", "/tmp/env.tar.gz")  # noqa: S108
+        LAB.run(MASTER, "/opt/aqueduct/spark/bin/aqueduct", "environment", "--out", "/root/env.tar.gz")
         archive = folder / "env.tar.gz"
-        said("docker", "cp", "--quiet", f"{LAB.container(MASTER)}:/tmp/env.tar.gz", str(archive))
+        said("docker", "cp", "--quiet", f"{LAB.container(MASTER)}:/root/env.tar.gz", str(archive))
         driver.has(archive, "env.tar.gz")
         driver.run("bash", "-c", "mkdir environment && tar -xzf env.tar.gz -C environment")
         driver.has(Path("spark_apps"), "spark_apps", "u+rwX")
@@ -152,45 +152,50 @@ def test_each_verb_runs_by_spark_submit_on_the_lake_s_cluster(tmp_path: Path) ->
         assert driver.run("spark/bin/pip", "list", "--format=freeze").stdout.count("==") <= 4
         broker, lake = f"{SOURCE}:9092", f"{LAKE}:9092"
         end = ("--client-config", f"{HOME}/admin.properties")
-        store = ("--store", "s3://backup/submitted")
-        tasks = {
-            "backup": driver.submit(
-                "backup", "--bootstrap-servers", broker, *end, *store, "--topics", "flights"
-            ),
-            "verify": driver.submit("verify", *store),
-            "restore": driver.submit(
-                "restore", "--bootstrap-servers", lake, *end, *store, "--topics", "flights:flights-again"
-            ),
-            "reconcile": driver.submit(
-                "reconcile", "--source", broker, "--target", lake, *end, "--topics", "flights:flights-again"
-            ),
-        }
-        partitions = copied(link.raw_topic, "raw-again")
+        mark = secrets.token_hex(4)
+        raw, gaps, again, clean = (f"{name}-{mark}" for name in ("raw", "gaps", "again", "clean"))
+        store = ("--store", f"s3://backup/{mark}")
+        driver.submit("backup", "--bootstrap-servers", broker, *end, *store, "--topics", "flights")
+        driver.submit("verify", *store)
+        driver.submit(
+            "restore",
+            "--bootstrap-servers",
+            lake,
+            *end,
+            *store,
+            "--topics",
+            f"flights:{again}",
+            "--no-groups",
+        )
+        driver.submit("reconcile", "--source", broker, "--target", lake, *end, "--topics", f"flights:{again}")
+        made = NewTopic(gaps, copied(link.raw_topic, raw), 1, config={"cleanup.policy": "compact"})
         asked = AdminClient(LAB.client(LAKE))
-        gaps = NewTopic("gaps-again", partitions, 1, config={"cleanup.policy": "compact"})
-        clean = NewTopic("flights-clean", 4, 1)
-        for made in asked.create_topics([gaps, clean]).values():
-            made.result()
-        tasks["dedup"] = driver.submit(
-            "dedup", "--bootstrap-servers", lake, *end, "--raw-topics", "raw-again",
-            "--gap-topic", "gaps-again", "--topics", "flights:flights-clean", "--until-caught-up",
+        for each in asked.create_topics([made, NewTopic(clean, 4, 1)]).values():
+            each.result()
+        driver.submit(
+            "dedup", "--bootstrap-servers", lake, *end, "--raw-topics", raw, "--gap-topic", gaps,
+            "--topics", f"flights:{clean}", "--until-caught-up",
         )  # fmt: skip
-        for verb, ran in tasks.items():
-            print(verb, ran)
-            assert ran, verb
-            assert ran.keys() <= WORKERS, verb
-        assert set().union(*tasks.values()) == WORKERS
-        for topic in ("flights-again", "flights-clean"):
+        with LAB.reading(SOURCE, "flights") as (consumer, places):
+            wanted = Counter((each.key(), each.value()) for each in to_the_end(consumer, places))
+        for topic in (again, clean):
             with LAB.reading(LAKE, topic) as (consumer, places):
                 found = Counter((each.key(), each.value()) for each in to_the_end(consumer, places))
-            with LAB.reading(SOURCE, "flights") as (consumer, places):
-                wanted = Counter((each.key(), each.value()) for each in to_the_end(consumer, places))
             assert (found.total(), found == wanted) == (EWR, True), topic
-        check_history(driver, tmp_path)
+        tasks = shown(driver, tmp_path)
+        print("the history server shows tasks:", tasks)
+    assert tasks.keys() == {f"aqueduct {verb}" for verb in VERBS}
+    for verb, ran in tasks.items():
+        assert ran.keys() <= WORKERS, verb
+        assert ran.total() > 0, verb
+    assert set().union(*tasks.values()) == WORKERS
 
 
-def check_history(driver: Driver, folder: Path) -> None:
-    """See each application on the history server's page, to which its event log was brought."""
+def shown(driver: Driver, folder: Path) -> dict[str, Counter[str]]:
+    """Return what the history server shows of each application: how many tasks each host ran.
+
+    The event logs are brought to it, for its folder is on its own host.
+    """
     logs = folder / "events"
     said("docker", "cp", "--quiet", f"{driver.container}:{HOME}/events", str(logs))
     assert len(list(logs.iterdir())) == len(VERBS)
@@ -201,16 +206,20 @@ def check_history(driver: Driver, folder: Path) -> None:
     port = LAB.variables[MASTER]["lab_published_port"]
     ask = [
         *("curl", "--silent", "--fail", "--resolve", f"{MASTER}:{port}:127.0.0.1"),
-        *("--cacert", str(LAB.pki / "ca/ca.pem")),
-        "--cert", str(LAB.pki / "clients/admin.pem"), f"https://{MASTER}:{port}/api/v1/applications",
-    ]  # fmt: skip
+        *("--cacert", str(LAB.pki / "ca/ca.pem"), "--cert", str(LAB.pki / "clients/admin.pem")),
+    ]
+    page = f"https://{MASTER}:{port}/api/v1/applications"
     ids = {log.name.removeprefix("eventlog_v2_").split(".")[0] for log in logs.iterdir()}
-    deadline = time.monotonic() + 60
-    while True:
-        shown = json.loads(said(*ask))
-        names = {each["name"] for each in shown if each["id"] in ids}
-        if names == {f"aqueduct {verb}" for verb in VERBS}:
-            break
-        assert time.monotonic() < deadline, (ids, [(each["id"], each["name"]) for each in shown])
+    deadline = time.monotonic() + 60  # it looks for new logs every 10 s
+    while not ids <= {each["id"] for each in json.loads(said(*ask, page))}:
+        assert time.monotonic() < deadline
         time.sleep(2)
-    print("the history server shows:", sorted(names))
+    tasks: dict[str, Counter[str]] = {}
+    for each in json.loads(said(*ask, page)):
+        if each["id"] in ids:
+            executors = json.loads(said(*ask, f"{page}/{each['id']}/allexecutors"))
+            tasks[each["name"]] = Counter()
+            for executor in executors:
+                if executor["id"] != "driver":
+                    tasks[each["name"]][executor["hostPort"].split(":")[0]] += executor["completedTasks"]
+    return tasks
