@@ -24,7 +24,7 @@ class Interruption:
     def __init__(self, patch: pytest.MonkeyPatch, store: type, at: int, *, after: bool) -> None:
         self.calls = 0
         self._lock = Lock()
-        for name in ("create", "move", "remove"):
+        for name in ("create", "move", "remove", "remove_many"):
             patch.setattr(store, name, self._wrapped(getattr(store, name), at, after))
 
     def _wrapped(self, do: Callable[..., None], at: int, after: bool) -> Callable[..., None]:

@@ -1,7 +1,8 @@
 """Object stores: S3, Google's and Azure's through obstore, HDFS, directories by Python's own means.
 
-Objects are only read and created. A conditional write decides between two that create the same object; what
-was created is durable. Reads and writes are tried again while a server is away (see Attempts).
+Objects are read and created; who may edit a store also moves and removes them. A conditional write decides
+between two that create the same object; what was created is durable. Reads and writes are tried again while
+a server is away (see Attempts).
 
 S3 is configured as AWS's own tools are (environment, profiles, roles; through boto3, because obstore ignores
 AWS_PROFILE), with AWS_CA_BUNDLE or SSL_CERT_FILE for a private CA, HTTPS_PROXY and NO_PROXY, and
@@ -13,7 +14,7 @@ import errno
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -41,6 +42,7 @@ from aqueduct.store.objects import (
     MissingObject,
     Objects,
     ObjectTooLarge,
+    remove_each,
 )
 from aqueduct.store.trouble import Trouble, explain
 from aqueduct.store.url import Location, parse
@@ -181,6 +183,16 @@ class _Cloud:
                 obstore.delete(self._store(), path)
 
         self._tried(remove, path, "remove")
+
+    def remove_many(self, paths: Sequence[str]) -> None:
+        def remove() -> None:
+            try:
+                obstore.delete(self._store(), paths)  # S3's DeleteObjects, Azure's batches
+            except FileNotFoundError:  # Google and Azure end at one that is gone
+                remove_each(self.remove, paths)
+
+        if paths:
+            self._tried(remove, paths[0], "remove")
 
     def _store(self, sent_bytes: int = 0) -> ObjectStore:
         """Return a client whose patience is enough for an object of that size: in steps, one each."""
@@ -383,19 +395,35 @@ class _Directory:
                 return None
 
     def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
+        """Return what is below a folder, with no more than folders on the way in memory."""
         with self._sentences(prefix, "listed"):
-            folder = self._root / prefix
-            paths = (
-                Path(at, name) for at, _, names in os.walk(folder, onerror=_unless_missing) for name in names
-            )
-            found = {path.relative_to(self._root).as_posix(): path for path in paths}
-            for name in sorted(found):
-                if not name.startswith(f"{WRITING}/") and (after is None or name > after):
-                    try:
-                        status = found[name].stat()
-                    except FileNotFoundError:
-                        continue  # it was moved or deleted meanwhile
-                    yield Entry(name, status.st_size, status.st_mtime)
+            for name, found in self._folder(prefix):
+                if not found.is_dir(follow_symlinks=False):
+                    if after is None or name > after:
+                        try:
+                            status = found.stat()
+                        except FileNotFoundError:
+                            continue  # it was moved or deleted meanwhile
+                        yield Entry(name, status.st_size, status.st_mtime)
+                elif name != WRITING and (
+                    after is None or f"{name}/" > after or after.startswith(f"{name}/")
+                ):
+                    yield from self.list(name, after)
+
+    def _folder(self, prefix: str) -> "Sequence[tuple[str, os.DirEntry[str]]]":
+        """Return what is in a folder, in the order of the paths of all that is below."""
+        try:
+            with os.scandir(self._root / prefix) as found:
+                named = [
+                    (f"{prefix}/{each.name}".lstrip("/"), each)
+                    for each in found
+                    if not (each.is_symlink() and each.is_dir())
+                ]
+        except (FileNotFoundError, NotADirectoryError):  # it was never there, or has gone
+            return []
+        return sorted(
+            named, key=lambda each: f"{each[0]}/" if each[1].is_dir(follow_symlinks=False) else each[0]
+        )
 
     def move(self, path: str, to: str) -> None:
         source, target = self._root / path, self._root / to
@@ -414,6 +442,9 @@ class _Directory:
         with self._sentences(path, "removed"):
             (self._root / path).unlink(missing_ok=True)
             self._leave((self._root / path).parent)
+
+    def remove_many(self, paths: Sequence[str]) -> None:
+        remove_each(self.remove, paths)
 
     def _in(self, folder: Path, action: Callable[[], object], source: Path) -> None:
         """Bring a file into a folder, which others remove when they take the last object out of it."""
@@ -482,8 +513,3 @@ def _fsync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _unless_missing(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error

@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store.attempts import Attempts
-from aqueduct.store.objects import STALE_SECONDS, WRITING, Data, Entry, Exists, MissingObject, ObjectTooLarge
+from aqueduct.store.objects import (
+    STALE_SECONDS,
+    WRITING,
+    Data,
+    Entry,
+    Exists,
+    MissingObject,
+    ObjectTooLarge,
+    remove_each,
+)
 from aqueduct.store.trouble import NO_ANSWER, DataAway, Trouble, explain_hdfs
 from aqueduct.store.url import Location
 
@@ -125,6 +134,9 @@ class Hdfs:
             self._leave(path)
 
         self._tried(remove, path, "remove")
+
+    def remove_many(self, paths: Sequence[str]) -> None:
+        remove_each(self.remove, paths)
 
     @cached_property
     def _client(self) -> "Client":

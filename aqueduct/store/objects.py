@@ -1,12 +1,14 @@
 """The interface of an object store. `aqueduct.store.backends` has the real ones."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 from aqueduct.errors import Failed
 
 WRITING = ".writing"  # a file system's folder of files that are not whole yet, and of probes
 STALE_SECONDS = 7 * 86_400  # after which nobody writes one of them any more, nor needs it
+REMOVERS = 16  # objects that are removed at once, where one request removes one
 
 Data = bytes | bytearray | memoryview
 
@@ -77,3 +79,13 @@ class EditableObjects(Objects, Protocol):
 
     def remove(self, path: str) -> None:
         """Remove an object, if it is there."""
+
+    def remove_many(self, paths: Sequence[str]) -> None:
+        """Remove objects, as far as they are there, a thousand or so at once; in no order."""
+
+
+def remove_each(remove: Callable[[str], None], paths: Sequence[str]) -> None:
+    """Remove many objects where a request removes one: some at once."""
+    with ThreadPoolExecutor(REMOVERS) as pool:
+        for _ in pool.map(remove, paths):
+            pass

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -114,6 +115,26 @@ def test_an_object_is_removed(store: EditableObjects) -> None:
     for _ in range(2):
         store.remove("a/b")
         assert store.head("a/b") is None
+
+
+def test_many_objects_are_removed_at_once(store: EditableObjects) -> None:
+    paths = [f"a/{number % 7}/{number:04d}" for number in range(1_200)]
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda path: store.create(path, b"x"), paths))
+    listed = store.list("a")
+    assert next(listed).path == "a/0/0000"
+    for _ in range(2):  # of two who do it at once, neither finds fault
+        store.remove_many(paths[:1_000])
+    store.remove_many([])
+    assert {each.path for each in listed} <= set(paths)  # a listing that is under way meanwhile ends
+    assert [each.path for each in store.list("a")] == sorted(paths[1_000:])
+
+
+def test_when_an_object_was_written(store: Objects) -> None:
+    before = time.time()
+    store.create("a/b", b"x")
+    [entry] = store.list("a")
+    assert before - 2 <= entry.written <= time.time() + 2  # a server may tell whole seconds
 
 
 def test_a_catalog(store: Objects) -> None:
