@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 
 from aqueduct import strict_json
@@ -14,7 +15,7 @@ from aqueduct.store import encryption, judge, manifest, names, signing
 from aqueduct.store.encryption import DataKey
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import Chain, Manifest
-from aqueduct.store.objects import Exists, MissingObject, Objects, ObjectTooLarge
+from aqueduct.store.objects import Entry, Exists, MissingObject, Objects, ObjectTooLarge
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due
 
@@ -81,7 +82,11 @@ class Catalog:
 
     def numbers(self) -> list[int]:
         """Return the number of every snapshot, ascending."""
-        return list(_sizes(self._objects))
+        return list(self.listed())
+
+    def listed(self) -> dict[int, Entry]:
+        """Return the entry of every manifest by its snapshot's number, ascending."""
+        return _listed(self._objects)
 
     def parent(self, *, past_damage: bool = False) -> Parent:
         """Return what the next snapshot follows: the newest, of which alone the manifest is read.
@@ -89,17 +94,17 @@ class Catalog:
         Failed where the listing shows that its chain is not whole. With `past_damage` the whole chain is
         read, and what is followed is the newest snapshot that is whole, or nothing if none is.
         """
-        sizes = _sizes(self._objects)
-        if not sizes:
+        listed = self.listed()
+        if not listed:
             return Parent(None, 1)
-        self._all_believed(sizes)
-        newest = max(sizes)
+        self._all_believed(listed)
+        newest = max(listed)
         if past_damage:
-            whole = self._newest_whole(sizes)
+            whole = self._newest_whole(listed)
             return Parent(self._read(whole) if whole else None, newest + 1)
         try:
             stored = self._read(newest)
-            if not _adds_up(stored.manifest.chain, sizes):
+            if not _adds_up(stored.manifest.chain, listed):
                 self._fold(stored.manifest)
         except Broken as error:
             raise self._not_to_be_followed(error) from None
@@ -114,17 +119,22 @@ class Catalog:
 
         Failed, too, if it is older than `at_least`: that a store lacks its newest, it can't tell itself.
         """
-        sizes = _sizes(self._objects)
-        if not sizes:
+        listed = self.listed()
+        if not listed:
             raise Refused(f"There is no snapshot in {self._objects.url} yet.")
-        odd = judge.odd_snapshots(sizes)
+        odd = self._odd(listed)
         if number is None:
-            self._all_believed(sizes)
+            self._all_believed(listed)
         elif number in odd:
             raise Failed(f"{Broken(number, odd[number])} {self._not_of_a_backup(number)}")
-        numbers = [each for each in sizes if each not in odd]
+        numbers = [each for each in listed if each not in odd]
         if number is not None and not 1 <= number <= max(numbers, default=0):
             raise Refused(f"There is no snapshot {number} in {self._objects.url}.")
+        if number is not None and number not in listed and not self._needed(number, numbers):
+            raise Refused(
+                f"There is no snapshot {number} in {self._objects.url} any more: it was pruned, or is lost. "
+                "`aqueduct snapshots` lists those that are there."
+            )
         if at_least is not None and (number or numbers[-1]) < at_least:
             raise Failed(
                 f"Snapshot {number or numbers[-1]} is older than {at_least}, which was asked for at least: "
@@ -161,27 +171,74 @@ class Catalog:
 
     def summaries(self) -> Iterator[Summary | Broken]:
         """Yield a summary of every snapshot, oldest first; reads every manifest."""
-        sizes = _sizes(self._objects)
-        odd = judge.odd_snapshots(sizes)
-        numbers = [number for number in sizes if number not in odd]
-        fold, broken = Fold(), dict[int | None, Broken]()
-        for number, data in self._read_all(range(numbers[0], numbers[-1] + 1) if numbers else ()):
+        fold = Fold()
+        for each in self._each(self.listed(), fold):
+            yield each if isinstance(each, Broken) else fold.summary()
+
+    def every(self, listed: Mapping[int, Entry]) -> Iterator[Manifest]:
+        """Yield every manifest that was listed, oldest first; Broken at the first that is not whole."""
+        for each in self._each(listed, Fold()):
+            if isinstance(each, Broken):
+                raise each
+            yield each
+
+    def _each(self, listed: Mapping[int, Entry], fold: Fold) -> Iterator[Manifest | Broken]:
+        """Yield every manifest, oldest first, when it was added to the fold.
+
+        A number that is not there was pruned, unless something that is there builds on it: then it is lost.
+        """
+        odd = self._odd(listed)
+        broken = dict[int | None, Broken]()
+        before = 0
+        for number, data in self._read_all(each for each in listed if each not in odd):
+            if data is None:
+                continue  # pruned since it was listed, or lost: what is above it tells
             try:
-                found = self._stored(number, data)
-                if not found.manifest.full and (below := broken.get(found.manifest.chain.parent)):
+                found = self._stored(number, data).manifest
+            except Broken as error:
+                broken[number] = error
+                yield error
+                before = number
+                continue
+            at = found.chain
+            for lost in range(max(at.base, before + 1, number - judge.MOST_MISSING), number):
+                broken[lost] = Broken(lost, "is lost")
+                yield broken[lost]
+            before = number
+            try:
+                if not found.full and (below := broken.get(at.parent)):
                     raise below.above(number)
-                fold.add(found.manifest, found.sha256)
+                fold.add(found, hashlib.sha256(data).hexdigest())
             except Broken as error:
                 broken[number] = error
                 yield error
             else:
-                yield fold.summary()
+                yield found
         for number, why in odd.items():
             yield Broken(number, why)
 
-    def _all_believed(self, sizes: Mapping[int, int]) -> None:
+    def _needed(self, lost: int, numbers: Iterable[int]) -> bool:
+        """Tell whether the next snapshot that is there builds on one that isn't, or can't tell."""
+        try:
+            return self.manifest(min(each for each in numbers if each > lost)).chain.base <= lost
+        except Broken:
+            return True
+
+    def _odd(self, listed: Mapping[int, Entry]) -> dict[int, str]:
+        """Return why snapshots can't be what a backup wrote, by their numbers."""
+
+        @cache
+        def created(number: int) -> int | None:
+            try:
+                return self.manifest(number).created
+            except (Failed, Refused):
+                return None
+
+        return judge.odd_snapshots(listed, created)
+
+    def _all_believed(self, listed: Mapping[int, Entry]) -> None:
         """Failed where a snapshot is there that no backup wrote: none may go on behind it, or restore it."""
-        for number, why in judge.odd_snapshots(sizes).items():
+        for number, why in self._odd(listed).items():
             raise Failed(f"{Broken(number, why)} {self._not_of_a_backup(number)}")
 
     def _not_of_a_backup(self, number: int) -> str:
@@ -268,18 +325,17 @@ class Catalog:
         return Stored(found, len(data), sha256, signature is not None, encrypted)
 
 
-def _sizes(objects: Objects) -> dict[int, int]:
-    """Return bytes of every manifest by its snapshot's number, ascending."""
-    found = ((names.snapshot_number(each.path), each.size) for each in objects.list(names.SNAPSHOTS))
-    return dict(sorted((number, size) for number, size in found if number is not None))
+def _listed(objects: Objects) -> dict[int, Entry]:
+    found = ((names.snapshot_number(each.path), each) for each in objects.list(names.SNAPSHOTS))
+    return dict(sorted((number, each) for number, each in found if number is not None))
 
 
-def _adds_up(at: Chain, sizes: Mapping[int, int]) -> bool:
+def _adds_up(at: Chain, listed: Mapping[int, Entry]) -> bool:
     """Tell whether all manifests between a full one and this place have the sizes that it knows."""
     if at.base == at.number:
         return True
-    between = sum(size for number, size in sizes.items() if at.base < number < at.number)
-    return sizes.get(at.base) == at.base_bytes and between == at.increments_bytes
+    between = sum(each.size for number, each in listed.items() if at.base < number < at.number)
+    return at.base in listed and listed[at.base].size == at.base_bytes and between == at.increments_bytes
 
 
 @dataclass(frozen=True)
@@ -299,15 +355,15 @@ def _identity(objects: Objects) -> str | None:
         manifest.check_format(content, where)
         return strict_json.build(_Store, content).id
     except MissingObject:
-        if not (sizes := _sizes(objects)):
+        if not (listed := _listed(objects)):
             return None
-        fault = f"{where} is lost, but not its snapshots ({len(sizes)})."
+        fault = f"{where} is lost, but not its snapshots ({len(listed)})."
     except ObjectTooLarge as error:
-        fault, sizes = str(error), _sizes(objects)
+        fault, listed = str(error), _listed(objects)
     except strict_json.Unreadable as error:
         fault = f"{where} is damaged: {error}."
-        sizes = _sizes(objects)
-    raise Failed(f"{fault} {_remedy(objects, sizes)}")
+        listed = _listed(objects)
+    raise Failed(f"{fault} {_remedy(objects, listed)}")
 
 
 def _remedy(objects: Objects, numbers: Collection[int]) -> str:

@@ -5,13 +5,15 @@ nor to memory or time without end. Whether it is what a backup wrote, only a sig
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from aqueduct.names import LEGAL_NAME
 from aqueduct.store.manifest import NOT_READ, Chain, Manifest
+from aqueduct.store.objects import Entry
 
 MOST_SNAPSHOTS = 1_000_000_000  # one a second for thirty years; names have room for ten times as many
-MOST_LOST = 1_000  # snapshots in a row, of which those before and after are there
+# Snapshots in a row that are not there, though those before and after are; and, pruned, one a second more.
+MOST_MISSING = 1_000
 MOST_MANIFEST_BYTES = 1 << 30  # stored
 MOST_OBJECT_BYTES = 1 << 32  # of a segment, packed or not, and of its index: segment.bytes ends at 2 GiB
 MOST_PARTITIONS = 1 << 20
@@ -22,19 +24,40 @@ SHORT = (1 << 15) - 1
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def odd_snapshots(sizes: Mapping[int, int]) -> dict[int, str]:
-    """Return why snapshots can't be what a backup wrote, by their numbers; `sizes`: of all, ascending."""
+def odd_snapshots(
+    listed: Mapping[int, Entry], created: Callable[[int], int | None] = lambda _: None
+) -> dict[int, str]:
+    """Return why snapshots can't be what a backup wrote, by their numbers; `listed`: all, ascending.
+
+    `created` tells when a snapshot was made, in milliseconds, if its manifest can be read. It is asked only
+    where times of the listing explain no hole, as in a copy of a store, where all are new.
+    """
     odd, before = {}, 0
-    for number, size in sizes.items():
+    for number, entry in listed.items():
         if number < 1 or number > MOST_SNAPSHOTS:
             odd[number] = "has a number that no backup comes to"
-        elif before and number - before > MOST_LOST:
+        elif before and number - before > _most_further(listed, created, before, number):
             odd[number] = f"comes right after snapshot {before}, and no backup leaves out so many"
-        elif size > MOST_MANIFEST_BYTES:
-            odd[number] = f"has {size:,} bytes, and no manifest has so many"
+        elif entry.size > MOST_MANIFEST_BYTES:
+            odd[number] = f"has {entry.size:,} bytes, and no manifest has so many"
         else:
             before = number
     return odd
+
+
+def _most_further(
+    listed: Mapping[int, Entry], created: Callable[[int], int | None], before: int, number: int
+) -> float:
+    """Return how far one snapshot can be from the one before it, by the time between them."""
+    if number - before <= MOST_MISSING:
+        return MOST_MISSING
+    seconds = listed[number].written - listed[before].written
+    if number - before > MOST_MISSING + seconds:
+        began, ended = created(before), created(number)
+        if began is not None and ended is not None:
+            # Who plants a snapshot says what he likes, but the store tells when he did it.
+            seconds = min(ended / 1000, listed[number].written) - began / 1000
+    return MOST_MISSING + seconds
 
 
 def fault(manifest: Manifest) -> str:
@@ -75,6 +98,8 @@ def _faults(manifest: Manifest) -> Iterator[str]:
 def _of_chain(at: Chain) -> str:
     if at.base_bytes < 0 or at.increments_bytes < 0:
         return "sizes before it are negative"
+    if not 0 <= at.base_created <= LAST_MILLISECOND:
+        return "the time of what it builds on can't be"
     if at.base == at.number and at.parent is None:
         return ""
     if at.parent is None or not 1 <= at.parent < at.number:

@@ -104,6 +104,11 @@ class Segment(NamedTuple):
         return names.index(*self._stem(), generation=self._folder()) + self._suffix
 
     @property
+    def stem(self) -> str:
+        """What both paths begin with."""
+        return names.stem(*self._stem(), self._folder())
+
+    @property
     def _suffix(self) -> str:
         return names.ENCRYPTED if self.encrypted else ""
 
@@ -175,6 +180,8 @@ class Chain:
     base: int  # the newest full manifest, itself if it is full
     base_bytes: int  # the size of that object; 0 if it is this one
     increments_bytes: int  # the sizes of the objects between it and this one
+    # When the base was made, milliseconds; 0 if it is this one, or a former version wrote what this follows.
+    base_created: int = field(default=0, metadata=strict_json.ADDED)
 
 
 @dataclass(frozen=True)

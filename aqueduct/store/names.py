@@ -6,6 +6,7 @@
     topics/<topic>/<partition>/<first offset, 20 digits>.<run id>.index
     topics/<topic>/g<number>/<partition>/...                  a generation of a compacted topic
     keys/<id>.<number>.json                                   a wrapped key of what is encrypted
+    leases/<snapshot, 10 digits>-<restore id>-<8 hex digits>.json    a restore reads that snapshot
 
 A segment or index that is encrypted ends with .enc. A manifest's name stays: its creation is the commit.
 
@@ -14,15 +15,34 @@ folder's name as it is. Data lies below `topics/`, so that a topic may be called
 """
 
 import re
+from typing import NamedTuple
 
 STORE = "store.json"
 SNAPSHOTS = "snapshots"
 TOPICS = "topics"
 KEYS = "keys"
+LEASES = "leases"
 ENCRYPTED = ".enc"
 
 _SNAPSHOT = re.compile(rf"{SNAPSHOTS}/([0-9]{{10}})\.json\.zst")
 _KEY = re.compile(rf"{KEYS}/([0-9a-f]{{32}})\.([1-9][0-9]{{0,8}})\.json")
+_LEASE = re.compile(rf"{LEASES}/([0-9]{{10}})-([A-Za-z0-9_-]{{1,100}})-([0-9a-f]{{8}})\.json")
+_OF_SEGMENT = re.compile(
+    rf"({TOPICS}/([A-Za-z0-9._-]{{1,249}})/(?:g[0-9]+/)?[0-9]+/[0-9]{{20}}\.[A-Za-z0-9_-]{{1,64}})"
+    r"\.(?:log|log\.zst|index)(?:\.enc)?"
+)
+
+
+class LeaseName(NamedTuple):
+    snapshot: int
+    restore: str  # its id
+
+
+class SegmentName(NamedTuple):
+    """What an object's path tells of the segment that it is, or that it is the index of."""
+
+    stem: str  # both begin with it
+    topic: str
 
 
 def snapshot(number: int) -> str:
@@ -46,19 +66,37 @@ def key_number(path: str) -> tuple[str, int] | None:
     return (match[1], int(match[2])) if match else None
 
 
+def lease(snapshot: int, restore: str, token: str) -> str:
+    """Return the object by which a restore leases a snapshot; a token of its own for each time."""
+    return f"{LEASES}/{snapshot:010d}-{restore}-{token}.json"
+
+
+def lease_of(path: str) -> LeaseName | None:
+    """Parse a lease's snapshot and restore from an object's path; None: it is none."""
+    match = _LEASE.fullmatch(path)
+    return LeaseName(int(match[1]), match[2]) if match else None
+
+
 def segment(
     topic: str, partition: int, first_offset: int, run: str, *, generation: int | None, compressed: bool
 ) -> str:
     """Return the object that holds batches from that offset on; `generation`: of a compacted topic."""
     suffix = ".log.zst" if compressed else ".log"
-    return _stem(topic, partition, first_offset, run, generation) + suffix
+    return stem(topic, partition, first_offset, run, generation) + suffix
 
 
 def index(topic: str, partition: int, first_offset: int, run: str, *, generation: int | None) -> str:
     """Return the object that describes a segment's batches."""
-    return _stem(topic, partition, first_offset, run, generation) + ".index"
+    return stem(topic, partition, first_offset, run, generation) + ".index"
 
 
-def _stem(topic: str, partition: int, first_offset: int, run: str, generation: int | None) -> str:
+def segment_of(path: str) -> SegmentName | None:
+    """Parse an object's path; None: it is neither a segment nor an index."""
+    match = _OF_SEGMENT.fullmatch(path)
+    return SegmentName(match[1], match[2]) if match else None
+
+
+def stem(topic: str, partition: int, first_offset: int, run: str, generation: int | None) -> str:
+    """Return the beginning that a segment's path and its index's have in common."""
     folder = topic if generation is None else f"{topic}/g{generation}"
     return f"{TOPICS}/{folder}/{partition}/{first_offset:020d}.{run}"

@@ -19,6 +19,7 @@ from aqueduct.store.manifest import (
 )
 
 TopicInstance = tuple[str, int]  # topic, instance
+OLDEST_BASE = 86_400_000  # milliseconds; prune keeps what a snapshot builds on, so no more than a day of them
 
 
 class Broken(Failed):
@@ -66,7 +67,13 @@ class Snapshot:
         """
         return replace(
             self.manifest,
-            chain=replace(self.manifest.chain, base=self.manifest.number, base_bytes=0, increments_bytes=0),
+            chain=replace(
+                self.manifest.chain,
+                base=self.manifest.number,
+                base_bytes=0,
+                increments_bytes=0,
+                base_created=0,
+            ),
             segments=tuple(chain.from_iterable(map(_joined, self.segments.values()))),
             gaps=tuple(chain.from_iterable(self.gaps.values())),
         )
@@ -99,12 +106,14 @@ def follow(parent: Stored | None, number: int) -> Chain:
         base=before.chain.base,
         base_bytes=parent.size if before.full else before.chain.base_bytes,
         increments_bytes=0 if before.full else before.chain.increments_bytes + parent.size,
+        base_created=before.created if before.full else before.chain.base_created,
     )
 
 
 def full_due(increment: Manifest) -> bool:
     """Tell whether to write a full manifest: the increments before it are as large as their base,
-    or it does not follow the number before its own, so that what builds on it would not be one range.
+    or that is a day old, or it does not follow the number before its own, so that what builds on it would
+    not be one range.
 
     Counted in stored bytes, because an increment without new segments is not free: it holds every position.
     Let a full manifest have F bytes, and the increments after it i1, i2, ...; the next full one comes when
@@ -114,11 +123,12 @@ def full_due(increment: Manifest) -> bool:
     newest: at most 2 F + i.
     Writing: the next full manifest holds what the base and the increments hold, so it has about F + I <= 2 I
     bytes at most. Every byte of an increment so pays for two of a full one: all that is ever written is at
-    most three times the increments, for any number of runs.
+    most three times the increments, for any number of runs, and one full one a day.
     """
     at = increment.chain
     large = at.increments_bytes >= at.base_bytes
-    return not increment.full and (large or at.parent != at.number - 1)
+    old = increment.created - at.base_created >= OLDEST_BASE
+    return not increment.full and (large or old or at.parent != at.number - 1)
 
 
 class Fold:

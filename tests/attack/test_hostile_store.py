@@ -60,7 +60,7 @@ def sentence(capsys: Said) -> str:
     return said[0]
 
 
-@pytest.mark.parametrize("number", [FAR, 3 + 1_001, 0])
+@pytest.mark.parametrize("number", [FAR, 500_000_000, 0])
 @pytest.mark.parametrize("planted", ["nothing", "a manifest"])
 def test_a_planted_snapshot_far_ahead_is_named_and_nothing_goes_on_behind_it(
     store: Path, capsys: Said, number: int, planted: str

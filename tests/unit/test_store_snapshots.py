@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.store import names
+from aqueduct.store import judge, names
 from aqueduct.store.catalog import Catalog, Parent
 from aqueduct.store.manifest import (
     Chain,
@@ -24,7 +24,16 @@ from aqueduct.store.manifest import (
     pack,
 )
 from aqueduct.store.objects import Entry, Exists, MissingObject
-from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due
+from aqueduct.store.snapshots import (
+    OLDEST_BASE,
+    Broken,
+    Fold,
+    Snapshot,
+    Stored,
+    Summary,
+    follow,
+    full_due,
+)
 
 
 @dataclass
@@ -629,12 +638,68 @@ def test_the_first_is_full_and_stands_alone() -> None:
     first = Source().manifest(Parent(None, 1))
     assert (first.full, first.number, first.chain.parent, first.chain.parent_sha256) == (True, 1, None, None)
     second = replace(first, chain=follow(Stored(first, 100, "1st"), 2))
-    assert second.chain == Chain(2, 1, "1st", 1, 100, 0)
+    assert second.chain == Chain(2, 1, "1st", 1, 100, 0, base_created=first.created)
     third = replace(first, chain=follow(Stored(second, 60, "2nd"), 3))
-    assert (third.chain, full_due(third)) == (Chain(3, 2, "2nd", 1, 100, 60), False)
+    assert (third.chain, full_due(third)) == (Chain(3, 2, "2nd", 1, 100, 60, first.created), False)
     fourth = replace(first, chain=follow(Stored(third, 40, "3rd"), 4))
     assert (fourth.chain.increments_bytes, full_due(fourth)) == (100, True)
     assert full_due(replace(first, chain=follow(Stored(second, 60, "2nd"), 4)))
+    for age in (OLDEST_BASE - 1, OLDEST_BASE):  # however small what was added since
+        assert full_due(replace(third, created=first.created + age)) == (age >= OLDEST_BASE)
+    assert full_due(replace(third, created=OLDEST_BASE, chain=replace(third.chain, base_created=0)))
+
+
+def test_what_was_pruned_is_not_lost(broken: tuple[Source, Memory, Catalog]) -> None:
+    """A chain loses its end, then all of it; what stays is read, and built upon."""
+    source, store, catalog = broken
+    for gone, left in ((3, [1, 2, 4, 5, 6]), (2, [1, 4, 5, 6]), (1, [4, 5, 6])):
+        del store.objects[names.snapshot(gone)]
+        assert told(catalog) == left
+        for number in left:
+            assert catalog.snapshot(number).manifest.number == number
+        with pytest.raises(
+            Refused, match=rf"^There is no snapshot {gone} in .* any more: it was pruned, or "
+        ):
+            catalog.snapshot(gone)
+    assert run(source, catalog, [("a", 0, "read", 2)]).number == 7
+    assert told(catalog) == [4, 5, 6, 7]
+
+
+def test_what_is_lost_is_not_taken_for_pruned(broken: tuple[Source, Memory, Catalog]) -> None:
+    _, store, catalog = broken
+    for number in (2, 3, 4):
+        del store.objects[names.snapshot(number)]
+    assert told(catalog) == [1, "is lost", *["builds on snapshot 4, which is lost"] * 2]
+    with pytest.raises(Failed, match=r"^Snapshot 4 is lost\. Bring it back "):
+        catalog.snapshot(4)
+    with pytest.raises(Failed, match=r"^Snapshot 6 builds on snapshot 4, which is lost"):
+        catalog.parent()
+    with pytest.raises(Refused, match=r"^There is no snapshot 3 in .* any more"):
+        catalog.snapshot(3)
+    del store.objects[names.snapshot(5)]
+    assert told(catalog) == [1, "is lost", "is lost", "builds on snapshot 5, which is lost"]
+
+
+@pytest.mark.parametrize(
+    ("written", "created", "odd"),
+    [
+        (5_000, 0, False),  # one a second, and a thousand more
+        (3_999, 0, True),
+        (0, 5_000, True),  # whoever planted it says so, but it was written too soon
+    ],
+)
+def test_how_far_a_snapshot_may_be_from_the_one_before_it(written: float, created: int, odd: bool) -> None:
+    listed = {7: Entry("7", 1, 0), 5_007: Entry("5007", 1, written)}
+    made = {7: 0, 5_007: created * 1000}
+    assert list(judge.odd_snapshots(listed, made.get)) == ([5_007] if odd else [])
+
+
+def test_in_a_copy_of_a_store_manifests_tell_the_time() -> None:
+    """There all were written at once."""
+    listed = {7: Entry("7", 1, 9_000), 5_007: Entry("5007", 1, 9_000), 12_000: Entry("12000", 1, 9_000)}
+    made = {7: 1_000_000, 5_007: 8_000_000, 12_000: 8_500_000}
+    assert list(judge.odd_snapshots(listed, made.get)) == [12_000]
+    assert list(judge.odd_snapshots(listed)) == [5_007, 12_000]
 
 
 class TestStoreJson:
