@@ -16,6 +16,8 @@ from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import RestoreOutcome, Rights, Written
 from aqueduct.restore.progress import TopicState
+from aqueduct.store.backends import open_store
+from aqueduct.store.leases import leased
 from aqueduct.work.workers import Workers
 
 
@@ -34,6 +36,12 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
         return RestoreOutcome(
             job.id, job.plan, job.written, seconds=clock.seconds, dry_run=True, before=job.done
         )
+    with leased(open_store(order.store), job.plan.snapshot, job.id, _say):
+        return _restore(job, workers, clock)
+
+
+def _restore(job: Job, workers: Workers, clock: "_Clock") -> RestoreOutcome:
+    order = job.order
     if not (job.done or order.skip_verify):
         with clock.phase("verify"):
             planning.check_objects(job, workers)

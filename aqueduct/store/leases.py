@@ -1,0 +1,90 @@
+"""Leases: who restores a snapshot says so in the store, and prune keeps it.
+
+    leases/<snapshot>-<restore id>-<token>.json      one for each time that it is said; nothing is overwritten
+
+A lease is as old as its object. It holds for three hours and is repeated every hour, so that two may fail.
+"""
+
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from aqueduct import strict_json
+from aqueduct.errors import AqueductError, Failed
+from aqueduct.store import names
+from aqueduct.store.objects import Objects
+
+HOLDS_SECONDS = 3 * 3600
+REPEATED_SECONDS = 3600
+# The store tells its time by what it wrote last. Where it writes no more, ours counts, but for so much.
+CLOCKS_DIFFER_SECONDS = 86_400
+
+
+@dataclass(frozen=True)
+class Leases:
+    """The leases of a store."""
+
+    held: Mapping[int, frozenset[str]]  # ids of the restores that hold a snapshot, by its number
+    over: tuple[str, ...]  # paths of those that hold nothing any more
+
+
+@dataclass(frozen=True)
+class _Lease:
+    format: int
+    snapshot: int
+    restore: str
+
+
+def read(objects: Objects, newest: float, ours: float) -> Leases:
+    """List the leases.
+
+    `newest`: when the newest snapshot was written, by the store's clock; `ours`: now, by our clock.
+    """
+    listed = [(names.lease_of(each.path), each) for each in objects.list(names.LEASES)]
+    written = [each.written for lease, each in listed if lease]
+    since = max(newest, ours - CLOCKS_DIFFER_SECONDS, *written) - HOLDS_SECONDS
+    held: dict[int, set[str]] = {}
+    for lease, each in listed:
+        if lease and each.written >= since:
+            held.setdefault(lease.snapshot, set()).add(lease.restore)
+    return Leases(
+        {number: frozenset(restores) for number, restores in held.items()},
+        tuple(each.path for lease, each in listed if lease and each.written < since),
+    )
+
+
+@contextmanager
+def leased(objects: Objects, snapshot: int, restore: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Lease a snapshot while this lasts; Failed if it is not there any more.
+
+    Who may not create objects goes on without, and says so.
+    """
+    _lease(objects, snapshot, restore, say)
+    # Only now: prune looks for leases after it has removed manifests, too, so one of us sees the other.
+    if objects.head(names.snapshot(snapshot)) is None:
+        raise Failed(
+            f"Snapshot {snapshot} of {objects.url} is gone since this run began: it was pruned, or is lost. "
+            "Nothing was written; take one of those that `aqueduct snapshots` lists."
+        )
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(REPEATED_SECONDS):
+            _lease(objects, snapshot, restore, say)
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _lease(objects: Objects, snapshot: int, restore: str, say: Callable[[str], None]) -> None:
+    try:
+        path = names.lease(snapshot, restore, secrets.token_hex(4))
+        objects.create(path, strict_json.dumps(_Lease(1, snapshot, restore)))
+    except AqueductError as error:
+        say(f"prune is not kept from removing what this restores: {error}")
