@@ -26,6 +26,7 @@ VERBS = {
     "health": "say what is wrong with a cluster or a broker",
     "land": "land topics in tables of ORC files, each record once",
     "mirror": "tell how one MirrorMaker flow is doing",
+    "prune": "remove old snapshots from a store, and what they alone name",
     "reconcile": "compare two ends of a flow, record by record",
     "restore": "write a snapshot of a store back to a cluster",
     "rewrap": "let others open an encrypted backup, without writing it again",

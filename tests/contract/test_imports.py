@@ -29,7 +29,7 @@ ROOMS = (
     ("link.ledger",),
     ("link",),
     ("link.dedup",),
-    ("backup", "reconcile", "land", "controller", "zookeeper"),
+    ("backup", "reconcile", "land", "controller", "zookeeper", "prune"),
     ("restore", "estate"),
     ("cli",),
 )
@@ -60,6 +60,7 @@ RUNNING = {
     *(f"land.{name}" for name in ("opened", "reset", "run", "sql", "status", "task", "verify")),
     *(f"zookeeper.{name}" for name in ("backup", "client", "reading", "restore")),
     "controller.artifacts",
+    "prune.run",
     "prometheus",
     "cli",
 }

@@ -1,0 +1,83 @@
+"""The report of a prune: a page for people, and JSON for programs."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from aqueduct import moments
+from aqueduct.errors import ExitCode
+from aqueduct.prune.outcome import PruneOutcome
+from aqueduct.wording import count, shortened
+
+GOES = "goes"
+
+
+def exit_code(outcome: PruneOutcome) -> ExitCode:
+    return ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
+
+
+def text(outcome: PruneOutcome) -> str:
+    return "\n".join(_lines(outcome))
+
+
+def _lines(outcome: PruneOutcome) -> Iterator[str]:
+    plan, swept = outcome.plan, outcome.swept
+    yield f"{'snapshots':<23}  {'made':<24}"
+    for fate, numbers in groupby(sorted(outcome.times), lambda each: _fate(outcome, each)):
+        some = list(numbers)
+        which = f"{some[0]} to {some[-1]}" if some[1:] else str(some[0])
+        yield f"{which:<23}  {moments.text(outcome.times[some[-1]]):<24}  {fate}"
+    if swept.gone:
+        shown = {name: shortened(name) for name in swept.gone}
+        width = max(map(len, ("topic", *shown.values())))
+        yield f"{'topic':<{width}}  {'objects':>12}  {'bytes':>19}"
+        for name, objects in sorted(swept.gone.items()):
+            yield f"{shown[name]:<{width}}  {objects.count:>12,}  {objects.bytes:>19,}"
+    if swept.young.count:
+        yield (
+            f"{count(swept.young.count, 'object')} ({swept.young.bytes / 1e6:,.1f} MB) of runs that may not "
+            "have committed yet: they stay for now."
+        )
+    if swept.strange.count:
+        yield f"{count(swept.strange.count, 'object')} below topics/ that no backup writes: they stay."
+    for what, why in outcome.left_out:
+        yield f"Left out: {what}: {why}."
+    number = sum(each.count for each in swept.gone.values())
+    size = sum(each.bytes for each in swept.gone.values()) / 1e6
+    yield (
+        f"{'Removed' if outcome.executed else 'Would remove'} {count(len(plan.go), 'snapshot')}, "
+        f"{count(number, 'object')} ({size:,.1f} MB) that they alone name, and "
+        f"{count(swept.orphans.count, 'orphan')} ({swept.orphans.bytes / 1e6:,.1f} MB) that no snapshot "
+        f"names; {count(len(plan.stay), 'snapshot')} {'stays' if len(plan.stay) == 1 else 'stay'}; "
+        f"{outcome.seconds:.1f} s.{'' if outcome.executed else ' Nothing was removed: --execute does it.'}"
+    )
+
+
+def _fate(outcome: PruneOutcome, number: int) -> str:
+    return f"stays: {outcome.plan.stay[number]}" if number in outcome.plan.stay else GOES
+
+
+def report(outcome: PruneOutcome) -> dict[str, Any]:
+    """Return DESIGN's report, with what went, or would."""
+    swept = outcome.swept
+    return {
+        "snapshot": max(outcome.times),
+        "executed": outcome.executed,
+        "snapshots": [
+            {"id": number, "made": moments.text(made), "stays": number in outcome.plan.stay}
+            | ({"why": outcome.plan.stay[number]} if number in outcome.plan.stay else {})
+            for number, made in sorted(outcome.times.items())
+        ],
+        "manifest_bytes": outcome.manifest_bytes,
+        "topics": [
+            {"topic": name, "objects": objects.count, "bytes": objects.bytes}
+            for name, objects in sorted(swept.gone.items())
+        ],
+        "orphans": {"objects": swept.orphans.count, "bytes": swept.orphans.bytes},
+        "young": {"objects": swept.young.count, "bytes": swept.young.bytes},
+        "strange": {"objects": swept.strange.count, "bytes": swept.strange.bytes},
+        "partitions": [],
+        "gaps": [],
+        "groups": [],
+        "left_out": [{"what": what, "why": why} for what, why in outcome.left_out],
+    }

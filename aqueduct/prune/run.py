@@ -1,0 +1,201 @@
+"""Removes snapshots of a store, and the objects that they alone name.
+
+Nothing is written: so a backup that runs meanwhile loses nothing, and who prunes needs no right to create.
+Manifests go first: while one is there, all that it names is. Objects that no manifest names stay as long as a
+run that has not committed yet may still name them.
+"""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka.requests import in_lists
+from aqueduct.prune.named import NamedSegments
+from aqueduct.prune.outcome import Amount, PruneOutcome, Swept
+from aqueduct.prune.plan import Pruned, PrunePlan, plan
+from aqueduct.prune.policy import KeepPolicy
+from aqueduct.store import leases, names
+from aqueduct.store.backends import open_editable
+from aqueduct.store.catalog import Catalog
+from aqueduct.store.keyring import Keyring
+from aqueduct.store.leases import Leases
+from aqueduct.store.objects import EditableObjects, Entry
+from aqueduct.store.signing import EVERYBODY, Trust
+from aqueduct.store.snapshots import Broken
+from aqueduct.wording import count, some
+
+if TYPE_CHECKING:
+    from aqueduct.keys import ReceiverKey
+
+REQUEST_PATHS = 1000  # that one request removes: S3's most
+REQUESTS = 8  # at once
+TRIES = 10  # while another prune removes manifests that are being read
+
+
+@dataclass(frozen=True)
+class PruneOrder:
+    """The request for a prune."""
+
+    store: str  # URL
+    keep: KeepPolicy
+    execute: bool = False  # else it is only told what would go
+    orphan_hours: float = 48
+    trust: Trust = EVERYBODY
+    private_keys: "tuple[ReceiverKey, ...]" = ()  # that open encrypted manifests
+
+
+def prune(order: PruneOrder) -> PruneOutcome:
+    """Prune a store, or tell what would go.
+
+    Refused without a snapshot. Failed, with nothing removed, if one can't be used: what it names would look
+    as if nobody did.
+    """
+    began = time.monotonic()
+    objects = open_editable(order.store)
+    catalog = Catalog.open(objects, order.trust, Keyring(objects, order.private_keys))
+    found = _look(catalog, objects, order)
+    wanted = found.plan
+    left_out = [
+        (f"snapshot {number}", f"it stays for now: {wanted.stay[number]}") for number in wanted.leased
+    ]
+    if order.execute:
+        for some_ in wanted.rounds:
+            for paths in in_lists(map(names.snapshot, some_), REQUEST_PATHS):
+                objects.remove_many(paths)
+        for paths in in_lists(found.leases.over, REQUEST_PATHS):
+            objects.remove_many(paths)
+    # Of a restore that began while its snapshot was removed: it knows what it reads, and nobody else does.
+    newest = max(found.listed)
+    late = {each for each in _leases(objects, found.newest).held if each <= newest} - wanted.stay.keys()
+    if late:
+        why = (
+            f"restores use snapshots that are gone ({some(sorted(late))}); run it again when they have ended"
+        )
+        left_out.append(("all objects", why))
+    swept = _sweep(objects, found, order, keep_all=bool(late))
+    return PruneOutcome(
+        wanted,
+        {each.number: each.time for each in found.snapshots},
+        sum(found.listed[number].size for number in wanted.go),
+        swept,
+        order.execute,
+        tuple(left_out),
+        time.monotonic() - began,
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What is in a store, and what is to become of it."""
+
+    listed: Mapping[int, Entry]  # manifests, by number
+    snapshots: tuple[Pruned, ...]
+    leases: Leases
+    plan: PrunePlan
+    ever: NamedSegments  # the segments that any manifest names
+    kept: NamedSegments  # those of what stays
+
+    @property
+    def newest(self) -> Entry:
+        return self.listed[max(self.listed)]
+
+
+def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Found:
+    """Read every manifest, and once more those that stay; again where another prune took some meanwhile."""
+    for _ in range(TRIES):
+        listed = catalog.listed()
+        if not listed:
+            raise Refused(f"There is no snapshot in {order.store} yet.")
+        _say(f"Reading {count(len(listed), 'manifest')}.")
+        try:
+            if found := _read(catalog, objects, order, listed):
+                return found
+        except Broken as error:
+            if listed.keys() <= catalog.listed().keys():
+                raise Failed(_no_prune(error, objects.url)) from None
+    raise Failed(
+        f"Snapshots of {order.store} go while they are read, or restores begin. Nothing was removed; run it "
+        "again when other prunes have ended."
+    )
+
+
+def _read(
+    catalog: Catalog, objects: EditableObjects, order: PruneOrder, listed: Mapping[int, Entry]
+) -> _Found | None:
+    """Return what is there and what is to become of it; None if that has changed meanwhile."""
+    ever, snapshots = NamedSegments(), []
+    for each in catalog.every(listed):
+        ever.add(segment.stem for segment in each.segments if segment.records)
+        # A clock that was wrong makes no snapshot newer than its object.
+        made = min(each.created, int(listed[each.number].written * 1000))
+        snapshots.append(Pruned(each.number, made, each.chain.base))
+    if len(snapshots) < len(listed):
+        return None
+    newest = listed[max(listed)]
+    now = _leases(objects, newest)
+    wanted = plan(snapshots, order.keep, now.held)
+    kept = NamedSegments()
+    for number in wanted.stay:
+        kept.add(segment.stem for segment in catalog.manifest(number).segments if segment.records)
+    if _leases(objects, newest).held.keys() & set(wanted.go):
+        return None  # a restore has begun that is not in the plan
+    return _Found(listed, tuple(snapshots), now, wanted, ever, kept)
+
+
+def _no_prune(error: Broken, url: str) -> str:
+    return (
+        f"{error} Nothing was removed, for what it names would look as if none did. Bring it back from "
+        f"a copy of {url}; or, if it is given up, remove it and what builds on it from {names.SNAPSHOTS}/."
+    )
+
+
+def _leases(objects: EditableObjects, newest: Entry) -> Leases:
+    return leases.read(objects, newest.written, time.time())
+
+
+def _sweep(objects: EditableObjects, found: _Found, order: PruneOrder, *, keep_all: bool) -> Swept:
+    """Look at every object below topics' folders, as they are listed, and remove what goes.
+
+    What a run writes that is not committed yet is newer than the newest manifest: one that began before that
+    was committed comes too late for its number. So it is by the store's clock alone that an object is old.
+    """
+    before = found.newest.written - order.orphan_hours * 3600
+    swept = Swept()
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        for entries in in_lists(objects.list(names.TOPICS), REQUESTS * REQUEST_PATHS):
+            going = list(_going(entries, found, before, swept))
+            if order.execute and not keep_all:
+                for _ in pool.map(objects.remove_many, in_lists(going, REQUEST_PATHS)):
+                    pass
+    return Swept(young=swept.young, strange=swept.strange) if keep_all else swept
+
+
+def _going(entries: Iterable[Entry], found: _Found, before: float, swept: Swept) -> Iterator[str]:
+    """Yield the paths of what goes, and count what is there."""
+    segments = []
+    for entry in entries:
+        if of := names.segment_of(entry.path):
+            segments.append((entry, of))
+        else:
+            swept.strange.add(entry.size)
+    stems = [of.stem for _, of in segments]
+    kept, ever = found.kept.has(stems), found.ever.has(stems)
+    for (entry, of), stays, was_named in zip(segments, kept, ever, strict=True):
+        if stays:
+            continue
+        if was_named:
+            swept.gone.setdefault(of.topic, Amount()).add(entry.size)
+        elif entry.written < before:
+            swept.orphans.add(entry.size)
+        else:
+            swept.young.add(entry.size)
+            continue
+        yield entry.path
+
+
+def _say(progress: str) -> None:
+    print(progress, file=sys.stderr, flush=True)

@@ -1,0 +1,173 @@
+"""Which snapshots a policy keeps, and in which order the others go."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aqueduct.prune.named import NamedSegments
+from aqueduct.prune.plan import Pruned, PrunePlan, plan
+from aqueduct.prune.policy import Dated, KeepPolicy
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def dated(*texts: str) -> list[Dated]:
+    return [Dated(number, at(text)) for number, text in enumerate(texts, 1)]
+
+
+YEARS = dated(
+    "2025-12-27T10:00",  # 1, a Saturday of W52
+    "2025-12-28T23:59:59.999",  # 2, the Sunday
+    "2025-12-29T00:00",  # 3, the Monday of 2026-W01
+    "2025-12-31T23:59:59.999",  # 4
+    "2026-01-01T00:00",  # 5
+    "2026-01-04T12:00",  # 6, the Sunday of 2026-W01
+    "2026-01-05T00:00",  # 7, the Monday of W02
+    "2026-01-05T06:00",  # 8
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept"),
+    [
+        (KeepPolicy(last=3), [6, 7, 8]),
+        (KeepPolicy(last=99), [*range(1, 9)]),
+        (KeepPolicy(daily=1), [8]),
+        (KeepPolicy(daily=4), [4, 5, 6, 8]),  # days without a snapshot do not count
+        (KeepPolicy(weekly=2), [6, 8]),
+        (KeepPolicy(weekly=3), [2, 6, 8]),
+        (KeepPolicy(monthly=2), [4, 8]),
+        (KeepPolicy(monthly=9), [4, 8]),
+        (KeepPolicy(last=2, weekly=3, monthly=2), [2, 4, 6, 7, 8]),
+        (KeepPolicy(days=1), [6, 7, 8]),
+        (KeepPolicy(days=5), [4, 5, 6, 7, 8]),
+        (KeepPolicy(days=1, monthly=2), [4, 6, 7, 8]),
+        (KeepPolicy(), [8]),  # the newest, always
+    ],
+)
+def test_what_a_policy_keeps(policy: KeepPolicy, kept: list[int]) -> None:
+    assert sorted(policy.keeps(YEARS)) == kept
+    assert sorted(policy.keeps(YEARS[::-1])) == kept
+
+
+def test_why() -> None:
+    why = KeepPolicy(last=1, daily=2, weekly=2, monthly=2, days=1).keeps(YEARS)
+    assert why == {
+        8: ["newest", "last", "daily 2026-01-05", "weekly 2026-W02", "monthly 2026-01", "within 1 day"],
+        7: ["within 1 day"],
+        6: ["daily 2026-01-04", "weekly 2026-W01", "within 1 day"],
+        4: ["monthly 2025-12"],
+    }
+
+
+def test_a_day_is_one_of_utc_also_where_clocks_change() -> None:
+    """On 2026-03-29 and 2026-10-25 clocks of Europe change."""
+    for day in ("2026-03-29", "2026-10-25"):
+        hours = [Dated(hour + 1, at(f"{day}T{hour:02}:30")) for hour in range(24)]
+        assert sorted(KeepPolicy(daily=2).keeps(hours)) == [24]
+
+
+def test_a_clock_that_was_set_back_takes_no_day_twice() -> None:
+    back = dated("2026-01-02T00:00", "2026-01-03T00:00", "2026-01-02T12:00", "2026-01-03T01:00")
+    assert sorted(KeepPolicy(daily=2).keeps(back)) == [3, 4]
+
+
+def chains(*lengths: int) -> list[Pruned]:
+    """Return snapshots an hour apart, in chains of these lengths."""
+    found: list[Pruned] = []
+    for length in lengths:
+        base = len(found) + 1
+        found += [Pruned(base + each, (base + each) * 3_600_000, base) for each in range(length)]
+    return found
+
+
+def test_what_builds_on_another_keeps_it() -> None:
+    made = plan(chains(3, 4, 2), KeepPolicy(last=1), {})
+    assert made == PrunePlan(
+        {8: "9 builds on it", 9: "newest, last"},
+        (1, 2, 3, 4, 5, 6, 7),
+        ((3, 7), (2, 6), (1, 5), (4,)),
+        (),
+    )
+    assert plan(chains(9), KeepPolicy(last=1), {}).go == ()
+
+
+def test_what_a_restore_uses_stays() -> None:
+    made = plan(chains(3, 4, 2), KeepPolicy(last=1), {5: {"b", "a"}, 9: {"c"}, 70: {"gone"}})
+    assert made.stay == {
+        4: "5 builds on it",
+        5: "restore a uses it, restore b uses it",
+        8: "9 builds on it",
+        9: "newest, last, restore c uses it",
+    }
+    assert (made.go, made.leased) == ((1, 2, 3, 6, 7), (4, 5))
+
+
+def test_nothing_goes_twice_or_where_all_stays() -> None:
+    assert plan([], KeepPolicy(last=1), {}) == PrunePlan({}, (), (), ())
+    assert plan(chains(1), KeepPolicy(monthly=1), {}).rounds == ()
+
+
+lengths = st.lists(st.integers(1, 5), min_size=1, max_size=6)
+numbers = st.integers(0, 4)
+policies = st.builds(
+    KeepPolicy, last=numbers, daily=numbers, weekly=numbers, monthly=numbers, days=st.integers(0, 30)
+)
+
+
+@given(lengths, policies, st.data())
+def test_the_newest_stays_and_all_that_is_left_is_whole_wherever_it_stops(
+    lengths: list[int], policy: KeepPolicy, data: st.DataObject
+) -> None:
+    pause = data.draw(st.integers(1, 40 * 24))
+    snapshots = [Pruned(each.number, each.time * pause, each.base) for each in chains(*lengths)]
+    leased = data.draw(st.dictionaries(st.integers(1, 40), st.sets(st.sampled_from("ab"), min_size=1)))
+    made = plan(snapshots, policy, leased)
+    there = {each.number: each for each in snapshots}
+    newest = max(there)
+    assert newest in made.stay
+    assert policy.keeps([Dated(each.number, each.time) for each in snapshots]).keys() <= made.stay.keys()
+    assert leased.keys() & there.keys() <= made.stay.keys()
+    assert sorted([*made.stay, *made.go]) == sorted(there)
+    assert sorted(each for some in made.rounds for each in some) == list(made.go)
+    left = set(there)
+    for some in made.rounds:
+        for number in data.draw(st.permutations(some)):  # a request removes its objects in any order
+            left.remove(number)
+            for each in left:
+                assert set(range(there[each].base, each + 1)) <= left
+    assert left == made.stay.keys()
+
+
+@given(st.lists(st.lists(st.text(min_size=1, max_size=3), max_size=20), max_size=5), st.lists(st.text()))
+def test_names_are_found_again(added: list[list[str]], asked: list[str]) -> None:
+    named = NamedSegments()
+    every: set[str] = set()
+    for some in added:
+        named.add(some)
+        every.update(some)
+        assert named.has(asked) == [each in every for each in asked]
+    assert all(named.has(sorted(every)))
+
+
+def test_names_beyond_what_waits_to_be_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aqueduct.prune.named.LOOSE", 10)
+    named = NamedSegments()
+    for some in range(50):
+        named.add(f"{each}" for each in range(some, some + 30))
+    assert named.has(["0", "78", "79"]) == [True, True, False]
+
+
+def test_times_of_the_policy_are_those_of_the_calendar() -> None:
+    """Two years of a snapshot an hour, and what is kept of them by a usual policy."""
+    began = datetime(2024, 12, 1, tzinfo=UTC)
+    hours = [
+        Dated(each + 1, int((began + timedelta(hours=each)).timestamp() * 1000)) for each in range(24 * 730)
+    ]
+    kept = KeepPolicy(last=24, daily=7, weekly=8, monthly=12).keeps(hours)
+    assert len(kept) == 24 + 6 + 7 + 10  # the newest of each are the same, and a week's end is a month's
+    assert max(kept) == 24 * 730
