@@ -37,9 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
         strict=True,
     ):
-        parser.add_argument(
-            f"--keep-{rule}", metavar="N", type=selection.whole(most=MOST), default=0, help=help_
-        )
+        parser.add_argument(f"--keep-{rule}", metavar="N", type=selection.whole(most=MOST), help=help_)
     parser.add_argument("--execute", action="store_true", help="remove it; default: tell what would go")
     parser.add_argument(
         "--orphan-hours",
@@ -61,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
-    rules = {rule: getattr(args, f"keep_{rule}") for rule in RULES}
+    rules = {rule: getattr(args, f"keep_{rule}") or 0 for rule in RULES}
     if not any(rules.values()):
         raise Refused("Say what is kept, such as --keep-daily 7 --keep-weekly 8; see aqueduct prune --help.")
     outcome = prune(
