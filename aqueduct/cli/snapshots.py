@@ -2,9 +2,10 @@
 
 Records and bytes (as Kafka has them) are all that a restore of that snapshot brings; gaps are ranges of
 offsets that Kafka had deleted before they were read. A snapshot whose manifests are lost or damaged is named
-with the reason. Then come, of the newest snapshot (with --json of each), the instances of topics that have
-several: generations of compacted topics, and what a topic was before it was recreated. Restore takes the
-ACTIVATE one, unless its --instance says another.
+with the reason; a number that is not there, and that nothing builds on, was pruned. Then come, of the newest
+snapshot (with --json of each), the instances of topics that have several: generations of compacted topics,
+and what a topic was before it was recreated. Restore takes the ACTIVATE one, unless its --instance says
+another.
 
 Exit code: 0 done, 1 the store can't be read or a manifest is damaged, 2 the arguments can't be right.
 """

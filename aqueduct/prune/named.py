@@ -1,12 +1,14 @@
 """Which segments manifests name, as digests: ten million take 160 MB, however many manifests name them."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import numpy as np
 import xxhash
 
 DIGEST = "S16"
 LOOSE = 1 << 20  # digests that wait to be sorted in, at least
+AT_ONCE = 1 << 16  # names that are in memory
 
 
 class NamedSegments:
@@ -18,11 +20,12 @@ class NamedSegments:
         self._waiting = 0
 
     def add(self, names: Iterable[str]) -> None:
-        added = _digests(names)
-        self._loose.append(added)
-        self._waiting += len(added)
-        if self._waiting > max(LOOSE, len(self._sorted)):
-            self._sort()
+        left = iter(names)
+        while some := list(islice(left, AT_ONCE)):
+            self._loose.append(_digests(some))
+            self._waiting += len(some)
+            if self._waiting > max(LOOSE, len(self._sorted)):
+                self._sort()
 
     def has(self, names: Sequence[str]) -> list[bool]:
         """Tell of each name whether it was added."""
@@ -40,5 +43,5 @@ class NamedSegments:
             self._loose, self._waiting = [], 0
 
 
-def _digests(names: Iterable[str]) -> np.ndarray:
+def _digests(names: Sequence[str]) -> np.ndarray:
     return np.frombuffer(b"".join(map(xxhash.xxh3_128_digest, names)), DIGEST)

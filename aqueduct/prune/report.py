@@ -45,7 +45,8 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
     number = sum(each.count for each in swept.gone.values())
     size = sum(each.bytes for each in swept.gone.values()) / 1e6
     yield (
-        f"{'Removed' if outcome.executed else 'Would remove'} {count(len(plan.go), 'snapshot')}, "
+        f"{'Removed' if outcome.executed else 'Would remove'} {count(len(plan.go), 'snapshot')} "
+        f"({outcome.manifest_bytes / 1e6:,.1f} MB), "
         f"{count(number, 'object')} ({size:,.1f} MB) that they alone name, and "
         f"{count(swept.orphans.count, 'orphan')} ({swept.orphans.bytes / 1e6:,.1f} MB) that no snapshot "
         f"names; {count(len(plan.stay), 'snapshot')} {'stays' if len(plan.stay) == 1 else 'stay'}; "

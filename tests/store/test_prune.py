@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,14 @@ def test_whatever_the_policy_all_that_stays_is_whole(
     for _ in range(then):
         store.run()
     assert store.check()[-1] == runs + then
+
+
+def test_a_host_whose_clock_was_ahead_takes_nobody_s_days(store: Grown) -> None:
+    """Its snapshot would be the newest by years, and all others too old."""
+    store.run(6)
+    store.commit(replace(store.read(), created=4_102_444_800_000))  # 2100
+    assert pruned(store, KeepPolicy(days=200)).plan.go == ()
+    assert pruned(store, KeepPolicy(days=1)).plan.go == (1, 2, 3, 4)
 
 
 # --- what nobody names ---
@@ -492,7 +501,7 @@ def test_the_report(store: Grown, tmp_path: Path, capsys: Said) -> None:
     assert out[2].split() == ["9", "2026-09-03T06:00:00.000Z", "stays:", "newest,", "last"]
     assert out[4].split()[0] == "planes"
     assert out[-1].startswith(
-        "Would remove 8 snapshots, 2 objects (0.0 MB) that they alone name, and 0 orphans"
+        "Would remove 8 snapshots (0.0 MB), 2 objects (0.0 MB) that they alone name, and 0 orphans"
     )
     assert (
         out[-1].endswith("1 snapshot stays; 0.0 s. Nothing was removed: --execute does it.")
@@ -500,7 +509,7 @@ def test_the_report(store: Grown, tmp_path: Path, capsys: Said) -> None:
     )
     assert main([*argv, "--execute"]) == 0
     done = json.loads(report.read_text())
-    assert capsys.readouterr().out.splitlines()[-1].startswith("Removed 8 snapshots, 2 objects")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Removed 8 snapshots (0.0 MB), 2 objects")
     assert (told["verb"], told["exit_code"], told["executed"], done["executed"]) == ("prune", 0, False, True)
     for each in (told, done):
         assert each["snapshot"] == 9
