@@ -141,6 +141,7 @@ LIES: dict[str, stores.Change] = {
     "base at the beginning": of_chain(base=-1, parent=2),
     "parent": of_chain(parent=10**12),
     "sizes": of_chain(base_bytes=-(10**12)),
+    "time of the base": of_chain(base_created=10**18),
     "time": lambda told: told.update(created=10**30),
     "position": lambda told: told["positions"]["flights"].update({"1": [10**30, 9, 5]}),
     "start": lambda told: told["starts"]["flights"].update({"1": [-5, 0, 5]}),

@@ -42,3 +42,32 @@ def test_no_two_places_share_a_name(
     for path in paths:
         assert path.startswith("topics/")
         assert max(map(len, path.split("/"))) <= 255
+
+
+@given(segments, generations, st.booleans(), st.sampled_from(["", ".enc"]))
+def test_a_segment_s_objects_are_known_by_their_names(
+    place: tuple[str, int, int, str], generation: int | None, compressed: bool, ending: str
+) -> None:
+    expected = names.SegmentName(names.stem(*place, generation), place[0])
+    for path in (
+        names.segment(*place, generation=generation, compressed=compressed),
+        names.index(*place, generation=generation),
+    ):
+        assert names.segment_of(path + ending) == expected
+        for other in (f"{path}.part", f"x/{path}", path.removeprefix("topics/")):
+            assert names.segment_of(other) is None
+
+
+@given(st.integers(1, 10**10 - 1), st.from_regex(r"[A-Za-z0-9_-]{1,100}", fullmatch=True))
+def test_a_lease_tells_what_it_is_of(snapshot: int, restore: str) -> None:
+    assert names.lease_of(names.lease(snapshot, restore, "0123abcd")) == (snapshot, restore)
+
+
+def test_other_objects_are_no_leases() -> None:
+    for path in (
+        "leases/1-r-0123abcd.json",
+        "leases/0000000001-r.json",
+        "0000000001-r-0123abcd.json",
+        "leases/",
+    ):
+        assert names.lease_of(path) is None
