@@ -70,10 +70,23 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
         yield Finding(inventory.declared(host), "backup_store_url", sentence)
     elif server and location.scheme == "s3":
         user, buckets = principal("backup", site), sound.value(server, "object_store_buckets") or ()
-        writers = {bucket["name"]: bucket.get("write", ()) for bucket in buckets}
-        if user not in writers.get(location.bucket, ()):
+        rights = {bucket["name"]: bucket for bucket in buckets}.get(location.bucket, {})
+        if user not in rights.get("write", ()):
             sentence = (
                 f"{user} may not write bucket {location.bucket} of {server}; name it there under write, "
                 'or set backup_object_store to "" if the backup goes elsewhere.'
+            )
+            yield inventory.finding(server, "object_store_buckets", sentence)
+        pruner, deleters = principal("backup-prune", site), rights.get("delete", ())
+        if sound.value(host, "backup_prune_keep") and pruner not in deleters:
+            sentence = (
+                f"{pruner} may not delete in bucket {location.bucket} of {server}, so backup_prune_keep can "
+                "remove nothing; name it there under delete."
+            )
+            yield inventory.finding(server, "object_store_buckets", sentence)
+        if user in deleters:
+            sentence = (
+                f"{user} may delete in bucket {location.bucket}, and so may whoever captures the backup; "
+                f"take it out of delete: {pruner} is who removes old backups."
             )
             yield inventory.finding(server, "object_store_buckets", sentence)
