@@ -22,7 +22,7 @@ def text(outcome: PruneOutcome) -> str:
 
 def _lines(outcome: PruneOutcome) -> Iterator[str]:
     plan, swept = outcome.plan, outcome.swept
-    yield f"{'snapshots':<23}  {'made':<24}"
+    yield f"{'snapshots':<23}  made"
     for fate, numbers in groupby(sorted(outcome.times), lambda each: _fate(outcome, each)):
         some = list(numbers)
         which = f"{some[0]} to {some[-1]}" if some[1:] else str(some[0])

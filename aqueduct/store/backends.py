@@ -188,7 +188,9 @@ class _Cloud:
         def remove() -> None:
             try:
                 obstore.delete(self._store(), paths)  # S3's DeleteObjects, Azure's batches
-            except FileNotFoundError:  # Google and Azure end at one that is gone
+            except FileNotFoundError as error:  # Google and Azure end at one that is gone
+                if "NoSuchBucket" in str(error):
+                    raise
                 remove_each(self.remove, paths)
 
         if paths:

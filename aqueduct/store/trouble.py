@@ -54,6 +54,9 @@ _HANDSHAKE = re.compile(r"InvalidContentType|InvalidMessage|received corrupt mes
 def explain(text: str, location: Location, action: str) -> Trouble:
     """Explain `text`, what object_store tells of an error, with its debug form; `action`: one of RIGHTS."""
     code = _found(r"<Code>(\w+)</Code>", text) or _found(r'"reason":\s*"(\w+)"', text)
+    # S3 answers a request that removes objects with 200, and tells of each what was wrong.
+    undeleted = _found(r'DeleteFailed \{[^}]*\bcode: "(\w+)"', text)
+    code = code or undeleted
     status = int(_found(r"status(?: code)?: (\d{3})", text) or 0)
     if code in _CODES:
         words = _CODES[code].format(code=code, kind=CLOUDS.get(location.scheme, "bucket"))
@@ -70,11 +73,13 @@ def explain(text: str, location: Location, action: str) -> Trouble:
         return Trouble("has an endpoint of http://; set AWS_ALLOW_HTTP=true if that is meant", settings=True)
     if status == 507:
         return Trouble("has no room left; make room")
-    if status in (401, 403):
+    if status in (401, 403) or undeleted == "AccessDenied":
         remedy = f"give these credentials the right to {RIGHTS[action]}"
         return Trouble(f"does not let us {action} ({code or status}); {remedy}", settings=True)
     if status == 404:
         return Trouble(_BUCKET.format(kind=CLOUDS.get(location.scheme, "bucket")), settings=True)
+    if undeleted:
+        return Trouble(f"can't remove an object ({undeleted})", passing=True)
     if status:
         passing = status >= 500 or status in (408, 409, 429) or code in ("SlowDown", "RequestTimeout")
         return Trouble(f"answers {status}{f' ({code})' if code else ''}", passing)
