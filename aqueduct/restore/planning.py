@@ -40,7 +40,15 @@ def look(order: RestoreOrder) -> Job:
             snapshot = catalog.snapshot(number, order.at_least)
         else:
             number = order.snapshot or _unfinished(others, request, order.release_retention)
-            snapshot = catalog.snapshot(number, order.at_least)
+            try:
+                snapshot = catalog.snapshot(number, order.at_least)
+            except Refused as error:
+                if number in (None, order.snapshot):
+                    raise
+                raise Refused(
+                    f"{error} An earlier run of this restore began with it: remove the topics that it began, "
+                    "and run this again."
+                ) from None
             name = restore_id(request, snapshot.manifest.number)
         others.pop(name, None)
         manifest = snapshot.manifest

@@ -194,12 +194,13 @@ class Catalog:
             if data is None:
                 continue  # pruned since it was listed, or lost: what is above it tells
             try:
-                found = self._stored(number, data).manifest
+                stored = self._stored(number, data)
             except Broken as error:
                 broken[number] = error
                 yield error
                 before = number
                 continue
+            found = stored.manifest
             at = found.chain
             for lost in range(max(at.base, before + 1, number - judge.MOST_MISSING), number):
                 broken[lost] = Broken(lost, "is lost")
@@ -208,7 +209,7 @@ class Catalog:
             try:
                 if not found.full and (below := broken.get(at.parent)):
                     raise below.above(number)
-                fold.add(found, hashlib.sha256(data).hexdigest())
+                fold.add(found, stored.sha256)
             except Broken as error:
                 broken[number] = error
                 yield error

@@ -261,6 +261,43 @@ def test_a_restore_s_snapshot_that_was_pruned_is_a_sentence(
     assert topic not in clients.topics(target)
 
 
+def test_a_restore_that_was_killed_and_whose_snapshot_was_pruned_since(
+    source: Broker,
+    target: Broker,
+    store: str,
+    become: As,
+    users: Gateway,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Said,
+) -> None:
+    topic = clients.create(source, clients.unique("late"))
+    clients.produce(source, topic, keyed(0))
+    assert back_up(source, store, topic) == 0
+
+    def killed(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(records, "write", killed)
+        assert restore(target, store, topic) == 130
+    for number in range(1, 5):
+        clients.produce(source, topic, keyed(number))
+        assert back_up(source, store, topic) == 0
+    for lease in (users.bucket("backup") / store.removeprefix("s3://backup/") / "leases").iterdir():
+        lease.unlink()  # as three hours later
+    become("pruner")
+    assert prune(store, "--keep-last", "1") == 0
+    become("writer")
+    capsys.readouterr()
+    assert restore(target, store, topic) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "There is no snapshot 1 in" in said
+    assert said.endswith("began with it: remove the topics that it began, and run this again.")
+    clients.delete(target, topic)
+    assert restore(target, store, topic) == 0
+    assert values(target, topic) == [b"%d" % each for each in range(5)]
+
+
 def test_leases_are_no_snapshots_for_anybody(
     source: Broker, target: Broker, store: str, become: As, tmp_path: Path
 ) -> None:
