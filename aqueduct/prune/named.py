@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -10,22 +11,30 @@ DIGEST = "S16"
 LOOSE = 1 << 20  # digests that wait to be sorted in, at least
 AT_ONCE = 1 << 16  # names that are in memory
 
+Digests = np.ndarray[Any, np.dtype[np.bytes_]]
+
+
+def digests(names: Iterable[str]) -> Digests:
+    """Return a digest of each name. Two names have the same one with a chance of 1 in 2^128."""
+    left = iter(names)
+    return np.concatenate(
+        [np.empty(0, DIGEST), *map(_digests, iter(lambda: list(islice(left, AT_ONCE)), []))]
+    )
+
 
 class NamedSegments:
-    """A set of names that only grows. Two names are taken for one with a chance of 1 in 2^128."""
+    """A set of names that only grows."""
 
     def __init__(self) -> None:
-        self._sorted = np.empty(0, DIGEST)
-        self._loose: list[np.ndarray] = []
+        self._sorted: Digests = np.empty(0, DIGEST)
+        self._loose: list[Digests] = []
         self._waiting = 0
 
-    def add(self, names: Iterable[str]) -> None:
-        left = iter(names)
-        while some := list(islice(left, AT_ONCE)):
-            self._loose.append(_digests(some))
-            self._waiting += len(some)
-            if self._waiting > max(LOOSE, len(self._sorted)):
-                self._sort()
+    def add(self, added: Digests) -> None:
+        self._loose.append(added)
+        self._waiting += len(added)
+        if self._waiting > max(LOOSE, len(self._sorted)):
+            self._sort()
 
     def has(self, names: Sequence[str]) -> list[bool]:
         """Tell of each name whether it was added."""
@@ -43,5 +52,5 @@ class NamedSegments:
             self._loose, self._waiting = [], 0
 
 
-def _digests(names: Sequence[str]) -> np.ndarray:
+def _digests(names: Sequence[str]) -> Digests:
     return np.frombuffer(b"".join(map(xxhash.xxh3_128_digest, names)), DIGEST)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.requests import in_lists
-from aqueduct.prune.named import NamedSegments
+from aqueduct.prune.named import Digests, NamedSegments, digests
 from aqueduct.prune.outcome import Amount, PruneOutcome, Swept
 from aqueduct.prune.plan import Pruned, PrunePlan, plan
 from aqueduct.prune.policy import KeepPolicy
@@ -23,6 +23,7 @@ from aqueduct.store.backends import open_editable
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.leases import Leases
+from aqueduct.store.manifest import Manifest
 from aqueduct.store.objects import EditableObjects, Entry
 from aqueduct.store.signing import EVERYBODY, Trust
 from aqueduct.store.snapshots import Broken
@@ -105,7 +106,7 @@ class _Found:
 
 
 def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Found:
-    """Read every manifest, and once more those that stay; again where another prune took some meanwhile."""
+    """Read every manifest, and full ones that stay once more; all again where another prune took some."""
     for _ in range(TRIES):
         listed = catalog.listed()
         if not listed:
@@ -128,8 +129,14 @@ def _read(
 ) -> _Found | None:
     """Return what is there and what is to become of it; None if that has changed meanwhile."""
     ever, snapshots = NamedSegments(), []
+    added = dict[
+        int, Digests
+    ]()  # by increments; full manifests repeat what was before, so they are read again
     for each in catalog.every(listed):
-        ever.add(segment.stem for segment in each.segments if segment.records)
+        named = _named(each)
+        ever.add(named)
+        if not each.full:
+            added[each.number] = named
         # A clock that was wrong makes no snapshot newer than its object.
         made = min(each.created, int(listed[each.number].written * 1000))
         snapshots.append(Pruned(each.number, made, each.chain.base))
@@ -140,10 +147,15 @@ def _read(
     wanted = plan(snapshots, order.keep, now.held)
     kept = NamedSegments()
     for number in wanted.stay:
-        kept.add(segment.stem for segment in catalog.manifest(number).segments if segment.records)
+        kept.add(added[number] if number in added else _named(catalog.manifest(number)))
     if _leases(objects, newest).held.keys() & set(wanted.go):
         return None  # a restore has begun that is not in the plan
     return _Found(listed, tuple(snapshots), now, wanted, ever, kept)
+
+
+def _named(manifest: Manifest) -> Digests:
+    """Return the segments that a manifest names and that have objects."""
+    return digests(segment.stem for segment in manifest.segments if segment.records)
 
 
 def _no_prune(error: Broken, url: str) -> str:

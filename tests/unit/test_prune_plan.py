@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.prune.named import NamedSegments
+from aqueduct.prune.named import NamedSegments, digests
 from aqueduct.prune.plan import Pruned, PrunePlan, plan
 from aqueduct.prune.policy import Dated, KeepPolicy
 
@@ -148,7 +148,7 @@ def test_names_are_found_again(added: list[list[str]], asked: list[str]) -> None
     named = NamedSegments()
     every: set[str] = set()
     for some in added:
-        named.add(some)
+        named.add(digests(some))
         every.update(some)
         assert named.has(asked) == [each in every for each in asked]
     assert all(named.has(sorted(every)))
@@ -156,9 +156,10 @@ def test_names_are_found_again(added: list[list[str]], asked: list[str]) -> None
 
 def test_names_beyond_what_waits_to_be_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aqueduct.prune.named.LOOSE", 10)
+    monkeypatch.setattr("aqueduct.prune.named.AT_ONCE", 7)
     named = NamedSegments()
     for some in range(50):
-        named.add(f"{each}" for each in range(some, some + 30))
+        named.add(digests(f"{each}" for each in range(some, some + 30)))
     assert named.has(["0", "78", "79"]) == [True, True, False]
 
 
