@@ -417,7 +417,7 @@ class _Directory:
         try:
             with os.scandir(self._root / prefix) as found:
                 named = [
-                    (f"{prefix}/{each.name}".lstrip("/"), each)
+                    (f"{prefix.rstrip('/')}/{each.name}".lstrip("/"), each)
                     for each in found
                     if not (each.is_symlink() and each.is_dir())
                 ]

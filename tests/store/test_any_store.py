@@ -78,6 +78,7 @@ def test_list(store: Objects) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda path: store.create(path, path.encode()), [*paths, "ab/x", "a/0003.d/y"]))
     assert [each.path for each in store.list("a")] == sorted([*paths, "a/0003.d/y"])
+    assert [each.path for each in store.list("a/")] == [each.path for each in store.list("a")]
     assert [each.path for each in store.list("a", after="a/0027")] == paths[28:]
     assert [each.size for each in store.list("ab")] == [4]
     assert len(list(store.list(""))) == 32
