@@ -4,7 +4,20 @@ import re
 
 import pytest
 import sandboxes
-from estate import BY_BROKER, COMPACTED, EDGE, KINDS, LAKE, LONGEST, OPEN, SITE, TRANSACTIONS, Estate, number
+from estate import (
+    BY_BROKER,
+    COMPACTED,
+    EDGE,
+    KINDS,
+    LAKE,
+    LONGEST,
+    OPEN,
+    SITE,
+    STORE,
+    TRANSACTIONS,
+    Estate,
+    number,
+)
 from lab import wait_until
 from loss import GROUPS, Outcome
 
@@ -98,3 +111,23 @@ def test_the_lake_neither_skips_nor_doubles(estate: Estate, outcome: Outcome) ->
 
 def test_the_open_transaction_was_told(outcome: Outcome) -> None:
     assert re.search(r"open-0: a transaction is open, so it is backed up to \d+ of \d+", outcome.backup_said)
+
+
+def test_a_timer_removes_what_no_snapshot_names_and_nothing_else(estate: Estate, outcome: Outcome) -> None:
+    """Under systemd, with credentials that the backup's own service can't read."""
+    assert outcome.backup_said
+    run = estate.lab.run
+    assert run(SITE, "systemctl", "is-active", "backup_prune.timer").stdout.strip() == "active"
+    named = estate.objects("backup/pro1")
+    orphan = named[0].with_name(re.sub(r"^\d{20}", "00000009999999999999", named[0].name))
+    run(STORE, "cp", "--preserve=all", str(named[0]), str(orphan))
+    run(STORE, "touch", "--date=10 days ago", str(orphan))
+    assert orphan in estate.objects("backup/pro1")
+    done = run(SITE, "systemctl", "start", "--wait", "backup_prune.service", check=False, seconds=300)
+    said = run(SITE, "journalctl", "--no-pager", "--output=cat", "--unit=backup_prune").stdout
+    assert done.returncode == 0, said
+    assert "and 1 orphan (" in said
+    assert estate.objects("backup/pro1") == named
+    file = "/etc/aqueduct/backup/prune.environment"
+    assert run(SITE, "test", "-f", file).returncode == 0
+    assert run(SITE, "runuser", "-u", "aqueduct-backup", "--", "cat", file, check=False).returncode != 0
