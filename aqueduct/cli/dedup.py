@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         done_so_far.add(done, time.time())
         print(dedup.sentence(done, seconds), flush=True)
 
-    with Workers(dedup.CLIENT, common.spark(args)) as workers:
+    with Workers("aqueduct dedup", common.spark(args)) as workers:
         if args.retire:
             return _retire(order, args.retire, with_gaps=args.with_gaps)
         common.serve_metrics(args, done_so_far.all, workers)

@@ -306,7 +306,7 @@ def dedup_events(lab: Lab, since: float) -> list[Event]:
     """Return what Spark logged of dedup since then, whenever its session began."""
     return [
         each
-        for log in logs(lab, DOWNSTREAM, "aqueduct-dedup")
+        for log in logs(lab, DOWNSTREAM, "aqueduct dedup")
         for each in log
         if each.get("Timestamp", each.get("Submission Time", 0)) > since * 1000
     ]

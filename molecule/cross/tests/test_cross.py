@@ -41,7 +41,7 @@ def test_dedup_tells_what_it_wrote_and_what_is_left(crossing: Crossing) -> None:
 
 def test_dedup_works_on_both_workers_in_one_session(crossing: Crossing) -> None:
     """By what Spark itself logged: round after round on the same executors."""
-    asked = (crossing.lab, DOWNSTREAM, "aqueduct-dedup")
+    asked = (crossing.lab, DOWNSTREAM, "aqueduct dedup")
     before = wait_until("rounds", lambda: (found := tasks_by_host(*asked)).total() >= 4 and found, every=1)
     assert set(before) == {*WORKERS}
     wait_until("another round", lambda: tasks_by_host(*asked).total() > before.total(), 60, every=1)
