@@ -69,7 +69,7 @@ def _describe(client: Client) -> Cluster:
 
 
 def _quorum(client: Client, controller: int) -> Quorum:
-    """Return the controllers' quorum; where metadata is in ZooKeeper, there is none but the active controller.
+    """Return the controllers' quorum; with ZooKeeper there is none, but an active controller.
 
     In KRaft, what DescribeCluster says of a controller is any broker (KIP-590).
     """

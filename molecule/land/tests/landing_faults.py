@@ -143,7 +143,8 @@ class Estate:
         unit = "land_compact.service"
 
         def done() -> Compaction | None:
-            code = self.lab.run(HOST, "systemctl", "start", "--wait", unit, check=False, seconds=600).returncode
+            start = ("systemctl", "start", "--wait", unit)
+            code = self.lab.run(HOST, *start, check=False, seconds=600).returncode
             run = self.lab.run(HOST, "systemctl", "show", "--property=InvocationID", "--value", unit).stdout
             journal = ("journalctl", "--no-pager", "--output=cat", f"_SYSTEMD_INVOCATION_ID={run.strip()}")
             said = self.lab.run(HOST, *journal).stdout

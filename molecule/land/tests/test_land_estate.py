@@ -172,7 +172,8 @@ def test_small_files_were_joined_while_flights_landed(outcome: Outcome) -> None:
 
 
 def test_small_files_are_joined_by_a_timer(lab: Lab) -> None:
-    timers = json.loads(lab.run(HOST, "systemctl", "list-timers", "--output=json", "land_compact.timer").stdout)
+    said = lab.run(HOST, "systemctl", "list-timers", "--output=json", "land_compact.timer").stdout
+    timers = json.loads(said)
     assert [(each["activates"], each["next"] > 0) for each in timers] == [("land_compact.service", True)]
 
 
