@@ -7,6 +7,7 @@ process, and from inside the process's mount namespace, where it tries what is f
 import errno
 import json
 import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -151,6 +152,14 @@ def units() -> dict[str, dict[str, str]]:
     }
 
 
+def _has_name(uid: int) -> bool:
+    """Tell whether the host knows a user; a DynamicUser is one of systemd's alone."""
+    try:
+        return bool(pwd.getpwuid(uid))
+    except KeyError:
+        return False
+
+
 def unpromised(name: str, unit: dict[str, str]) -> Iterator[str]:
     for key, value in WITHOUT_PROCESS.get(name, PROMISED).items():
         if sorted(unit[key].split()) != sorted(value.split()):
@@ -186,7 +195,8 @@ def broken(unit: dict[str, str]) -> Iterator[str]:
     # As the service's user, whom alone the kernel lets into its namespaces without CAP_SYS_PTRACE.
     caps = "+sys_admin,+sys_chroot"
     enter = (
-        *("setpriv", f"--reuid={uid}", f"--regid={gid}", "--init-groups"),
+        *("setpriv", f"--reuid={uid}", f"--regid={gid}"),
+        "--init-groups" if _has_name(int(uid)) else "--clear-groups",
         *(f"--inh-caps={caps}", f"--ambient-caps={caps}"),
         *("nsenter", f"--target={unit['MainPID']}", "--mount", sys.executable, "-c", INSIDE),
     )

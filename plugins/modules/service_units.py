@@ -27,7 +27,10 @@ options:
     elements: dict
     default: []
     options:
-      name: {description: "Its name: a service's without C(.service), or C(<name>.timer).", type: str, required: true}
+      name:
+        description: Its name; of a service without C(.service), of a timer with C(.timer).
+        type: str
+        required: true
       runtime: {description: "Its C(RuntimeDirectory=); a timer has none.", type: str}
       files: {description: Files and folders that it runs with., type: list, elements: path, required: true}
       state:
