@@ -62,9 +62,10 @@ class Estate:
         return self.broker.plaintext
 
     @property
-    def encrypted(self) -> tuple[str, str]:
-        """The options of a backup for one recipient."""
-        return "--recipient", f"{self.directory}/recipient.pub"
+    def encrypted(self) -> tuple[str, ...]:
+        """The options of a backup for one recipient, by a host that can read manifests alone."""
+        keys = self.directory
+        return "--recipient", f"{keys}/recipient.pub", "--private-key", f"{keys}/host.key"
 
     @property
     def opened(self) -> tuple[str, str]:
@@ -119,7 +120,8 @@ def estate() -> Iterator[Estate]:
         ):
             create(kafka.plaintext, EMPTY)
             where = Estate(kafka, s3, directory)
-            where.aqueduct("diode", "keygen", "--kind", "receiver", "--out", name, "--name", "recipient")
+            for pair in ("recipient", "host"):
+                where.aqueduct("diode", "keygen", "--kind", "receiver", "--out", name, "--name", pair)
             yield where
 
 
