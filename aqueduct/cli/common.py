@@ -29,8 +29,8 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", metavar="URL", required=True, help=help_)
 
 
-def add_snapshot(parser: argparse.ArgumentParser) -> None:
-    help_ = "default: the newest; see `aqueduct snapshots`"
+def add_snapshot(parser: argparse.ArgumentParser, listed_by: str = "snapshots") -> None:
+    help_ = f"default: the newest; see `aqueduct {listed_by}`"
     parser.add_argument("--snapshot", metavar="ID", type=selection.positive, help=help_)
 
 

@@ -2,17 +2,19 @@
 
 backup adds a snapshot of every persistent znode: data, ACL and version, as all of them were at one moment.
 Ephemeral znodes belong to sessions; they are named, not kept. Exit code: 0 done; 3 done but for znodes that
-could not be read, or that changed faster than they were read; 1 failed; 2 nothing was done.
+could not be read, or that changed faster than they were read, or for older snapshots that stay; 1 failed; 2
+nothing was done.
 
 restore makes znodes that are missing, parents first. What is there and differs stays and is named, unless its
 path was given as --overwrite. It may be run again, and goes on where it stopped. 0 done: all of the snapshot
 is there; 3 done but for what it names; 1 it stopped before; 2 nothing was written.
 
-diff compares an ensemble with a snapshot: 0 equal, 3 not. snapshots lists what a store has: 1 if one is
-damaged. Data and passwords are never shown.
+diff compares an ensemble with a snapshot: 0 equal, 3 not, or not all could be compared. snapshots lists what
+a store has: 1 if one is damaged. Data and passwords are never shown.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -24,6 +26,8 @@ from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config
 from aqueduct.wording import count, some
+
+PORT = 2181  # where brokers ask a server that is named without one
 
 if TYPE_CHECKING:
     from aqueduct.zookeeper.client import Ensemble
@@ -47,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     restore = commands.add_parser("restore", help="make znodes of a snapshot that an ensemble lacks")
     _add_ensemble(restore)
-    common.add_snapshot(restore)
+    common.add_snapshot(restore, "zookeeper snapshots")
     restore.add_argument(
         "--prefix",
         metavar="/PATH",
@@ -69,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     diff = commands.add_parser("diff", help="compare an ensemble with a snapshot")
     _add_ensemble(diff)
-    common.add_snapshot(diff)
+    common.add_snapshot(diff, "zookeeper snapshots")
     report_file.add_arguments(diff)
     diff.set_defaults(run=_diff)
 
@@ -91,17 +95,24 @@ def _add_ensemble(parser: argparse.ArgumentParser) -> None:
 
 
 def _connect(text: str) -> str:
-    """Check `host:port,host:port/chroot`, for argparse's `type`."""
-    servers, _, chroot = text.partition("/")
-    selection.servers(servers)
-    if chroot:
+    """Return `host:port,host:port/chroot` with all ports, for argparse's `type`."""
+    servers, slash, chroot = text.rstrip("/").partition("/")
+    if slash:
         _znode("/" + chroot)
-    return text
+    named = [each if re.search(r":\d+$", each) else f"{each}:{PORT}" for each in servers.split(",")]
+    try:
+        return selection.servers(",".join(named)) + slash + chroot
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} isn't an ensemble; write HOST:PORT,HOST:PORT/CHROOT"
+        ) from None
 
 
 def _znode(text: str) -> str:
     """Check a znode's path, for argparse's `type`."""
-    if not text.startswith("/") or (text != "/" and not all(text[1:].split("/"))):
+    from aqueduct.zookeeper.znodes import is_path
+
+    if not is_path(text):
         raise argparse.ArgumentTypeError(f"{text!r} isn't a znode's path; write /a/b")
     return text
 
@@ -113,12 +124,15 @@ def _backup(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
-    made, gone = backup(_ensemble(args), args.store, args.keep)
-    code = ExitCode.INCOMPLETE if made.left_out or made.moving else ExitCode.DONE
-    print("\n".join(_told(made)))
-    if gone:
-        print(f"Removed: {count(len(gone), 'older snapshot')}, {some(gone)}.")
-    _report(args, "backup", code, started, {**snapshots.told(made), "removed": gone})
+    kept = backup(_ensemble(args), args.store, args.keep)
+    code = ExitCode.DONE if kept.snapshot.whole and not kept.not_removed else ExitCode.INCOMPLETE
+    print("\n".join(_told(kept.snapshot)))
+    if kept.removed:
+        print(f"Removed: {count(len(kept.removed), 'older snapshot')}, {some(kept.removed)}.")
+    if kept.not_removed:
+        print(f"Older snapshots stay: {kept.not_removed}.")
+    content = {"removed": list(kept.removed), "not_removed": kept.not_removed}
+    _report(args, "backup", code, started, snapshots.told(kept.snapshot) | content)
     return code
 
 
@@ -151,7 +165,8 @@ def _restore(args: argparse.Namespace) -> int:
     snapshot = ZnodeSnapshots.open(open_store(args.store)).read(args.snapshot)
     prefix = args.prefix.rstrip("/")
     done = restore(ZnodeOrder(snapshot, _ensemble(args), prefix, tuple(args.overwrite), args.dry_run))
-    code = ExitCode.INCOMPLETE if done.left or done.failed else ExitCode.DONE
+    whole = snapshot.whole and not done.left and not done.failed
+    code = ExitCode.DONE if whole else ExitCode.INCOMPLETE
     print(_restored(args, snapshot, done))
     if done.stopped:
         print(f"aqueduct: {done.stopped}", file=sys.stderr)
@@ -183,9 +198,12 @@ def _restored(args: argparse.Namespace, snapshot: "ZnodeSnapshot", done: "Restor
             f"{len(done.overwritten):,} overwritten, {done.there:,} were as in it."
         ]
     if done.left:
-        lines += [f"Left as it is there: {path}: its {what} is other." for path, what in done.left]
-        lines.append("--overwrite PATH writes one that is other.")
+        lines += [f"Left as it is there: {path}: {what}." for path, what in done.left]
+        lines.append("--overwrite PATH writes the data and the ACL of one that is other.")
     lines += [f"NOT restored: {path}: {why}." for path, why in done.failed]
+    lines += [f"NOT in the snapshot: {path}: {why}." for path, why in snapshot.left_out]
+    if snapshot.moving:
+        lines.append(f"NOT of one moment in the snapshot: {some(snapshot.moving)}.")
     return "\n".join(lines)
 
 
@@ -195,12 +213,14 @@ def _diff(args: argparse.Namespace) -> int:
         from aqueduct.zookeeper.restore import difference
         from aqueduct.zookeeper.snapshots import ZnodeSnapshots
 
+    report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
     snapshot = ZnodeSnapshots.open(open_store(args.store)).read(args.snapshot)
     found = difference(snapshot, _ensemble(args))
     code = ExitCode.INCOMPLETE if found else ExitCode.DONE
     print(_differs(args, snapshot, found))
     content = {"missing": list(found.missing), "changed": _listed(found.changed), "added": list(found.added)}
+    content["not_compared"] = _listed(found.unread)
     _report(args, "diff", code, started, {"snapshot": snapshot.number, **content})
     return code
 
@@ -211,10 +231,11 @@ def _differs(args: argparse.Namespace, snapshot: "ZnodeSnapshot", found: "TreeDi
     return "\n".join(
         [
             f"{args.connect} is NOT as snapshot {snapshot.number}: {len(found.missing):,} missing, "
-            f"{len(found.changed):,} other, {len(found.added):,} added.",
+            f"{len(found.changed):,} other, {len(found.added):,} added, {len(found.unread):,} not compared.",
             *(f"- {path}" for path in found.missing),
             *(f"~ {path} ({what})" for path, what in found.changed),
             *(f"+ {path}" for path in found.added),
+            *(f"? {path} ({why})" for path, why in found.unread),
         ]
     )
 
@@ -225,14 +246,14 @@ def _snapshots(args: argparse.Namespace) -> int:
         from aqueduct.zookeeper.snapshots import ZnodeSnapshots
 
     code = ExitCode.DONE
-    row = "{:>10}  {:<24}  {:>10}  {:>15}  {:>9}  {}"
-    print(row.format("id", "created", "znodes", "bytes", "ephemeral", "cluster"))
+    row = "{:>10}  {:<24}  {:>10}  {:>15}  {:>9}  {:>8}  {}"
+    print(row.format("id", "created", "znodes", "bytes", "ephemeral", "not kept", "cluster"))
     for each in ZnodeSnapshots.open(open_store(args.store)).all():
         if isinstance(each, Failed):
             print(f"aqueduct: {each}", file=sys.stderr)
             code = ExitCode.FAILED
             continue
-        figures = f"{len(each.znodes):,}", f"{each.bytes:,}", f"{len(each.ephemeral):,}"
+        figures = f"{len(each.znodes):,}", f"{each.bytes:,}", f"{len(each.ephemeral):,}", len(each.left_out)
         print(row.format(each.number, moments.text(each.created), *figures, each.cluster or "-"))
     return code
 
@@ -243,7 +264,7 @@ def _ensemble(args: argparse.Namespace) -> "Ensemble":
     config = client_config.load(args.client_config)
     if config.login:
         raise Refused(f"{args.client_config} has a login of SASL; for ZooKeeper only a certificate is taken.")
-    return Ensemble(args.connect.rstrip("/"), config)
+    return Ensemble(args.connect, config)
 
 
 def _listed(found: Iterable[tuple[str, str]]) -> list[dict[str, str]]:

@@ -2,27 +2,43 @@
 
 import json
 import time
-from contextlib import suppress
+from dataclasses import dataclass
 
-from aqueduct.store.backends import open_editable, open_store
+from aqueduct.errors import AqueductError
+from aqueduct.store.backends import open_editable
 from aqueduct.zookeeper import snapshots
 from aqueduct.zookeeper.client import Ensemble, connected
 from aqueduct.zookeeper.reading import Tree, read
-from aqueduct.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots
+from aqueduct.zookeeper.snapshots import CLUSTER_ID, ZnodeSnapshot, ZnodeSnapshots
 from aqueduct.zookeeper.znodes import CLUSTER, Znode, counters
 
 
-def backup(ensemble: Ensemble, store: str, most: int | None = None) -> tuple[ZnodeSnapshot, list[int]]:
-    """Add a snapshot; return it, and the older ones that went, as no more than `most` are kept.
+@dataclass(frozen=True)
+class Kept:
+    """What a backup added to a store, and what it removed."""
+
+    snapshot: ZnodeSnapshot
+    removed: tuple[int, ...] = ()  # numbers of older snapshots
+    not_removed: str = ""  # why they stay, where they should have gone
+
+
+def backup(ensemble: Ensemble, store: str, most: int | None = None) -> Kept:
+    """Add a snapshot, and remove older ones so that no more than `most` are kept.
 
     Refused if the ensemble or the store can't be used, Failed if one of them went away: then nothing is kept.
     """
-    objects = open_editable(store) if most else open_store(store)
-    kept = ZnodeSnapshots.open(objects, make=True)
+    objects = open_editable(store)
     with connected(ensemble) as client:
         tree = read(ensemble, client)
-    snapshot = kept.add(snapshot_of(ensemble, tree))
-    return snapshot, snapshots.keep(open_editable(store), most) if most else []
+    made = ZnodeSnapshots.open(objects, make=True).add(snapshot_of(ensemble, tree))
+    if not most:
+        return Kept(made)
+    if not made.whole:
+        return Kept(made, not_removed="this one is not whole")
+    try:
+        return Kept(made, tuple(snapshots.keep(objects, most)))
+    except AqueductError as error:
+        return Kept(made, not_removed=str(error).rstrip("."))
 
 
 def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:
@@ -43,7 +59,9 @@ def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:
 
 
 def cluster_of(znode: Znode | None) -> str | None:
-    """Return the id of Kafka's cluster from where it keeps it."""
-    with suppress(ValueError, KeyError, TypeError):
-        return str(json.loads((znode.data if znode else None) or b"")["id"])
-    return None
+    """Return the id of Kafka's cluster from where it keeps it; None if there is none that can be one."""
+    try:
+        found = json.loads((znode.data if znode else None) or b"")["id"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, str) and CLUSTER_ID.fullmatch(found) else None

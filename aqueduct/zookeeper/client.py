@@ -1,6 +1,7 @@
 """The client of an ensemble: kazoo, whose errors become sentences."""
 
 import logging
+import socket
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, ConnectionLoss, KazooException, SessionExpiredError
+from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError, SessionExpiredError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, Id
@@ -21,8 +22,8 @@ SILENT = logging.getLogger(__name__)  # what it says of lost connections becomes
 SILENT.addHandler(logging.NullHandler())
 SILENT.propagate = False
 CONNECT_SECONDS = 15
-SESSION_SECONDS = 30
-ANSWER_SECONDS = 60
+SESSION_SECONDS = 10  # a server that takes a connection and does not answer is left after a part of it
+ANSWER_SECONDS = 30
 Told = TypeVar("Told")
 
 
@@ -40,7 +41,8 @@ class Ensemble:
     @property
     def chroot(self) -> str:
         """The znode that is `/` to this client; empty: the ensemble's own."""
-        return "/" + self.connect.partition("/")[2].strip("/") if self.connect.partition("/")[2] else ""
+        _, slash, path = self.connect.partition("/")
+        return slash + path
 
     def __str__(self) -> str:
         return f"ZooKeeper at {self.connect}"
@@ -67,6 +69,7 @@ def connected(ensemble: Ensemble) -> Iterator[KazooClient]:
 
 def start(ensemble: Ensemble) -> KazooClient:
     """Return a client that has a session; Refused if it gets none."""
+    _check_names(ensemble)
     config = ensemble.client_config
     client = KazooClient(
         hosts=ensemble.servers + ensemble.chroot,
@@ -84,12 +87,15 @@ def start(ensemble: Ensemble) -> KazooClient:
         with warnings.catch_warnings():  # of a chroot that is not there: see `connected`
             warnings.simplefilter("ignore", UserWarning)
             client.start(CONNECT_SECONDS)
+    except NoAuthError:
+        stop(client)
+        raise Refused(f"{ensemble} lets this client not see {ensemble.chroot}: use a broker's.") from None
     except (KazooTimeoutError, KazooException, OSError) as error:
         stop(client)
         how = "with TLS" if config.tls else "without TLS"
         raise Refused(
-            f"{ensemble} gave no session in {CONNECT_SECONDS} s, asked {how} ({_what(error)}): see that "
-            "a quorum of its servers runs, that the port is for that, and that they trust the certificate."
+            f"{ensemble} gave no session in {CONNECT_SECONDS} s, asked {how} ({_what(error)}): see that a "
+            "quorum of its servers runs, that the port is for that, and that they trust the certificate."
         ) from None
     if client.client_state == KeeperState.CONNECTED_RO:
         stop(client)
@@ -97,21 +103,42 @@ def start(ensemble: Ensemble) -> KazooClient:
     return client
 
 
+def _check_names(ensemble: Ensemble) -> None:
+    """Refuse an ensemble none of whose servers has a name that is known."""
+    why: object = None
+    for server in ensemble.servers.split(","):
+        host, _, port = server.rpartition(":")
+        try:
+            socket.getaddrinfo(host.strip("[]"), port)
+            return
+        except OSError as error:
+            why = error.strerror
+    raise Refused(f"{ensemble}: no name of its servers is known here ({why}).")
+
+
 def stop(client: KazooClient) -> None:
     client.stop()
     client.close()
 
 
-def ask(ensemble: Ensemble, question: Callable[[], Told]) -> Told:
-    """Return what an ensemble answers; EnsembleAway if it has gone."""
+def reached(ensemble: Ensemble, question: Callable[[], Told]) -> Told:
+    """Return what an ensemble answers, or its refusal; EnsembleAway if it has gone."""
     try:
         return question()
     except (ConnectionLoss, SessionExpiredError, KazooTimeoutError) as error:
         raise EnsembleAway(
             f"{ensemble} answers no more ({_what(error)}): see its servers' logs, and run this again."
         ) from None
-    except AuthFailedError as error:
-        raise Failed(f"{ensemble} does not let this client in: {_what(error)}.") from None
+
+
+def ask(ensemble: Ensemble, question: Callable[[], Told]) -> Told:
+    """Return what an ensemble answers; Failed if it refuses, EnsembleAway if it has gone."""
+    try:
+        return reached(ensemble, question)
+    except NoAuthError:
+        raise Failed(f"An ACL of {ensemble} does not let this client do that: use a broker's.") from None
+    except KazooException as error:
+        raise Failed(f"{ensemble} refused: {_what(error)}.") from None
 
 
 def _what(error: Exception) -> str:

@@ -7,16 +7,24 @@ again. Where nothing at all was written in between (the ensemble's zxid), one re
 """
 
 import multiprocessing
+import os
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import connection
 from multiprocessing.util import Finalize
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError
 
+from aqueduct.errors import AqueductError, Failed
 from aqueduct.kafka.requests import in_lists
 from aqueduct.zookeeper.client import ANSWER_SECONDS, CONNECT_SECONDS, Ensemble, ask, rights_of, start, stop
 from aqueduct.zookeeper.znodes import SYSTEM, Znode
@@ -24,9 +32,8 @@ from aqueduct.zookeeper.znodes import SYSTEM, Znode
 AT_ONCE = 500  # znodes that are asked for before the first one has answered
 MANY = 4000  # on one level, above which two processes read: a request takes 0.1 ms of Python's time
 PROCESSES = 2
-ROUNDS = 5  # of reading what has changed
-SPECIAL = {-1 << 63: "a container", -1: "one with a time to live"}  # by ephemeralOwner (EphemeralType.java)
-TTL = 0xFF << 56  # its highest byte
+ROUNDS = 10  # of reading what has changed
+PAUSE_SECONDS = 0.1  # after the first of them; after each other one as much more
 NO_ACCESS = "its ACL lets this client not read it"
 
 
@@ -77,13 +84,15 @@ def read(ensemble: Ensemble, client: KazooClient) -> Tree:
     """Return all znodes but the ensemble's own."""
     with ExitStack() as stack:
         look: Look = lambda paths: _look(ensemble, client, paths)  # noqa: E731
+        own = "" if ensemble.chroot else SYSTEM
         tree = Tree(zxid=_zxid(ensemble, client))
-        if not _walk(tree, ["/"], look, most=MANY):
+        if not _walk(tree, ["/"], look, own, most=MANY):
             # Their sessions change the ensemble's zxid, so everything is read after they have begun.
-            look = stack.enter_context(_processes(ensemble))
+            with suppress(AqueductError, BrokenProcessPool):  # else this process does it all
+                look = stack.enter_context(_processes(ensemble))
             tree = Tree(zxid=_zxid(ensemble, client))
-            _walk(tree, ["/"], look)
-        for _ in range(ROUNDS):
+            _walk(tree, ["/"], look, own)
+        for number in range(ROUNDS):
             zxid = _zxid(ensemble, client)
             if zxid == tree.zxid:
                 return tree
@@ -91,11 +100,12 @@ def read(ensemble: Ensemble, client: KazooClient) -> Tree:
             before = tree.znodes()
             changed = [each.path for each in look(list(tree.seen)) if not _same(tree.seen[each.path], each)]
             tree.again += len(changed)
-            _walk(tree, changed, look)
+            _walk(tree, changed, look, own)
             after = tree.znodes()
             moving = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
             if not moving:  # but sessions came and went, with what is theirs
                 return tree
+            time.sleep(PAUSE_SECONDS * number)
         tree.moving = tuple(sorted(moving))
         return tree
 
@@ -111,8 +121,8 @@ def _zxid(ensemble: Ensemble, client: KazooClient) -> int:
     return int(client.last_zxid)
 
 
-def _walk(tree: Tree, paths: Iterable[str], look: Look, most: int | None = None) -> bool:
-    """Read these and all below them that is new, and let go what is not there any more.
+def _walk(tree: Tree, paths: Iterable[str], look: Look, own: str, most: int | None = None) -> bool:
+    """Read these and all below them that is new but the ensemble's own; let go what is not there any more.
 
     False if a level has more than `most`.
     """
@@ -120,6 +130,8 @@ def _walk(tree: Tree, paths: Iterable[str], look: Look, most: int | None = None)
     while level:
         if most is not None and len(level) > most:
             return False
+        if len(level) > MANY:
+            print(f"Reading {len(level):,} znodes.", file=sys.stderr, flush=True)
         below: list[str] = []
         for each in look(level):
             former = tree.seen.get(each.path)
@@ -128,7 +140,7 @@ def _walk(tree: Tree, paths: Iterable[str], look: Look, most: int | None = None)
             if each.stamp or each.left_out:
                 tree.seen[each.path] = each
                 there = (_join(each.path, child) for child in each.children)
-                below += (path for path in there if path not in tree.seen and path != SYSTEM)
+                below += (path for path in there if path not in tree.seen and path != own)
             else:
                 _forget(tree, [each.path])
         level = below
@@ -169,13 +181,12 @@ def _seen(path: str, data: Any, acl: Any) -> tuple[Seen, int]:
         return Seen(path), 0
     except NoAuthError:
         return Seen(path, left_out=NO_ACCESS), 0
+    except UnicodeDecodeError:  # kazoo's, of what Java wrote as two halves of a character
+        return Seen(path, left_out="its ACL has letters that can't be read"), 0
     stamp = Stamp(stat.mzxid, stat.aversion, stat.pzxid)
-    owner = stat.ephemeralOwner
-    if not owner:
-        return Seen(path, Znode(path, content, rights, stat.version), stamp), stat.numChildren
-    if special := SPECIAL.get(owner) or SPECIAL.get(-1 if owner & TTL == TTL else 0):
-        return Seen(path, stamp=stamp, left_out=f"{special}, which a restore could not make"), 0
-    return Seen(path, stamp=stamp, ephemeral=True), 0
+    if stat.ephemeralOwner:
+        return Seen(path, stamp=stamp, ephemeral=True), 0
+    return Seen(path, Znode(path, content, rights, stat.version), stamp), stat.numChildren
 
 
 def _with_children(seen: Seen, asked: Any) -> Seen:
@@ -193,26 +204,57 @@ def _processes(ensemble: Ensemble) -> Iterator[Look]:
     context = multiprocessing.get_context("spawn")  # the client has threads, which a fork would lose
     together = context.Barrier(PROCESSES)
     pool = ProcessPoolExecutor(PROCESSES, context, _begin, (ensemble, together))
-    with pool:
+    try:
         for begun in [pool.submit(_meet) for _ in range(PROCESSES)]:
             begun.result()
-        yield lambda paths: (
-            each for some in pool.map(_look_there, in_lists(paths, AT_ONCE)) for each in some
-        )
+        yield partial(_look_by, ensemble, pool)
+    except BaseException:
+        for each in list(pool._processes.values()):  # they may wait for a server; 3.14: terminate_workers
+            each.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _look_by(ensemble: Ensemble, pool: ProcessPoolExecutor, paths: list[str]) -> Iterator[Seen]:
+    try:
+        for some in pool.map(_look_there, in_lists(paths, AT_ONCE)):
+            yield from some
+    except BrokenProcessPool:
+        raise Failed(
+            f"A process that read {ensemble} was killed: see that this host has memory, and run this again."
+        ) from None
 
 
 _here: list[Any] = []  # of such a process: the ensemble, its client, and where the processes meet
 
 
 def _begin(ensemble: Ensemble, together: Any) -> None:
-    client = start(ensemble)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        client = start(ensemble)
+    except AqueductError as error:
+        _here.extend((ensemble, error, together))
+        return
     Finalize(None, stop, (client,), exitpriority=1)
     _here.extend((ensemble, client, together))
 
 
+def _end_with_parent() -> None:
+    """End when the process that began this one has ended, however that was."""
+    parent = multiprocessing.parent_process()
+    if parent:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
 def _meet() -> None:
     _here[2].wait(CONNECT_SECONDS * 2)
+    if isinstance(_here[1], AqueductError):
+        raise _here[1]
 
 
 def _look_there(paths: list[str]) -> list[Seen]:
-    return list(_look(_here[0], _here[1], paths))
+    ensemble, client, _ = _here
+    ask(ensemble, lambda: client.sync("/"))  # its server may be behind the one that was asked for the zxid
+    return list(_look(ensemble, client, paths))

@@ -1,22 +1,39 @@
 """Writes a snapshot's znodes back to an ensemble: what is missing there, and by name what is other there."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    BadArgumentsError,
+    ConnectionLoss,
+    InvalidACLError,
+    KazooException,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+)
 
 from aqueduct.errors import AqueductError, Refused
 from aqueduct.kafka.requests import in_lists
 from aqueduct.zookeeper.backup import cluster_of
-from aqueduct.zookeeper.client import ANSWER_SECONDS, Ensemble, EnsembleAway, acl_of, ask, connected
+from aqueduct.zookeeper.client import ANSWER_SECONDS, Ensemble, EnsembleAway, acl_of, ask, connected, reached
 from aqueduct.zookeeper.reading import Tree, read
 from aqueduct.zookeeper.snapshots import ZnodeSnapshot
-from aqueduct.zookeeper.znodes import CLUSTER, TreeDifference, Znode, ancestors, by_depth, compare
+from aqueduct.zookeeper.znodes import CLUSTER, SYSTEM, TreeDifference, Znode, ancestors, by_depth, compare
 
 # What is under way at once. A znode of more bytes goes alone: it may be over jute.maxbuffer (default 1 MiB).
 WINDOW_BYTES, WINDOW = 512 << 10, 500
+
+
+WHY: dict[type[KazooException], str] = {
+    NoNodeError: "its parent is not there",
+    NoChildrenForEphemeralsError: "its parent is ephemeral there",
+    InvalidACLError: "the ensemble knows no scheme of its ACL (authProvider.x509 in its zoo.cfg, for x509)",
+    BadArgumentsError: "the ensemble takes no such znode",
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +73,8 @@ def restore(order: ZnodeOrder) -> Restored:
     unknown = [path for path in order.overwrite if path not in order.snapshot.znodes]
     if unknown:
         raise Refused(f"--overwrite {unknown[0]}: the snapshot has no znode of that path.")
+    if (order.target.chroot + "/").startswith(f"{SYSTEM}/"):
+        raise Refused(f"{order.target}: {SYSTEM} is the ensemble's own. Take another --prefix.")
     done = Restored()
     if order.prefix and not _has(order.ensemble, order.prefix):
         if order.dry_run:
@@ -65,12 +84,13 @@ def restore(order: ZnodeOrder) -> Restored:
     with connected(order.target) as client:
         there = read(order.target, client)
         _check_cluster(order, there)
-        found = compare(order.snapshot.znodes, there.znodes())
-        done.there = len(order.snapshot.znodes) - len(found.missing) - len(found.changed)
+        found, taken = _compared(order, there)
+        done.left = taken
+        done.there = len(order.snapshot.znodes) - len(found.missing) - len(found.changed) - len(taken)
         chosen = {path for path, _ in found.changed}.intersection(order.overwrite)
         if order.dry_run:
             done.missing, done.overwritten = by_depth(found.missing), sorted(chosen)
-            done.left = [each for each in found.changed if each[0] not in chosen]
+            done.left += [_other(each) for each in found.changed if each[0] not in chosen]
             return done
         try:
             _create(order, client, found.missing, done)
@@ -81,10 +101,27 @@ def restore(order: ZnodeOrder) -> Restored:
     return done
 
 
+def _compared(order: ZnodeOrder, there: Tree) -> tuple[TreeDifference, list[tuple[str, str]]]:
+    """Compare, apart from paths at which there is what can't be compared: return them, and what it is."""
+    taken = dict(there.left_out()) | dict.fromkeys(there.ephemeral(), "there is an ephemeral one")
+    found = compare(order.snapshot.znodes, there.znodes())
+    mine = [(path, taken[path]) for path in found.missing if path in taken]
+    return replace(found, missing=tuple(path for path in found.missing if path not in taken)), mine
+
+
 def difference(snapshot: ZnodeSnapshot, ensemble: Ensemble) -> TreeDifference:
-    """Compare an ensemble with a snapshot."""
+    """Compare an ensemble with a snapshot; what one of both lacks, for it could not be read, is named."""
     with connected(ensemble) as client:
-        return compare(snapshot.znodes, read(ensemble, client).znodes())
+        there = read(ensemble, client)
+    unread = dict(snapshot.left_out) | dict(there.left_out())
+    unread |= dict.fromkeys((*snapshot.moving, *there.moving), "it changed while it was read")
+    found = compare(snapshot.znodes, there.znodes())
+    return TreeDifference(
+        tuple(path for path in found.missing if path not in unread),
+        found.changed,
+        tuple(path for path in found.added if path not in unread),
+        tuple(sorted(unread.items())),
+    )
 
 
 def _has(ensemble: Ensemble, path: str) -> bool:
@@ -146,14 +183,21 @@ def _overwrite(order: ZnodeOrder, client: KazooClient, paths: Iterable[str], don
 
 def _look_again(order: ZnodeOrder, client: KazooClient, done: Restored) -> None:
     """Compare what is there in the end: only that was restored which reads as the snapshot does."""
-    found = compare(order.snapshot.znodes, read(order.target, client).znodes())
+    found, taken = _compared(order, read(order.target, client))
     failed = {path for path, _ in done.failed}
     own = {*done.created, *done.overwritten}
-    done.left = [each for each in found.changed if each[0] not in failed | own]
+    done.left = [_other(each) for each in found.changed if each[0] not in failed | own]
+    done.left += [each for each in taken if each[0] not in failed | own]
     done.failed += [
         (path, f"its {what} is other than written") for path, what in found.changed if path in own
     ]
+    done.failed += [(path, f"it can't be compared: {why}") for path, why in taken if path in own]
     done.failed += [(path, "it is not there") for path in found.missing if path not in failed]
+
+
+def _other(changed: tuple[str, str]) -> tuple[str, str]:
+    path, what = changed
+    return path, f"its {what} is other"
 
 
 def _levels(paths: Iterable[str]) -> Iterator[list[str]]:
@@ -178,19 +222,28 @@ def _written(
     """Write znodes, many at once; yield each, and why it could not be written."""
     for some in in_lists(znodes, WINDOW_BYTES, lambda each: len(each.data or b""), most=WINDOW):
         asked = [write(each) for each in some]
-        alone = len(some) == 1 and len(some[0].data or b"") > WINDOW_BYTES
         for each, answers in zip(some, asked, strict=True):
-            error: KazooException | None = None
-            for one in answers:
-                try:
-                    ask(order.target, lambda one=one: one.get(timeout=ANSWER_SECONDS))  # type: ignore[misc]
-                except EnsembleAway:
-                    if not alone:
-                        raise
-                    error = ConnectionLoss()
-                except KazooException as other:
-                    error = other
+            error = _answered(order, answers)
+            if isinstance(error, ConnectionLoss):  # one of these may be too large: each by itself, then
+                error = _answered(order, write(each))
+                if isinstance(error, ConnectionLoss):
+                    reached(order.target, lambda: client.exists("/"))  # else the ensemble has gone
+                if isinstance(error, NodeExistsError):
+                    error = None  # it was written, and the answer was lost
             yield each, error
+
+
+def _answered(order: ZnodeOrder, answers: Iterable[Any]) -> KazooException | None:
+    """Return why something was not written."""
+    error: KazooException | None = None
+    for one in answers:
+        try:
+            reached(order.target, lambda one=one: one.get(timeout=ANSWER_SECONDS))  # type: ignore[misc]
+        except EnsembleAway:
+            return ConnectionLoss()
+        except KazooException as other:
+            error = other
+    return error
 
 
 def _why(error: KazooException, znode: Znode) -> str:
@@ -199,6 +252,4 @@ def _why(error: KazooException, znode: Znode) -> str:
     if isinstance(error, ConnectionLoss):
         size = len(znode.data or b"")
         return f"a server cuts the connection at its {size:,} bytes: raise jute.maxbuffer above that on each"
-    if isinstance(error, NoNodeError):
-        return "its parent has gone"
-    return str(error) or type(error).__name__
+    return WHY.get(type(error), str(error) or type(error).__name__)

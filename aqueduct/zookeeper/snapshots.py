@@ -17,16 +17,19 @@ import zstandard
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.store.objects import EditableObjects, Exists, MissingObject, Objects
-from aqueduct.zookeeper.znodes import Right, Znode
+from aqueduct.zookeeper.znodes import IN_NO_PATH, Right, Znode, is_path, parent
 
 FORMAT = 1
 STORE = "zookeeper.json"
 FOLDER = "znodes"
 LEVEL = 3  # of zstd
-UNPACKED_BYTES, UNPACKED_FACTOR = (
-    100 << 20,
-    1000,
-)  # the more of both is the most that is believed of an object
+UNPACKED_BYTES = 512 << 20  # at most: an ensemble has all of it in memory
+NUMBERS = range(1, 10**20)
+CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+CONNECT = re.compile(r"[!-~]{1,4096}")
+PERMISSIONS = range(32)
+LARGEST = 2**63 - 1
+LAST_MILLISECOND = 253_402_300_799_999  # of the year 9999
 NAME = re.compile(rf"{FOLDER}/(\d{{20}})\.jsonl\.zst")
 
 
@@ -44,6 +47,11 @@ class ZnodeSnapshot:
     left_out: Sequence[tuple[str, str]] = ()  # paths that are missing here, and why
     counters: Sequence[str] = ()  # paths whose children the ensemble numbers
     moving: Sequence[str] = ()  # paths that changed while they were read: with them it is not of one moment
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has all that can be kept of the ensemble, as it was at one moment."""
+        return not self.left_out and not self.moving
 
     @property
     def bytes(self) -> int:
@@ -67,24 +75,66 @@ def encode(snapshot: ZnodeSnapshot) -> bytes:
 def decode(packed: bytes | memoryview) -> ZnodeSnapshot:
     """Return an object's snapshot; Refused if it is newer.
 
-    ValueError, KeyError or TypeError if it isn't one.
+    ValueError, KeyError or TypeError if it isn't one: nothing is believed that a backup would not write.
     """
     try:
         size = zstandard.frame_content_size(packed)
-        if not 0 <= size <= max(UNPACKED_BYTES, len(packed) * UNPACKED_FACTOR):
+        if not 0 <= size <= UNPACKED_BYTES:
             raise ValueError("its size can't be right")
         whole = zstandard.ZstdDecompressor().decompress(packed, max_output_size=size)
-    except zstandard.ZstdError as error:
+        first, *lines, last = whole.splitlines(keepends=True)
+        if json.loads(last)["sha256"] != hashlib.sha256(whole[: -len(last)]).hexdigest():
+            raise ValueError("it is not what was kept")
+        head = json.loads(first)
+        if _whole(head["format"]) > FORMAT:
+            raise Refused("The snapshot is of a newer version of Aqueduct: take that one.")
+        found = [_znode(line) for line in lines]
+    except (zstandard.ZstdError, RecursionError) as error:
         raise ValueError(str(error)) from None
-    first, *lines, last = whole.splitlines(keepends=True)
-    if json.loads(last)["sha256"] != hashlib.sha256(whole[: -len(last)]).hexdigest():
-        raise ValueError("it is not what was kept")
-    head = json.loads(first)
-    if head.pop("format") > FORMAT:
-        raise Refused("The snapshot is of a newer version of Aqueduct: take that one.")
-    znodes = {each.path: each for each in map(_znode, lines)}
-    head["left_out"] = tuple((each, why) for each, why in head["left_out"])
-    return ZnodeSnapshot(**head, znodes=znodes)
+    znodes = {each.path: each for each in found}
+    if len(znodes) < len(found) or "/" not in znodes or any(parent(path) not in znodes for path in znodes):
+        raise ValueError("its znodes are no tree")
+    cluster = head["cluster"]
+    if cluster is not None and not CLUSTER_ID.fullmatch(cluster):
+        raise ValueError("its cluster can't be one")
+    if not CONNECT.fullmatch(head["connect"]):
+        raise ValueError("it tells no ensemble")
+    return ZnodeSnapshot(
+        _whole(head["number"]),
+        _whole(head["created"], LAST_MILLISECOND),
+        head["connect"],
+        cluster,
+        _whole(head["zxid"]),
+        znodes,
+        _paths(head["ephemeral"]),
+        tuple((_path(each), _text(why)) for each, why in head["left_out"]),
+        _paths(head["counters"]),
+        _paths(head["moving"]),
+    )
+
+
+def _whole(number: object, most: int = LARGEST) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
+        raise ValueError(f"{number!r:.40} is no number that it can have")
+    return number
+
+
+def _text(text: object) -> str:
+    if not isinstance(text, str) or IN_NO_PATH.search(text):
+        raise ValueError("it has letters that it can't have")
+    return text
+
+
+def _path(text: object) -> str:
+    if not is_path(path := _text(text)):
+        raise ValueError(f"{path!r:.60} is no znode's path")
+    return path
+
+
+def _paths(found: object) -> tuple[str, ...]:
+    if not isinstance(found, list):
+        raise ValueError("it has no list of paths where one should be")
+    return tuple(map(_path, found))
 
 
 def _line(znode: Znode) -> str:
@@ -95,10 +145,18 @@ def _line(znode: Znode) -> str:
 def _znode(line: bytes) -> Znode:
     of = json.loads(line)
     data = None if of["data"] is None else base64.b64decode(of["data"], validate=True)
-    rights = tuple(Right(int(permissions), str(scheme), str(id_)) for permissions, scheme, id_ in of["acl"])
-    if not re.fullmatch(r"/|(/[^/\0]+)+", of["path"]):
-        raise ValueError(f"{of['path']!r} is no znode's path")
-    return Znode(of["path"], data, rights, int(of["version"]))
+    rights = tuple(
+        Right(_whole(permissions, PERMISSIONS[-1]), _text(scheme), _text(id_))
+        for permissions, scheme, id_ in of["acl"]
+    )
+    return Znode(_path(of["path"]), data, rights, _version(of["version"]))
+
+
+def _version(number: object) -> int:
+    """Return a version, which is negative after 2^31 changes."""
+    if not isinstance(number, int) or not -(2**31) <= number < 2**31:
+        raise ValueError(f"{number!r:.40} is no version")
+    return number
 
 
 class ZnodeSnapshots:
@@ -141,7 +199,7 @@ class ZnodeSnapshots:
             )
         chosen = number or numbers[-1]
         try:
-            snapshot = decode(self._objects.read(path(chosen)))
+            snapshot = decode(self._objects.read(path(chosen), at_most=UNPACKED_BYTES))
         except (ValueError, KeyError, TypeError) as error:
             older = [each for each in numbers if each < chosen]
             other = f", or take an older one: --snapshot {older[-1]}" if older else ""
@@ -160,27 +218,37 @@ class ZnodeSnapshots:
             except Failed as error:
                 yield error
 
-    def newest_whole(self) -> ZnodeSnapshot | None:
-        for number in reversed(self.numbers()):
-            with suppress(Failed):
-                return self.read(number)
-        return None
-
     def add(self, snapshot: ZnodeSnapshot) -> ZnodeSnapshot:
         """Keep a snapshot under the next number; Refused if those before are of another cluster."""
-        before = self.newest_whole()
-        if before and before.cluster and snapshot.cluster and before.cluster != snapshot.cluster:
+        before = next((each for each in self._newest_first() if each.cluster), None)
+        if before and before.cluster != snapshot.cluster:
+            found = f"that of {snapshot.cluster}" if snapshot.cluster else "no cluster's, as when it was lost"
             raise Refused(
                 f"{self._objects.url} keeps the ensemble of cluster {before.cluster}, and {snapshot.connect} "
-                f"is that of {snapshot.cluster}: name a folder of its own."
+                f"is {found}: nothing was kept. Restore it first, or name a folder of its own."
             )
         number = max(self.numbers(), default=0)
         while True:
             number += 1
-            numbered = replace(snapshot, number=number)
+            if number not in NUMBERS:
+                raise Failed(
+                    f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: remove it."
+                )
+            packed = encode(replace(snapshot, number=number))
+            try:
+                numbered = decode(packed)
+            except (ValueError, KeyError, TypeError) as error:
+                raise Failed(
+                    f"{snapshot.connect} can't be kept so that it can be read again: {error}."
+                ) from None
             with suppress(Exists):  # another run took it
-                self._objects.create(path(number), encode(numbered))
+                self._objects.create(path(number), packed)
                 return numbered
+
+    def _newest_first(self) -> Iterator[ZnodeSnapshot]:
+        for number in reversed(self.numbers()):
+            with suppress(Failed):
+                yield self.read(number)
 
 
 def keep(objects: EditableObjects, many: int) -> list[int]:

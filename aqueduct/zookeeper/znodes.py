@@ -8,6 +8,8 @@ from typing import NamedTuple
 SYSTEM = "/zookeeper"  # the ensemble's own: quotas and its configuration
 CLUSTER = "/cluster/id"  # where Kafka keeps the id of its cluster
 PERMISSIONS = "rwcda"  # by bits, from the lowest one on
+# What a server takes no path of (PathUtils.java), and what would write lines of its own where it is shown.
+IN_NO_PATH = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 SEQUENTIAL = re.compile(r".*\d{10}$", re.DOTALL)
 
 
@@ -44,9 +46,10 @@ class TreeDifference:
     missing: tuple[str, ...]  # in the ensemble
     changed: tuple[tuple[str, str], ...]  # path, and what of it
     added: tuple[str, ...]  # to the ensemble
+    unread: tuple[tuple[str, str], ...] = ()  # paths that can't be compared, and why
 
     def __bool__(self) -> bool:
-        return bool(self.missing or self.changed or self.added)
+        return bool(self.missing or self.changed or self.added or self.unread)
 
 
 def compare(stored: Mapping[str, Znode], there: Mapping[str, Znode]) -> TreeDifference:
@@ -71,9 +74,11 @@ def changes(stored: Znode, there: Znode) -> str:
     )
 
 
-def below(path: str, prefix: str) -> str:
-    """Return a path below another one: `/a` below `/kafka` is `/kafka/a`, and `/` is `/kafka`."""
-    return (prefix + path).rstrip("/") or "/" if prefix else path
+def is_path(text: str) -> bool:
+    """Tell whether a znode can have this path."""
+    steps = text[1:].split("/")
+    sound = all(step and step not in (".", "..") for step in steps)
+    return text == "/" or (text.startswith("/") and sound and not IN_NO_PATH.search(text))
 
 
 def parent(path: str) -> str:

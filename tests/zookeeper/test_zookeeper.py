@@ -1,20 +1,24 @@
 """`aqueduct zookeeper` with a real ensemble, which is also asked by ZooKeeper's own client in Java."""
 
+import hashlib
 import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import zstandard
 from kazoo.client import KazooClient
 from kazoo.security import ACL, Id, make_acl, make_digest_acl
 
 from aqueduct.cli import main
 from aqueduct.kafka.client_config import ClientConfig
-from aqueduct.zookeeper import backup, reading, restore
+from aqueduct.zookeeper import backup, reading, restore, snapshots
 from aqueduct.zookeeper.client import Ensemble
+from aqueduct.zookeeper.znodes import Right, Znode
 from servers import zookeeper
 from servers.pki import Authority
 from servers.process import free_ports
@@ -159,7 +163,7 @@ def test_what_is_there_and_differs_stays_unless_it_is_named(
     assert other.content() == want | {"/own": (b"of the other", other.content()["/own"][1])}
     assert run("diff", store, other.connect) == 3
     said = capsys.readouterr().out
-    assert "0 missing, 1 other, 1 added." in said
+    assert "0 missing, 1 other, 1 added, 0 not compared." in said
     assert "~ /brokers/topics/a (data)\n+ /own" in said
     assert run("restore", store, other.connect, "--overwrite", "/brokers/topics/a") == 0
     assert run("restore", store, other.connect, "--overwrite", "/nowhere") == 2
@@ -226,7 +230,7 @@ def test_a_snapshot_is_of_one_moment(tree: Tree, store: str, monkeypatch: pytest
 
     monkeypatch.setattr(reading, "AT_ONCE", 1)
     monkeypatch.setattr(reading, "_look_at", change_after)
-    made, _ = backup.backup(_ensemble(tree.connect), store)
+    made = backup.backup(_ensemble(tree.connect), store).snapshot
     assert (made.moving, [made.znodes[name].data for name in both]) == ((), [b"3", b"3"])
 
 
@@ -391,6 +395,205 @@ def test_with_mutual_tls(
         stranger = Authority(tmp_path / "stranger").client_config("backup-x", trust=authority)
         assert run("backup", store, secure, "--client-config", str(stranger)) == 2
         assert "asked with TLS" in capsys.readouterr().err
+
+
+def test_a_lost_ensemble_takes_no_good_snapshot_s_place(
+    tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where disks were lost, the ensemble is up and empty, and the timer goes on."""
+    tree.fill()
+    assert run("backup", store, tree.connect, "--keep", "1") == 0
+    assert run("backup", store, other.connect, "--keep", "1") == 2
+    assert "is no cluster's, as when it was lost: nothing was kept." in capsys.readouterr().err
+    assert run("diff", store, tree.connect) == 0
+
+
+def test_what_could_not_be_read_is_never_called_whole(
+    tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree.fill()
+    assert run("backup", store, tree.connect, "--keep", "1") == 0
+    tree.client.create("/shut", b"x", acl=[make_digest_acl("anna", SECRET, all=True)])
+    assert run("backup", store, tree.connect, "--keep", "1") == 3
+    assert "Older snapshots stay: this one is not whole." in capsys.readouterr().out
+    assert run("diff", store, tree.connect) == 3
+    assert "? /shut (its ACL lets this client not read it)" in capsys.readouterr().out
+    assert run("restore", store, other.connect) == 3
+    assert "NOT in the snapshot: /shut: " in capsys.readouterr().out
+    assert run("restore", store, other.connect, "--snapshot", "1") == 0
+
+
+def test_a_znode_of_a_chroot_may_be_called_as_the_ensemble_s_own(
+    tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree.client.create("/zookeeper/mine", b"x", makepath=True)
+    assert run("backup", store, tree.connect) == 0
+    assert run("restore", store, other.connect) == 0
+    assert other.client.get("/zookeeper/mine")[0] == b"x"
+    assert run("restore", store, tree.server.connect, "--prefix", "/zookeeper/kafka", "--dry-run") == 2
+    assert "/zookeeper is the ensemble's own" in capsys.readouterr().err
+
+
+def test_what_is_there_otherwise_is_named(
+    tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree.client.create("/a/b", b"x", makepath=True)
+    tree.client.create("/users", b"x")
+    assert run("backup", store, tree.connect) == 0
+    other.client.create("/a", b"", ephemeral=True)
+    other.client.create("/users", b"y", acl=[make_digest_acl("anna", SECRET, all=True)])
+    assert run("restore", store, other.connect) == 3
+    said = capsys.readouterr().out
+    assert "Left as it is there: /a: there is an ephemeral one." in said
+    assert "Left as it is there: /users: its ACL lets this client not read it." in said
+    assert "NOT restored: /a/b: its parent is ephemeral there." in said
+
+
+def test_a_snapshot_of_much_that_is_alike_reads_again() -> None:
+    znodes = {path: Znode(path, bytes(1_000_000), (Right(31, "world", "anyone"),), 0) for path in PATHS}
+    packed = snapshots.encode(snapshots.ZnodeSnapshot(1, 1, "here:2181", None, 1, znodes))
+    assert len(packed) * 1000 < 100_000_000
+    assert snapshots.decode(packed).znodes == znodes
+
+
+PATHS = ("/", *(f"/{number:03}" for number in range(110)))
+HEAD = {
+    "format": 1, "number": 1, "created": 1, "connect": "here:2181", "cluster": None, "zxid": 1,
+    "ephemeral": [], "left_out": [], "counters": [], "moving": [],
+}  # fmt: skip
+ROOT = {"path": "/", "data": None, "acl": [[31, "world", "anyone"]], "version": 0}
+DEEP = "[" * 200_000
+
+
+@pytest.mark.parametrize(
+    ("head", "lines"),
+    [
+        (HEAD, [ROOT, {**ROOT, "path": "/a/../b"}]),
+        (HEAD, [ROOT, {**ROOT, "path": "/a/b"}]),
+        (HEAD, [ROOT, ROOT]),
+        (HEAD, []),
+        (HEAD, [ROOT, {**ROOT, "path": "/a\nNOT restored: fake"}]),
+        (HEAD, [ROOT, {**ROOT, "path": "/\ud800"}]),
+        (HEAD, [{**ROOT, "acl": [[2**70, "world", "anyone"]]}]),
+        (HEAD, [{**ROOT, "acl": [[float("inf"), "world", "anyone"]]}]),
+        (HEAD, [{**ROOT, "version": "1"}]),
+        ({**HEAD, "created": 10**30}, [ROOT]),
+        ({**HEAD, "created": "x"}, [ROOT]),
+        ({**HEAD, "ephemeral": 5}, [ROOT]),
+        ({**HEAD, "cluster": "\x1b[31mX"}, [ROOT]),
+        ({**HEAD, "connect": "a\nb"}, [ROOT]),
+        (5, [ROOT]),
+        (DEEP, [ROOT]),
+        (HEAD, [DEEP]),
+    ],
+    ids=repr,
+)
+def test_a_planted_snapshot_is_damage(
+    tree: Tree, store: str, capsys: pytest.CaptureFixture[str], head: object, lines: list[object]
+) -> None:
+    assert run("backup", store, tree.connect) == 0
+    texts = [each if isinstance(each, str) else json.dumps(each) for each in (head, *lines)]
+    whole = "".join(f"{each}\n" for each in texts).encode()
+    whole += json.dumps({"sha256": hashlib.sha256(whole).hexdigest()}).encode() + b"\n"
+    [file] = Path(store.removeprefix("file://"), "znodes").iterdir()
+    file.write_bytes(zstandard.compress(whole))
+    assert run("restore", store, tree.connect) == 1
+    assert " is damaged (" in capsys.readouterr().err
+    assert main(["zookeeper", "snapshots", "--store", store]) == 1
+
+
+def test_a_planted_number_is_refused(tree: Tree, store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("backup", store, tree.connect) == 0
+    [file] = Path(store.removeprefix("file://"), "znodes").iterdir()
+    file.rename(file.with_name("9" * 20 + ".jsonl.zst"))
+    assert run("backup", store, tree.connect) == 1
+    assert "has a planted snapshot" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("identity", [b"", b"[1]", b'{"id":null}', b'{"id":"\\ud800"}', b"[" * 200_000])
+def test_an_odd_cluster_id_is_none(tree: Tree, store: str, identity: bytes) -> None:
+    tree.client.create("/cluster/id", identity, makepath=True)
+    assert run("backup", store, tree.connect) == 0
+
+
+@pytest.mark.parametrize("what", ["backup", "restore", "diff"])
+def test_a_report_can_t_overwrite_the_store(tree: Tree, store: str, what: str) -> None:
+    assert run("backup", store, tree.connect) == 0
+    [file] = Path(store.removeprefix("file://"), "znodes").iterdir()
+    assert run(what, store, tree.connect, "--report", str(file)) == 2
+    assert main(["zookeeper", "snapshots", "--store", store]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--connect", "nobody.invalid:2181"), "no name of its servers is known here"),
+        (("--connect", "here:1:2"), "isn't an ensemble; write HOST:PORT"),
+        (("--connect", "localhost:1/a/../b"), "isn't a znode's path"),
+    ],
+)
+def test_a_wrong_address_is_a_sentence(
+    store: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    assert main(["zookeeper", "backup", "--store", store, *arguments]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not Path(store.removeprefix("file://")).exists()
+
+
+def test_who_may_not_write_there_is_told(
+    tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree.fill()
+    assert run("backup", store, tree.connect) == 0
+    other.client.create("/locked", b"", acl=[make_digest_acl("anna", SECRET, all=True)])
+    assert run("restore", store, other.connect, "--prefix", "/locked/kafka") == 1
+    assert "does not let this client do that" in capsys.readouterr().err
+
+
+def test_one_too_large_among_small_ones_is_named_and_they_come_back(
+    tmp_path: Path, tree: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(5):
+        tree.client.create(f"/small-{number}", b"x")
+    tree.client.create("/large", bytes(300_000))
+    assert run("backup", store, tree.connect) == 0
+    (tmp_path / "narrow").mkdir()
+    with zookeeper.running(tmp_path / "narrow", jvm=("-Djute.maxbuffer=200000",)) as narrow:
+        assert run("restore", store, narrow.connect) == 3
+        said = capsys.readouterr().out
+        assert "NOT restored: /large: a server cuts the connection at its 300,000 bytes" in said
+        assert said.count("NOT restored") == 1
+        assert run("diff", store, narrow.connect) == 3
+        assert "1 missing, 0 other" in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_a_server_that_freezes_is_a_sentence(
+    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where processes read, which it then keeps waiting."""
+    monkeypatch.setattr(reading, "MANY", 300)
+    (tmp_path / "server").mkdir()
+    with zookeeper.running(tmp_path / "server") as server:
+        client = KazooClient(server.connect)
+        client.start()
+        client.ensure_path("/many")
+        made = [client.create_async(f"/many/{number}", b"x") for number in range(1000)]
+        assert len([each.get() for each in made]) == 1000
+        client.stop()
+        client.close()
+        frozen: list[AbstractContextManager[None]] = []
+
+        def freeze(*arguments: object) -> object:
+            frozen.append(server.process.silent())
+            frozen[0].__enter__()
+            return look(*arguments)  # type: ignore[arg-type]
+
+        look = reading._look_by
+        monkeypatch.setattr(reading, "_look_by", freeze)
+        assert run("backup", store, server.connect) == 1
+        assert "answers no more" in capsys.readouterr().err
+        frozen[0].__exit__(None, None, None)
 
 
 def _ensemble(connect: str) -> Ensemble:
