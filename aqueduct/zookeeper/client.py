@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError, SessionExpiredError
@@ -24,7 +24,6 @@ SILENT.propagate = False
 CONNECT_SECONDS = 15
 SESSION_SECONDS = 10  # a server that takes a connection and does not answer is left after a part of it
 ANSWER_SECONDS = 30
-Told = TypeVar("Told")
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def connected(ensemble: Ensemble) -> Iterator[KazooClient]:
     """Yield a client that has a session; Refused if there is no ensemble that serves, or no such chroot."""
     client = start(ensemble)
     try:
-        if ensemble.chroot and not ask(ensemble, lambda: client.exists("/")):
+        if ensemble.chroot and not ask(ensemble, lambda: client.exists_async("/")):
             raise Refused(
                 f"{ensemble} has no znode {ensemble.chroot}: see zookeeper.connect of the brokers, or, for a "
                 "restore that makes it, give it as --prefix."
@@ -121,18 +120,21 @@ def stop(client: KazooClient) -> None:
     client.close()
 
 
-def reached(ensemble: Ensemble, question: Callable[[], Told]) -> Told:
-    """Return what an ensemble answers, or its refusal; EnsembleAway if it has gone."""
+def reached(ensemble: Ensemble, question: Callable[[], Any]) -> Any:
+    """Return the answer to one of kazoo's asynchronous questions, or its refusal.
+
+    EnsembleAway if none comes: a question that waits by itself would wait for ever for a server that froze.
+    """
     try:
-        return question()
+        return question().get(timeout=ANSWER_SECONDS)
     except (ConnectionLoss, SessionExpiredError, KazooTimeoutError) as error:
         raise EnsembleAway(
             f"{ensemble} answers no more ({_what(error)}): see its servers' logs, and run this again."
         ) from None
 
 
-def ask(ensemble: Ensemble, question: Callable[[], Told]) -> Told:
-    """Return what an ensemble answers; Failed if it refuses, EnsembleAway if it has gone."""
+def ask(ensemble: Ensemble, question: Callable[[], Any]) -> Any:
+    """Return the answer to a question, as `reached`; Failed if the ensemble refuses."""
     try:
         return reached(ensemble, question)
     except NoAuthError:

@@ -22,11 +22,11 @@ from multiprocessing.util import Finalize
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
 from aqueduct.errors import AqueductError, Failed
 from aqueduct.kafka.requests import in_lists
-from aqueduct.zookeeper.client import ANSWER_SECONDS, CONNECT_SECONDS, Ensemble, ask, rights_of, start, stop
+from aqueduct.zookeeper.client import CONNECT_SECONDS, Ensemble, ask, reached, rights_of, start, stop
 from aqueduct.zookeeper.znodes import SYSTEM, Znode
 
 AT_ONCE = 500  # znodes that are asked for before the first one has answered
@@ -116,8 +116,8 @@ def _same(one: Seen, other: Seen) -> bool:
 
 def _zxid(ensemble: Ensemble, client: KazooClient) -> int:
     """Return the ensemble's last change, after the server that is asked has come up to it."""
-    ask(ensemble, lambda: client.sync("/"))
-    ask(ensemble, lambda: client.exists("/"))
+    ask(ensemble, lambda: client.sync_async("/"))
+    ask(ensemble, lambda: client.exists_async("/"))
     return int(client.last_zxid)
 
 
@@ -162,21 +162,27 @@ def _join(path: str, child: str) -> str:
 def _look(ensemble: Ensemble, client: KazooClient, paths: Iterable[str]) -> Iterator[Seen]:
     """Look at znodes, many at once."""
     for some in in_lists(paths, AT_ONCE):
-        yield from ask(ensemble, lambda some=some: _look_at(client, some))  # type: ignore[misc]
+        try:
+            yield from _look_at(ensemble, client, some)
+        except KazooException as error:
+            raise Failed(f"{ensemble} refused to be read: {error or type(error).__name__}.") from None
 
 
-def _look_at(client: KazooClient, paths: Sequence[str]) -> list[Seen]:
+def _look_at(ensemble: Ensemble, client: KazooClient, paths: Sequence[str]) -> list[Seen]:
     asked = [(client.get_async(path), client.get_acls_async(path)) for path in paths]
-    found = [_seen(path, *both) for path, both in zip(paths, asked, strict=True)]
+    found = [_seen(ensemble, path, *both) for path, both in zip(paths, asked, strict=True)]
     children = [client.get_children_async(each.path) if many else None for each, many in found]
-    return [_with_children(each, of) if of else each for (each, _), of in zip(found, children, strict=True)]
+    return [
+        _with_children(ensemble, each, of) if of else each
+        for (each, _), of in zip(found, children, strict=True)
+    ]
 
 
-def _seen(path: str, data: Any, acl: Any) -> tuple[Seen, int]:
+def _seen(ensemble: Ensemble, path: str, data: Any, acl: Any) -> tuple[Seen, int]:
     """Return what there is at a path, and how many children it has."""
     try:
-        content, stat = data.get(timeout=ANSWER_SECONDS)
-        rights = rights_of(acl.get(timeout=ANSWER_SECONDS)[0])
+        content, stat = reached(ensemble, lambda: data)
+        rights = rights_of(reached(ensemble, lambda: acl)[0])
     except NoNodeError:
         return Seen(path), 0
     except NoAuthError:
@@ -189,9 +195,9 @@ def _seen(path: str, data: Any, acl: Any) -> tuple[Seen, int]:
     return Seen(path, Znode(path, content, rights, stat.version), stamp), stat.numChildren
 
 
-def _with_children(seen: Seen, asked: Any) -> Seen:
+def _with_children(ensemble: Ensemble, seen: Seen, asked: Any) -> Seen:
     try:
-        return seen._replace(children=tuple(asked.get(timeout=ANSWER_SECONDS)))
+        return seen._replace(children=tuple(reached(ensemble, lambda: asked)))
     except NoNodeError:  # it has gone meanwhile
         return Seen(seen.path)
     except NoAuthError:
@@ -256,5 +262,7 @@ def _meet() -> None:
 
 def _look_there(paths: list[str]) -> list[Seen]:
     ensemble, client, _ = _here
-    ask(ensemble, lambda: client.sync("/"))  # its server may be behind the one that was asked for the zxid
+    ask(
+        ensemble, lambda: client.sync_async("/")
+    )  # its server may be behind the one that was asked for the zxid
     return list(_look(ensemble, client, paths))

@@ -19,7 +19,7 @@ from kazoo.exceptions import (
 from aqueduct.errors import AqueductError, Refused
 from aqueduct.kafka.requests import in_lists
 from aqueduct.zookeeper.backup import cluster_of
-from aqueduct.zookeeper.client import ANSWER_SECONDS, Ensemble, EnsembleAway, acl_of, ask, connected, reached
+from aqueduct.zookeeper.client import Ensemble, EnsembleAway, acl_of, ask, connected, reached
 from aqueduct.zookeeper.reading import Tree, read
 from aqueduct.zookeeper.snapshots import ZnodeSnapshot
 from aqueduct.zookeeper.znodes import CLUSTER, SYSTEM, TreeDifference, Znode, ancestors, by_depth, compare
@@ -126,12 +126,12 @@ def difference(snapshot: ZnodeSnapshot, ensemble: Ensemble) -> TreeDifference:
 
 def _has(ensemble: Ensemble, path: str) -> bool:
     with connected(ensemble) as client:
-        return bool(ask(ensemble, lambda: client.exists(path)))
+        return bool(ask(ensemble, lambda: client.exists_async(path)))
 
 
 def _make(ensemble: Ensemble, path: str) -> None:
     with connected(ensemble) as client:
-        ask(ensemble, lambda: client.ensure_path(path))
+        ask(ensemble, lambda: client.ensure_path_async(path))
 
 
 def _check_cluster(order: ZnodeOrder, there: Tree) -> None:
@@ -225,9 +225,8 @@ def _written(
         for each, answers in zip(some, asked, strict=True):
             error = _answered(order, answers)
             if isinstance(error, ConnectionLoss):  # one of these may be too large: each by itself, then
+                reached(order.target, lambda: client.exists_async("/"))  # else the ensemble has gone
                 error = _answered(order, write(each))
-                if isinstance(error, ConnectionLoss):
-                    reached(order.target, lambda: client.exists("/"))  # else the ensemble has gone
                 if isinstance(error, NodeExistsError):
                     error = None  # it was written, and the answer was lost
             yield each, error
@@ -238,7 +237,7 @@ def _answered(order: ZnodeOrder, answers: Iterable[Any]) -> KazooException | Non
     error: KazooException | None = None
     for one in answers:
         try:
-            reached(order.target, lambda one=one: one.get(timeout=ANSWER_SECONDS))  # type: ignore[misc]
+            reached(order.target, lambda one=one: one)  # type: ignore[misc]
         except EnsembleAway:
             return ConnectionLoss()
         except KazooException as other:
