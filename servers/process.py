@@ -9,9 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 
 START_SECONDS = 120
 PORTS = range(20_000, 32_000)  # below those of outgoing connections (ip_local_port_range), which may take any
+WORKERS = 8  # of pytest's, at most, on one machine
+GIVEN: set[int] = set()  # ports
+GIVING = Lock()
 # A JVM that starts soon, or one with both compilers: without C2 a broker is several times slower.
 QUICK = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 FAST = ("-Xmx1g",)
@@ -84,15 +88,26 @@ def java(main: str, *arguments: str | Path, jvm: Sequence[str] = QUICK) -> list[
 
 
 def free_ports(number: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list[int]:
-    """Return ports of 127.0.0.1 that nobody has, and that the kernel gives to nobody before they are used."""
+    """Return ports of 127.0.0.1 that nobody has, and that nobody is given before they are used.
+
+    A server takes its port seconds after this looked. So each of pytest's workers has ports of its own, and
+    gives each away once.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    own = PORTS[worker % WORKERS :: WORKERS]
     found: dict[int, socket.socket] = {}
-    with ExitStack() as stack:
+    with GIVING, ExitStack() as stack:
+        if len(GIVEN) > len(own) // 2:
+            GIVEN.clear()
         while len(found) < number:
-            port = random.choice(PORTS)  # noqa: S311
+            port = random.choice(own)  # noqa: S311
+            if port in GIVEN:
+                continue
             probe = stack.enter_context(socket.socket(type=kind))
             with suppress(OSError):
                 probe.bind(("127.0.0.1", port))
                 found[port] = probe
+                GIVEN.add(port)
         return list(found)
 
 

@@ -111,9 +111,9 @@ def hosted(folder: Path) -> Iterator[Driver]:
             driver.has(wheel, wheel.name)
         driver.run("python3", "-m", "venv", "spark")
         driver.run("bash", "-c", "spark/bin/pip install --quiet --no-index --find-links . pyspark")
-        LAB.run(MASTER, "/opt/aqueduct/spark/bin/aqueduct", "environment", "--out", "/root/env.tar.gz")
+        LAB.run(MASTER, "/opt/aqueduct/spark/bin/aqueduct", "environment", "--out", "/opt/env.tar.gz")
         archive = folder / "env.tar.gz"
-        said("docker", "cp", "--quiet", f"{LAB.container(MASTER)}:/root/env.tar.gz", str(archive))
+        said("docker", "cp", "--quiet", f"{LAB.container(MASTER)}:/opt/env.tar.gz", str(archive))
         driver.has(archive, "env.tar.gz")
         driver.run("bash", "-c", "mkdir environment && tar -xzf env.tar.gz -C environment")
         driver.has(Path("spark_apps"), "spark_apps", "u+rwX")
