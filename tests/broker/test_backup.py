@@ -359,6 +359,7 @@ def test_a_group_to_leave_out_that_is_not_there_is_named(
 def test_bad_input_gets_a_sentence(
     site: Site, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, sentence: str
 ) -> None:
+    clients.create(site.broker, clients.unique("some"))
     assert site.back_up(*arguments) == code
     assert sentence in capsys.readouterr().err
     assert not list(site.directory.glob("snapshots/*"))
