@@ -65,7 +65,6 @@ class Tree:
 
     seen: dict[str, Seen] = field(default_factory=dict)
     zxid: int = 0  # the ensemble's last change when the last look at all of them began
-    again: int = 0  # how many were read again, as they had changed
     moving: tuple[str, ...] = ()  # those that changed to the end: with them, it is not of one moment
 
     def znodes(self) -> dict[str, Znode]:
@@ -99,7 +98,6 @@ def read(ensemble: Ensemble, client: KazooClient) -> Tree:
             tree.zxid = zxid
             before = tree.znodes()
             changed = [each.path for each in look(list(tree.seen)) if not _same(tree.seen[each.path], each)]
-            tree.again += len(changed)
             _walk(tree, changed, look, own)
             after = tree.znodes()
             moving = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -22,7 +23,16 @@ from aqueduct.zookeeper.backup import cluster_of
 from aqueduct.zookeeper.client import Ensemble, EnsembleAway, acl_of, ask, connected, reached
 from aqueduct.zookeeper.reading import Tree, read
 from aqueduct.zookeeper.snapshots import ZnodeSnapshot
-from aqueduct.zookeeper.znodes import CLUSTER, SYSTEM, TreeDifference, Znode, ancestors, by_depth, compare
+from aqueduct.zookeeper.znodes import (
+    CLUSTER,
+    SYSTEM,
+    TreeDifference,
+    Znode,
+    ancestors,
+    by_depth,
+    compare,
+    depth,
+)
 
 # What is under way at once. A znode of more bytes goes alone: it may be over jute.maxbuffer (default 1 MiB).
 WINDOW_BYTES, WINDOW = 512 << 10, 500
@@ -202,18 +212,8 @@ def _other(changed: tuple[str, str]) -> tuple[str, str]:
 
 def _levels(paths: Iterable[str]) -> Iterator[list[str]]:
     """Yield paths by their depth, the root's first."""
-    level: list[str] = []
-    for path in by_depth(paths):
-        if level and _depth(level[0]) != _depth(path):
-            yield level
-            level = []
-        level.append(path)
-    if level:
-        yield level
-
-
-def _depth(path: str) -> int:
-    return 0 if path == "/" else path.count("/")
+    for _, level in groupby(by_depth(paths), depth):
+        yield list(level)
 
 
 def _written(

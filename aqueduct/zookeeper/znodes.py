@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 SYSTEM = "/zookeeper"  # the ensemble's own: quotas and its configuration
 CLUSTER = "/cluster/id"  # where Kafka keeps the id of its cluster
-PERMISSIONS = "rwcda"  # by bits, from the lowest one on
 # What a server takes no path of (PathUtils.java), and what would write lines of its own where it is shown.
 IN_NO_PATH = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 SEQUENTIAL = re.compile(r".*\d{10}$", re.DOTALL)
@@ -19,10 +18,6 @@ class Right(NamedTuple):
     permissions: int
     scheme: str
     id: str  # of `digest` it holds a password's hash, so it is shown nowhere
-
-    def __str__(self) -> str:
-        letters = "".join(letter for bit, letter in enumerate(PERMISSIONS) if self.permissions >> bit & 1)
-        return f"{self.scheme}:{'...' if self.scheme == 'digest' else self.id}:{letters}"
 
 
 class Znode(NamedTuple):
@@ -91,9 +86,13 @@ def ancestors(path: str) -> Iterator[str]:
     yield from ("/" + "/".join(steps[:number]) for number in range(len(steps)))
 
 
+def depth(path: str) -> int:
+    return 0 if path == "/" else path.count("/")
+
+
 def by_depth(paths: Iterable[str]) -> list[str]:
     """Return paths with parents before children."""
-    return sorted(paths, key=lambda path: (0 if path == "/" else path.count("/"), path))
+    return sorted(paths, key=lambda path: (depth(path), path))
 
 
 def counters(paths: Iterable[str]) -> tuple[str, ...]:
