@@ -3,7 +3,7 @@
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -32,9 +32,10 @@ MEGABYTE = 1_000_000
 class Progress(Generic[D]):
     """The progress of one job."""
 
-    def __init__(self, descriptions: Sequence[D], size: Size[D] | None) -> None:
-        """Take the time: the job begins. Without a size nothing is told."""
+    def __init__(self, descriptions: Collection[D], size: Size[D] | None, task: str = "task") -> None:
+        """Take the time: the job begins. Without a size nothing is told. `task`: what each is called."""
         self._size = size
+        self._task = task
         self._tasks = len(descriptions)
         self._all = sum(map(size.of, descriptions)) if size else 0
         self._began = time.monotonic()
@@ -44,7 +45,7 @@ class Progress(Generic[D]):
         """Write how many tasks ended, and how much work that was."""
         if not self._size:
             return
-        said = f"{tasks:,} of {count(self._tasks, 'task')} done"
+        said = f"{tasks:,} of {count(self._tasks, self._task)} done"
         if self._size is not TASKS:
             scale = self._size.scale
             said += f", {done / scale:,.0f} of {self._all / scale:,.0f} {self._size.noun}"
@@ -60,6 +61,19 @@ class Progress(Generic[D]):
         """Take the bar away, for what is written next."""
         if self._bar:
             print(CLEARED, end="", file=sys.stderr, flush=True)
+
+
+def counted(items: Collection[D], task: str) -> Iterator[D]:
+    """Yield many things of a kind, one after another, and tell how many of them are done."""
+    watched, told = Progress(items, TASKS, task), time.monotonic()
+    try:
+        for number, each in enumerate(items):
+            if (now := time.monotonic()) - told > SECONDS:
+                watched.tell(number, number)
+                told = now
+            yield each
+    finally:
+        watched.end()
 
 
 def duration(seconds: float) -> str:

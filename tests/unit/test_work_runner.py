@@ -90,6 +90,12 @@ def test_it_is_told_how_far_they_are(
     )
 
 
+def test_many_things_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "SECONDS", 0)
+    assert list(progress.counted(range(1000), "znode")) == list(range(1000))
+    assert re.search(r"^500 of 1,000 znodes done, about \d+ s left$", capsys.readouterr().err, re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0, "0 s"), (89.4, "89 s"), (90, "2 min"), (5_340, "89 min"), (7_800, "2 h 10 min")]
 )
