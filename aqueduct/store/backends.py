@@ -73,11 +73,14 @@ def open_store(url: str) -> Objects:
     return open_editable(url)
 
 
-def open_editable(url: str) -> EditableObjects:
-    """Return what `open_store` does, for those who may move and remove objects there."""
+def open_editable(url: str, *, private: bool = False) -> EditableObjects:
+    """Return what `open_store` does, for those who may move and remove objects there.
+
+    `private`: what is made in a directory is for its owner alone, whatever the umask.
+    """
     location = parse(url)
     if location.scheme == "file":
-        return _Directory(location)
+        return _Directory(location, private=private)
     if location.scheme == "hdfs":
         return Hdfs(location)
     return _Cloud(location, _connector(location))
@@ -347,8 +350,9 @@ def _options(location: Location, seconds: int) -> dict[str, Any]:
 class _Directory:
     """Objects as files. One appears whole, by a hard link from a file that was synced before."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, *, private: bool) -> None:
         self.url = str(location)
+        self._file_mode, self._folder_mode = (0o600, 0o700) if private else (0o666, 0o777)
         self._root = Path(location.path)
         self._synced: set[Path] = set()  # folders whose own names are durable
         self._swept = False
@@ -371,13 +375,15 @@ class _Directory:
             if not self._root.parent.is_dir():
                 raise Refused(f"The store {self.url} can't be made: there is no {self._root.parent}.")
             writing = self._root / WRITING
-            writing.mkdir(parents=True, exist_ok=True)
+            for folder in (self._root, writing):  # of parents, mkdir takes no mode
+                folder.mkdir(self._folder_mode, exist_ok=True)
             if not self._swept:
                 self._swept = True
                 _sweep(writing)
             part = writing / secrets.token_hex(12)
             try:
-                with part.open("xb") as file:
+                part.touch(self._file_mode, exist_ok=False)
+                with part.open("r+b") as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
@@ -454,7 +460,7 @@ class _Directory:
             if not folder.is_dir():
                 self._synced.discard(folder)
                 with suppress(FileExistsError):  # another one made it, and may have removed it again
-                    folder.mkdir(parents=True)
+                    folder.mkdir(self._folder_mode, parents=True)
             try:
                 action()
             except FileNotFoundError:
