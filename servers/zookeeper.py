@@ -5,8 +5,9 @@ Their jars are in AQUEDUCT_OLDER_KAFKA_JARS.
 
 import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from servers.pki import Authority
-from servers.process import QUICK, Process, binary, free_ports
+from servers.process import QUICK, START_SECONDS, Process, binary, free_ports
 
 VERSION = "3.9.2"  # of Kafka
 SETTINGS = """
@@ -106,6 +107,34 @@ def running(
     process = Process(command, directory / "log", lambda: bool(said(port)))
     with process.running():
         yield ZooKeeper(directory, process, port, secure if authority else None)
+
+
+@contextmanager
+def ensemble(directory: Path, many: int = 3) -> Iterator[list[ZooKeeper]]:
+    """Yield servers that keep one tree, after they have chosen a leader."""
+    ports = iter(free_ports(2 * many))
+    members = "".join(
+        f"server.{number}=127.0.0.1:{next(ports)}:{next(ports)}\n" for number in range(1, many + 1)
+    )
+    with ExitStack() as stack:
+        servers = []
+        for number in range(1, many + 1):
+            folder = directory / str(number)
+            (folder / "data").mkdir(parents=True)
+            (folder / "data/myid").write_text(str(number))
+            servers.append(stack.enter_context(running(folder, more=members)))
+        deadline = time.monotonic() + START_SECONDS
+        while not all("Mode: " in said(each.port) for each in servers):
+            if time.monotonic() > deadline:
+                raise RuntimeError("the servers chose no leader")
+            time.sleep(0.1)
+        yield servers
+
+
+def leader(servers: Iterable[ZooKeeper]) -> ZooKeeper:
+    """Return the server that the others follow."""
+    [found] = [each for each in servers if "Mode: leader" in said(each.port)]
+    return found
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ def backup(ensemble: Ensemble, store: str, most: int | None = None) -> Kept:
 
     Refused if the ensemble or the store can't be used, Failed if one of them went away: then nothing is kept.
     """
-    objects = open_editable(store)
-    with connected(ensemble) as client:
-        tree = read(ensemble, client)
-    made = ZnodeSnapshots.open(objects, make=True).add(snapshot_of(ensemble, tree))
+    objects = open_editable(store, private=True)
+    with connected(ensemble) as session:
+        found = snapshot_of(ensemble, read(session))
+    made = ZnodeSnapshots.open(objects, make=True).add(found)
     if not most:
         return Kept(made)
     if not made.whole:

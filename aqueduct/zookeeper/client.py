@@ -1,29 +1,32 @@
-"""The client of an ensemble: kazoo, whose errors become sentences."""
+"""The client of an ensemble: a session with one of its servers, and with another one when that is lost."""
 
-import logging
-import socket
-import warnings
-from collections.abc import Callable, Iterator
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, repeat
 from typing import Any
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError, SessionExpiredError
-from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import KeeperState
-from kazoo.security import ACL, Id
+from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.protocol.serialization import Create, Exists, GetACL, Sync, int_struct, stat_struct
+from kazoo.protocol.states import ZnodeStat
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id
 
+from aqueduct.connect.rest import tls_context
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.client_config import ClientConfig
-from aqueduct.zookeeper.znodes import Right
+from aqueduct.wording import some
+from aqueduct.zookeeper.connection import Connection, Unusable
+from aqueduct.zookeeper.znodes import Right, parent
 
-SILENT = logging.getLogger(__name__)  # what it says of lost connections becomes a sentence of ours
-SILENT.addHandler(logging.NullHandler())
-SILENT.propagate = False
-CONNECT_SECONDS = 15
-SESSION_SECONDS = 10  # a server that takes a connection and does not answer is left after a part of it
-ANSWER_SECONDS = 30
+CONNECT_SECONDS = 15  # until one of the servers has to give a session
+AGAIN_SECONDS = 30  # until another one has to: an ensemble that lost its leader chooses one before
+PAUSE_SECONDS = 0.5
+# Requests under way, and bytes of their answers: a server has these in memory, beside its whole tree.
+AT_ONCE, AT_ONCE_BYTES = 500, 4 << 20
+LOST = 3  # connections one after another without an answer
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class Ensemble:
     client_config: ClientConfig
 
     @property
-    def servers(self) -> str:
-        return self.connect.partition("/")[0]
+    def servers(self) -> list[str]:
+        return self.connect.partition("/")[0].split(",")
 
     @property
     def chroot(self) -> str:
@@ -52,106 +55,193 @@ class EnsembleAway(Failed):
 
 
 @contextmanager
-def connected(ensemble: Ensemble) -> Iterator[KazooClient]:
-    """Yield a client that has a session; Refused if there is no ensemble that serves, or no such chroot."""
-    client = start(ensemble)
+def connected(ensemble: Ensemble) -> Iterator["Session"]:
+    """Yield a session; Refused if there is no ensemble that serves, or no such chroot."""
+    session = Session(ensemble)
     try:
-        if ensemble.chroot and not ask(ensemble, lambda: client.exists_async("/")):
+        if ensemble.chroot and not session.has("/"):
             raise Refused(
                 f"{ensemble} has no znode {ensemble.chroot}: see zookeeper.connect of the brokers, or, for a "
                 "restore that makes it, give it as --prefix."
             )
-        yield client
+        yield session
     finally:
-        stop(client)
+        session.close()
 
 
-def start(ensemble: Ensemble) -> KazooClient:
-    """Return a client that has a session; Refused if it gets none."""
-    _check_names(ensemble)
-    config = ensemble.client_config
-    client = KazooClient(
-        hosts=ensemble.servers + ensemble.chroot,
-        timeout=SESSION_SECONDS,
-        read_only=True,  # so that one without a quorum answers, and can be told from none
-        use_ssl=config.tls,
-        ca=config.ca,
-        certfile=config.certificate,
-        keyfile=config.key,
-        keyfile_password=config.key_password,
-        check_hostname=config.tls and config.verify_host,
-        logger=SILENT,
-    )
-    try:
-        with warnings.catch_warnings():  # of a chroot that is not there: see `connected`
-            warnings.simplefilter("ignore", UserWarning)
-            client.start(CONNECT_SECONDS)
-    except NoAuthError:
-        stop(client)
-        raise Refused(f"{ensemble} lets this client not see {ensemble.chroot}: use a broker's.") from None
-    except (KazooTimeoutError, KazooException, OSError) as error:
-        stop(client)
-        how = "with TLS" if config.tls else "without TLS"
-        raise Refused(
-            f"{ensemble} gave no session in {CONNECT_SECONDS} s, asked {how} ({_what(error)}): see that a "
-            "quorum of its servers runs, that the port is for that, and that they trust the certificate."
-        ) from None
-    if client.client_state == KeeperState.CONNECTED_RO:
-        stop(client)
-        raise Refused(f"{ensemble} only reads: it has no quorum. Start more of its servers, and try again.")
-    return client
+class Session:
+    """A session, of which nothing in the ensemble depends: it has no ephemeral znodes, and watches none.
 
-
-def _check_names(ensemble: Ensemble) -> None:
-    """Refuse an ensemble none of whose servers has a name that is known."""
-    why: object = None
-    for server in ensemble.servers.split(","):
-        host, _, port = server.rpartition(":")
-        try:
-            socket.getaddrinfo(host.strip("[]"), port)
-            return
-        except OSError as error:
-            why = error.strerror
-    raise Refused(f"{ensemble}: no name of its servers is known here ({why}).")
-
-
-def stop(client: KazooClient) -> None:
-    client.stop()
-    client.close()
-
-
-def reached(ensemble: Ensemble, question: Callable[[], Any]) -> Any:
-    """Return the answer to one of kazoo's asynchronous questions, or its refusal.
-
-    EnsembleAway if none comes: a question that waits by itself would wait for ever for a server that froze.
+    Many requests are under way at once. No server answers that is behind one that has answered before.
     """
-    try:
-        return question().get(timeout=ANSWER_SECONDS)
-    except (ConnectionLoss, SessionExpiredError, KazooTimeoutError) as error:
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        """Refused if no server gives one."""
+        self.ensemble = ensemble
+        self.zxid = 0  # the last change that the server had when it answered
+        self._servers = deque(ensemble.servers)
+        self._context = tls_context(ensemble.client_config) if ensemble.client_config.tls else None
+        try:
+            self._connection = self._connect(CONNECT_SECONDS)
+        except Unusable as error:
+            raise Refused(f"{ensemble} {error}.") from None
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def at(self, path: str) -> str:
+        """Return where a path of the chroot is in the ensemble."""
+        chroot = self.ensemble.chroot
+        return chroot + path if path != "/" else chroot or "/"
+
+    def answers(
+        self, requests: Iterable[Any], *, sizes: Iterable[int] = repeat(0), once: bool = False
+    ) -> Iterator[Any]:
+        """Yield the answer to each request, in their order; where it was refused, the error.
+
+        `sizes`: bytes of large answers, all of which the server has in memory until they are read. What has
+        no answer when the connection is lost is asked again; with `once` it may have been done, and its
+        answer is ConnectionLoss. EnsembleAway if no other server serves.
+        """
+        todo: Iterator[tuple[Any, int]] = zip(requests, sizes, strict=False)
+        asked: deque[tuple[Any, int]] = deque()
+        waiting = lost = 0
+        try:
+            while True:
+                more = []
+                while len(asked) < AT_ONCE and waiting < AT_ONCE_BYTES and (each := next(todo, None)):
+                    more.append(each[0])
+                    asked.append(each)
+                    waiting += each[1]
+                if not asked:
+                    return
+                try:
+                    self._connection.send(more)
+                    # The server is left some to answer, while these are read.
+                    left = 0.5 if more else 0
+                    while asked and (len(asked) > AT_ONCE * left or waiting > AT_ONCE_BYTES * left):
+                        answer = self._connection.answer(asked[0][0])
+                        waiting -= asked.popleft()[1]
+                        lost = 0
+                        self.zxid = self._connection.zxid
+                        yield answer
+                except OSError as error:
+                    lost += 1
+                    self._go_on(error, lost)
+                    unanswered, waiting = [*asked], 0
+                    asked.clear()
+                    if once:
+                        yield from (ConnectionLoss() for _ in unanswered)
+                    else:
+                        todo = chain(unanswered, todo)
+        finally:
+            if asked:  # answers are to come that nobody waits for
+                self._connection.drop()
+
+    def ask(self, request: Any, but: tuple[type[KazooException], ...] = ()) -> Any:
+        """Return the answer to one request; Failed if it is refused, `but` for these errors."""
+        [answer] = self.answers([request])
+        if isinstance(answer, but):
+            return answer
+        if isinstance(answer, NoAuthError):
+            raise Failed(f"An ACL of {self.ensemble} does not let this client do that: use a broker's.")
+        if isinstance(answer, KazooException):
+            raise Failed(f"{self.ensemble} refused: {str(answer) or type(answer).__name__}.")
+        return answer
+
+    def has(self, path: str) -> bool:
+        [answer] = self.answers([Exists(self.at(path), None)])
+        if isinstance(answer, NoAuthError):
+            raise Refused(f"{self.ensemble} lets this client not see {self.at(path)}: use a broker's.")
+        return not isinstance(answer, NoNodeError)
+
+    def make(self, path: str) -> None:
+        """Make a znode that anybody may use, and those above it, if they are not there."""
+        if not self.has(path):
+            self.make(parent(path))
+            self.ask(Create(self.at(path), b"", OPEN_ACL_UNSAFE, 0), but=(NodeExistsError,))
+
+    def now(self) -> int:
+        """Return the ensemble's last change, after the server that is asked has come up to it."""
+        self.ask(Sync(self.at("/")))
+        self.ask(Exists(self.at("/"), None))
+        return self.zxid
+
+    def _connect(self, seconds: float) -> Connection:
+        """Unusable, of all servers, if none gives a session in that time."""
+        deadline = time.monotonic() + seconds
+        while True:
+            troubles: dict[str, list[str]] = {}
+            passing = False
+            for server in [*self._servers]:
+                try:
+                    return Connection(server, self._context, self.zxid)
+                except Unusable as error:
+                    self._servers.rotate(-1)
+                    troubles.setdefault(str(error), []).append(server)
+                    passing |= error.passing
+            if not passing or time.monotonic() > deadline:
+                raise Unusable(_all(troubles))
+            time.sleep(PAUSE_SECONDS)
+
+    def _go_on(self, error: OSError, lost: int) -> None:
+        """Take a new connection, to another server if there is one; EnsembleAway without."""
+        self._connection.drop()
+        why = str(error)
+        if lost < LOST:
+            self._servers.rotate(-1)
+            try:
+                self._connection = self._connect(AGAIN_SECONDS)
+                return
+            except Unusable as trouble:
+                why = f"it {trouble}"
         raise EnsembleAway(
-            f"{ensemble} answers no more ({_what(error)}): see its servers' logs, and run this again."
-        ) from None
+            f"{self.ensemble} answers no more ({why}): see its servers' logs, and run this again."
+        )
 
 
-def ask(ensemble: Ensemble, question: Callable[[], Any]) -> Any:
-    """Return the answer to a question, as `reached`; Failed if the ensemble refuses."""
-    try:
-        return reached(ensemble, question)
-    except NoAuthError:
-        raise Failed(f"An ACL of {ensemble} does not let this client do that: use a broker's.") from None
-    except KazooException as error:
-        raise Failed(f"{ensemble} refused: {_what(error)}.") from None
+def _all(troubles: Mapping[str, Sequence[str]]) -> str:
+    """Say what is wrong with servers, of one or several kinds."""
+    if len(troubles) == 1:
+        return next(iter(troubles))
+    each = (f"{some(servers)} {trouble}" for trouble, servers in troubles.items())
+    return f"gives no session: {'; '.join(each)}"
 
 
-def _what(error: Exception) -> str:
-    return str(error) or type(error).__name__
+class GetRights(GetACL):  # type: ignore[misc]
+    """The request for an ACL, whose letters may be any, and for a znode's state at the same moment."""
+
+    @classmethod
+    def deserialize(cls, answer: bytes, offset: int) -> tuple[tuple[Right, ...], ZnodeStat]:
+        end = len(answer) - stat_struct.size
+        return _rights(answer[offset:end]), ZnodeStat._make(stat_struct.unpack_from(answer, end))
+
+
+@lru_cache(maxsize=10_000)  # most znodes have the same
+def _rights(packed: bytes) -> tuple[Right, ...]:
+    [many] = int_struct.unpack_from(packed)
+    at = int_struct.size
+    found = []
+    for _ in range(max(0, many)):
+        [permissions] = int_struct.unpack_from(packed, at)
+        scheme, at = _text(packed, at + int_struct.size)
+        identity, at = _text(packed, at)
+        found.append(Right(permissions, scheme, identity))
+    return tuple(found)
+
+
+def _text(packed: bytes, at: int) -> tuple[str, int]:
+    """Return a text, and where it ends.
+
+    Java writes a letter beyond the first 65,536 as its two halves in UTF-16, in three bytes each.
+    """
+    [size] = int_struct.unpack_from(packed, at)
+    at += int_struct.size
+    end = at + max(0, size)
+    halves = packed[at:end].decode("utf-8", "surrogatepass")
+    return halves.encode("utf-16", "surrogatepass").decode("utf-16"), end
 
 
 def acl_of(rights: tuple[Right, ...]) -> list[ACL]:
     """Return an ACL as kazoo has it."""
     return [ACL(each.permissions, Id(each.scheme, each.id)) for each in rights]
-
-
-def rights_of(acl: list[ACL]) -> tuple[Right, ...]:
-    """Return an ACL of kazoo's."""
-    return tuple(Right(each.perms, each.id.scheme, each.id.id) for each in acl)

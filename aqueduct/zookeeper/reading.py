@@ -6,35 +6,26 @@ both (the double collect of Afek et al., Atomic snapshots of shared memory, 1993
 again. Where nothing at all was written in between (the ensemble's zxid), one reading is enough.
 """
 
-import multiprocessing
-import os
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from multiprocessing import connection
-from multiprocessing.util import Finalize
+from itertools import repeat
 from typing import Any, NamedTuple
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
+from kazoo.protocol.serialization import Exists, GetChildren, GetData
+from kazoo.protocol.states import ZnodeStat
 
-from aqueduct.errors import AqueductError, Failed
-from aqueduct.kafka.requests import in_lists
-from aqueduct.zookeeper.client import CONNECT_SECONDS, Ensemble, ask, reached, rights_of, start, stop
-from aqueduct.zookeeper.znodes import SYSTEM, Znode
+from aqueduct.errors import Failed
+from aqueduct.work.progress import counted
+from aqueduct.zookeeper.client import GetRights, Session
+from aqueduct.zookeeper.znodes import SYSTEM, Right, Znode
 
-AT_ONCE = 500  # znodes that are asked for before the first one has answered
-MANY = 4000  # on one level, above which two processes read: a request takes 0.1 ms of Python's time
-PROCESSES = 2
 ROUNDS = 10  # of reading what has changed
 PAUSE_SECONDS = 0.1  # after the first of them; after each other one as much more
+NAME_BYTES = 40  # of a child, in an answer that lists them; Kafka's have fewer
 NO_ACCESS = "its ACL lets this client not read it"
+MASKED = "its ACL shows its passwords' digests only to who may change it"
 
 
 class Stamp(NamedTuple):
@@ -43,6 +34,10 @@ class Stamp(NamedTuple):
     data: int  # mzxid
     acl: int  # aversion
     children: int  # pzxid
+
+    @classmethod
+    def of(cls, stat: ZnodeStat) -> "Stamp":
+        return cls(stat.mzxid, stat.aversion, stat.pzxid)
 
 
 class Seen(NamedTuple):
@@ -54,9 +49,6 @@ class Seen(NamedTuple):
     children: tuple[str, ...] = ()  # names
     left_out: str = ""  # why a znode that is there is not kept
     ephemeral: bool = False
-
-
-Look = Callable[[list[str]], Iterable[Seen]]
 
 
 @dataclass
@@ -73,194 +65,157 @@ class Tree:
 
     def left_out(self) -> tuple[tuple[str, str], ...]:
         """Return znodes that should be kept and are not, and why."""
-        return tuple((path, each.left_out) for path, each in sorted(self.seen.items()) if each.left_out)
+        return tuple(sorted((path, each.left_out) for path, each in self.seen.items() if each.left_out))
 
     def ephemeral(self) -> tuple[str, ...]:
-        return tuple(path for path, each in sorted(self.seen.items()) if each.ephemeral)
+        return tuple(sorted(path for path, each in self.seen.items() if each.ephemeral))
 
 
-def read(ensemble: Ensemble, client: KazooClient) -> Tree:
+def read(session: Session) -> Tree:
     """Return all znodes but the ensemble's own."""
-    with ExitStack() as stack:
-        look: Look = lambda paths: _look(ensemble, client, paths)  # noqa: E731
-        own = "" if ensemble.chroot else SYSTEM
-        tree = Tree(zxid=_zxid(ensemble, client))
-        if not _walk(tree, ["/"], look, own, most=MANY):
-            # Their sessions change the ensemble's zxid, so everything is read after they have begun.
-            with suppress(AqueductError, BrokenProcessPool):  # else this process does it all
-                look = stack.enter_context(_processes(ensemble))
-            tree = Tree(zxid=_zxid(ensemble, client))
-            _walk(tree, ["/"], look, own)
-        for number in range(ROUNDS):
-            zxid = _zxid(ensemble, client)
-            if zxid == tree.zxid:
-                return tree
-            tree.zxid = zxid
-            before = tree.znodes()
-            changed = [each.path for each in look(list(tree.seen)) if not _same(tree.seen[each.path], each)]
-            _walk(tree, changed, look, own)
-            after = tree.znodes()
-            moving = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-            if not moving:  # but sessions came and went, with what is theirs
-                return tree
-            time.sleep(PAUSE_SECONDS * number)
-        tree.moving = tuple(sorted(moving))
-        return tree
+    tree = Tree(zxid=session.now())
+    _walk(tree, ["/"], session)
+    moving: set[str] = set()
+    for number in range(ROUNDS):
+        zxid = session.now()
+        if zxid == tree.zxid:
+            return tree
+        tree.zxid = zxid
+        moving = _walk(tree, _changed(tree, session), session)
+        if not moving:  # but sessions came and went, with what is theirs
+            return tree
+        time.sleep(PAUSE_SECONDS * number)
+    tree.moving = tuple(sorted(moving))
+    return tree
 
 
-def _same(one: Seen, other: Seen) -> bool:
-    return (one.stamp, one.left_out, one.ephemeral) == (other.stamp, other.left_out, other.ephemeral)
+def _changed(tree: Tree, session: Session) -> list[str]:
+    """Return paths at which there is not what was seen there."""
+    seen = list(tree.seen.values())
+    answers = session.answers(Exists(session.at(each.path), None) for each in seen)
+    looked = zip(counted(seen, "znode"), answers, strict=True)
+    return [
+        each.path
+        for each, stat in looked
+        if not isinstance(stat, ZnodeStat) or each.left_out or Stamp.of(stat) != each.stamp
+    ]
 
 
-def _zxid(ensemble: Ensemble, client: KazooClient) -> int:
-    """Return the ensemble's last change, after the server that is asked has come up to it."""
-    ask(ensemble, lambda: client.sync_async("/"))
-    ask(ensemble, lambda: client.exists_async("/"))
-    return int(client.last_zxid)
-
-
-def _walk(tree: Tree, paths: Iterable[str], look: Look, own: str, most: int | None = None) -> bool:
+def _walk(tree: Tree, paths: Iterable[str], session: Session) -> set[str]:
     """Read these and all below them that is new but the ensemble's own; let go what is not there any more.
 
-    False if a level has more than `most`.
+    Return paths at which there is another znode than before, or one more, or none.
     """
+    own = "" if session.ensemble.chroot else SYSTEM
+    changed: set[str] = set()
     level = list(paths)
     while level:
-        if most is not None and len(level) > most:
-            return False
-        if len(level) > MANY:
-            print(f"Reading {len(level):,} znodes.", file=sys.stderr, flush=True)
         below: list[str] = []
-        for each in look(level):
+        for each in _look(session, level):
             former = tree.seen.get(each.path)
             gone = set(former.children if former else ()).difference(each.children)
-            _forget(tree, [_join(each.path, child) for child in gone])
+            changed.update(_forget(tree, [_join(each.path, child) for child in gone]))
             if each.stamp or each.left_out:
                 tree.seen[each.path] = each
                 there = (_join(each.path, child) for child in each.children)
                 below += (path for path in there if path not in tree.seen and path != own)
+                if _kept(former) != _kept(each):
+                    changed.add(each.path)
             else:
-                _forget(tree, [each.path])
+                changed.update(_forget(tree, [each.path]))
         level = below
-    return True
+    return changed
 
 
-def _forget(tree: Tree, paths: list[str]) -> None:
-    """Let go of znodes, and of what was below them."""
+def _kept(seen: Seen | None) -> tuple[Znode, tuple[int, ...]] | None:
+    """Return what is kept of a path, and when it changed."""
+    return (seen.znode, seen.stamp[:2]) if seen and seen.znode and seen.stamp else None
+
+
+def _forget(tree: Tree, paths: list[str]) -> Iterator[str]:
+    """Let go of znodes, and of what was below them; yield those that were kept."""
     while paths:
         path = paths.pop()
         if former := tree.seen.pop(path, None):
             paths += (_join(path, child) for child in former.children)
+            if former.znode:
+                yield path
 
 
 def _join(path: str, child: str) -> str:
     return f"{'' if path == '/' else path}/{child}"
 
 
-def _look(ensemble: Ensemble, client: KazooClient, paths: Iterable[str]) -> Iterator[Seen]:
-    """Look at znodes, many at once."""
-    for some in in_lists(paths, AT_ONCE):
-        try:
-            yield from _look_at(ensemble, client, some)
-        except KazooException as error:
-            raise Failed(f"{ensemble} refused to be read: {error or type(error).__name__}.") from None
+def _look(session: Session, paths: Sequence[str]) -> list[Seen]:
+    """Return what there is at these paths.
+
+    A stamp is of before data and children were read: if these changed in between, it is found to be old.
+    """
+    answers = _answers(session, map(GetRights, map(session.at, paths)))
+    states = [_state(*each) for each in zip(counted(paths, "znode"), answers, strict=True)]
+    found = [seen for seen, _ in states]
+    sizes = {number: stat.dataLength for number, (_, stat) in enumerate(states) if stat and stat.dataLength}
+    _fill(session, found, sizes, GetData, _with_data)
+    sizes = {
+        number: stat.numChildren * NAME_BYTES
+        for number, (_, stat) in enumerate(states)
+        if stat and stat.numChildren and found[number].znode
+    }
+    _fill(session, found, sizes, GetChildren, _with_children)
+    return found
 
 
-def _look_at(ensemble: Ensemble, client: KazooClient, paths: Sequence[str]) -> list[Seen]:
-    asked = [(client.get_async(path), client.get_acls_async(path)) for path in paths]
-    found = [_seen(ensemble, path, *both) for path, both in zip(paths, asked, strict=True)]
-    children = [client.get_children_async(each.path) if many else None for each, many in found]
-    return [
-        _with_children(ensemble, each, of) if of else each
-        for (each, _), of in zip(found, children, strict=True)
-    ]
+def _fill(
+    session: Session,
+    found: list[Seen],
+    sizes: Mapping[int, int],
+    kind: Callable[[str, None], Any],
+    with_answer: Callable[[Seen, Any], Seen],
+) -> None:
+    """Put answers to requests of a kind into what was found; `sizes`: their bytes, by the place in it."""
+    requests = (kind(session.at(found[number].path), None) for number in sizes)
+    for number, answer in zip(sizes, _answers(session, requests, sizes.values()), strict=True):
+        if isinstance(answer, NoNodeError):  # it has gone meanwhile
+            found[number] = Seen(found[number].path)
+        elif isinstance(answer, NoAuthError):
+            found[number] = Seen(found[number].path, left_out=NO_ACCESS)
+        else:
+            found[number] = with_answer(found[number], answer)
 
 
-def _seen(ensemble: Ensemble, path: str, data: Any, acl: Any) -> tuple[Seen, int]:
-    """Return what there is at a path, and how many children it has."""
-    try:
-        content, stat = reached(ensemble, lambda: data)
-        rights = rights_of(reached(ensemble, lambda: acl)[0])
-    except NoNodeError:
-        return Seen(path), 0
-    except NoAuthError:
-        return Seen(path, left_out=NO_ACCESS), 0
-    except UnicodeDecodeError:  # kazoo's, of what Java wrote as two halves of a character
-        return Seen(path, left_out="its ACL has letters that can't be read"), 0
-    stamp = Stamp(stat.mzxid, stat.aversion, stat.pzxid)
+def _with_data(seen: Seen, answer: tuple[bytes, ZnodeStat]) -> Seen:
+    data, stat = answer
+    return seen._replace(znode=seen.znode and seen.znode._replace(data=data, version=stat.version))
+
+
+def _with_children(seen: Seen, answer: list[str]) -> Seen:
+    return seen._replace(children=tuple(answer))
+
+
+def _answers(session: Session, requests: Iterable[Any], sizes: Iterable[int] = repeat(0)) -> Iterator[Any]:
+    """Yield answers, and errors that a znode may have of its own; Failed at any other."""
+    for answer in session.answers(requests, sizes=sizes):
+        if isinstance(answer, KazooException) and not isinstance(answer, (NoNodeError, NoAuthError)):
+            raise Failed(f"{session.ensemble} refused to be read: {str(answer) or type(answer).__name__}.")
+        yield answer
+
+
+def _state(path: str, answer: Any) -> tuple[Seen, ZnodeStat | None]:
+    """Return what there is at a path, without data and children; and its state, if they are to be read."""
+    if isinstance(answer, NoNodeError):
+        return Seen(path), None
+    if isinstance(answer, NoAuthError):
+        return Seen(path, left_out=NO_ACCESS), None
+    if isinstance(answer, UnicodeDecodeError):
+        return Seen(path, left_out="its ACL has letters that can't be read"), None
+    rights, stat = answer
     if stat.ephemeralOwner:
-        return Seen(path, stamp=stamp, ephemeral=True), 0
-    return Seen(path, Znode(path, content, rights, stat.version), stamp), stat.numChildren
+        return Seen(path, stamp=Stamp.of(stat), ephemeral=True), None
+    if any(map(_masked, rights)):
+        return Seen(path, left_out=MASKED), None
+    return Seen(path, Znode(path, None, rights, stat.version), Stamp.of(stat)), stat
 
 
-def _with_children(ensemble: Ensemble, seen: Seen, asked: Any) -> Seen:
-    try:
-        return seen._replace(children=tuple(reached(ensemble, lambda: asked)))
-    except NoNodeError:  # it has gone meanwhile
-        return Seen(seen.path)
-    except NoAuthError:
-        return Seen(seen.path, left_out=NO_ACCESS)
-
-
-@contextmanager
-def _processes(ensemble: Ensemble) -> Iterator[Look]:
-    """Yield what looks in other processes, after each of them has a session."""
-    context = multiprocessing.get_context("spawn")  # the client has threads, which a fork would lose
-    together = context.Barrier(PROCESSES)
-    pool = ProcessPoolExecutor(PROCESSES, context, _begin, (ensemble, together))
-    try:
-        for begun in [pool.submit(_meet) for _ in range(PROCESSES)]:
-            begun.result()
-        yield partial(_look_by, ensemble, pool)
-    except BaseException:
-        for each in list(pool._processes.values()):  # they may wait for a server; 3.14: terminate_workers
-            each.kill()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _look_by(ensemble: Ensemble, pool: ProcessPoolExecutor, paths: list[str]) -> Iterator[Seen]:
-    try:
-        for some in pool.map(_look_there, in_lists(paths, AT_ONCE)):
-            yield from some
-    except BrokenProcessPool:
-        raise Failed(
-            f"A process that read {ensemble} was killed: see that this host has memory, and run this again."
-        ) from None
-
-
-_here: list[Any] = []  # of such a process: the ensemble, its client, and where the processes meet
-
-
-def _begin(ensemble: Ensemble, together: Any) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        client = start(ensemble)
-    except AqueductError as error:
-        _here.extend((ensemble, error, together))
-        return
-    Finalize(None, stop, (client,), exitpriority=1)
-    _here.extend((ensemble, client, together))
-
-
-def _end_with_parent() -> None:
-    """End when the process that began this one has ended, however that was."""
-    parent = multiprocessing.parent_process()
-    if parent:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-
-def _meet() -> None:
-    _here[2].wait(CONNECT_SECONDS * 2)
-    if isinstance(_here[1], AqueductError):
-        raise _here[1]
-
-
-def _look_there(paths: list[str]) -> list[Seen]:
-    ensemble, client, _ = _here
-    ask(
-        ensemble, lambda: client.sync_async("/")
-    )  # its server may be behind the one that was asked for the zxid
-    return list(_look(ensemble, client, paths))
+def _masked(right: Right) -> bool:
+    """Tell whether the password's digest is hidden, as of who may not change the ACL (CVE-2019-0201)."""
+    return right.scheme == "digest" and right.id.endswith(":x")

@@ -1,11 +1,10 @@
 """Writes a snapshot's znodes back to an ensemble: what is missing there, and by name what is other there."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain, groupby, islice
 from typing import Any
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import (
     BadArgumentsError,
     ConnectionLoss,
@@ -16,11 +15,13 @@ from kazoo.exceptions import (
     NodeExistsError,
     NoNodeError,
 )
+from kazoo.protocol.serialization import Create, SetACL, SetData
 
 from aqueduct.errors import AqueductError, Refused
 from aqueduct.kafka.requests import in_lists
+from aqueduct.work.progress import counted
 from aqueduct.zookeeper.backup import cluster_of
-from aqueduct.zookeeper.client import Ensemble, EnsembleAway, acl_of, ask, connected, reached
+from aqueduct.zookeeper.client import AT_ONCE, Ensemble, Session, acl_of, connected
 from aqueduct.zookeeper.reading import Tree, read
 from aqueduct.zookeeper.snapshots import ZnodeSnapshot
 from aqueduct.zookeeper.znodes import (
@@ -35,7 +36,8 @@ from aqueduct.zookeeper.znodes import (
 )
 
 # What is under way at once. A znode of more bytes goes alone: it may be over jute.maxbuffer (default 1 MiB).
-WINDOW_BYTES, WINDOW = 512 << 10, 500
+WINDOW_BYTES, WINDOW = 512 << 10, AT_ONCE // 2  # of two requests each
+ANY_VERSION = -1
 
 
 WHY: dict[type[KazooException], str] = {
@@ -86,13 +88,15 @@ def restore(order: ZnodeOrder) -> Restored:
     if (order.target.chroot + "/").startswith(f"{SYSTEM}/"):
         raise Refused(f"{order.target}: {SYSTEM} is the ensemble's own. Take another --prefix.")
     done = Restored()
-    if order.prefix and not _has(order.ensemble, order.prefix):
-        if order.dry_run:
-            done.missing = by_depth(order.snapshot.znodes)
-            return done
-        _make(order.ensemble, order.prefix)
-    with connected(order.target) as client:
-        there = read(order.target, client)
+    if order.prefix:
+        with connected(order.ensemble) as session:
+            if order.dry_run and not session.has(order.prefix):
+                done.missing = by_depth(order.snapshot.znodes)
+                return done
+            if not order.dry_run:
+                session.make(order.prefix)
+    with connected(order.target) as session:
+        there = read(session)
         _check_cluster(order, there)
         found, taken = _compared(order, there)
         done.left = taken
@@ -103,9 +107,9 @@ def restore(order: ZnodeOrder) -> Restored:
             done.left += [_other(each) for each in found.changed if each[0] not in chosen]
             return done
         try:
-            _create(order, client, found.missing, done)
-            _overwrite(order, client, chosen, done)
-            _look_again(order, client, done)
+            _create(order, session, found.missing, done)
+            _overwrite(order, session, chosen, done)
+            _look_again(order, session, done)
         except AqueductError as error:
             done.stopped = error
     return done
@@ -121,8 +125,8 @@ def _compared(order: ZnodeOrder, there: Tree) -> tuple[TreeDifference, list[tupl
 
 def difference(snapshot: ZnodeSnapshot, ensemble: Ensemble) -> TreeDifference:
     """Compare an ensemble with a snapshot; what one of both lacks, for it could not be read, is named."""
-    with connected(ensemble) as client:
-        there = read(ensemble, client)
+    with connected(ensemble) as session:
+        there = read(session)
     unread = dict(snapshot.left_out) | dict(there.left_out())
     unread |= dict.fromkeys((*snapshot.moving, *there.moving), "it changed while it was read")
     found = compare(snapshot.znodes, there.znodes())
@@ -134,16 +138,6 @@ def difference(snapshot: ZnodeSnapshot, ensemble: Ensemble) -> TreeDifference:
     )
 
 
-def _has(ensemble: Ensemble, path: str) -> bool:
-    with connected(ensemble) as client:
-        return bool(ask(ensemble, lambda: client.exists_async(path)))
-
-
-def _make(ensemble: Ensemble, path: str) -> None:
-    with connected(ensemble) as client:
-        ask(ensemble, lambda: client.ensure_path_async(path))
-
-
 def _check_cluster(order: ZnodeOrder, there: Tree) -> None:
     found, own = cluster_of(there.znodes().get(CLUSTER)), order.snapshot.cluster
     if found and own and found != own:
@@ -153,12 +147,12 @@ def _check_cluster(order: ZnodeOrder, there: Tree) -> None:
         )
 
 
-def _create(order: ZnodeOrder, client: KazooClient, missing: Iterable[str], done: Restored) -> None:
+def _create(order: ZnodeOrder, session: Session, missing: Iterable[str], done: Restored) -> None:
     """Make what is missing, a level after another: parents are there before their children."""
     dead: set[str] = set()  # that could not be made, so nothing below them can
 
     def make(each: Znode) -> list[Any]:
-        return [client.create_async(each.path, each.data or b"", acl_of(each.acl))]
+        return [Create(session.at(each.path), each.data or b"", acl_of(each.acl), 0)]
 
     for level in _levels(missing):
         znodes = []
@@ -167,8 +161,7 @@ def _create(order: ZnodeOrder, client: KazooClient, missing: Iterable[str], done
                 done.failed.append((path, f"{min(above)} could not be made"))
             else:
                 znodes.append(order.snapshot.znodes[path])
-        created = _written(order, client, znodes, make)
-        for each, error in created:
+        for each, error in _written(session, znodes, make):
             if error is None:
                 done.created.append(each.path)
             elif isinstance(error, NodeExistsError):
@@ -178,22 +171,21 @@ def _create(order: ZnodeOrder, client: KazooClient, missing: Iterable[str], done
                 dead.add(each.path)
 
 
-def _overwrite(order: ZnodeOrder, client: KazooClient, paths: Iterable[str], done: Restored) -> None:
+def _overwrite(order: ZnodeOrder, session: Session, paths: Iterable[str], done: Restored) -> None:
     def write(each: Znode) -> list[Any]:
-        content = client.set_async(each.path, each.data or b"")
-        return [content, client.set_acls_async(each.path, acl_of(each.acl))]
+        place = session.at(each.path)
+        return [SetData(place, each.data or b"", ANY_VERSION), SetACL(place, acl_of(each.acl), ANY_VERSION)]
 
-    written = _written(order, client, [order.snapshot.znodes[path] for path in sorted(paths)], write)
-    for each, error in written:
+    for each, error in _written(session, [order.snapshot.znodes[path] for path in sorted(paths)], write):
         if error is None:
             done.overwritten.append(each.path)
         else:
             done.failed.append((each.path, _why(error, each)))
 
 
-def _look_again(order: ZnodeOrder, client: KazooClient, done: Restored) -> None:
+def _look_again(order: ZnodeOrder, session: Session, done: Restored) -> None:
     """Compare what is there in the end: only that was restored which reads as the snapshot does."""
-    found, taken = _compared(order, read(order.target, client))
+    found, taken = _compared(order, read(session))
     failed = {path for path, _ in done.failed}
     own = {*done.created, *done.overwritten}
     done.left = [_other(each) for each in found.changed if each[0] not in failed | own]
@@ -217,32 +209,26 @@ def _levels(paths: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _written(
-    order: ZnodeOrder, client: KazooClient, znodes: Iterable[Znode], write: Callable[[Znode], list[Any]]
+    session: Session, znodes: Collection[Znode], requests: Callable[[Znode], list[Any]]
 ) -> Iterator[tuple[Znode, KazooException | None]]:
     """Write znodes, many at once; yield each, and why it could not be written."""
-    for some in in_lists(znodes, WINDOW_BYTES, lambda each: len(each.data or b""), most=WINDOW):
-        asked = [write(each) for each in some]
-        for each, answers in zip(some, asked, strict=True):
-            error = _answered(order, answers)
+    watched = counted(znodes, "znode")
+    for some in in_lists(watched, WINDOW_BYTES, lambda each: len(each.data or b""), most=WINDOW):
+        asked = [requests(each) for each in some]
+        answers = session.answers(chain.from_iterable(asked), once=True)
+        for each, own in zip(some, asked, strict=True):
+            error = _refusal(islice(answers, len(own)))
             if isinstance(error, ConnectionLoss):  # one of these may be too large: each by itself, then
-                reached(order.target, lambda: client.exists_async("/"))  # else the ensemble has gone
-                error = _answered(order, write(each))
+                error = _refusal(session.answers(own, once=True))
                 if isinstance(error, NodeExistsError):
                     error = None  # it was written, and the answer was lost
             yield each, error
 
 
-def _answered(order: ZnodeOrder, answers: Iterable[Any]) -> KazooException | None:
-    """Return why something was not written."""
-    error: KazooException | None = None
-    for one in answers:
-        try:
-            reached(order.target, lambda one=one: one)  # type: ignore[misc]
-        except EnsembleAway:
-            return ConnectionLoss()
-        except KazooException as other:
-            error = other
-    return error
+def _refusal(answers: Iterable[Any]) -> KazooException | None:
+    """Return why a request was refused, the last one of several; None if none was."""
+    refused = [each for each in answers if isinstance(each, KazooException)]
+    return refused[-1] if refused else None
 
 
 def _why(error: KazooException, znode: Znode) -> str:

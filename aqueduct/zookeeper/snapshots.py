@@ -6,11 +6,13 @@ all before it, and each between is a znode, parents before children.
 
 import base64
 import hashlib
+import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import takewhile, zip_longest
 from typing import Any
 
 import zstandard
@@ -24,12 +26,14 @@ STORE = "zookeeper.json"
 FOLDER = "znodes"
 LEVEL = 3  # of zstd
 UNPACKED_BYTES = 512 << 20  # at most: an ensemble has all of it in memory
+HEAD_BYTES = 1 << 20  # of an object, in which its first line is, unless that names very many paths
 NUMBERS = range(1, 10**20)
 CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 CONNECT = re.compile(r"[!-~]{1,4096}")
 PERMISSIONS = range(32)
 LARGEST = 2**63 - 1
 LAST_MILLISECOND = 253_402_300_799_999  # of the year 9999
+HALF_A_LETTER = re.compile("[\ud800-\udfff]")  # of UTF-16; in an ACL all whole ones may be
 NAME = re.compile(rf"{FOLDER}/(\d{{20}})\.jsonl\.zst")
 
 
@@ -65,10 +69,10 @@ def path(number: int) -> str:
 def encode(snapshot: ZnodeSnapshot) -> bytes:
     """Return a snapshot as an object has it."""
     about = {name: value for name, value in asdict(replace(snapshot, znodes={})).items() if name != "znodes"}
-    head = json.dumps({"format": FORMAT, **about}, ensure_ascii=False)
-    lines = (head, *map(_line, snapshot.znodes.values()))
-    whole = "".join(f"{line}\n" for line in lines).encode()
-    whole += json.dumps({"sha256": hashlib.sha256(whole).hexdigest()}).encode() + b"\n"
+    whole = bytearray(_packed({"format": FORMAT, **about}))
+    for znode in snapshot.znodes.values():
+        whole += _line(znode)
+    whole += _packed({"sha256": hashlib.sha256(whole).hexdigest()})
     return zstandard.ZstdCompressor(level=LEVEL).compress(whole)
 
 
@@ -77,23 +81,39 @@ def decode(packed: bytes | memoryview) -> ZnodeSnapshot:
 
     ValueError, KeyError or TypeError if it isn't one: nothing is believed that a backup would not write.
     """
+    about, znodes = _unpacked(packed)
+    return replace(about, znodes={each.path: each for each in znodes})
+
+
+def check(packed: bytes, snapshot: ZnodeSnapshot) -> None:
+    """Check that an object reads as this snapshot, znode by znode; errors as those of `decode`."""
+    about, znodes = _unpacked(packed)
+    same = (one == other for one, other in zip_longest(znodes, snapshot.znodes.values()))
+    if about != replace(snapshot, znodes={}) or not all(same):
+        raise ValueError("it reads otherwise than it was written")
+
+
+def _unpacked(packed: bytes | memoryview) -> tuple[ZnodeSnapshot, Iterator[Znode]]:
+    """Return a snapshot without its znodes, and these."""
     try:
         size = zstandard.frame_content_size(packed)
         if not 0 <= size <= UNPACKED_BYTES:
             raise ValueError("its size can't be right")
         whole = zstandard.ZstdDecompressor().decompress(packed, max_output_size=size)
-        first, *lines, last = whole.splitlines(keepends=True)
-        if json.loads(last)["sha256"] != hashlib.sha256(whole[: -len(last)]).hexdigest():
-            raise ValueError("it is not what was kept")
-        head = json.loads(first)
-        if _whole(head["format"]) > FORMAT:
-            raise Refused("The snapshot is of a newer version of Aqueduct: take that one.")
-        found = [_znode(line) for line in lines]
-    except (zstandard.ZstdError, RecursionError) as error:
+    except zstandard.ZstdError as error:
         raise ValueError(str(error)) from None
-    znodes = {each.path: each for each in found}
-    if len(znodes) < len(found) or "/" not in znodes or any(parent(path) not in znodes for path in znodes):
-        raise ValueError("its znodes are no tree")
+    end = whole.rfind(b"\n", 0, -1) + 1
+    if _loaded(whole[end:])["sha256"] != hashlib.sha256(memoryview(whole)[:end]).hexdigest():
+        raise ValueError("it is not what was kept")
+    lines = io.BytesIO(whole)
+    head = _loaded(next(lines))
+    if _whole(head["format"]) > FORMAT:
+        raise Refused("The snapshot is of a newer version of Aqueduct: take that one.")
+    return _about(head), _tree(takewhile(lambda _: lines.tell() <= end, lines))
+
+
+def _about(head: dict[str, Any]) -> ZnodeSnapshot:
+    """Return what a snapshot's first line tells."""
     cluster = head["cluster"]
     if cluster is not None and not CLUSTER_ID.fullmatch(cluster):
         raise ValueError("its cluster can't be one")
@@ -105,12 +125,36 @@ def decode(packed: bytes | memoryview) -> ZnodeSnapshot:
         head["connect"],
         cluster,
         _whole(head["zxid"]),
-        znodes,
+        {},
         _paths(head["ephemeral"]),
         tuple((_path(each), _text(why)) for each, why in head["left_out"]),
         _paths(head["counters"]),
         _paths(head["moving"]),
     )
+
+
+def _tree(lines: Iterable[bytes]) -> Iterator[Znode]:
+    """Yield the znodes of lines, parents first; ValueError if they are no tree."""
+    there: set[str] = set()
+    for znode in map(_znode, lines):
+        sound = parent(znode.path) in there if there else znode.path == "/"
+        if not sound or znode.path in there:
+            raise ValueError("its znodes are no tree")
+        there.add(znode.path)
+        yield znode
+    if not there:
+        raise ValueError("it has no znodes")
+
+
+def _packed(content: object) -> bytes:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _loaded(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
 
 
 def _whole(number: object, most: int = LARGEST) -> int:
@@ -119,8 +163,8 @@ def _whole(number: object, most: int = LARGEST) -> int:
     return number
 
 
-def _text(text: object) -> str:
-    if not isinstance(text, str) or IN_NO_PATH.search(text):
+def _text(text: object, not_in: re.Pattern[str] = IN_NO_PATH) -> str:
+    if not isinstance(text, str) or not_in.search(text):
         raise ValueError("it has letters that it can't have")
     return text
 
@@ -137,19 +181,20 @@ def _paths(found: object) -> tuple[str, ...]:
     return tuple(map(_path, found))
 
 
-def _line(znode: Znode) -> str:
+def _line(znode: Znode) -> bytes:
     data = None if znode.data is None else base64.b64encode(znode.data).decode()
-    return json.dumps({**znode._asdict(), "data": data}, ensure_ascii=False, separators=(",", ":"))
+    return _packed({**znode._asdict(), "data": data})
 
 
 def _znode(line: bytes) -> Znode:
-    of = json.loads(line)
+    of = _loaded(line)
     data = None if of["data"] is None else base64.b64decode(of["data"], validate=True)
-    rights = tuple(
-        Right(_whole(permissions, PERMISSIONS[-1]), _text(scheme), _text(id_))
-        for permissions, scheme, id_ in of["acl"]
-    )
-    return Znode(_path(of["path"]), data, rights, _version(of["version"]))
+    return Znode(_path(of["path"]), data, tuple(_right(*each) for each in of["acl"]), _version(of["version"]))
+
+
+def _right(permissions: object, scheme: object, identity: object) -> Right:
+    texts = _text(scheme, HALF_A_LETTER), _text(identity, HALF_A_LETTER)
+    return Right(_whole(permissions, PERMISSIONS[-1]), *texts)
 
 
 def _version(number: object) -> int:
@@ -220,13 +265,7 @@ class ZnodeSnapshots:
 
     def add(self, snapshot: ZnodeSnapshot) -> ZnodeSnapshot:
         """Keep a snapshot under the next number; Refused if those before are of another cluster."""
-        before = next((each for each in self._newest_first() if each.cluster), None)
-        if before and before.cluster != snapshot.cluster:
-            found = f"that of {snapshot.cluster}" if snapshot.cluster else "no cluster's, as when it was lost"
-            raise Refused(
-                f"{self._objects.url} keeps the ensemble of cluster {before.cluster}, and {snapshot.connect} "
-                f"is {found}: nothing was kept. Restore it first, or name a folder of its own."
-            )
+        self._check_cluster(snapshot)
         number = max(self.numbers(), default=0)
         while True:
             number += 1
@@ -234,9 +273,10 @@ class ZnodeSnapshots:
                 raise Failed(
                     f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: remove it."
                 )
-            packed = encode(replace(snapshot, number=number))
+            numbered = replace(snapshot, number=number)
+            packed = encode(numbered)
             try:
-                numbered = decode(packed)
+                check(packed, numbered)
             except (ValueError, KeyError, TypeError) as error:
                 raise Failed(
                     f"{snapshot.connect} can't be kept so that it can be read again: {error}."
@@ -245,10 +285,36 @@ class ZnodeSnapshots:
                 self._objects.create(path(number), packed)
                 return numbered
 
-    def _newest_first(self) -> Iterator[ZnodeSnapshot]:
+    def _check_cluster(self, snapshot: ZnodeSnapshot) -> None:
         for number in reversed(self.numbers()):
+            if self._tells(number, snapshot.cluster):
+                if snapshot.cluster:
+                    return
+                continue
             with suppress(Failed):
-                yield self.read(number)
+                before = self.read(number).cluster
+                if before == snapshot.cluster:
+                    return
+                if before:
+                    found = (
+                        f"that of {snapshot.cluster}"
+                        if snapshot.cluster
+                        else "no cluster's, as when it was lost"
+                    )
+                    raise Refused(
+                        f"{self._objects.url} keeps the ensemble of cluster {before}, and {snapshot.connect} "
+                        f"is {found}: nothing was kept. Restore it first, or name a folder of its own."
+                    )
+
+    def _tells(self, number: int, cluster: str | None) -> bool:
+        """Tell whether a snapshot's first line names this cluster: it alone is read, so nothing is proved."""
+        start = next(self._objects.stream(path(number), HEAD_BYTES), b"")
+        try:
+            unpacked = zstandard.ZstdDecompressor().stream_reader(start).read(HEAD_BYTES)
+            head = json.loads(unpacked.partition(b"\n")[0])
+            return bool(head["format"] == FORMAT and head["cluster"] == cluster)
+        except (zstandard.ZstdError, ValueError, KeyError, TypeError, RecursionError):
+            return False
 
 
 def keep(objects: EditableObjects, many: int) -> list[int]:

@@ -58,7 +58,7 @@ RUNNING = {
         for name in ("catalogue", "compact", "iceberg", "metastore", "metrics", "registry", "replay")
     ),
     *(f"land.{name}" for name in ("opened", "reset", "run", "sql", "status", "task", "verify")),
-    *(f"zookeeper.{name}" for name in ("backup", "client", "reading", "restore")),
+    *(f"zookeeper.{name}" for name in ("backup", "client", "connection", "reading", "restore")),
     "controller.artifacts",
     "prune.run",
     "prometheus",

@@ -4,9 +4,10 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,11 @@ from kazoo.security import ACL, Id, make_acl, make_digest_acl
 
 from aqueduct.cli import main
 from aqueduct.kafka.client_config import ClientConfig
-from aqueduct.zookeeper import backup, reading, restore, snapshots
-from aqueduct.zookeeper.client import Ensemble
+from aqueduct.work import progress
+from aqueduct.zookeeper import backup, client, reading, restore, snapshots
+from aqueduct.zookeeper.client import Ensemble, Session
 from aqueduct.zookeeper.znodes import Right, Znode
-from servers import zookeeper
+from servers import object_store, zookeeper
 from servers.pki import Authority
 from servers.process import free_ports
 from servers.zookeeper import ZooKeeper
@@ -73,19 +75,24 @@ class Tree:
         return found
 
 
+@contextmanager
+def _tree(server: ZooKeeper, connect: str) -> Iterator[Tree]:
+    client = KazooClient(connect)
+    client.start()
+    client.ensure_path("/")
+    try:
+        yield Tree(server, connect, client)
+    finally:
+        client.stop()
+        client.close()
+
+
 @pytest.fixture
 def trees(server: ZooKeeper, request: pytest.FixtureRequest) -> Iterator[list[Tree]]:
-    found = []
-    for name in ("one", "other"):
-        chroot = f"/{re.sub(r'[^a-z0-9]', '-', request.node.name.lower())}-{name}"
-        client = KazooClient(server.connect + chroot)
-        client.start()
-        client.ensure_path("/")
-        found.append(Tree(server, server.connect + chroot, client))
-    yield found
-    for tree in found:
-        tree.client.stop()
-        tree.client.close()
+    chroot = "/" + re.sub(r"[^a-z0-9]", "-", request.node.name.lower())
+    with ExitStack() as stack:
+        names = ("one", "other")
+        yield [stack.enter_context(_tree(server, f"{server.connect}{chroot}-{name}")) for name in names]
 
 
 @pytest.fixture
@@ -198,16 +205,18 @@ def test_a_prefix_is_made_and_a_chroot_that_is_not_there_is_refused(
     assert {path.removeprefix("/kafka/a") or "/": of for path, of in below.items()} == tree.content()
 
 
-def test_many_znodes_are_read_by_processes(
-    tree: Tree, other: Tree, store: str, monkeypatch: pytest.MonkeyPatch
+def test_many_znodes_come_back_and_how_far_it_is_is_told(
+    tree: Tree, other: Tree, store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(reading, "MANY", 300)
+    monkeypatch.setattr(progress, "SECONDS", 0.001)
     tree.client.ensure_path("/many")
     made = [tree.client.create_async(f"/many/{number}", str(number).encode()) for number in range(1000)]
     assert len([each.get() for each in made]) == 1000
     tree.client.create("/many/7/below", b"it")
-    assert run("backup", store, tree.connect) == 0
-    assert run("restore", store, other.connect) == 0
+    for what, where in (("backup", tree), ("restore", other)):
+        assert run(what, store, where.connect) == 0
+        said = capsys.readouterr().err
+        assert re.search(r"^\d+ of 1,000 znodes done, about \d+ s left$", said, re.MULTILINE)
     assert len(other.content()) == 1003
     assert other.content() == tree.content()
 
@@ -217,36 +226,74 @@ def test_a_snapshot_is_of_one_moment(tree: Tree, store: str, monkeypatch: pytest
     both = ("/first", "/second")
     for name in both:
         tree.client.create(name, b"0")
-    look, writes = reading._look_at, iter(range(1, 4))
+    with_data, writes = reading._with_data, iter(range(1, 4))
 
-    def change_after(ensemble: Ensemble, client: KazooClient, paths: list[str]) -> list[reading.Seen]:
-        found = look(ensemble, client, paths)
-        if paths == ["/first"] and (number := next(writes, None)):
+    def change_after(seen: reading.Seen, answer: tuple[bytes, object]) -> reading.Seen:
+        """Change both between their answers, which come one by one."""
+        if seen.path == "/first" and (number := next(writes, None)):
             at_once = tree.client.transaction()
             for name in both:
                 at_once.set_data(name, str(number).encode())
             at_once.commit()
-        return found
+        return with_data(seen, answer)
 
-    monkeypatch.setattr(reading, "AT_ONCE", 1)
-    monkeypatch.setattr(reading, "_look_at", change_after)
+    monkeypatch.setattr(client, "AT_ONCE", 1)
+    monkeypatch.setattr(reading, "_with_data", change_after)
     made = backup.backup(_ensemble(tree.connect), store).snapshot
     assert (made.moving, [made.znodes[name].data for name in both]) == ((), [b"3", b"3"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda client: client.set("/first", b"1"),
+        lambda client: client.set_acls("/first", [make_acl("world", "anyone", all=True), ACL(1, ANYONE)]),
+        lambda client: client.create("/first/below", b"1"),
+        lambda client: client.delete("/first/there"),
+        lambda client: client.delete("/second/there") and client.create("/second/there", b"0"),
+        lambda client: client.create("/first/short", b"1", ephemeral=True),
+    ],
+    ids=["data", "ACL", "a child more", "a child less", "one made again", "an ephemeral one"],
+)
+def test_what_changes_after_it_was_read_is_read_again(
+    tree: Tree, store: str, monkeypatch: pytest.MonkeyPatch, change: Callable[[KazooClient], object]
+) -> None:
+    for path in ("/first/there", "/second/there", "/third"):
+        tree.client.create(path, b"0", makepath=True)
+    look, looks = reading._look, count()
+
+    def change_after(session: Session, paths: list[str]) -> list[reading.Seen]:
+        found = look(session, paths)
+        if "/first/there" in paths and not next(looks):
+            change(tree.client)
+        return found
+
+    monkeypatch.setattr(reading, "_look", change_after)
+    made = backup.backup(_ensemble(tree.connect), store).snapshot
+    assert made.whole
+    want = tree.content()
+    assert {path: each.data or b"" for path, each in made.znodes.items()} == {
+        p: of[0] for p, of in want.items()
+    }
+    assert {path: each.content[1] for path, each in made.znodes.items()} == {
+        path: frozenset(Right(each.perms, *each.id) for each in acl) for path, (_, acl) in want.items()
+    }
+    assert ("/first/short" in made.ephemeral) == bool(tree.client.exists("/first/short"))
 
 
 def test_what_changes_all_the_time_is_named(
     tree: Tree, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree.client.create("/restless", b"")
-    look, number = reading._zxid, 0
+    now, number = Session.now, 0
 
-    def zxid(*arguments: object) -> int:
+    def change_first(session: Session) -> int:
         nonlocal number
         number += 1
         tree.client.set("/restless", str(number).encode())
-        return look(*arguments)  # type: ignore[arg-type]
+        return now(session)
 
-    monkeypatch.setattr(reading, "_zxid", zxid)
+    monkeypatch.setattr(Session, "now", change_first)
     assert run("backup", store, tree.connect) == 3
     said = capsys.readouterr().out
     assert "NOT of one moment" in said
@@ -258,6 +305,35 @@ def test_what_can_t_be_read_is_named(tree: Tree, store: str, capsys: pytest.Capt
     tree.client.create("/shut", b"x", acl=[make_digest_acl("anna", SECRET, all=True)])
     assert run("backup", store, tree.connect) == 3
     assert "NOT kept: /shut: its ACL lets this client not read it." in capsys.readouterr().out
+
+
+def test_a_digest_that_the_ensemble_masks_is_not_taken_for_one(
+    tree: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who may read, and not change the ACL, is told `anna:x` (CVE-2019-0201), which is no password's."""
+    rights = [make_digest_acl("anna", SECRET, all=True), ACL(1, ANYONE)]
+    tree.client.create("/masked/below", b"x", makepath=True)
+    tree.client.set_acls("/masked", rights)
+    assert run("backup", store, tree.connect) == 3
+    assert "NOT kept: /masked: its ACL shows its passwords' digests only to" in capsys.readouterr().out
+
+
+def test_an_acl_of_any_letters_comes_back(tree: Tree, other: Tree, store: str) -> None:
+    """Kafka's principals are what a certificate or a Kerberos realm calls them."""
+    names = ["\ue000 private", "\ufffd", "\U0001f40d beyond 65,536", "a\u0085b", "Zoë"]
+    for number, name in enumerate(names):
+        anna = make_digest_acl(name, SECRET, all=True)
+        tree.client.create(f"/{number}", b"x", acl=[anna, ACL(31, ANYONE)])
+    assert run("backup", store, tree.connect) == 0
+    assert run("restore", store, other.connect) == 0
+    assert run("diff", store, other.connect) == 0
+    for number, name in enumerate(names):
+        mine = KazooClient(other.connect, auth_data=[("digest", f"{name}:{SECRET}")])
+        mine.start()
+        mine.set_acls(f"/{number}", [make_digest_acl(name, SECRET, all=True)])
+        assert mine.get(f"/{number}")[0] == b"x"
+        mine.stop()
+        mine.close()
 
 
 def test_no_data_and_no_password_is_shown(
@@ -286,6 +362,98 @@ def test_only_the_newest_are_kept(tree: Tree, store: str, capsys: pytest.Capture
     assert main(["zookeeper", "snapshots", "--store", store]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert [line.split()[0] for line in lines] == ["3", "4"]
+
+
+def test_a_directory_is_for_its_owner_alone(tree: Tree, tmp_path: Path) -> None:
+    tree.fill()
+    assert run("backup", f"file://{tmp_path}/store", tree.connect) == 0
+    made = [tmp_path / "store", *(tmp_path / "store").rglob("*")]
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
+
+
+def test_of_the_snapshot_before_only_the_start_is_read(
+    tree: Tree, other: Tree, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree.fill()
+    assert run("backup", store, tree.connect) == 0
+    [file] = Path(store.removeprefix("file://"), "znodes").iterdir()
+    with monkeypatch.context() as patch:
+        patch.delattr(snapshots, "decode")
+        assert run("backup", store, tree.connect) == 0
+    # What the start tells is believed only where it agrees: else it may be damage.
+    unpacked = zstandard.decompress(file.read_bytes())
+    file.with_stem("00000000000000000003.jsonl").write_bytes(
+        zstandard.compress(unpacked.replace(b"kafka-cluster-of-tests", b"kafka-cluster-of-toads"))
+    )
+    assert run("backup", store, tree.connect) == 0
+    assert run("backup", store, other.connect) == 2
+
+
+def test_a_store_of_s3(
+    tree: Tree,
+    other: Tree,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tree.fill()
+    store = "s3://store/znodes-of-one"
+    with object_store.running(tmp_path, Authority(tmp_path / "pki")) as gateway:
+        for name, value in gateway.environment.items():
+            monkeypatch.setenv(name, value)
+        for _ in range(3):
+            assert run("backup", store, tree.connect, "--keep", "2") == 0
+        kept = sorted(path.name for path in (gateway.bucket("store") / "znodes-of-one/znodes").iterdir())
+        assert kept == [f"{number:020}.jsonl.zst" for number in (2, 3)]
+        assert run("backup", store, other.connect) == 2  # without the cluster's id
+        assert run("restore", store, other.connect) == 0
+        assert run("diff", store, other.connect) == 0
+        assert main(["zookeeper", "snapshots", "--store", store]) == 0
+        capsys.readouterr()
+        newest = gateway.bucket("store") / "znodes-of-one/znodes" / kept[-1]
+        newest.write_bytes(newest.read_bytes()[:-9])
+        assert run("restore", store, other.connect) == 1
+        assert "is damaged" in capsys.readouterr().err
+    assert other.content() == tree.content()
+
+
+@pytest.mark.parametrize("what", ["backup", "restore"])
+def test_an_ensemble_goes_on_without_its_leader(
+    tmp_path: Path,
+    store: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    what: str,
+) -> None:
+    """It is killed in the middle: what has no answer is asked again when there is another one."""
+    with zookeeper.ensemble(tmp_path) as servers:
+        first = zookeeper.leader(servers)
+        connect = ",".join(each.connect for each in sorted(servers, key=lambda each: each != first))
+        with ExitStack() as stack:
+            tree, other = (stack.enter_context(_tree(first, f"{connect}/{name}")) for name in ("a", "b"))
+            tree.fill()
+            made = [tree.client.create_async(f"/config/{number}", b"%d" % number) for number in range(3000)]
+            assert len([each.get() for each in made]) == 3000
+            if what == "restore":
+                assert run("backup", store, tree.connect) == 0
+            module, name = {"backup": (reading, "_with_data"), "restore": (restore, "_refusal")}[what]
+            answered, times = getattr(module, name), count()
+
+            def kill(*arguments: object) -> object:
+                if next(times) == 1500:
+                    first.process.kill()
+                return answered(*arguments)
+
+            monkeypatch.setattr(module, name, kill)
+            assert run(what, store, {"backup": tree, "restore": other}[what].connect) == 0
+            assert next(times) > 3000
+            assert "Mode: " not in zookeeper.said(first.port)
+            if what == "backup":
+                assert run("restore", store, other.connect) == 0
+            assert "3,016 znodes made, 0 overwritten, 1 were as in it." in capsys.readouterr().out
+            assert other.content() == tree.content()
+            assert len(other.content()) == 3017
 
 
 def test_a_damaged_snapshot_is_a_sentence(
@@ -377,9 +545,15 @@ def test_who_only_reads_or_does_not_answer_is_refused(
         while "read-only" not in zookeeper.said(one.port) and time.monotonic() < deadline:
             time.sleep(0.2)
         assert run("backup", store, one.connect) == 2
-        assert "only reads: it has no quorum" in capsys.readouterr().err
+        assert f"{one.connect} is in no quorum and only reads: start more" in capsys.readouterr().err
     assert run("backup", store, one.connect) == 2
-    assert "gave no session in 3 s, asked without TLS" in capsys.readouterr().err
+    assert f"ZooKeeper at {one.connect} refuses connections: start it, or" in capsys.readouterr().err
+    with zookeeper.running(tmp_path, more=alone) as one:
+        assert run("backup", store, one.connect) == 2
+        assert f"ZooKeeper at {one.connect} is in no quorum: start more" in capsys.readouterr().err
+        with one.process.silent():
+            assert run("backup", store, one.connect) == 2
+        assert f"ZooKeeper at {one.connect} does not answer within 5 s: see" in capsys.readouterr().err
 
 
 def test_with_mutual_tls(
@@ -392,9 +566,21 @@ def test_with_mutual_tls(
         secure = f"127.0.0.1:{server.secure_port}"
         assert run("backup", store, secure, "--client-config", config) == 0
         monkeypatch.setattr("aqueduct.zookeeper.client.CONNECT_SECONDS", 3)
-        stranger = Authority(tmp_path / "stranger").client_config("backup-x", trust=authority)
-        assert run("backup", store, secure, "--client-config", str(stranger)) == 2
-        assert "asked with TLS" in capsys.readouterr().err
+        other = Authority(tmp_path / "stranger")
+        stranger = str(other.client_config("backup-x", trust=authority))
+        trusting = str(authority.client_config("backup-y", trust=other))
+        for connect, options, sentence in (
+            (secure, ("--client-config", stranger), "refuses this client for its certificate ("),
+            (secure, ("--client-config", trusting), "shows a certificate that is not trusted here ("),
+            (f"localhost:{server.secure_port}", ("--client-config", config), "Hostname mismatch"),
+            (secure, (), "speaks TLS on that port: name its clientPort, or give"),
+            (server.connect, ("--client-config", config), "speaks no TLS on that port: name its secure"),
+        ):
+            assert run("backup", store, connect, *options) == 2
+            assert f"ZooKeeper at {connect} " in (said := capsys.readouterr().err)
+            assert sentence in said
+            assert len(said.splitlines()) == 1
+        assert not Path(store.removeprefix("file://"), "znodes/00000000000000000002.jsonl.zst").exists()
 
 
 def test_a_lost_ensemble_takes_no_good_snapshot_s_place(
@@ -527,7 +713,7 @@ def test_a_report_can_t_overwrite_the_store(tree: Tree, store: str, what: str) -
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--connect", "nobody.invalid:2181"), "no name of its servers is known here"),
+        (("--connect", "nobody.invalid:2181"), "has a name that is not known here"),
         (("--connect", "here:1:2"), "isn't an ensemble; write HOST:PORT"),
         (("--connect", "localhost:1/a/../b"), "isn't a znode's path"),
     ],
@@ -546,8 +732,11 @@ def test_who_may_not_write_there_is_told(
     tree.fill()
     assert run("backup", store, tree.connect) == 0
     other.client.create("/locked", b"", acl=[make_digest_acl("anna", SECRET, all=True)])
-    assert run("restore", store, other.connect, "--prefix", "/locked/kafka") == 1
+    other.client.create("/shown", b"", acl=[make_digest_acl("anna", SECRET, all=True), ACL(1, ANYONE)])
+    assert run("restore", store, other.connect, "--prefix", "/shown/kafka") == 1
     assert "does not let this client do that" in capsys.readouterr().err
+    assert run("restore", store, other.connect, "--prefix", "/locked/kafka") == 2
+    assert "lets this client not see" in capsys.readouterr().err
 
 
 def test_one_too_large_among_small_ones_is_named_and_they_come_back(
@@ -571,8 +760,6 @@ def test_one_too_large_among_small_ones_is_named_and_they_come_back(
 def test_a_server_that_freezes_is_a_sentence(
     tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where processes read, which it then keeps waiting."""
-    monkeypatch.setattr(reading, "MANY", 300)
     (tmp_path / "server").mkdir()
     with zookeeper.running(tmp_path / "server") as server:
         client = KazooClient(server.connect)
@@ -589,8 +776,8 @@ def test_a_server_that_freezes_is_a_sentence(
             frozen[0].__enter__()
             return look(*arguments)  # type: ignore[arg-type]
 
-        look = reading._look_by
-        monkeypatch.setattr(reading, "_look_by", freeze)
+        look = reading._look
+        monkeypatch.setattr(reading, "_look", freeze)
         assert run("backup", store, server.connect) == 1
         assert "answers no more" in capsys.readouterr().err
         frozen[0].__exit__(None, None, None)
