@@ -166,6 +166,13 @@ class Catalog:
         data, path = manifest.pack(written), names.snapshot(written.number)
         if encrypting:
             data = bytes(encryption.encrypt(encrypting, path, data))
+        if len(data) > judge.MOST_MANIFEST_BYTES:
+            raise Failed(
+                f"Snapshot {written.number} of {self._objects.url} would have {len(data):,} bytes, and at "
+                f"most {judge.MOST_MANIFEST_BYTES:,} can be read again: it names {len(written.segments):,} "
+                "segments. Nothing was committed. Back up into a new store, with larger segments "
+                "(--segment-bytes) or less often."
+            )
         self._objects.create(path, key.signed(data) if key else data)
         return written
 
