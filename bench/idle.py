@@ -1,5 +1,9 @@
-"""A real broker with many idle partitions: what a run takes that finds nothing new in them."""
+"""python -m bench.idle TOPICS,...
 
+A real broker with many idle partitions: what a run takes that finds nothing new in them.
+"""
+
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.measured import Usage, measured
-from bench.tell import say
+from bench.tell import machine, say, table
 from servers.broker import running
 from servers.process import FAST
 
@@ -20,8 +24,6 @@ PARTITIONS = 12  # of a topic
 
 def idle(sizes: Sequence[int]) -> Iterator[tuple[int, str, Usage]]:
     """Yield, for each number of topics, ascending, what a backup of all takes: the first time, and again."""
-    import sys
-
     with _broker() as (servers, folder):
         made = 0
         for topics in sizes:
@@ -62,3 +64,22 @@ def _fill(servers: str, numbers: range) -> None:
         producer.poll(0)
     if producer.flush(300):
         raise SystemExit("the topics could not be filled")
+
+
+def main(sizes: str) -> None:
+    rows = [
+        [
+            f"{partitions:,}",
+            what,
+            f"{used.seconds:.1f}",
+            f"{used.cpu_seconds:.1f}",
+            f"{used.python_bytes / 1e6:,.0f}",
+        ]
+        for partitions, what, used in idle(sorted(map(int, sizes.split(","))))
+    ]
+    print(machine())
+    print(table(["partitions", "what", "s", "CPU s", "memory MB"], rows))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

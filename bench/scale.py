@@ -24,6 +24,7 @@ from aqueduct.prune.policy import KeepPolicy
 from aqueduct.restore.plan import plan as plan_restore
 from aqueduct.restore.plan import shares
 from aqueduct.restore.request import Request
+from aqueduct.store import names
 from aqueduct.store.backends import open_editable
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.snapshots import Broken
@@ -80,6 +81,18 @@ def grow(place: Place) -> None:
             say(f"{number} runs after {time.monotonic() - began:.0f} s")
 
 
+def manifests(place: Place) -> str:
+    """Return a sentence: what the manifests come to, beside what they name."""
+    sizes = [each.size for each in place.objects().list(names.SNAPSHOTS)]
+    objects = [each.size for each in place.estate.objects(place.runs, 0)]
+    share = 100 * sum(sizes) / max(1, sum(objects))
+    return (
+        f"{len(sizes):,} manifests: {sum(sizes) / 1e6:,.1f} MB, the largest {max(sizes) / 1e6:,.2f} MB, the "
+        f"newest {sizes[-1] / 1e6:,.2f} MB. They name {len(objects) // 2:,} segments, "
+        f"{sum(objects) / 1e9:,.1f} GB: {share:.3f} % of that."
+    )
+
+
 # The steps. Each returns what is measured, when it has made ready what comes from elsewhere.
 
 
@@ -108,9 +121,9 @@ def snapshots(place: Place, objects: Counted) -> Callable[[], object]:
     return listed
 
 
-def restore(place: Place, objects: Counted, *names: str) -> Callable[[], object]:
+def restore(place: Place, objects: Counted, *topics: str) -> Callable[[], object]:
     def planned() -> None:
-        request = Request(tuple((name, name) for name in names))
+        request = Request(tuple((name, name) for name in topics))
         list(shares(plan_restore(Catalog.open(objects).snapshot(), request).lanes))
 
     return planned
@@ -215,6 +228,7 @@ def main() -> None:
         say(f"Committing {args.runs:,} runs over {estate.all_partitions:,} partitions")
         grow(place)
         print(machine())
+        print(manifests(place))
         rows = []
         for name in args.only or STEPS:
             say(name)
@@ -228,12 +242,24 @@ def main() -> None:
                     *(f"{told.requests.get(kind, 0):,}" for kind in ("GET", "PUT", "LIST")),
                     f"{told.read_bytes / 1e6:,.1f}",
                     f"{told.written_bytes / 1e6:,.1f}",
-                    f"{told.dollars:.4f}",
+                    f"{1000 * told.dollars:.2f}",
                 ]
             )
         print(
             table(
-                ["what", "s", "CPU s", "memory MB", "GET", "PUT", "LIST", "MB read", "MB written", "$"], rows
+                [
+                    "what",
+                    "s",
+                    "CPU s",
+                    "memory MB",
+                    "GET",
+                    "PUT",
+                    "LIST",
+                    "MB read",
+                    "MB written",
+                    "$ for 1,000",
+                ],
+                rows,
             )
         )
 
