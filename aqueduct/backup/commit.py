@@ -19,6 +19,8 @@ from aqueduct.store.encryption import DataKey
 from aqueduct.store.manifest import NOT_READ, Chain, Manifest
 from aqueduct.store.objects import Exists
 
+DAY = 86_400_000  # milliseconds
+
 
 def snapshot(
     catalog: Catalog,
@@ -67,8 +69,12 @@ def snapshot(
     return increment
 
 
-def position(end: End, store_id: str, manifest: Manifest) -> LeftOut:
-    """Show the position as a group's, so that Kafka's own tools tell its lag."""
+def position(end: End, store_id: str, manifest: Manifest, parent: Manifest | None) -> LeftOut:
+    """Show the position as a group's, so that Kafka's own tools tell its lag.
+
+    Only where it has changed: each offset is a record of __consumer_offsets. All once a day, for offsets of a
+    group without members expire (offsets.retention.minutes, 7 days by default).
+    """
     group = POSITION_GROUP + store_id
     active = {(topic.name, active_instance(topic).number) for topic in manifest.topics}
     positions = {
@@ -81,7 +87,11 @@ def position(end: End, store_id: str, manifest: Manifest) -> LeftOut:
     try:
         with connect(end, CLIENT) as client:
             there = client.topics({topic for topic, _ in positions})
-            groups.commit(client, group, {tp: at for tp, at in positions.items() if tp.topic in there})
+            wanted = {tp: at for tp, at in positions.items() if tp.topic in there}
+            if parent and parent.created // DAY == manifest.created // DAY:
+                known = groups.committed(client, [group])[group]
+                wanted = {tp: at for tp, at in wanted.items() if tp not in known or known[tp][0] != at[0]}
+            groups.commit(client, group, wanted)
     except (Failed, KafkaError) as error:
         return ((f"group {group}", f"the position could not be committed: {str(error).rstrip('.')}"),)
     return ()

@@ -80,7 +80,7 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     increment = commit.snapshot(
         catalog, parent.follow(), order, found, added, run=run, started=started, encrypting=encrypting
     )
-    left_out += commit.position(order.end, catalog.id, increment)
+    left_out += commit.position(order.end, catalog.id, increment, parent.manifest)
     stored = sum(segment.stored_bytes + segment.index_bytes for segment in increment.segments)
     return BackupOutcome(increment, stored, left_out, time.monotonic() - began)
 

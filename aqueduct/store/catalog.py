@@ -14,7 +14,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.store import encryption, judge, manifest, names, signing
 from aqueduct.store.encryption import DataKey
 from aqueduct.store.keyring import Keyring
-from aqueduct.store.manifest import Chain, Manifest
+from aqueduct.store.manifest import Chain, Former, Manifest
 from aqueduct.store.objects import Entry, Exists, MissingObject, Objects, ObjectTooLarge
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due
@@ -166,6 +166,13 @@ class Catalog:
         data, path = manifest.pack(written), names.snapshot(written.number)
         if encrypting:
             data = bytes(encryption.encrypt(encrypting, path, data))
+        if len(data) > judge.MOST_MANIFEST_BYTES:
+            raise Failed(
+                f"Snapshot {written.number} of {self._objects.url} would have {len(data):,} bytes, and at "
+                f"most {judge.MOST_MANIFEST_BYTES:,} can be read again: it names {len(written.segments):,} "
+                "segments. Nothing was committed. Back up into a new store, with larger segments "
+                "(--segment-bytes) or less often."
+            )
         self._objects.create(path, key.signed(data) if key else data)
         return written
 
@@ -176,7 +183,10 @@ class Catalog:
             yield each if isinstance(each, Broken) else fold.summary()
 
     def every(self, listed: Mapping[int, Entry]) -> Iterator[Manifest]:
-        """Yield every manifest that was listed, oldest first; Broken at the first that is not whole."""
+        """Yield every manifest that was listed, oldest first; Broken at the first that is not whole.
+
+        Without groups, ACLs and quotas, which are each snapshot's own.
+        """
         for each in self._each(listed, Fold()):
             if isinstance(each, Broken):
                 raise each
@@ -189,12 +199,12 @@ class Catalog:
         """
         odd = self._odd(listed)
         broken = dict[int | None, Broken]()
-        before = 0
+        before, former = 0, Former()
         for number, data in self._read_all(each for each in listed if each not in odd):
             if data is None:
                 continue  # pruned since it was listed, or lost: what is above it tells
             try:
-                stored = self._stored(number, data)
+                stored = self._stored(number, data, former)
             except Broken as error:
                 broken[number] = error
                 yield error
@@ -251,10 +261,10 @@ class Catalog:
 
     def _fold(self, newest: Manifest) -> Fold:
         """Fold a manifest and what it builds on; Broken if one of them isn't what was written."""
-        at, fold = newest.chain, Fold()
+        at, fold, former = newest.chain, Fold(), Former()
         for number, data in self._read_all(range(at.base, (at.parent or 0) + 1)):
             try:
-                found = self._stored(number, data)
+                found = self._stored(number, data, former)
                 fold.add(found.manifest, found.sha256)
             except Broken as error:
                 raise error.above(newest.number) from None
@@ -301,8 +311,11 @@ class Catalog:
         except ObjectTooLarge as error:
             raise Broken(number, f"can't be read: {str(error).rstrip('.')}") from None
 
-    def _stored(self, number: int, data: memoryview | None) -> Stored:
-        """Parse a stored manifest; Broken if it isn't one, or not the one of that number in this store."""
+    def _stored(self, number: int, data: memoryview | None, former: Former | None = None) -> Stored:
+        """Parse a stored manifest; Broken if it isn't one, or not the one of that number in this store.
+
+        With `former`, one of many, of which what adds up is wanted: see `manifest.unpack`.
+        """
         if data is None:
             raise Broken(number, "is lost")
         if why := self._trust.fault(number, data):
@@ -312,7 +325,7 @@ class Catalog:
             packed, signature = signing.split(data)
             if encrypted := encryption.key_id(packed) is not None:
                 packed = self._keys.opened(names.snapshot(number), memoryview(packed))
-            found = manifest.unpack(packed, where)
+            found = manifest.unpack(packed, where, former)
         except Failed as error:
             raise Broken(number, f"can't be read: {str(error).rstrip('.')}") from None
         if found.store != self.id:

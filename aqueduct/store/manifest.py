@@ -7,8 +7,9 @@ compressed with zstd, and may have a signature (see signing); its time values ar
 offsets Kafka's, and the end of every range is exclusive.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from aqueduct.kafka.quotas import Quota as Quota
 from aqueduct.store import names, signing
 
 FORMAT = 1
-LEVEL = 3  # of zstd
+_LEVELS = 3, 1, -5, -20, -100, -500, -5_000, -50_000  # of zstd
 UNPACKED_BYTES = 16 << 20  # that any manifest may have; a larger one
 UNPACKED_FACTOR = 30  # ... so many times what is stored: digests alone keep it below 10
 NOT_READ = -1  # the position of a partition that could not be read yet
@@ -222,38 +223,144 @@ _COLUMNS = {table.__name__: list(table._fields) for table in _TABLES}
 # What former versions wrote, and a snapshot without encrypted segments still is.
 _PLAIN = {**_COLUMNS, Segment.__name__: list(Segment._fields[:-1])}
 _POSITIONS = "starts", "positions", "epochs"
+_OF_ONE = "groups", "acls", "quotas", "open_transactions", "groups_ahead"  # nothing that adds up
+_LINE = b",\n"
+_LOT = b",\t"  # between rows, too, there may be a blank
+_ROWS = 10_000
+_ARRAY = b'"segments":['
+_FIELD = re.compile(rb'"([a-z_]+)":')
 
 
+@strict_json.uncollected()
 def pack(manifest: Manifest) -> bytes:
     """Return the object of a manifest."""
     encrypted = any(segment.encrypted for segment in manifest.segments)
-    content = {"format": FORMAT, "columns": _COLUMNS if encrypted else _PLAIN}
+    content: dict[str, Any] = {"format": FORMAT, "columns": _COLUMNS if encrypted else _PLAIN}
     content |= {each.name: getattr(manifest, each.name) for each in fields(manifest)}
     if not encrypted:
         content["segments"] = [segment[:-1] for segment in manifest.segments]
     content |= {name: _by_topic(getattr(manifest, name)) for name in _POSITIONS}
-    return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(strict_json.dumps(content))
+    # A field a line: no string of JSON has a line's end in it, so a reader finds fields without reading them.
+    lines = (
+        strict_json.dumps(name) + b":" + (_in_lots(value) if name == "segments" else strict_json.dumps(value))
+        for name, value in content.items()
+    )
+    return _compressed(b"{" + _LINE.join(lines) + b"}")
 
 
-def unpack(data: bytes | memoryview, where: str) -> Manifest:
+def _in_lots(rows: Sequence[Any]) -> bytes:
+    """Return an array, cut where a reader may read on without all of it in memory."""
+    lots = (rows[at : at + _ROWS] for at in range(0, len(rows), _ROWS))
+    return b"[" + _LOT.join(strict_json.dumps(lot)[1:-1] for lot in lots) + b"]"
+
+
+def _compressed(content: bytes) -> bytes:
+    """Compress a manifest, less well where its readers would take it for a bomb.
+
+    Thousands of groups that read the same topics come to a hundredth of their size.
+    """
+    for level in _LEVELS:
+        packed = zstandard.ZstdCompressor(level=level, write_checksum=True).compress(content)
+        if len(content) <= _most_unpacked(packed):
+            return packed
+    raise Failed(f"The manifest would have {len(content):,} bytes, and could not be read again.")
+
+
+@dataclass
+class Former:
+    """What was read of the manifest before, in a row of them: most fields of the next are the same."""
+
+    lines: dict[str, bytes] = field(default_factory=dict)
+    made: dict[str, Any] = field(default_factory=dict)
+
+    def same(self, lines: Mapping[str, bytes]) -> dict[str, Any]:
+        """Return the fields that the next manifest has in the same bytes."""
+        if lines.get("columns") != self.lines.get("columns"):  # they say what other fields mean
+            return {}
+        return {name: made for name, made in self.made.items() if lines.get(name) == self.lines[name]}
+
+    def now(self, lines: Mapping[str, bytes], manifest: Manifest) -> None:
+        """Keep what may come again: segments and gaps do not."""
+        kept = lines.keys() - {"segments", "gaps"}
+        self.lines = {name: lines[name] for name in kept}
+        self.made = {
+            each.name: getattr(manifest, each.name) for each in fields(manifest) if each.name in kept
+        }
+
+
+@strict_json.uncollected()
+def unpack(data: bytes | memoryview, where: str, former: Former | None = None) -> Manifest:
     """Parse a manifest's object, which `where` names in messages.
 
+    With `former`, which is changed, as one of many: all that only a restore of this one needs is left out.
     Failed if it is damaged; Refused if its format is a newer version's.
     """
     try:
-        content = strict_json.parse(_decompressed(data))
+        text = _decompressed(data)
+        lines = _lines(text)
+        made: dict[str, Any] = {}
+        if lines:
+            del text
+            if former:
+                made = former.same(lines) | {name: () for name in _OF_ONE if name in lines}
+            rows = _lots(lines.get("segments", b""))
+            content = _parsed(
+                {each: line for each, line in lines.items() if each not in made | {"segments": 0}}
+            )
+        else:
+            content = strict_json.parse(text)
+            rows = iter([content.pop("segments", None)] if type(content) is dict else ())
         check_format(content, where)
         columns = content.pop("columns", None)
-        if columns == _PLAIN:
-            content["segments"] = _with_encrypted(content.get("segments"))
-        elif columns != _COLUMNS:
+        if columns not in (_PLAIN, _COLUMNS):
             raise strict_json.Unreadable("its columns are not those of its format")
-        content.setdefault("epochs", {})
-        starts, positions, epochs = (_positions(content.get(name)) for name in _POSITIONS)
-        rest = strict_json.build(Manifest, {**content, **{name: {} for name in _POSITIONS}})
-        return replace(rest, starts=starts, positions=positions, epochs=epochs)
+        made["segments"] = tuple(
+            segment
+            for lot in rows
+            for segment in strict_json.build(
+                tuple[Segment, ...], _with_encrypted(lot) if columns == _PLAIN else lot
+            )
+        )
+        for name in _POSITIONS:
+            if name not in made:
+                made[name] = _positions(content.pop(name, {} if name == "epochs" else None))
+        found = strict_json.build(Manifest, content, made)
     except (strict_json.Unreadable, zstandard.ZstdError) as error:
         raise Failed(f"{where} is damaged: {error}.") from None
+    if former:
+        former.now(lines, found)
+    return found
+
+
+def _lines(text: bytes) -> dict[str, bytes]:
+    """Return the fields of a manifest that has one a line; none of another's, as former versions wrote."""
+    lines = text[1:-1].split(_LINE)
+    named = [(_FIELD.match(line), line) for line in lines]
+    found = {name[1].decode(): line for name, line in named if name}
+    return found if text[:1] == b"{" and text[-1:] == b"}" and len(found) == len(lines) > 1 else {}
+
+
+def _lots(line: bytes) -> Iterator[Any]:
+    """Parse the array that `_in_lots` made, lot by lot."""
+    begun, end = len(_ARRAY), len(line) - 1
+    if line[:begun] != _ARRAY or line[end:] != b"]":
+        raise strict_json.Unreadable("segments is no array")
+    while True:
+        stop = line.find(_LOT, begun)
+        yield strict_json.parse(b"[" + line[begun : end if stop < 0 else stop] + b"]")
+        if stop < 0:
+            return
+        begun = stop + len(_LOT)
+
+
+def _parsed(lines: Mapping[str, bytes]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for name, line in lines.items():
+        parsed = strict_json.parse(b"{" + line + b"}")
+        if parsed.keys() != {name}:
+            raise strict_json.Unreadable(f"the line of {name} has something else")
+        content |= parsed
+    return content
 
 
 def _with_encrypted(rows: Any) -> Any:
@@ -266,7 +373,7 @@ def _with_encrypted(rows: Any) -> Any:
 def _decompressed(data: bytes | memoryview) -> bytes:
     """Decompress, when the header asks for no more memory than a manifest may take."""
     packed, _ = signing.split(data)
-    most = max(UNPACKED_BYTES, len(packed) * UNPACKED_FACTOR)
+    most = _most_unpacked(packed)
     size = zstandard.frame_content_size(packed)
     if not 0 <= size <= most:
         raise strict_json.Unreadable(f"it unpacks to {size:,} bytes, and {most:,} at most can be right")
@@ -275,6 +382,10 @@ def _decompressed(data: bytes | memoryview) -> bytes:
     if not frame.eof or frame.unused_data:
         raise strict_json.Unreadable("it is cut, or has more than one manifest")
     return content
+
+
+def _most_unpacked(packed: bytes | memoryview) -> int:
+    return max(UNPACKED_BYTES, len(packed) * UNPACKED_FACTOR)
 
 
 def _by_topic(positions: SnapshotPositions) -> dict[str, dict[str, tuple[int, ...]]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeVar
 
 from aqueduct.errors import Failed
@@ -214,13 +214,14 @@ SegmentOrGap = TypeVar("SegmentOrGap", Segment, Gap)
 def _by_partition(
     lineages: Mapping[TopicInstance, Sequence[SegmentOrGap]],
 ) -> dict[StoredPartition, tuple[SegmentOrGap, ...]]:
-    found: dict[StoredPartition, list[SegmentOrGap]] = {}
+    found: dict[tuple[str, int, int], list[SegmentOrGap]] = {}
     for piece in chain.from_iterable(lineages.values()):
-        found.setdefault(piece.stored_partition, []).append(piece)
-    return {partition: tuple(sorted(pieces, key=_START)) for partition, pieces in found.items()}
+        found.setdefault(_PLACE(piece), []).append(piece)
+    return {StoredPartition(*place): tuple(sorted(pieces, key=_START)) for place, pieces in found.items()}
 
 
 _START = attrgetter("start")
+_PLACE = itemgetter(slice(3))  # a StoredPartition's fields: of a million pieces each would take too long
 
 
 def _check(manifest: Manifest, parent: Manifest | None) -> None:
@@ -233,10 +234,10 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
         for topic, instance in sorted(lineages ^ of.keys()):
             which = f"no {what}" if (topic, instance) in lineages else f"a {what}, but isn't an instance"
             raise Broken(manifest.number, f"is damaged: {topic} (g{instance}) has {which}")
-    new: dict[StoredPartition, list[Segment | Gap]] = {}
+    new: dict[tuple[str, int, int], list[Segment | Gap]] = {}
     pieces: Iterable[Segment | Gap] = chain[Segment | Gap](manifest.segments, manifest.gaps)
     for piece in pieces:
-        new.setdefault(piece.stored_partition, []).append(piece)
+        new.setdefault(_PLACE(piece), []).append(piece)
     touched = {stored[:2] for stored in new}
     for lineage, positions in manifest.positions.items():
         now = manifest.starts[lineage], positions
@@ -258,8 +259,9 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
                 fault = _fault(mine, start if reached == NOT_READ else reached, stop)
             if fault:
                 raise Broken(manifest.number, f"is damaged: {stored} {fault}")
-    for stored in new:
-        raise Broken(manifest.number, f"is damaged: {stored} is none of its partitions")
+    for place in new:
+        why = f"is damaged: {StoredPartition(*place)} is none of its partitions"
+        raise Broken(manifest.number, why)
 
 
 def _fault(pieces: Sequence[Segment | Gap], start: int, stop: int) -> str:

@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import clients
 import pytest
@@ -18,7 +20,10 @@ from clients import create
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from aqueduct.backup import commit
 from aqueduct.cli import main
+from aqueduct.kafka import groups
+from aqueduct.kafka.client import Client
 from aqueduct.store import names
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
@@ -179,6 +184,38 @@ def test_a_run_reads_what_came_since_and_notices_what_went(
     assert site.back_up("--topics", topic) == 0  # a gap is told once
 
 
+def test_a_run_that_finds_nothing_fetches_nothing_and_asks_no_more_for_many_topics(
+    site: Site, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [make_topic(4) for _ in range(30)]
+    for topic in topics:
+        produce(site, topic, numbers(0, 3))
+    for some in (topics[:1], topics):
+        assert site.back_up("--topics", ",".join(some)) == 0
+    asked = list[str]()
+    submit = Client.submit
+
+    def watched(self: Client, request: Any, node_id: int | None = None) -> Any:
+        asked.append(type(request).__name__)
+        return submit(self, request, node_id)
+
+    monkeypatch.setattr(Client, "submit", watched)
+    found = []
+    for some in (topics[:1], topics):
+        asked.clear()
+        assert site.back_up("--topics", ",".join(some)) == 0
+        found.append(Counter(asked))
+    assert found[0] == found[1]
+    assert not any("Fetch" in name and name != "OffsetFetchRequest" for name in found[0])
+    assert found[0]["ListOffsetsRequest"] == 3  # starts, ends, and last stable offsets
+    objects = [each.path for each in open_store(site.url).list(names.TOPICS)]
+    assert len(objects) == 2 * len(topics)  # those of the first runs
+    produce(site, topics[0], [b"new"])
+    asked.clear()
+    assert site.back_up("--topics", topics[0]) == 0
+    assert "FetchRequest" in asked
+
+
 def test_a_topic_that_was_made_again_is_another(
     site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,7 +272,38 @@ def test_groups_settings_and_the_position_that_kafka_s_tools_show(
         [(topic, 0, 7, "here\0")],  # librdkafka sends the zero that ends a string in C
     )
     store = Catalog.open(open_store(site.url)).id
-    assert clients.committed(site.broker, f"aqueduct-backup-{store}") == {(topic, 0): 10}
+    position = f"aqueduct-backup-{store}"
+    assert clients.committed(site.broker, position) == {(topic, 0): 10}
+
+
+def test_positions_are_committed_where_they_changed_or_are_gone_and_all_once_a_day(
+    site: Site, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(3)
+    produce(site, topic, numbers(0, 10))
+    clock = [20_000 * commit.DAY]
+    monkeypatch.setattr(commit, "now", lambda: clock[0])
+    told = list[dict[TopicPartition, int]]()
+    committed = groups.commit
+
+    def watched(client: Client, group: str, offsets: groups.CommittedOffsets) -> None:
+        told.append({each: offset for each, (offset, _) in offsets.items()})
+        committed(client, group, offsets)
+
+    monkeypatch.setattr(groups, "commit", watched)
+    all_of_them = {(topic, 0): 10, (topic, 1): 0, (topic, 2): 0}
+    assert site.back_up("--topics", topic) == 0
+    assert site.back_up("--topics", topic) == 0
+    produce(site, topic, numbers(10, 12), 1)
+    assert site.back_up("--topics", topic) == 0
+    position = f"aqueduct-backup-{Catalog.open(open_store(site.url)).id}"
+    clients.admin(site.broker).delete_consumer_groups([position])[position].result()  # as when they expire
+    assert site.back_up("--topics", topic) == 0
+    all_now = {**all_of_them, (topic, 1): 2}
+    assert clients.committed(site.broker, position) == all_now
+    clock[0] += commit.DAY
+    assert site.back_up("--topics", topic) == 0
+    assert told == [all_of_them, {}, {(topic, 1): 2}, all_now, all_now]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -150,6 +150,15 @@ def test_examples_do_what_they_show(name: str, tree: Path) -> None:
         assert as_shown(shown, printed), f"$ {command}{printed}"
 
 
+def test_the_page_about_growth_shows_what_its_command_prints(tree: Path) -> None:
+    [(command, shown)] = examples((ROOT / "docs/scale.md").read_text())
+    [printed] = run([command], tree)
+    assert as_shown(shown, printed), printed
+    page = (ROOT / "docs/scale.md").read_text()
+    for script in re.findall(r"`(bench/\w+)[^`]*`", page):
+        assert os.access(ROOT / script, os.X_OK)
+
+
 # Of the examples; the test has others.
 FOLDER, PORT = "/tmp/", "9777"  # noqa: S108
 
