@@ -18,13 +18,14 @@ from aqueduct.kafka.batches.batch import Batch, Unopened, unpack
 from aqueduct.kafka.requests import in_lists
 from aqueduct.land import registry
 from aqueduct.land.avro_values import no_registry
-from aqueduct.land.task import RECORDS
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.objects import Objects
 from aqueduct.wording import count
 from aqueduct.work.progress import MEGABYTE, Size
 
+READ_BYTES = 10 << 20  # of records at once, or one batch: they are in memory several times
+RECORD_BYTES = 1_000  # that a record counts at least
 NAMED = 20  # records of a part that are named as left out; what comes after them is counted
 
 BYTES: Size[ExportShare] = Size("MB, unpacked", lambda share: share.unpacked_bytes, MEGABYTE)
@@ -41,6 +42,11 @@ def export_share(share: ExportShare) -> ShareDone:
     )
     target.create(state.share_path(share.number), strict_json.dumps(whole))
     return whole
+
+
+def _weight(unpacked: tuple[Batch, bytes]) -> int:
+    batch, payload = unpacked
+    return max(len(payload), RECORD_BYTES * batch.count)
 
 
 class _PartExport:
@@ -92,7 +98,7 @@ class _PartExport:
 
     def _records(self) -> Iterator[StoredRecords]:
         """Yield the records of the window."""
-        for some in in_lists(self._batches(), RECORDS, lambda each: each[0].count):
+        for some in in_lists(self._batches(), READ_BYTES, _weight):
             batches, payloads = zip(*some, strict=True)
             records = StoredRecords.of(batches, payloads)
             if records.too_many.any():
