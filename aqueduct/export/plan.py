@@ -1,6 +1,6 @@
 """The plan of an export: which segments become the files of which task, the same for the same request."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -76,7 +76,7 @@ def _parts(plan: RestorePlan) -> Iterator[ExportPart]:
             yield ExportPart(lane.target, tuple(some_))
 
 
-def by_topic(tables: Iterable[LandTable], topics: Iterable[str]) -> dict[str, LandTable]:
+def by_topic(tables: Sequence[LandTable], topics: Iterable[str]) -> dict[str, LandTable]:
     """Return the table of each topic that one takes; Refused where it is several, or can't be read here."""
     found: dict[str, LandTable] = {}
     for topic in topics:
@@ -91,6 +91,10 @@ def by_topic(tables: Iterable[LandTable], topics: Iterable[str]) -> dict[str, La
                     "declarations of this export."
                 )
             found[topic] = table
+    if idle := [table.full_name for table in tables if table not in found.values()]:
+        raise Refused(
+            f"{some(idle)} takes no topic of this export: see `topics` in the declarations, and --topics."
+        )
     return found
 
 

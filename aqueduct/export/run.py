@@ -5,7 +5,10 @@ The target is the only state: the same order goes on where a run was killed, and
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib.metadata import version
 from operator import attrgetter
 
@@ -26,75 +29,119 @@ from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.leases import leased
-from aqueduct.store.objects import EditableObjects
+from aqueduct.store.objects import EditableObjects, Objects
 from aqueduct.store.url import parse
 from aqueduct.wording import count, some
 from aqueduct.work.phases import Phases
 from aqueduct.work.workers import Workers
+
+AT_ONCE = 16  # small objects
+
+
+@dataclass(frozen=True)
+class _Job:
+    """An order, with what was found for it when the run began."""
+
+    order: ExportOrder
+    source: Objects
+    target: EditableObjects
+    keys: Keyring
+    identity: ExportIdentity
+    plan: RestorePlan
+    tables: Mapping[str, LandTable]  # by topic
+    shares: Sequence[ExportShare]
+    made: Set[int]  # shares that earlier runs have written
+    ended: ExportDone | None  # by a run before
+
+    @property
+    def todo(self) -> list[ExportShare]:
+        return [share for share in self.shares if share.number not in self.made]
 
 
 def main(order: ExportOrder, workers: Workers) -> ExportOutcome:
     """Export, to the end. Refused or Failed before anything is written, or Failed in the middle."""
     clock = Phases()
     with clock.phase("plan"):
-        _check_places(order)
-        source, target = open_store(order.store), open_editable(order.to)
-        keys = Keyring(source, order.private_keys)
-        catalog = Catalog.open(source, order.trust, keys)
-        there, ended = state.begun(target), state.done(target)
-        number = order.snapshot or (there.snapshot if there else None)
-        try:
-            snapshot = catalog.snapshot(number, order.at_least)
-        except Refused as error:
-            if there is None or number == order.snapshot:
-                raise
-            raise Refused(
-                f"{error} The export in {target.url} began with it: name another folder in --to."
-            ) from None
-        wanted = restore_plan(snapshot, order.request)
-        plan.check_names(wanted.topics)
-        tables = plan.by_topic(order.tables, wanted.topics)
-        identity = _identity(order, catalog.id, snapshot.manifest.number)
-        if there:
-            state.check_same(target, there, identity, ended=ended is not None)
-        shares = plan.shares(order, wanted, tables)
-        _say(f"Export: {restore_report.summary(wanted)}")
-    if ended:
-        _check_files(target, ended.files)
-        state.tidy(target)
-        return _outcome(target.url, wanted, ended, tables, 0, shares, clock)
-    made = state.shares_done(target) if there else set[int]()
-    todo = [share for share in shares if share.number not in made]
+        job = _look(order)
+        _say(f"Export: {restore_report.summary(job.plan)}")
+    done = job.ended
+    if done:
+        with clock.phase("recount"):
+            _check_files(job.target, done.files)
+            state.tidy(job.target)
+    else:
+        name = f"export-{hashlib.sha256(repr(job.identity).encode()).hexdigest()[:16]}"
+        with leased(job.source, job.identity.snapshot, name, _say):
+            written = _write(job, workers, clock)
+        with clock.phase("recount"):
+            done = _joined(job, written)
+            _check_files(job.target, done.files)
+            state.end(job.target, done)
+    return ExportOutcome(
+        job.target.url,
+        job.plan,
+        done,
+        {topic: table.full_name for topic, table in job.tables.items()},
+        before=job.ended is not None,
+        written=0 if job.ended else len(job.todo),
+        shares=len(job.shares),
+        seconds=clock.seconds,
+    )
+
+
+def _look(order: ExportOrder) -> _Job:
+    """Find the snapshot, what of it is to be exported, and how far earlier runs have come."""
+    _check_places(order)
+    source, target = open_store(order.store), open_editable(order.to)
+    keys = Keyring(source, order.private_keys)
+    catalog = Catalog.open(source, order.trust, keys)
+    there, ended = state.begun(target), state.done(target)
+    number = order.snapshot or (there.snapshot if there else None)
+    try:
+        snapshot = catalog.snapshot(number, order.at_least)
+    except Refused as error:
+        if number == order.snapshot:
+            raise
+        raise Refused(
+            f"{error} The export in {target.url} began with it: name another folder in --to."
+        ) from None
+    wanted = restore_plan(snapshot, order.request)
+    plan.check_names(wanted.topics)
+    tables = plan.by_topic(order.tables, wanted.topics)
+    identity = _identity(order, catalog.id, snapshot.manifest.number)
+    if there:
+        state.check_same(target, there, identity, ended=ended is not None)
     lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
-    name = f"export-{hashlib.sha256(repr(identity).encode()).hexdigest()[:16]}"
-    with leased(source, snapshot.manifest.number, name, _say):
-        if not order.skip_verify:
-            with clock.phase("verify"):
-                _check_objects(order, wanted, todo, workers)
-        for of in {table.registry for table in tables.values() if table.registry}:
-            registry.check(of)
-        state.begin(target, identity)
-        with clock.phase("records"):
-            work = sum(part.records for share in todo for part in share.parts)
-            written = workers.parallel(work)(export_share, todo, BYTES)
-        by_number = {share.number: each for share, each in zip(todo, written, strict=True)}
-        whole = [
-            by_number[share.number] if share.number in by_number else state.share_done(target, share.number)
-            for share in shares
-        ]
-    with clock.phase("recount"):
-        done = _joined(identity, wanted, whole)
-        empty = _write_empty(target, order, wanted, tables, done)
-        done = ExportDone(identity, (*done.files, *empty), done.counts, done.gaps, done.left_out)
-        _check_files(target, done.files)
-        state.end(target, done)
-    return _outcome(target.url, wanted, done, tables, len(todo), shares, clock)
+    shares = plan.shares(order, wanted, tables)
+    made = state.shares_done(target) if there and not ended else set[int]()
+    return _Job(order, source, target, keys, identity, wanted, tables, shares, made, ended)
+
+
+def _write(job: _Job, workers: Workers, clock: Phases) -> list[ShareDone]:
+    """Write what no earlier run has written; return what was written of each share, by whichever run."""
+    todo = job.todo
+    if not job.order.skip_verify:
+        with clock.phase("verify"):
+            _check_objects(job, workers)
+    for of in {table.registry for table in job.tables.values() if table.registry}:
+        registry.check(of)
+    state.begin(job.target, job.identity)
+    with clock.phase("records"):
+        work = sum(part.records for share in todo for part in share.parts)
+        found = workers.parallel(work)(export_share, todo, BYTES)
+        written = {share.number: each for share, each in zip(todo, found, strict=True)}
+
+        def done(share: ExportShare) -> ShareDone:
+            return written.get(share.number) or state.share_done(job.target, share.number)
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(done, job.shares))
 
 
 def _check_places(order: ExportOrder) -> None:
     """Refuse a target in the store, or around it."""
     store, to = parse(order.store), parse(order.to)
-    parts = [f"{place.path.rstrip('/')}/" for place in (store, to)]
+    parts = [f"{place.path.strip('/')}/".lstrip("/") for place in (store, to)]
     same = (store.scheme, store.bucket) == (to.scheme, to.bucket)
     if same and (parts[0].startswith(parts[1]) or parts[1].startswith(parts[0])):
         raise Refused(
@@ -119,67 +166,58 @@ def _identity(order: ExportOrder, store: str, snapshot: int) -> ExportIdentity:
     )
 
 
-def _check_objects(
-    order: ExportOrder, wanted: RestorePlan, todo: Iterable[ExportShare], workers: Workers
-) -> None:
+def _check_objects(job: _Job, workers: Workers) -> None:
     """Check the objects that will be used; Failed if one isn't what was written."""
-    segments = [segment for share in todo for part in share.parts for segment in part.segments]
-    faults = verify_segments(order.store, segments, workers, whole=False)
+    segments = [segment for share in job.todo for part in share.parts for segment in part.segments]
+    faults = verify_segments(job.order.store, segments, workers, whole=False)
     if faults:
         raise Failed(
-            f"{count(len(faults), 'object')} of snapshot {wanted.snapshot} can't be used, so nothing was "
+            f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} can't be used, so nothing was "
             f"exported: {some(map(attrgetter('why'), faults))}"
         )
 
 
-def _joined(identity: ExportIdentity, wanted: RestorePlan, written: Iterable[ShareDone]) -> ExportDone:
+def _joined(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
     """Add up what was written; Failed where that is not what the snapshot says that there is."""
-    counts = {lane.target: Counts(*lane.target) for lane in wanted.lanes}
-    every = list(written)
-    for share in every:
-        for part in share.counts:
-            counts[part.topic_partition] = counts[part.topic_partition].plus(part)
-    wrong = [
-        f"{lane} ({count(counts[lane.target].all, 'record')} of {lane.records:,} of the snapshot)"
-        for lane in wanted.lanes
-        if counts[lane.target].all != lane.records
-    ]
-    made = [file for share in every for file in share.files]
-    sums: dict[tuple[str, int, bool], int] = {}
+    counts = {lane.target: Counts(*lane.target) for lane in job.plan.lanes}
+    made = [file for share in written for file in share.files]
+    for part in (part for share in written for part in share.counts):
+        counts[part.topic_partition] = counts[part.topic_partition].plus(part)
+    sums: Counter[tuple[str, int, bool]] = Counter()
     for file in made:
-        key = file.topic, file.partition, file.bad
-        sums[key] = sums.get(key, 0) + file.records
-    for lane in wanted.lanes:
+        sums[file.topic, file.partition, file.bad] += file.records
+    wrong = []
+    for lane in job.plan.lanes:
         found = counts[lane.target]
-        of_files = sums.get((*lane.target, False), 0), sums.get((*lane.target, True), 0)
+        if found.all != lane.records:
+            wrong.append(f"{lane} ({count(found.all, 'record')} of {lane.records:,} of the snapshot)")
+        of_files = sums[*lane.target, False], sums[*lane.target, True]
         if of_files != (found.rows, found.bad):
-            wrong.append(f"{lane} (its files have {of_files[0]:,} and {of_files[1]:,} bad of {found.rows:,})")
+            wrong.append(f"{lane} ({of_files[0]:,} rows and {of_files[1]:,} bad ones are in its files)")
     if wrong:
         raise Failed(f"What was written is not what the snapshot has: {some(wrong)}.")
     return ExportDone(
-        identity,
-        tuple(made),
+        job.identity,
+        (*made, *_write_empty(job, {file.topic for file in made if not file.bad})),
         tuple(counts.values()),
-        tuple(MissingRange(each.topic, each.partition, each.start, each.stop) for each in wanted.gaps),
-        tuple(each for share in every for each in share.left_out),
+        tuple(MissingRange(each.topic, each.partition, each.start, each.stop) for each in job.plan.gaps),
+        tuple(each for share in written for each in share.left_out),
     )
 
 
-def _write_empty(
-    target: EditableObjects,
-    order: ExportOrder,
-    wanted: RestorePlan,
-    tables: Mapping[str, LandTable],
-    done: ExportDone,
-) -> Iterator[ExportedFile]:
+def _write_empty(job: _Job, written: Set[str]) -> list[ExportedFile]:
     """Write a file for each topic without rows, so that a reader finds its columns, and no record."""
-    for topic in wanted.topics.keys() - {file.topic for file in done.files if not file.bad}:
-        path = state.empty_path(topic, order.format)
-        data = files.empty(
-            order.format, rows.schema(tables.get(topic)), hashlib.sha256(topic.encode()).digest()
-        )
-        target.create(path, data)
-        yield ExportedFile(path, topic, 0, -1, -1, 0, len(data), hashlib.sha256(data).hexdigest(), bad=False)
+    format_ = job.order.format
+
+    def write(topic: str) -> ExportedFile:
+        path = state.empty_path(topic, format_)
+        name = hashlib.sha256(topic.encode()).digest()
+        data = files.empty(format_, rows.schema(job.tables.get(topic)), name)
+        job.target.create(path, data)
+        return ExportedFile(path, topic, 0, -1, -1, 0, len(data), hashlib.sha256(data).hexdigest(), bad=False)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(write, sorted(job.plan.topics.keys() - written)))
 
 
 def _check_files(target: EditableObjects, written: Iterable[ExportedFile]) -> None:
@@ -202,20 +240,6 @@ def _check_files(target: EditableObjects, written: Iterable[ExportedFile]) -> No
             f"What is in {target.url} is not what was exported: {some(wrong)}. Remove the folder and run "
             "this again."
         )
-
-
-def _outcome(
-    url: str,
-    wanted: RestorePlan,
-    done: ExportDone,
-    tables: Mapping[str, LandTable],
-    written: int,
-    shares: list[ExportShare],
-    clock: Phases,
-) -> ExportOutcome:
-    before = not written and "records" not in clock.seconds
-    names = {topic: table.full_name for topic, table in tables.items()}
-    return ExportOutcome(url, wanted, done, names, before, written, len(shares), clock.seconds)
 
 
 def _say(progress: str) -> None:

@@ -22,7 +22,7 @@ from made_store import BEGAN, segment
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode, Refused
-from aqueduct.export import plan, rows
+from aqueduct.export import files, plan, rows
 from aqueduct.export import run as export_run
 from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.bodies import body
@@ -283,6 +283,34 @@ def test_a_damaged_object_is_never_believed(
     path.write_bytes(good)
     export(store, to, *more, code=ExitCode.INCOMPLETE)
     assert len(exports.rows(to / "flights")) == 48
+
+
+def test_the_root_of_a_bucket_has_all_that_is_in_it(capsys: Said) -> None:
+    for store, to in (("s3://b", "s3://b/x"), ("s3://b/x", "s3://b/"), ("hdfs://h:1", "hdfs://h:1/x")):
+        export(store, to, code=ExitCode.REFUSED)
+        assert "are in each other" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lost", ["rows", "file"])
+def test_what_is_lost_on_the_way_is_found(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said, lost: str
+) -> None:
+    """Whatever loses a record: counts of rows, files and the snapshot must be one."""
+    to = tmp_path / "exported"
+    if lost == "rows":
+        read = rows.KafkaRows.read
+
+        def less(*arguments: Any) -> rows.ExportRows:
+            found = read(*arguments)
+            return replace(found, table=found.table[1:])
+
+        monkeypatch.setattr(rows.KafkaRows, "read", less)
+    else:
+        add = files.FileMaker.add
+        monkeypatch.setattr(files.FileMaker, "add", lambda maker, table: add(maker, table[1:]))
+    export(store, to, code=ExitCode.FAILED)
+    assert "What was written is not what the snapshot has: flights-0 (" in capsys.readouterr().err
+    assert not (to / "_export.json").exists()
 
 
 def test_a_disk_that_is_full_leaves_no_half_file(
