@@ -1,12 +1,15 @@
 """Files of Avro hold what columns have, as fastavro reads them, which shares no code with their encoder."""
 
+import binascii
 import io
+import struct
 from datetime import UTC
 from typing import Any
 
 import fastavro
 import numpy as np
 import pyarrow as pa
+import snappy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,6 +81,17 @@ def test_a_table_becomes_blocks_of_a_size() -> None:
     assert len(list(avro.blocks(table, SYNC))) == 6
     assert read(table) == table.to_pylist()
     assert list(avro.blocks(table[:0], SYNC)) == []
+
+
+def test_a_block_has_the_checksum_that_javas_reader_asks_for() -> None:
+    """Snappy's block ends with the CRC32 of what it holds, big-endian; fastavro does not look at it."""
+    table = pa.table({"value": pa.array([b"some"] * 3)})
+    [block] = avro.blocks(table, SYNC)
+    data = 3 * b"\x02\x08some"  # the union's branch, the length, the bytes
+    packed = block[2 : -len(SYNC)]  # after the number of rows and the length
+    assert (snappy.decompress(packed[:-4]), packed[-4:]) == (data, struct.pack(">I", binascii.crc32(data)))
+    assert block[:2] == bytes([2 * 3, 2 * len(packed)])
+    assert block.endswith(SYNC)
 
 
 def test_a_schema_that_others_know() -> None:
