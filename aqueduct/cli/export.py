@@ -14,10 +14,8 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aqueduct import moments
-from aqueduct.cli import common, declared, moment, report_file, selection
+from aqueduct.cli import common, declared, report_file, selection
 from aqueduct.cli.extra import spark_packages
-from aqueduct.errors import Refused
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,14 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--format", choices=("parquet", "avro"), required=True, help="of the files")
     add("--topics", metavar="A,B", type=selection.names, default=(), help="by name; default: all")
-    add(
-        "--from-time",
-        metavar="TIME",
-        type=moment.parse,
-        help=f"only records of that time or later: {moments.FORMS}",
-    )
-    add("--to-time", metavar="TIME", type=moment.parse, help="only records of that time or earlier")
-    add("--instance", metavar="NAME", default="activate", help="activate (default), passivate or g<number>")
+    common.add_window(parser)
     add(
         "--declarations",
         metavar="FILE",
@@ -59,17 +50,12 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.export import report
         from aqueduct.export import run as export
         from aqueduct.export.order import ExportOrder, FileFormat
-        from aqueduct.kafka.batches.cut import Window
         from aqueduct.restore.request import Request, parse_instance
         from aqueduct.work.workers import Workers
 
     for place in (args.store, args.to):
         report_file.outside(args.report, place)
     started = datetime.now(UTC)
-    asked = {"first_time": args.from_time, "last_time": args.to_time}
-    window = {name: time for name, time in asked.items() if time is not None}
-    if len(window) == 2 and args.from_time > args.to_time:
-        raise Refused("--from-time is later than --to-time: nothing is between them.")
     order = ExportOrder(
         store=args.store,
         to=args.to,
@@ -77,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         request=Request(
             names=tuple((name, name) for name in dict.fromkeys(args.topics)),
             instance=parse_instance(args.instance),
-            window=Window(**window),
+            window=common.window(args),
         ),
         tables=declared.tables(args.declarations) if args.declarations else (),
         snapshot=args.snapshot,
