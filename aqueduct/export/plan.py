@@ -91,10 +91,9 @@ def by_topic(tables: Sequence[LandTable], topics: Iterable[str]) -> dict[str, La
                     "declarations of this export."
                 )
             found[topic] = table
-    if idle := [table.full_name for table in tables if table not in found.values()]:
-        raise Refused(
-            f"{some(idle)} takes no topic of this export: see `topics` in the declarations, and --topics."
-        )
+    if tables and not found:
+        names = some(table.full_name for table in tables)
+        raise Refused(f"No topic of this export is declared for {names}: see their `topics`, and --topics.")
     return found
 
 
@@ -106,13 +105,13 @@ def check_names(topics: Iterable[str]) -> None:
         )
 
 
-def digest(tables: Iterable[LandTable]) -> str:
-    """Return a digest of what is declared; empty without any."""
-    said = [f"{table.registry and table.registry.url} {_declared(table)}" for table in tables]
-    return sha256("\n".join(sorted(said)).encode()).hexdigest() if said else ""
+def digest(tables: Mapping[str, LandTable]) -> str:
+    """Return a digest of what is declared for topics; empty without any."""
+    said = [f"{topic} {_declared(table)}" for topic, table in sorted(tables.items())]
+    return sha256("\n".join(said).encode()).hexdigest() if said else ""
 
 
 def _declared(table: LandTable) -> str:
-    return f"{table.full_name} {table.topics} {table.format} {table.columns} {table.keeps_tombstones} " + (
-        f"{table.delimited} {table.avro}"
-    )
+    registry = table.registry and table.registry.url  # its config has secrets
+    columns = [f"{each.name} {each.type} {each.path} {each.zone} {each.unit}" for each in table.columns]
+    return f"{table.format} {columns} {table.keeps_tombstones} {table.delimited} {table.avro} {registry}"

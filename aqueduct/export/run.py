@@ -108,7 +108,7 @@ def _look(order: ExportOrder) -> _Job:
     wanted = restore_plan(snapshot, order.request)
     plan.check_names(wanted.topics)
     tables = plan.by_topic(order.tables, wanted.topics)
-    identity = _identity(order, catalog.id, snapshot.manifest.number)
+    identity = _identity(order, catalog.id, snapshot.manifest.number, plan.digest(tables))
     if there:
         state.check_same(target, there, identity, ended=ended is not None)
     lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
@@ -150,7 +150,7 @@ def _check_places(order: ExportOrder) -> None:
         )
 
 
-def _identity(order: ExportOrder, store: str, snapshot: int) -> ExportIdentity:
+def _identity(order: ExportOrder, store: str, snapshot: int, declarations: str) -> ExportIdentity:
     request = order.request
     return ExportIdentity(
         state.FORMAT,
@@ -161,7 +161,7 @@ def _identity(order: ExportOrder, store: str, snapshot: int) -> ExportIdentity:
         request.window.first_time,
         request.window.last_time,
         order.format,
-        plan.digest(order.tables),
+        declarations,
         f"aqueduct {version('aqueduct')}, pyarrow {version('pyarrow')}",
     )
 

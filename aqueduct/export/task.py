@@ -26,7 +26,7 @@ from aqueduct.work.progress import MEGABYTE, Size
 
 READ_BYTES = 10 << 20  # of records at once, or one batch: they are in memory several times
 RECORD_BYTES = 1_000  # that a record counts at least
-NAMED = 20  # records of a part that are named as left out; what comes after them is counted
+NAMED = 20  # batches and records of a part that are named as left out; of others the number is told
 
 BYTES: Size[ExportShare] = Size("MB, unpacked", lambda share: share.unpacked_bytes, MEGABYTE)
 
@@ -64,6 +64,7 @@ class _PartExport:
         self._counts = Counts(*part.partition)
         self._files: list[ExportedFile] = []
         self._left_out: list[Unread] = []
+        self._named = 0  # records, in left_out
 
     def run(self) -> ShareDone:
         rows, bad = self._maker(self._reader.schema, bad=False), self._maker(BAD_ROWS, bad=True)
@@ -77,6 +78,9 @@ class _PartExport:
             raise type(error)(f"{self._part.partition}: {error}") from error
         self._write(rows.end(), bad=False)
         self._write(bad.end(), bad=True)
+        if more := self._counts.unread - self._named:
+            what = f"{count(more, 'more record')} of {self._part.partition}"
+            self._left_out.append(Unread(what, "as those before"))
         return ShareDone(tuple(self._files), (self._counts,), tuple(self._left_out))
 
     def _maker(self, schema: pa.Schema, *, bad: bool) -> FileMaker:
@@ -101,15 +105,16 @@ class _PartExport:
         for some in in_lists(self._batches(), READ_BYTES, _weight):
             batches, payloads = zip(*some, strict=True)
             records = StoredRecords.of(batches, payloads)
-            if records.too_many.any():
-                self._leave_out_records(records)
-                records = records.where(~records.too_many)
             window = self._share.window
             times = records.arrays.times
             inside = (window.first_time <= times) & (times <= window.last_time)
             self._count(outside=int((~inside).sum()))
-            if inside.any():
-                yield records.where(inside)
+            records = records.where(inside)
+            if records.too_many.any():
+                self._leave_out_records(records)
+                records = records.where(~records.too_many)
+            if len(records):
+                yield records
 
     def _batches(self) -> Iterator[tuple[Batch, bytes]]:
         """Yield batches that may have records of the window, unpacked."""
@@ -136,6 +141,7 @@ class _PartExport:
         self._count(unread=records)
         if len(self._left_out) == NAMED:
             return
+        self._named += records
         what = (
             f"offsets {first} to {last} of {self._part.partition}"
             if last > first

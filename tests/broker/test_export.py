@@ -254,6 +254,33 @@ def test_columns_are_those_that_a_table_declares(
     export(*declared, "--fail-on-poison", code=ExitCode.INCOMPLETE)
 
 
+def test_declarations_of_other_topics_are_no_trouble_but_none_of_ours_is(
+    source: Broker, tmp_path: Path, name: str, backup: Backup, export: Export, capsys: Said
+) -> None:
+    """A lake's file has all its tables; who exports one topic without a table in it means another file."""
+    create(source, name)
+    produce(source, name, ["{}"])
+    backup(name)
+    other = (
+        "- {table: lake.other, topics: [none], format: raw, columns: [{name: v, type: binary, from: $value}]}"
+    )
+    file = tmp_path / "tables.yml"
+    file.write_text(other)
+    export("--declarations", str(file), code=ExitCode.REFUSED)
+    assert "No topic of this export is declared for lake.other" in capsys.readouterr().err
+    second = FLIGHTS.format(topic=name, tombstones="drop")
+    file.write_text(f"{second}\n{other}")
+    report = export("--declarations", str(file))
+    assert report["tables"] == {name: "lake.flights"}
+    file.write_text(f"{second}\n{second.replace('lake.flights', 'lake.again')}")
+    export("--declarations", str(file), to="again", code=ExitCode.REFUSED)
+    assert f"{name} is declared for lake.flights, lake.again" in capsys.readouterr().err
+    file.write_text(f"{second}  sql: {{where: delay > 0}}")
+    export("--declarations", str(file), to="again", code=ExitCode.REFUSED)
+    assert "lake.flights has `sql`, which only aqueduct land reads" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+
+
 def test_a_store_that_is_encrypted_and_signed(
     source: Broker, tmp_path: Path, name: str, backup: Backup, export: Export, capsys: Said
 ) -> None:

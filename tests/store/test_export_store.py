@@ -309,7 +309,9 @@ def test_what_is_lost_on_the_way_is_found(
         add = files.FileMaker.add
         monkeypatch.setattr(files.FileMaker, "add", lambda maker, table: add(maker, table[1:]))
     export(store, to, code=ExitCode.FAILED)
-    assert "What was written is not what the snapshot has: flights-0 (" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "What was written is not what the snapshot has: " in said
+    assert {"rows": "records of 45 of the snapshot)", "file": "bad ones are in its files)"}[lost] in said
     assert not (to / "_export.json").exists()
 
 
@@ -433,6 +435,27 @@ def test_what_is_not_opened_is_named(tmp_path: Path, capsys: Said) -> None:
         (0, b"first", 0),
         (5, b"last", 1000),
     ]
+    lanes = json.loads((to / "_export.json").read_text())["counts"]
+    assert ["flights", 0, 2, 0, 0, 0, 4] in lanes
+
+
+def test_of_many_that_are_left_out_some_are_named_and_all_counted(tmp_path: Path, capsys: Said) -> None:
+    odd = Odd(f"file://{tmp_path}/store")
+    many = body(b"k", b"many", [(b"", None)] * 1001)
+    odd.commit(batch_of(Record(BEGAN + at, at, many) for at in range(30)))
+    to, report = tmp_path / "exported", tmp_path / "report.json"
+    export(odd.grown.url, to, "--topics", "flights", "--report", str(report), code=ExitCode.INCOMPLETE)
+    left_out = json.loads(report.read_text())["left_out"]
+    assert [each["what"] for each in left_out] == [
+        *(f"offset {at} of flights-0" for at in range(20)),
+        "10 more records of flights-0",
+    ]
+    assert exports.rows(to / "flights") == []
+    inside = ("--from-time", "2026-09-01T00:00:00.029Z")  # what is not in the window is not left out
+    capsys.readouterr()
+    export(odd.grown.url, tmp_path / "last", "--topics", "flights", *inside, code=ExitCode.INCOMPLETE)
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Left out")]
+    assert told == ["Left out: offset 29 of flights-0: 1 record: it has over 1,000 headers."]
 
 
 @pytest.mark.parametrize("name", ["_export", "_export.json"])
