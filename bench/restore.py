@@ -1,4 +1,4 @@
-"""`aqueduct restore` into a new topic each time, and `aqueduct verify`.
+"""`aqueduct restore` into a new topic each time, `aqueduct export` into a new folder, and `aqueduct verify`.
 
 What verification before the first write takes is the difference of `restore` and `restore --skip-verify`.
 """
@@ -23,6 +23,16 @@ def restore(where: Estate, topic: str, url: str, *options: str) -> Usage:
     return usage
 
 
+def export(where: Estate, topic: str, url: str, format_: str, *options: str) -> Usage:
+    name = f"exported-{topic}-{next(numbers)}"
+    usage = where.aqueduct(
+        *("export", "--store", url, "--topics", topic, "--to", where.url("local", name)),
+        *("--format", format_, *options),
+    )
+    where.remove(name)
+    return usage
+
+
 def commands(where: Estate, topic: str, kinds: list[Kind]) -> Commands:
     made: Commands = {}
     for store, mode in kinds:
@@ -35,6 +45,13 @@ def commands(where: Estate, topic: str, kinds: list[Kind]) -> Commands:
             made["restore --skip-verify", store, mode] = partial(run, "--skip-verify")
             made["verify", store, mode] = partial(where.aqueduct, "verify", "--store", url)
     first = kinds[0][0]
+    for store, mode in kinds:
+        if store == first:
+            url = where.url(store, f"store-of-{topic}")
+            for format_ in ("parquet", "avro"):
+                made[f"export {format_}", store, mode] = partial(
+                    export, where, topic, url, format_, *MODES[mode]
+                )
     encrypted = where.url(first, f"encrypted-store-of-{topic}")
     where.back_up(topic, encrypted, *where.encrypted)
     for store, mode in kinds:

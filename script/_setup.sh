@@ -371,9 +371,25 @@ with tempfile.TemporaryDirectory(dir=cache) as scratch, tarfile.open(program.pat
 PY
 }
 
-# What tests of Iceberg tables need: Iceberg's library for Spark, and the newest Spark that it is for.
+# maven_file COORDINATES: fetches a file that artifacts/files.sha256 has, and tells where it is.
+maven_file() {
+    .venv/bin/python - "$AQUEDUCT_CACHE" "$1" <<'PY'
+import sys
+
+from aqueduct.controller.artifacts import single_file
+from aqueduct.errors import AqueductError
+
+cache, coordinates = sys.argv[1:]
+try:
+    print(single_file(maven=coordinates, url=None, sha256=None, lock="artifacts/files.sha256", cache=cache).path)
+except AqueductError as error:
+    sys.exit(f"test: {error}")
+PY
+}
+
+# What tests of Iceberg tables and of Avro need: Spark's libraries for them, and the newest Spark that they are for.
 have_iceberg() {
-    local lock=artifacts/files.sha256 spark
+    local spark
     spark=$AQUEDUCT_CACHE/streaming-$(sha256sum bench/streaming.txt | cut -c1-12)
     export AQUEDUCT_ICEBERG_PYTHON="$spark/bin/python"
     if [[ ! -f $spark/complete ]]; then
@@ -382,20 +398,7 @@ have_iceberg() {
         .venv/bin/uv pip sync --quiet --python "$spark/bin/python" --require-hashes bench/streaming.txt
         touch "$spark/complete"
     fi
-    AQUEDUCT_ICEBERG_JAR=$(
-        .venv/bin/python - "$AQUEDUCT_CACHE" "$lock" <<'PY'
-import sys
-
-from aqueduct.controller.artifacts import single_file
-from aqueduct.errors import AqueductError
-
-cache, lock = sys.argv[1:]
-library = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-try:
-    print(single_file(maven=library, url=None, sha256=None, lock=lock, cache=cache).path)
-except AqueductError as error:
-    sys.exit(f"test: {error}")
-PY
-    )
-    export AQUEDUCT_ICEBERG_JAR
+    AQUEDUCT_ICEBERG_JAR=$(maven_file org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0)
+    AQUEDUCT_SPARK_AVRO_JAR=$(maven_file org.apache.spark:spark-avro_2.13:4.1.1)
+    export AQUEDUCT_ICEBERG_JAR AQUEDUCT_SPARK_AVRO_JAR
 }

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aqueduct.cli import duration, report_file, selection
+from aqueduct import moments
+from aqueduct.cli import duration, moment, report_file, selection
 from aqueduct.errors import Refused
 from aqueduct.work.options import EXECUTOR_SECONDS, SparkOptions, setting
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from aqueduct.kafka.batches.cut import Window
     from aqueduct.keys import ReceiverKey, ReceiverPublicKey
     from aqueduct.store.signing import Trust
     from aqueduct.work.workers import Workers
@@ -79,6 +81,30 @@ def public_keys(paths: "Iterable[Path]") -> "tuple[ReceiverPublicKey, ...]":
     from aqueduct import keys
 
     return tuple(key for path in paths for key in keys.load_public(path))
+
+
+def add_window(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose records of a snapshot by their time, and instances of topics."""
+    add = parser.add_argument
+    add(
+        "--from-time",
+        metavar="TIME",
+        type=moment.parse,
+        help=f"only records of that time or later: {moments.FORMS}",
+    )
+    add("--to-time", metavar="TIME", type=moment.parse, help="only records of that time or earlier")
+    add("--instance", metavar="NAME", default="activate", help="activate (default), passivate or g<number>")
+
+
+def window(args: argparse.Namespace) -> "Window":
+    """Return the window of times; Refused if nothing can be in it."""
+    from aqueduct.kafka.batches.cut import Window
+
+    asked = {"first_time": args.from_time, "last_time": args.to_time}
+    found = {name: time for name, time in asked.items() if time is not None}
+    if len(found) == 2 and args.from_time > args.to_time:
+        raise Refused("--from-time is later than --to-time: nothing is between them.")
+    return Window(**found)
 
 
 def add_at_least(parser: argparse.ArgumentParser) -> None:

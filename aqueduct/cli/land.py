@@ -34,13 +34,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aqueduct.cli import common, duration, moment, report_file, selection
+from aqueduct.cli import common, declared, duration, moment, report_file, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.cli.selection import PORTS
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config
 from aqueduct.names import TopicPartition
-from aqueduct.wording import some
 
 if TYPE_CHECKING:
     from aqueduct.land.declaration import LandTable
@@ -131,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.location)
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
-    order = LandOrder(end, args.location, _declared(args.declarations, args.tables), args.metastore)
+    order = LandOrder(end, args.location, declared.tables(args.declarations, args.tables), args.metastore)
     if args.what is None and not (args.until_caught_up or args.every):
         raise Refused("aqueduct land needs --until-caught-up or --every DURATION.")
     if args.what and (args.until_caught_up or args.every or args.fail_on_poison or args.metrics_port):
@@ -253,26 +252,3 @@ def _offsets(text: str) -> "dict[TopicPartition, int]":
             raise argparse.ArgumentTypeError(f"{partition} stands twice")
         found[partition] = int(match[3])
     return found
-
-
-def _declared(file: Path, wanted: Sequence[str]) -> "tuple[LandTable, ...]":
-    """Read the declarations; of all tables, or of those that are wanted."""
-    import yaml
-
-    from aqueduct.land import declaration
-
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused(
-            f"--declarations {file} can't be read: {getattr(error, 'strerror', None) or error}."
-        ) from None
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" in line {where.line + 1}" if where else ""
-        raise Refused(f"{file} isn't YAML{line}: {getattr(error, 'problem', None) or error}.") from None
-    tables = declaration.parse(content, str(file))
-    names = [table.full_name for table in tables]
-    if absent := [each for each in wanted if each not in names]:
-        raise Refused(f"--tables: {file} declares no table {some(absent)}; it declares {some(names)}.")
-    return tuple(table for table in tables if not wanted or table.full_name in wanted)

@@ -13,8 +13,7 @@ before anything was written.
 import argparse
 from datetime import UTC, datetime
 
-from aqueduct import moments
-from aqueduct.cli import common, moment, report_file, selection
+from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import Refused
 from aqueduct.kafka import client_config
@@ -30,14 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_trust(parser)
     common.add_private_key(parser)
     add("--topics", metavar="A,B:C", help="by name; B:C is B restored as C; default: all")
-    add(
-        "--from-time",
-        metavar="TIME",
-        type=moment.parse,
-        help=f"only records of that time or later: {moments.FORMS}",
-    )
-    add("--to-time", metavar="TIME", type=moment.parse, help="only records of that time or earlier")
-    add("--instance", metavar="NAME", default="activate", help="activate (default), passivate or g<number>")
+    common.add_window(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--groups-pattern", metavar="REGEX", help="only groups of these names; default: all")
     which.add_argument("--no-groups", action="store_true", help="no consumer groups")
@@ -79,7 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.backup.selection import GroupSelection, compiled
-        from aqueduct.kafka.batches.cut import Window
         from aqueduct.restore import report
         from aqueduct.restore import run as restore
         from aqueduct.restore.order import FollowingMirror, RestoreOrder
@@ -88,10 +79,6 @@ def run(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
-    asked = {"first_time": args.from_time, "last_time": args.to_time}
-    window = {name: time for name, time in asked.items() if time is not None}
-    if len(window) == 2 and args.from_time > args.to_time:
-        raise Refused("--from-time is later than --to-time: nothing is between them.")
     if args.mirror_config and not args.mirror:
         raise Refused("--mirror-config needs --mirror.")
     order = RestoreOrder(
@@ -100,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         request=Request(
             names=tuple(parse_renames(args.topics).items()) if args.topics is not None else (),
             instance=parse_instance(args.instance),
-            window=Window(**window),
+            window=common.window(args),
         ),
         snapshot=args.snapshot,
         at_least=args.at_least,

@@ -10,6 +10,7 @@ from aqueduct.kafka.batches import bodies, varints
 from aqueduct.kafka.batches.batch import Batch, damaged
 from aqueduct.kafka.batches.records import RecordPlaces
 from aqueduct.kafka.batches.varints import Numbers
+from aqueduct.land.times import Mask
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,11 @@ class RecordArrays:
     @classmethod
     def of(cls, batches: Sequence[Batch]) -> "RecordArrays":
         """Read the records of batches, at least one; Damaged at wrong bytes."""
-        read = RecordPlaces.of(batches)
+        return cls.at(RecordPlaces.of(batches), batches)
+
+    @classmethod
+    def at(cls, read: RecordPlaces, batches: Sequence[Batch]) -> "RecordArrays":
+        """Read the records of these batches whose places are known; Damaged at wrong bytes."""
         array = np.frombuffer(read.data, np.uint8)
         try:
             keys, after = _fields(read.data, array, read.begins)
@@ -39,6 +44,12 @@ class RecordArrays:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def where(self, keep: Mask) -> "RecordArrays":
+        chosen = pa.array(keep)
+        places = self.places.where(keep) if self.places else None
+        keys, values = self.keys.filter(chosen), self.values.filter(chosen)
+        return RecordArrays(self.offsets[keep], self.times[keep], keys, values, places)
+
     def header(self, name: bytes) -> pa.BinaryArray:
         """Return a header's value of each record, its last one if there are several; null without one."""
         if self.places is None:
@@ -47,10 +58,18 @@ class RecordArrays:
 
 
 def _fields(data: bytes, array: varints.Bytes, at: Numbers) -> tuple[pa.BinaryArray, Numbers]:
-    """Return the fields that begin there, length first, and where they end."""
+    """Return the fields that begin there, length first, and where they end.
+
+    IndexError or ValueError beyond the data.
+    """
     lengths, begins = varints.get(array, at)
     if (lengths > len(data)).any():
         raise ValueError("a field is longer than all records")
     ends = begins + np.maximum(lengths, 0)
-    fields = map(data.__getitem__, map(slice, begins.tolist(), ends.tolist()))
-    return pa.array(fields, pa.binary(), mask=lengths < 0, size=len(at)), ends
+    return cut_out(data, begins, ends, lengths < 0), ends
+
+
+def cut_out(data: bytes, begins: Numbers, ends: Numbers, null: Mask | None = None) -> pa.BinaryArray:
+    """Return what is between these places; null where it says so."""
+    found = map(data.__getitem__, map(slice, begins.tolist(), ends.tolist()))
+    return pa.array(found, pa.binary(), mask=null, size=len(begins))

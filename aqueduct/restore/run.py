@@ -6,8 +6,7 @@ progress in the same transactions; so the same order resumes where a run was kil
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from aqueduct.errors import LeftOut
 from aqueduct.names import TopicPartition
@@ -18,6 +17,7 @@ from aqueduct.restore.outcome import RestoreOutcome, Rights, Written
 from aqueduct.restore.progress import TopicState
 from aqueduct.store.backends import open_store
 from aqueduct.store.leases import leased
+from aqueduct.work.phases import Phases
 from aqueduct.work.workers import Workers
 
 
@@ -26,7 +26,7 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
 
     Failed, too, where the target holds at the end something else than was written.
     """
-    clock = _Clock()
+    clock = Phases()
     with clock.phase("plan"):
         job = planning.look(order)
         _say(f"Restore {job.id}: {report.summary(job.plan)}")
@@ -40,7 +40,7 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
         return _restore(job, workers, clock)
 
 
-def _restore(job: Job, workers: Workers, clock: "_Clock") -> RestoreOutcome:
+def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
     order = job.order
     if not (job.done or order.skip_verify):
         with clock.phase("verify"):
@@ -117,19 +117,6 @@ def settle(
         if not order.acls:
             return done, None, ()
         return done, *rights.restore(client, job.snapshot)
-
-
-class _Clock:
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[name] = time.monotonic() - began
 
 
 def _say(progress: str) -> None:

@@ -1,4 +1,4 @@
-"""Leases: who restores a snapshot says so in the store, and prune keeps it.
+"""Leases: who restores or exports a snapshot says so in the store, and prune keeps it.
 
     leases/<snapshot>-<restore id>-<token>.json      one for each time that it is said; nothing is overwritten
 
@@ -87,4 +87,4 @@ def _lease(objects: Objects, snapshot: int, restore: str, say: Callable[[str], N
         path = names.lease(snapshot, restore, secrets.token_hex(4))
         objects.create(path, strict_json.dumps(_Lease(1, snapshot, restore)))
     except AqueductError as error:
-        say(f"prune is not kept from removing what this restores: {error}")
+        say(f"prune is not kept from removing what this reads: {error}")

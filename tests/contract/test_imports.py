@@ -31,6 +31,7 @@ ROOMS = (
     ("link.dedup",),
     ("backup", "reconcile", "land", "controller", "zookeeper", "prune"),
     ("restore", "estate"),
+    ("export",),
     ("cli",),
 )
 # The modules that reach out of the process: clients, sockets, object stores, Spark, and whoever calls them.
@@ -60,6 +61,7 @@ RUNNING = {
     *(f"land.{name}" for name in ("opened", "reset", "run", "sql", "status", "task", "verify")),
     *(f"zookeeper.{name}" for name in ("backup", "client", "connection", "reading", "restore")),
     "controller.artifacts",
+    *(f"export.{name}" for name in ("run", "task")),
     "prune.run",
     "prometheus",
     "cli",

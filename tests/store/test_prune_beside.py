@@ -239,7 +239,7 @@ def test_beside_a_restore(
     else:
         assert (code, told[0]) == (1, 0)
         assert 1 not in told[1]
-        assert "prune is not kept from removing what this restores: The store " in said
+        assert "prune is not kept from removing what this reads: The store " in said
         assert "give these credentials the right to create objects in it" in said
     become("writer")
     assert main(["verify", "--store", store]) == 0

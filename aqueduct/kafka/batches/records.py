@@ -70,6 +70,11 @@ class RecordPlaces(NamedTuple):
         times = np.where(by_broker, np.array(max_times)[of_batch], times + np.array(base_times)[of_batch])
         return cls(times, offsets, data, after, ends)
 
+    def where(self, keep: NDArray[np.bool_]) -> "RecordPlaces":
+        return self._replace(
+            times=self.times[keep], offsets=self.offsets[keep], begins=self.begins[keep], ends=self.ends[keep]
+        )
+
     @property
     def bodies(self) -> list[bytes]:
         return list(map(self.data.__getitem__, map(slice, self.begins.tolist(), self.ends.tolist())))

@@ -1,0 +1,34 @@
+"""Tables that a file declares."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aqueduct.errors import Refused
+from aqueduct.wording import some
+
+if TYPE_CHECKING:
+    from aqueduct.land.declaration import LandTable
+
+
+def tables(file: Path, wanted: Sequence[str] = ()) -> "tuple[LandTable, ...]":
+    """Read the declarations; of all tables, or of those that are wanted."""
+    import yaml
+
+    from aqueduct.land import declaration
+
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(
+            f"--declarations {file} can't be read: {getattr(error, 'strerror', None) or error}."
+        ) from None
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" in line {where.line + 1}" if where else ""
+        raise Refused(f"{file} isn't YAML{line}: {getattr(error, 'problem', None) or error}.") from None
+    found = declaration.parse(content, str(file))
+    names = [table.full_name for table in found]
+    if absent := [each for each in wanted if each not in names]:
+        raise Refused(f"--tables: {file} declares no table {some(absent)}; it declares {some(names)}.")
+    return tuple(table for table in found if not wanted or table.full_name in wanted)

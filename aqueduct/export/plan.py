@@ -1,0 +1,117 @@
+"""The plan of an export: which segments become the files of which task, the same for the same request."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from aqueduct.errors import Refused
+from aqueduct.export import state
+from aqueduct.export.order import ExportOrder, FileFormat
+from aqueduct.kafka.batches.cut import Window
+from aqueduct.kafka.requests import in_lists
+from aqueduct.land.declaration import LandTable
+from aqueduct.names import TopicPartition
+from aqueduct.restore.plan import RestorePlan
+from aqueduct.store.manifest import Segment
+from aqueduct.wording import some
+
+PART_BYTES = 64 << 20  # of segments, unpacked, whose records go into files of their own
+SHARE_PARTS = 500  # small ones, of many partitions
+
+
+@dataclass(frozen=True)
+class ExportPart:
+    """Segments of a partition that follow each other."""
+
+    partition: TopicPartition
+    segments: tuple[Segment, ...]
+
+    @property
+    def records(self) -> int:
+        """The most that can be exported; a window may leave fewer."""
+        return sum(segment.records for segment in self.segments)
+
+    @property
+    def unpacked_bytes(self) -> int:
+        return sum(segment.unpacked_bytes for segment in self.segments)
+
+
+@dataclass(frozen=True)
+class ExportShare:
+    """The parts that one task exports, one after another."""
+
+    store: str  # URL
+    to: str  # URL
+    format: FileFormat
+    window: Window
+    number: int
+    parts: tuple[ExportPart, ...]
+    tables: Mapping[str, LandTable]  # by topic; Kafka's own columns of others
+
+    @property
+    def unpacked_bytes(self) -> int:
+        return sum(part.unpacked_bytes for part in self.parts)
+
+
+def shares(order: ExportOrder, plan: RestorePlan, tables: Mapping[str, LandTable]) -> list[ExportShare]:
+    """Share out the work: the same shares for the same snapshot and request."""
+    found = in_lists(_parts(plan), PART_BYTES, lambda part: part.unpacked_bytes, most=SHARE_PARTS)
+    return [
+        ExportShare(
+            order.store,
+            order.to,
+            order.format,
+            plan.window,
+            number,
+            tuple(parts),
+            {topic: tables[topic] for topic, _ in (part.partition for part in parts) if topic in tables},
+        )
+        for number, parts in enumerate(found)
+    ]
+
+
+def _parts(plan: RestorePlan) -> Iterator[ExportPart]:
+    for lane in plan.lanes:
+        for some_ in in_lists(lane.segments, PART_BYTES, lambda segment: segment.unpacked_bytes):
+            yield ExportPart(lane.target, tuple(some_))
+
+
+def by_topic(tables: Sequence[LandTable], topics: Iterable[str]) -> dict[str, LandTable]:
+    """Return the table of each topic that one takes; Refused where it is several, or can't be read here."""
+    found: dict[str, LandTable] = {}
+    for topic in topics:
+        taking = [table for table in tables if table.takes(topic)]
+        if len(taking) > 1:
+            names = some(table.full_name for table in taking)
+            raise Refused(f"{topic} is declared for {names}: a topic's files have the columns of one table.")
+        for table in taking:
+            if table.by_sql:
+                raise Refused(
+                    f"{table.full_name} has `sql`, which only aqueduct land reads: take it out of the "
+                    "declarations of this export."
+                )
+            found[topic] = table
+    if tables and not found:
+        names = some(table.full_name for table in tables)
+        raise Refused(f"No topic of this export is declared for {names}: see their `topics`, and --topics.")
+    return found
+
+
+def check_names(topics: Iterable[str]) -> None:
+    """Refuse topics whose folder an export has for itself."""
+    if own := sorted(state.OWN & set(topics)):
+        raise Refused(
+            f"{some(own)}: an export has files of its own of that name; name the others in --topics."
+        )
+
+
+def digest(tables: Mapping[str, LandTable]) -> str:
+    """Return a digest of what is declared for topics; empty without any."""
+    said = [f"{topic} {_declared(table)}" for topic, table in sorted(tables.items())]
+    return sha256("\n".join(said).encode()).hexdigest() if said else ""
+
+
+def _declared(table: LandTable) -> str:
+    registry = table.registry and table.registry.url  # its config has secrets
+    columns = [f"{each.name} {each.type} {each.path} {each.zone} {each.unit}" for each in table.columns]
+    return f"{table.format} {columns} {table.keeps_tombstones} {table.delimited} {table.avro} {registry}"

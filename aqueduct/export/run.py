@@ -1,0 +1,246 @@
+"""Exports a snapshot: each task writes files and then what they are; the driver says last that it is whole.
+
+The target is the only state: the same order goes on where a run was killed, and nothing is written twice.
+"""
+
+import hashlib
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from operator import attrgetter
+
+from aqueduct.backup.verify import lend, verify_segments
+from aqueduct.errors import Failed, Refused
+from aqueduct.export import files, plan, rows, state
+from aqueduct.export.order import ExportOrder
+from aqueduct.export.outcome import ExportOutcome
+from aqueduct.export.plan import ExportShare
+from aqueduct.export.state import Counts, ExportDone, ExportedFile, ExportIdentity, MissingRange, ShareDone
+from aqueduct.export.task import BYTES, export_share
+from aqueduct.land import registry
+from aqueduct.land.declaration import LandTable
+from aqueduct.restore import report as restore_report
+from aqueduct.restore.plan import RestorePlan
+from aqueduct.restore.plan import plan as restore_plan
+from aqueduct.store.backends import open_editable, open_store
+from aqueduct.store.catalog import Catalog
+from aqueduct.store.keyring import Keyring
+from aqueduct.store.leases import leased
+from aqueduct.store.objects import EditableObjects, Objects
+from aqueduct.store.url import parse
+from aqueduct.wording import count, some
+from aqueduct.work.phases import Phases
+from aqueduct.work.workers import Workers
+
+AT_ONCE = 16  # small objects
+
+
+@dataclass(frozen=True)
+class _Job:
+    """An order, with what was found for it when the run began."""
+
+    order: ExportOrder
+    source: Objects
+    target: EditableObjects
+    keys: Keyring
+    identity: ExportIdentity
+    plan: RestorePlan
+    tables: Mapping[str, LandTable]  # by topic
+    shares: Sequence[ExportShare]
+    made: Set[int]  # shares that earlier runs have written
+    ended: ExportDone | None  # by a run before
+
+    @property
+    def todo(self) -> list[ExportShare]:
+        return [share for share in self.shares if share.number not in self.made]
+
+
+def main(order: ExportOrder, workers: Workers) -> ExportOutcome:
+    """Export, to the end. Refused or Failed before anything is written, or Failed in the middle."""
+    clock = Phases()
+    with clock.phase("plan"):
+        job = _look(order)
+        _say(f"Export: {restore_report.summary(job.plan)}")
+    done = job.ended
+    if done:
+        with clock.phase("recount"):
+            _check_files(job.target, done.files)
+            state.tidy(job.target)
+    else:
+        name = f"export-{hashlib.sha256(repr(job.identity).encode()).hexdigest()[:16]}"
+        with leased(job.source, job.identity.snapshot, name, _say):
+            written = _write(job, workers, clock)
+        with clock.phase("recount"):
+            done = _joined(job, written)
+            _check_files(job.target, done.files)
+            state.end(job.target, done)
+    return ExportOutcome(
+        job.target.url,
+        job.plan,
+        done,
+        {topic: table.full_name for topic, table in job.tables.items()},
+        before=job.ended is not None,
+        written=0 if job.ended else len(job.todo),
+        shares=len(job.shares),
+        seconds=clock.seconds,
+    )
+
+
+def _look(order: ExportOrder) -> _Job:
+    """Find the snapshot, what of it is to be exported, and how far earlier runs have come."""
+    _check_places(order)
+    source, target = open_store(order.store), open_editable(order.to)
+    keys = Keyring(source, order.private_keys)
+    catalog = Catalog.open(source, order.trust, keys)
+    there, ended = state.begun(target), state.done(target)
+    number = order.snapshot or (there.snapshot if there else None)
+    try:
+        snapshot = catalog.snapshot(number, order.at_least)
+    except Refused as error:
+        if number == order.snapshot:
+            raise
+        raise Refused(
+            f"{error} The export in {target.url} began with it: name another folder in --to."
+        ) from None
+    wanted = restore_plan(snapshot, order.request)
+    plan.check_names(wanted.topics)
+    tables = plan.by_topic(order.tables, wanted.topics)
+    identity = _identity(order, catalog.id, snapshot.manifest.number, plan.digest(tables))
+    if there:
+        state.check_same(target, there, identity, ended=ended is not None)
+    lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
+    shares = plan.shares(order, wanted, tables)
+    made = state.shares_done(target) if there and not ended else set[int]()
+    return _Job(order, source, target, keys, identity, wanted, tables, shares, made, ended)
+
+
+def _write(job: _Job, workers: Workers, clock: Phases) -> list[ShareDone]:
+    """Write what no earlier run has written; return what was written of each share, by whichever run."""
+    todo = job.todo
+    if not job.order.skip_verify:
+        with clock.phase("verify"):
+            _check_objects(job, workers)
+    for of in {table.registry for table in job.tables.values() if table.registry}:
+        registry.check(of)
+    state.begin(job.target, job.identity)
+    with clock.phase("records"):
+        work = sum(part.records for share in todo for part in share.parts)
+        found = workers.parallel(work)(export_share, todo, BYTES)
+        written = {share.number: each for share, each in zip(todo, found, strict=True)}
+
+        def done(share: ExportShare) -> ShareDone:
+            return written.get(share.number) or state.share_done(job.target, share.number)
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(done, job.shares))
+
+
+def _check_places(order: ExportOrder) -> None:
+    """Refuse a target in the store, or around it."""
+    store, to = parse(order.store), parse(order.to)
+    parts = [f"{place.path.strip('/')}/".lstrip("/") for place in (store, to)]
+    same = (store.scheme, store.bucket) == (to.scheme, to.bucket)
+    if same and (parts[0].startswith(parts[1]) or parts[1].startswith(parts[0])):
+        raise Refused(
+            f"--to {to} and --store {store} are in each other: name a folder for the export that is outside "
+            "of the store."
+        )
+
+
+def _identity(order: ExportOrder, store: str, snapshot: int, declarations: str) -> ExportIdentity:
+    request = order.request
+    return ExportIdentity(
+        state.FORMAT,
+        store,
+        snapshot,
+        tuple(sorted(old for old, _ in request.names)),
+        request.instance,
+        request.window.first_time,
+        request.window.last_time,
+        order.format,
+        declarations,
+        f"aqueduct {version('aqueduct')}, pyarrow {version('pyarrow')}",
+    )
+
+
+def _check_objects(job: _Job, workers: Workers) -> None:
+    """Check the objects that will be used; Failed if one isn't what was written."""
+    segments = [segment for share in job.todo for part in share.parts for segment in part.segments]
+    faults = verify_segments(job.order.store, segments, workers, whole=False)
+    if faults:
+        raise Failed(
+            f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} can't be used, so nothing was "
+            f"exported: {some(map(attrgetter('why'), faults))}"
+        )
+
+
+def _joined(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
+    """Add up what was written; Failed where that is not what the snapshot says that there is."""
+    counts = {lane.target: Counts(*lane.target) for lane in job.plan.lanes}
+    made = [file for share in written for file in share.files]
+    for part in (part for share in written for part in share.counts):
+        counts[part.topic_partition] = counts[part.topic_partition].plus(part)
+    sums: Counter[tuple[str, int, bool]] = Counter()
+    for file in made:
+        sums[file.topic, file.partition, file.bad] += file.records
+    wrong = []
+    for lane in job.plan.lanes:
+        found = counts[lane.target]
+        if found.all != lane.records:
+            wrong.append(f"{lane} ({count(found.all, 'record')} of {lane.records:,} of the snapshot)")
+        of_files = sums[*lane.target, False], sums[*lane.target, True]
+        if of_files != (found.rows, found.bad):
+            wrong.append(f"{lane} ({of_files[0]:,} rows and {of_files[1]:,} bad ones are in its files)")
+    if wrong:
+        raise Failed(f"What was written is not what the snapshot has: {some(wrong)}.")
+    return ExportDone(
+        job.identity,
+        (*made, *_write_empty(job, {file.topic for file in made if not file.bad})),
+        tuple(counts.values()),
+        tuple(MissingRange(each.topic, each.partition, each.start, each.stop) for each in job.plan.gaps),
+        tuple(each for share in written for each in share.left_out),
+    )
+
+
+def _write_empty(job: _Job, written: Set[str]) -> list[ExportedFile]:
+    """Write a file for each topic without rows, so that a reader finds its columns, and no record."""
+    format_ = job.order.format
+
+    def write(topic: str) -> ExportedFile:
+        path = state.empty_path(topic, format_)
+        name = hashlib.sha256(topic.encode()).digest()
+        data = files.empty(format_, rows.schema(job.tables.get(topic)), name)
+        job.target.create(path, data)
+        return ExportedFile(path, topic, 0, -1, -1, 0, len(data), hashlib.sha256(data).hexdigest(), bad=False)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(write, sorted(job.plan.topics.keys() - written)))
+
+
+def _check_files(target: EditableObjects, written: Iterable[ExportedFile]) -> None:
+    """Look again at what is there; Failed if it isn't what was written."""
+    sizes = {file.path: file.bytes for file in written}
+    there = {each.path: each.size for each in target.list("")}
+    wrong = [f"{path} (is gone)" for path in sorted(sizes.keys() - there.keys())]
+    wrong += [
+        f"{path} ({there[path]:,} bytes, not {size:,})"
+        for path, size in sorted(sizes.items())
+        if path in there and there[path] != size
+    ]
+    wrong += [
+        f"{path} (is none of this export's)"
+        for path in sorted(there.keys() - sizes.keys())
+        if not path.startswith(f"{state.FOLDER}/") and path != state.DONE
+    ]
+    if wrong:
+        raise Failed(
+            f"What is in {target.url} is not what was exported: {some(wrong)}. Remove the folder and run "
+            "this again."
+        )
+
+
+def _say(progress: str) -> None:
+    print(progress, file=sys.stderr, flush=True)
