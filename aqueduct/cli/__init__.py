@@ -23,6 +23,7 @@ VERBS = {
     "dlq": "send dead letters of Kafka Connect back to their topics",
     "doctor": "name what silently stops a part of the estate",
     "environment": "pack what the Python workers of a Spark cluster need",
+    "files": "back up folders of files, incrementally, and write them back",
     "health": "say what is wrong with a cluster or a broker",
     "land": "land topics in tables of ORC files, each record once",
     "mirror": "tell how one MirrorMaker flow is doing",
