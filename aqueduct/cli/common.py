@@ -50,12 +50,18 @@ def add_keep(parser: argparse.ArgumentParser, of: str) -> None:
         parser.add_argument(f"--keep-{rule}", metavar="N", type=selection.whole(most=MOST_KEPT), help=help_)
 
 
-def keep(args: argparse.Namespace, verb: str) -> "KeepPolicy":
-    """Return what was given of add_keep's options; Refused if nothing was."""
+def kept(args: argparse.Namespace) -> "KeepPolicy | None":
+    """Return what was given of add_keep's options; None if nothing was."""
     from aqueduct.prune.policy import KeepPolicy
 
     policy = KeepPolicy(**{each.name: getattr(args, f"keep_{each.name}") or 0 for each in fields(KeepPolicy)})
-    if policy == KeepPolicy():
+    return None if policy == KeepPolicy() else policy
+
+
+def keep(args: argparse.Namespace, verb: str) -> "KeepPolicy":
+    """Return what was given of add_keep's options; Refused if nothing was."""
+    policy = kept(args)
+    if policy is None:
         raise Refused(
             f"Say what is kept, such as --keep-daily 7 --keep-weekly 8; see aqueduct {verb} --help."
         )

@@ -4,8 +4,9 @@ backup adds a backup of one folder, of this host or of another one by ssh. Files
 complete backup are hard links to it, so each date has a whole tree and takes what is new. What is not
 complete is removed. The key for ssh must be one that may read that folder and nothing else:
 command="rrsync -ro /FOLDER",restrict in authorized_keys. Folders where a Kafka node keeps its data are
-refused while it may run. Exit code: 0 done; 3 done but for files that could not be read; 1 failed, 2 refused:
-nothing was kept.
+refused while it may run. With --keep-daily and the like it removes what no rule keeps, if the new backup is
+whole. Exit code: 0 done; 3 done but for files that could not be read, or for older backups that stay; 1
+failed, 2 refused: nothing was kept.
 
 list, du and verify look at backups: what there is, what each takes on the disk beyond those before it, and
 whether all files are as they were backed up (1 if not; a hard link that was edited in place is damaged in
@@ -29,9 +30,9 @@ from typing import TYPE_CHECKING, Any
 
 from aqueduct import moments
 from aqueduct.cli import common, report_file, selection
-from aqueduct.errors import ExitCode, Refused
+from aqueduct.errors import AqueductError, ExitCode, Refused
 from aqueduct.file_backup import plan
-from aqueduct.wording import count
+from aqueduct.wording import count, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     backup.add_argument(
         "--allow-empty", action="store_true", help="back up a folder that has lost all its files"
     )
+    common.add_keep(backup, "backup")
     report_file.add_arguments(backup)
 
     list_ = _add(commands, "list", "list backups", _list)
@@ -176,7 +178,8 @@ def _backup(args: argparse.Namespace) -> int:
         ),
         _now(),
     )
-    code = ExitCode.INCOMPLETE if made.left_out else ExitCode.DONE
+    removed, stay = _kept(args, made)
+    code = ExitCode.INCOMPLETE if made.left_out or stay else ExitCode.DONE
     print(
         f"Backup {made.date} of {made.source}: {count(made.files, 'file')}, {made.bytes:,} bytes; "
         f"{made.new_files:,} of them ({made.new_bytes:,} bytes) are new"
@@ -184,8 +187,29 @@ def _backup(args: argparse.Namespace) -> int:
     )
     for what, why in made.left_out:
         print(f"NOT in it: {what}: {why}.")
-    _report(args, "backup", code, started, {"date": made.date} | head(made))
+    if removed:
+        print(f"Removed: {count(len(removed), 'older backup')}, {some(removed)}.")
+    if stay:
+        print(f"Older backups stay: {stay}")
+    content = {"date": made.date} | head(made) | {"removed": list(removed), "not_removed": stay}
+    _report(args, "backup", code, started, content)
     return code
+
+
+def _kept(args: argparse.Namespace, made: "FileSnapshot") -> tuple[tuple[str, ...], str]:
+    """Remove what no rule keeps; return the dates, and why nothing was removed where something should be."""
+    from aqueduct.file_backup.folder import BackupsOf
+    from aqueduct.file_backup.prune import prune
+
+    keep = common.kept(args)
+    if keep is None:
+        return (), ""
+    if made.left_out:
+        return (), "this one is not whole."
+    try:
+        return prune(BackupsOf(args.backups / args.name), keep, execute=True).go, ""
+    except AqueductError as error:
+        return (), str(error)
 
 
 def _now() -> int:

@@ -41,15 +41,18 @@ class Site:
     capsys: pytest.CaptureFixture[str]
     set_clock: Callable[[int], None]
     keys: list[Path] = field(default_factory=list)
+    by_ssh: bool = True
 
     @property
-    def ssh(self) -> list[str]:
+    def source(self) -> list[str]:
+        if not self.by_ssh:
+            return [f"--source={self.folder}"]
         at = f"--source={self.server.login}:{self.folder}", f"--ssh-port={self.server.port}"
         return [*at, f"--known-hosts={self.server.known_hosts}", f"--ssh-key={self.keys[-1]}"]
 
     def backup(self, day: float, *options: str) -> int:
         self.set_clock(int(FIRST + day * DAY))
-        return self.run("backup", "--name=etc", *self.ssh, *options)
+        return self.run("backup", "--name=etc", *self.source, *options)
 
     def run(self, command: str, *options: str) -> int:
         return main(["files", command, f"--backups={self.backups}", *options])
@@ -86,6 +89,13 @@ def site(
     )
     made.keys.append(server.reader(tmp_path.name, folder))
     return made
+
+
+@pytest.fixture
+def here(site: Site) -> Site:
+    """Return one that is on this host: ssh takes its time."""
+    site.by_ssh = False
+    return site
 
 
 def fill(folder: Path) -> None:
@@ -222,18 +232,18 @@ def test_five_days_come_back_as_they_were_and_take_what_is_new(site: Site) -> No
     assert "all is as it was backed up" in site.said()
 
 
-def test_what_each_day_took_adds_up(site: Site) -> None:
+def test_what_each_day_took_adds_up(here: Site) -> None:
     for day in range(3):
-        (site.folder / f"day {day}").write_bytes(os.urandom(100_000 * (day + 1)))
-        assert site.backup(day) == 0
-    site.said()
-    assert site.run("du", "--name=etc") == 0
-    rows = re.findall(r"^etc +(\S+) +([\d,]+) *([\d,]*)$", site.said(), re.MULTILINE)
+        (here.folder / f"day {day}").write_bytes(os.urandom(100_000 * (day + 1)))
+        assert here.backup(day) == 0
+    here.said()
+    assert here.run("du", "--name=etc") == 0
+    rows = re.findall(r"^etc +(\S+) +([\d,]+) *([\d,]*)$", here.said(), re.MULTILINE)
     took = {which: int(new.replace(",", "")) for which, new, _ in rows}
     trees = {which: int(whole.replace(",", "") or 0) for which, _, whole in rows}
-    whole = ["du", "-s", "--block-size=1", str(site.backups / "etc")]
+    whole = ["du", "-s", "--block-size=1", str(here.backups / "etc")]
     every = int(subprocess.run(whole, capture_output=True, text=True, check=True).stdout.split()[0])
-    own = (site.backups / "etc").stat().st_blocks * 512
+    own = (here.backups / "etc").stat().st_blocks * 512
     assert sum(took[date(day)] for day in range(3)) + own == took["all"] == every
     assert [took[date(day)] // 100_000 for day in range(1, 3)] == [2, 3]
     assert trees[date(2)] > 600_000 > took[date(2)]
@@ -255,7 +265,7 @@ def test_a_backup_whose_process_was_killed_is_none_and_the_next_one_clears_it_aw
         f"--backups={site.backups}",
         "--name=etc",
     ]
-    process = subprocess.Popen([*command, *site.ssh])
+    process = subprocess.Popen([*command, *site.source])
     wait_until("half of it", lambda: half_written(site))
     process.kill()
     process.wait()
@@ -272,25 +282,25 @@ def test_a_backup_whose_process_was_killed_is_none_and_the_next_one_clears_it_aw
     assert site.inode(0, "keys/broker.key") == site.inode(1, "keys/broker.key")
 
 
-def test_a_full_disk_is_a_sentence_and_nothing_stays(site: Site) -> None:
-    site.backups.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(site.backups)], check=True)
+def test_a_full_disk_is_a_sentence_and_nothing_stays(here: Site) -> None:
+    here.backups.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(here.backups)], check=True)
     try:
-        assert site.backup(0) == 0
-        before = truth(site.backups / "etc" / date(0))
-        (site.folder / "a").write_bytes(os.urandom(1_000_000))
-        (site.folder / "b").write_bytes(os.urandom(3_000_000))
-        assert site.backup(1) == 1
-        said = site.said()
-        assert f"the disk of {site.backups} is full" in said
+        assert here.backup(0) == 0
+        before = truth(here.backups / "etc" / date(0))
+        (here.folder / "a").write_bytes(os.urandom(1_000_000))
+        (here.folder / "b").write_bytes(os.urandom(3_000_000))
+        assert here.backup(1) == 1
+        said = here.said()
+        assert f"the disk of {here.backups} is full" in said
         assert "files prune" in said
-        assert site.dates() == [date(0)]
-        assert truth(site.backups / "etc" / date(0)) == before
-        assert os.statvfs(site.backups).f_bavail * os.statvfs(site.backups).f_bsize > 1_500_000
-        (site.folder / "b").unlink()
-        assert site.backup(2) == 0
+        assert here.dates() == [date(0)]
+        assert truth(here.backups / "etc" / date(0)) == before
+        assert os.statvfs(here.backups).f_bavail * os.statvfs(here.backups).f_bsize > 1_500_000
+        (here.folder / "b").unlink()
+        assert here.backup(2) == 0
     finally:
-        subprocess.run(["umount", str(site.backups)], check=True)
+        subprocess.run(["umount", str(here.backups)], check=True)
 
 
 def test_what_vanishes_while_it_is_read_is_looked_for_again(site: Site) -> None:
@@ -319,38 +329,38 @@ def edit_in_place(path: Path) -> None:
     os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
 
 
-def test_a_hard_link_that_was_edited_in_place_is_named_in_each_backup_that_has_it(site: Site) -> None:
+def test_a_hard_link_that_was_edited_in_place_is_named_in_each_backup_that_has_it(here: Site) -> None:
     for day in range(3):
         if day == 1:
-            (site.folder / "server.properties").write_text("broker.id=2\n")
-        assert site.backup(day) == 0
-    edit_in_place(site.tree(2) / "server.properties")
-    site.said()
-    report = site.backups.parent / "report.json"
-    assert site.run("verify", f"--report={report}") == 1
-    assert f"etc: server.properties: other content; in {date(1)}, {date(2)}." in site.said()
+            (here.folder / "server.properties").write_text("broker.id=2\n")
+        assert here.backup(day) == 0
+    edit_in_place(here.tree(2) / "server.properties")
+    here.said()
+    report = here.backups.parent / "report.json"
+    assert here.run("verify", f"--report={report}") == 1
+    assert f"etc: server.properties: other content; in {date(1)}, {date(2)}." in here.said()
     [found] = json.loads(report.read_text())["names"]
     assert found["damage"] == [
         {"path": "server.properties", "what": "other content", "dates": [date(1), date(2)]}
     ]
-    target = site.backups.parent / "restored"
-    assert site.run("restore", "--name=etc", f"--to={target}") == 1
-    assert "is damaged, and nothing was restored: server.properties (other content)" in site.said()
+    target = here.backups.parent / "restored"
+    assert here.run("restore", "--name=etc", f"--to={target}") == 1
+    assert "is damaged, and nothing was restored: server.properties (other content)" in here.said()
     assert not target.exists()
-    assert site.run("restore", "--name=etc", "--path=keys", f"--to={target}") == 0
-    assert site.run("restore", "--name=etc", f"--at={date(0)}", f"--to={target}") == 0
+    assert here.run("restore", "--name=etc", "--path=keys", f"--to={target}") == 0
+    assert here.run("restore", "--name=etc", f"--at={date(0)}", f"--to={target}") == 0
     # Size and time are as at the source, so only by content is it seen that it is another.
-    assert site.backup(3) == 0
-    assert site.run("verify", f"--at={date(3)}") == 1
-    assert site.backup(4, "--checksum") == 0
-    assert site.run("verify", f"--at={date(4)}") == 0
+    assert here.backup(3) == 0
+    assert here.run("verify", f"--at={date(3)}") == 1
+    assert here.backup(4, "--checksum") == 0
+    assert here.run("verify", f"--at={date(4)}") == 0
 
 
 @pytest.mark.parametrize("what", ["gone", "added", "mode", "list", "head"])
-def test_other_damage_is_named(site: Site, what: str) -> None:
-    assert site.backup(0) == 0
-    tree = site.tree(0)
-    site.said()
+def test_other_damage_is_named(here: Site, what: str) -> None:
+    assert here.backup(0) == 0
+    tree = here.tree(0)
+    here.said()
     if what == "gone":
         (tree / "empty").unlink()
         expected = "etc: empty: it is gone"
@@ -366,8 +376,8 @@ def test_other_damage_is_named(site: Site, what: str) -> None:
     else:
         (tree.parent / "backup.json").write_text("{}")
         expected = "backup.json can't be read: it is damaged"
-    assert site.run("verify") == 1
-    said = site.said()
+    assert here.run("verify") == 1
+    said = here.said()
     assert expected in said
     assert "Traceback" not in said
 
@@ -375,34 +385,34 @@ def test_other_damage_is_named(site: Site, what: str) -> None:
 # Restores
 
 
-def test_one_path_comes_back_and_nothing_else_is_touched(site: Site) -> None:
-    assert site.backup(0) == 0
-    target = site.backups.parent / "target"
+def test_one_path_comes_back_and_nothing_else_is_touched(here: Site) -> None:
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
     target.mkdir()
     (target / "server.properties").write_text("mine")
     (target / "own").write_text("own")
     name = "with a blank, ä and \n a line"
     restore = ("restore", "--name=etc", f"--to={target}")
-    assert site.run(*restore, "--path=keys/broker.key", f"--path={name}", "--path=hidden") == 0, site.said()
+    assert here.run(*restore, "--path=keys/broker.key", f"--path={name}", "--path=hidden") == 0, here.said()
     assert names(target) == sorted(["keys", "own", "server.properties", "hidden", name])
     assert names(target / "keys") == ["broker.key"]
-    source, there = (folder / "keys/broker.key" for folder in (site.folder, target))
+    source, there = (folder / "keys/broker.key" for folder in (here.folder, target))
     assert there.read_bytes() == source.read_bytes()
-    for one, other in ((source, there), (source.parent, there.parent), (site.folder / name, target / name)):
+    for one, other in ((source, there), (source.parent, there.parent), (here.folder / name, target / name)):
         was, now = one.stat(), other.stat()
         assert (was.st_mode, was.st_uid, was.st_gid) == (now.st_mode, now.st_uid, now.st_gid)
         assert was.st_mtime_ns == now.st_mtime_ns
     # What is other there is left, and what is as it was in no way.
-    site.said()
-    assert site.run(*restore) == 2
-    assert "1 file: server.properties. --overwrite replaces them; nothing was restored" in site.said()
+    here.said()
+    assert here.run(*restore) == 2
+    assert "1 file: server.properties. --overwrite replaces them; nothing was restored" in here.said()
     assert (target / "server.properties").read_text() == "mine"
-    assert site.run(*restore, "--overwrite", "--dry-run") == 0
+    assert here.run(*restore, "--overwrite", "--dry-run") == 0
     assert (target / "server.properties").read_text() == "mine"
-    assert site.run(*restore, "--overwrite") == 0
+    assert here.run(*restore, "--overwrite") == 0
     (target / "own").unlink()
-    os.utime(target, ns=(0, site.folder.stat().st_mtime_ns))
-    assert truth(target) == truth(site.folder)
+    os.utime(target, ns=(0, here.folder.stat().st_mtime_ns))
+    assert truth(target) == truth(here.folder)
 
 
 @pytest.mark.parametrize(
@@ -415,35 +425,35 @@ def test_one_path_comes_back_and_nothing_else_is_touched(site: Site) -> None:
         (["--name=other"], "no backups of other; it has those of etc"),
     ],
 )
-def test_a_restore_that_can_not_be_right_is_refused(site: Site, options: list[str], expected: str) -> None:
-    assert site.backup(0) == 0
-    target = site.backups.parent / "target"
-    given = [each.replace("BACKUPS", str(site.backups)) for each in options]
-    assert site.run("restore", "--name=etc", f"--to={target}", *given) == 2
-    assert expected in site.said()
+def test_a_restore_that_can_not_be_right_is_refused(here: Site, options: list[str], expected: str) -> None:
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
+    given = [each.replace("BACKUPS", str(here.backups)) for each in options]
+    assert here.run("restore", "--name=etc", f"--to={target}", *given) == 2
+    assert expected in here.said()
     assert not target.exists()
 
 
-def test_a_link_in_the_way_is_not_followed(site: Site) -> None:
-    assert site.backup(0) == 0
-    target, other = site.backups.parent / "target", site.backups.parent / "other"
+def test_a_link_in_the_way_is_not_followed(here: Site) -> None:
+    assert here.backup(0) == 0
+    target, other = here.backups.parent / "target", here.backups.parent / "other"
     target.mkdir()
     other.mkdir()
     (target / "keys").symlink_to(other)
-    assert site.run("restore", "--name=etc", "--path=keys/broker.key", f"--to={target}") == 2
-    assert "keys. --overwrite" in site.said()
+    assert here.run("restore", "--name=etc", "--path=keys/broker.key", f"--to={target}") == 2
+    assert "keys. --overwrite" in here.said()
     assert names(other) == []
 
 
-def test_extended_attributes_come_back_where_they_were_asked_for(site: Site) -> None:
+def test_extended_attributes_come_back_where_they_were_asked_for(here: Site) -> None:
     for name in ("user.origin", "trusted.origin"):
-        os.setxattr(site.folder / "server.properties", name, b"by hand\0")
-    assert site.backup(0, "--xattrs") == 0
-    assert site.backup(1, "--xattrs") == 0
-    assert site.inode(0, "server.properties") == site.inode(1, "server.properties")
-    target = site.backups.parent / "target"
-    assert site.run("restore", "--name=etc", f"--to={target}") == 0, site.said()
-    assert truth(target) == truth(site.folder)
+        os.setxattr(here.folder / "server.properties", name, b"by hand\0")
+    assert here.backup(0, "--xattrs") == 0
+    assert here.backup(1, "--xattrs") == 0
+    assert here.inode(0, "server.properties") == here.inode(1, "server.properties")
+    target = here.backups.parent / "target"
+    assert here.run("restore", "--name=etc", f"--to={target}") == 0, here.said()
+    assert truth(target) == truth(here.folder)
     for name in ("user.origin", "trusted.origin"):
         assert os.getxattr(target / "server.properties", name) == b"by hand\0"
     assert os.listxattr(target / "tool") == []
@@ -513,10 +523,10 @@ def test_a_server_that_is_gone_is_a_sentence(site: Site) -> None:
     assert "no ssh server answers there" in site.said()
 
 
-def test_a_clock_that_went_back_is_refused(site: Site) -> None:
-    assert site.backup(1) == 0
-    assert site.backup(0) == 2
-    assert f"the newest backup is of {date(1)}, and it is {date(0)} by this host's clock" in site.said()
+def test_a_clock_that_went_back_is_refused(here: Site) -> None:
+    assert here.backup(1) == 0
+    assert here.backup(0) == 2
+    assert f"the newest backup is of {date(1)}, and it is {date(0)} by this host's clock" in here.said()
 
 
 def test_the_data_of_a_broker_that_runs_is_refused(site: Site) -> None:
@@ -539,50 +549,56 @@ def test_the_data_of_a_broker_that_runs_is_refused(site: Site) -> None:
     assert (site.tree(1) / "kafka/data/meta.properties").exists()
 
 
-def test_a_folder_of_this_host_needs_no_ssh(site: Site) -> None:
-    site.set_clock(FIRST)
-    assert site.run("backup", "--name=here", f"--source={site.folder}") == 0
-    target = site.backups.parent / "target"
-    assert site.run("restore", "--name=here", f"--to={target}") == 0
-    assert truth(target) == truth(site.folder)
+def test_a_folder_of_this_host_needs_no_ssh(here: Site) -> None:
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
+    assert here.run("restore", "--name=etc", f"--to={target}") == 0
+    assert truth(target) == truth(here.folder)
 
 
 # Prunes
 
 
-def test_a_prune_keeps_what_it_says_and_removes_half_ones(site: Site) -> None:
+def test_a_prune_keeps_what_it_says_and_removes_half_ones(here: Site) -> None:
     for day in (0, 1, 2, 2.5, 3):
-        assert site.backup(day) == 0
-    half = site.backups / "etc" / f".unfinished-{date(9)}"
+        assert here.backup(day) == 0
+    half = here.backups / "etc" / f".unfinished-{date(9)}"
     half.mkdir()
     (half / "x").touch()
-    before = truth(site.tree(3))
-    site.said()
-    assert site.run("prune", "--keep-daily=2") == 0
-    said = site.said()
+    before = truth(here.tree(3))
+    here.said()
+    assert here.run("prune", "--keep-daily=2") == 0
+    said = here.said()
     assert (
         "Would remove 3 backups and 1 that were never complete; 2 backups left. Nothing was removed" in said
     )
-    assert len(site.dates()) == 5
+    assert len(here.dates()) == 5
     assert half.exists()
-    assert site.run("prune", "--keep-daily=2", "--execute") == 0
-    assert site.dates() == [date(2.5), date(3)]
+    assert here.run("prune", "--keep-daily=2", "--execute") == 0
+    assert here.dates() == [date(2.5), date(3)]
     assert not half.exists()
-    assert truth(site.tree(3)) != before  # with fewer links to each file
-    assert site.run("verify") == 0
-    assert site.run("prune") == 2
-    assert "Say what is kept" in site.said()
+    assert truth(here.tree(3)) != before  # with fewer links to each file
+    assert here.run("verify") == 0
+    assert here.run("prune") == 2
+    assert "Say what is kept" in here.said()
 
 
-def test_nothing_is_removed_while_it_is_read_or_written(site: Site) -> None:
+def test_nothing_is_removed_while_it_is_read_or_written(here: Site) -> None:
     from aqueduct.file_backup.folder import BackupsOf
 
-    assert site.backup(0) == 0
-    own = BackupsOf(site.backups / "etc")
+    assert here.backup(0) == 0
+    own = BackupsOf(here.backups / "etc")
     with own.reading():
-        assert site.run("prune", "--keep-last=1", "--execute") == 2
-        assert "is being read by a restore or verify" in site.said()
-        assert site.run("verify") == 0
+        assert here.run("prune", "--keep-last=1", "--execute") == 2
+        assert "is being read by a restore or verify" in here.said()
+        assert here.run("verify") == 0
     with own.changing():
-        assert site.backup(1) == 2
-        assert "is being changed by another backup or prune" in site.said()
+        assert here.backup(1) == 2
+        assert "is being changed by another backup or prune" in here.said()
+
+
+def test_a_backup_removes_what_no_rule_keeps_if_it_is_whole(here: Site) -> None:
+    for day in range(3):
+        assert here.backup(day, "--keep-daily=2") == 0
+    assert f"Removed: 1 older backup, {date(0)}." in here.said()
+    assert here.dates() == [date(1), date(2)]
