@@ -1,4 +1,4 @@
-"""A real sshd on this machine, with keys of its own, for whom it is started by."""
+"""A real sshd on this machine, with keys of its own, for whom it is started by; it is AQUEDUCT_SSHD."""
 
 import subprocess
 from collections.abc import Iterator
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
 from shlex import quote
-from shutil import which
 
-from servers.process import Process, free_ports, listens
+from servers.process import Process, binary, free_ports, listens
 
 SETTINGS = """
 ListenAddress 127.0.0.1
@@ -64,9 +63,10 @@ def running(directory: Path) -> Iterator[SshServer]:
     (directory / "authorized_keys").touch()
     Path("/run/sshd").mkdir(exist_ok=True)  # its folder of privilege separation
     (directory / "sshd_config").write_text(SETTINGS.format(port=port, directory=directory))
-    sshd = which("sshd", path="/usr/sbin:/usr/local/sbin") or "sshd"
     process = Process(
-        [sshd, "-D", "-e", "-f", f"{directory}/sshd_config"], directory / "log", lambda: listens(port)
+        [binary("AQUEDUCT_SSHD"), "-D", "-e", "-f", f"{directory}/sshd_config"],
+        directory / "log",
+        lambda: listens(port),
     )
     with process.running():
         yield SshServer(directory, port, process)

@@ -42,7 +42,8 @@ def check_file_backups(inventory: Inventory, sound: Sound, site: str) -> Iterato
             if data := _data_of(inventory, sound, of, source):
                 yield finding(
                     f"{of} keeps the data of its Kafka node in {data}, and a copy of files that change is "
-                    "none; the role backup backs up topics and groups: exclude that folder, or take another one.",
+                    "none; the role backup is for topics and groups: exclude that folder, or take "
+                    "another one.",
                     "folder",
                 )
 
