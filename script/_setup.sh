@@ -277,6 +277,28 @@ have_zookeeper() {
     export AQUEDUCT_OLDER_KAFKA_JARS=$jars
 }
 
+# The ssh server of tests is opened and not installed, too: none listens on this machine but while a test runs.
+have_sshd() {
+    local scratch log
+    export AQUEDUCT_SSHD="$AQUEDUCT_CACHE/sshd"
+    have_packages openssh-client procps rsync
+    # Where it is started by root, it gives what comes before the login to this user, as the package would have it.
+    ! is_root || getent passwd sshd >/dev/null || useradd --system --home-dir=/run/sshd --no-create-home --shell=/usr/sbin/nologin sshd
+    [[ -x $AQUEDUCT_SSHD ]] && return
+    have_packages libwrap0 # with it come all libraries that the server needs
+    say "Having an ssh server for tests on this machine"
+    scratch=$(mktemp -d) log=$(mktemp)
+    chmod a+rx "$scratch"
+    (
+        cd "$scratch"
+        apt-get download -q openssh-server || { is_root && apt-get update -q && apt-get download -q openssh-server; }
+        dpkg-deb --fsys-tarfile openssh-server_*.deb | tar -x ./usr/sbin/sshd
+    ) >"$log" 2>&1 || refuse "could not fetch an ssh server: $(grep -m1 '^E:' "$log" || tail -n1 "$log"); see that this machine reaches a Debian mirror."
+    mkdir -p "$AQUEDUCT_CACHE"
+    mv "$scratch/usr/sbin/sshd" "$AQUEDUCT_SSHD"
+    rm -r "$scratch"
+}
+
 # Debian's PostgreSQL is opened and not installed, as promtool is: no service comes with it, nor a cluster of its own.
 have_postgresql() {
     local scratch log package

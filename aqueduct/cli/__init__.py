@@ -24,6 +24,7 @@ VERBS = {
     "doctor": "name what silently stops a part of the estate",
     "environment": "pack what the Python workers of a Spark cluster need",
     "export": "write a snapshot as files of Parquet or Avro",
+    "files": "back up folders of files, incrementally, and write them back",
     "health": "say what is wrong with a cluster or a broker",
     "land": "land topics in tables of ORC files, each record once",
     "mirror": "tell how one MirrorMaker flow is doing",

@@ -1,6 +1,7 @@
 """Options that several verbs have."""
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
 
     from aqueduct.kafka.batches.cut import Window
     from aqueduct.keys import ReceiverKey, ReceiverPublicKey
+    from aqueduct.prune.policy import KeepPolicy
     from aqueduct.store.signing import Trust
     from aqueduct.work.workers import Workers
+
+MOST_KEPT = 1_000_000  # backups or periods
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +38,36 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 def add_snapshot(parser: argparse.ArgumentParser, listed_by: str = "snapshots") -> None:
     help_ = f"default: the newest; see `aqueduct {listed_by}`"
     parser.add_argument("--snapshot", metavar="ID", type=selection.positive, help=help_)
+
+
+def add_keep(parser: argparse.ArgumentParser, of: str) -> None:
+    """Add the options that say what a prune keeps."""
+    for rule, help_ in (
+        ("last", f"keep the newest N {of}s"),
+        ("daily", f"keep the newest {of} of each of N days"),
+        ("weekly", "the same of N weeks"),
+        ("monthly", "the same of N months"),
+        ("days", f"keep what is up to N days older than the newest {of}"),
+    ):
+        parser.add_argument(f"--keep-{rule}", metavar="N", type=selection.whole(most=MOST_KEPT), help=help_)
+
+
+def kept(args: argparse.Namespace) -> "KeepPolicy | None":
+    """Return what was given of add_keep's options; None if nothing was."""
+    from aqueduct.prune.policy import KeepPolicy
+
+    policy = KeepPolicy(**{each.name: getattr(args, f"keep_{each.name}") or 0 for each in fields(KeepPolicy)})
+    return None if policy == KeepPolicy() else policy
+
+
+def keep(args: argparse.Namespace, verb: str) -> "KeepPolicy":
+    """Return what was given of add_keep's options; Refused if nothing was."""
+    policy = kept(args)
+    if policy is None:
+        raise Refused(
+            f"Say what is kept, such as --keep-daily 7 --keep-weekly 8; see aqueduct {verb} --help."
+        )
+    return policy
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:

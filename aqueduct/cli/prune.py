@@ -16,28 +16,13 @@ a snapshot of it can't be used, 2 the arguments can't be right.
 import argparse
 from datetime import UTC, datetime
 
-from aqueduct.cli import common, duration, report_file, selection
+from aqueduct.cli import common, duration, report_file
 from aqueduct.cli.extra import spark_packages
-from aqueduct.errors import Refused
-
-RULES = ("last", "daily", "weekly", "monthly", "days")
-MOST = 1_000_000  # of snapshots or periods
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_store(parser)
-    for rule, help_ in zip(
-        RULES,
-        (
-            "keep the newest N snapshots",
-            "keep the newest snapshot of each of N days",
-            "the same of N weeks",
-            "the same of N months",
-            "keep what is up to N days older than the newest snapshot",
-        ),
-        strict=True,
-    ):
-        parser.add_argument(f"--keep-{rule}", metavar="N", type=selection.whole(most=MOST), help=help_)
+    common.add_keep(parser, "snapshot")
     parser.add_argument("--execute", action="store_true", help="remove it; default: tell what would go")
     parser.add_argument(
         "--orphan-hours",
@@ -54,18 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.prune import report
-        from aqueduct.prune.policy import KeepPolicy
         from aqueduct.prune.run import PruneOrder, prune
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
-    rules = {rule: getattr(args, f"keep_{rule}") or 0 for rule in RULES}
-    if not any(rules.values()):
-        raise Refused("Say what is kept, such as --keep-daily 7 --keep-weekly 8; see aqueduct prune --help.")
+    keep = common.keep(args, "prune")
     outcome = prune(
         PruneOrder(
             store=args.store,
-            keep=KeepPolicy(**rules),
+            keep=keep,
             execute=args.execute,
             orphan_hours=args.orphan_hours,
             trust=common.trust(args),

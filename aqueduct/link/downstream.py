@@ -25,7 +25,6 @@ from aqueduct.keys import ReceiverKey, SenderPublicKey, load
 from aqueduct.link import files
 from aqueduct.link.framing import FRAME_BYTES
 from aqueduct.link.ledger.arrivals import bucket
-from aqueduct.link.lock import held
 from aqueduct.link.options import Downstream
 from aqueduct.link.seldom import Seldom
 from aqueduct.link.strangers import Strangers
@@ -34,6 +33,7 @@ from aqueduct.link.udp import check_card, resolve
 from aqueduct.link.wire import frame, state
 from aqueduct.link.wire.frame import Frame
 from aqueduct.link.wire.receiver import RawRecord, Receiver, ReceiverLimits
+from aqueduct.lock import held
 from aqueduct.names import matches
 from aqueduct.wording import count
 

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from aqueduct.file_backup.plan import restriction
+
 HARDENED = {
     "NoNewPrivileges": "true",
     "ProtectSystem": "strict",
@@ -66,7 +68,20 @@ def environment_file(variables: Mapping[str, Any]) -> str:
     return "".join(f"{line}\n" for line in ("# Ansible managed", *lines))
 
 
+def read_only_key(folder: str) -> str:
+    """`folder | read_only_key`: options of authorized_keys, to read a folder and do nothing else."""
+    return restriction(folder)
+
+
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        every = (hardened, confined, unit_lines, command_line, unit_environment, environment_file)
+        every = (
+            hardened,
+            confined,
+            unit_lines,
+            command_line,
+            unit_environment,
+            environment_file,
+            read_only_key,
+        )
         return {each.__name__: each for each in every}

@@ -90,7 +90,8 @@ class Systemd:
             if self.check:
                 continue
             unit = f"{template}{name}"
-            self._systemctl("disable", "--now", "--quiet", f"{unit}.service", must=False)
+            for each in (f"{unit}.timer", f"{unit}.service"):
+                self._systemctl("disable", "--now", "--quiet", each, must=False)
             for gone in (UNITS / f"{unit}.service", UNITS / f"{unit}.service.d"):
                 _remove(gone)
             if folder:
@@ -166,7 +167,7 @@ class Systemd:
 
 def _instance(name: str, template: str) -> str:
     """Return the instance in the name of a unit's file, link or drop-in folder; empty for the template."""
-    return name.removeprefix(template).removesuffix(".d").removesuffix(".service")
+    return name.removeprefix(template).removesuffix(".d").removesuffix(".service").removesuffix(".timer")
 
 
 def _remove(path: Path) -> None:

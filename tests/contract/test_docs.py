@@ -185,6 +185,7 @@ def test_examples_with_a_broker_do_what_they_show(
 def test_examples_with_an_ensemble_do_what_they_show(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "zookeeper").mkdir()
     with zookeeper.running(tmp_path / "zookeeper") as server, fill_ensemble(server.connect):
+        fill_folder(tmp_path / "etc")
         here = {"localhost:2181": server.connect, FOLDER: f"{tmp_path}/"}
         check_examples("old-estates.md", "with an ensemble", here, tree)
 
@@ -216,6 +217,13 @@ def fill(broker: Broker) -> None:
     positions = [TopicPartition("flights", 0, 300), TopicPartition("flights", 1, 500)]
     consumer.commit(offsets=positions, asynchronous=False)
     consumer.close()
+
+
+def fill_folder(folder: Path) -> None:
+    """Make files as a broker's host has them."""
+    (folder / "tls").mkdir(parents=True)
+    for name, text in (("server.properties", "node.id=1"), ("log4j2.yaml", ""), ("tls/broker.pem", "key")):
+        (folder / name).write_text(text)
 
 
 @contextmanager

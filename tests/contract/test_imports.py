@@ -21,7 +21,18 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     ("errors",),
     ("names",),
-    ("wording", "keys", "moments", "durations", "ranges", "spans", "strict_json", "job_files", "prometheus"),
+    (
+        "wording",
+        "keys",
+        "moments",
+        "durations",
+        "lock",
+        "ranges",
+        "spans",
+        "strict_json",
+        "job_files",
+        "prometheus",
+    ),
     ("kafka.batches",),
     ("kafka",),
     ("store", "work"),
@@ -30,8 +41,8 @@ ROOMS = (
     ("link",),
     ("link.dedup",),
     ("backup", "reconcile", "land", "controller", "zookeeper", "prune"),
-    ("restore", "estate"),
-    ("export",),
+    ("restore", "file_backup"),
+    ("estate", "export"),
     ("cli",),
 )
 # The modules that reach out of the process: clients, sockets, object stores, Spark, and whoever calls them.
@@ -59,6 +70,7 @@ RUNNING = {
         for name in ("catalogue", "compact", "iceberg", "metastore", "metrics", "registry", "replay")
     ),
     *(f"land.{name}" for name in ("opened", "reset", "run", "sql", "status", "task", "verify")),
+    *(f"file_backup.{name}" for name in ("backup", "restore", "rsync")),
     *(f"zookeeper.{name}" for name in ("backup", "client", "connection", "reading", "restore")),
     "controller.artifacts",
     *(f"export.{name}" for name in ("run", "task")),

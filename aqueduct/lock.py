@@ -1,4 +1,4 @@
-"""A place that one process at a time may have."""
+"""A place that one process at a time may have, or several that only look."""
 
 import fcntl
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from aqueduct.errors import Refused
 
 
 @contextmanager
-def held(path: Path, otherwise: str) -> Iterator[None]:
-    """Hold a lock, which the kernel frees when the process ends, however it does.
+def held(path: Path, otherwise: str, *, shared: bool = False) -> Iterator[int]:
+    """Hold a lock, which the kernel frees when the process ends, however it does; yield its descriptor.
 
     Refused, saying `otherwise`, if another one has it.
     """
@@ -20,7 +20,7 @@ def held(path: Path, otherwise: str) -> Iterator[None]:
         raise Refused(f"{path} can't be written: {error.strerror}.") from None
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused(otherwise) from None
-        yield
+        yield file.fileno()

@@ -1,0 +1,379 @@
+"""Back up folders of files, such as configuration and keys, by rsync: dated, incremental trees.
+
+backup adds a backup of one folder, of this host or of another one by ssh. Files that are as in the newest
+complete backup are hard links to it, so each date has a whole tree and takes what is new. What is not
+complete is removed. The key for ssh must be one that may read that folder and nothing else:
+command="rrsync -ro /FOLDER",restrict in authorized_keys. Folders where a Kafka node keeps its data are
+refused while it may run. With --keep-daily and the like it removes what no rule keeps, if the new backup is
+whole. Exit code: 0 done; 3 done but for files that could not be read, or for older backups that stay; 1
+failed, 2 refused: nothing was kept.
+
+list, du and verify look at backups: what there is, what each takes on the disk beyond those before it, and
+whether all files are as they were backed up (1 if not; a hard link that was edited in place is damaged in
+each backup that has it).
+
+restore writes a backup, or some paths of it, to a folder of this host, and compares what is there then. It
+verifies what it takes first. Files that are other there are left, and the exit code is 2, without
+--overwrite. 0 done; 3 without owners, which only root restores; 1 failed.
+
+prune removes backups that no rule keeps, as `aqueduct prune` does, and what was never completed; without
+--execute it is told what would go.
+"""
+
+import argparse
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aqueduct import moments
+from aqueduct.cli import common, report_file, selection
+from aqueduct.errors import AqueductError, ExitCode, Refused
+from aqueduct.file_backup import plan
+from aqueduct.wording import count, some
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aqueduct.file_backup.folder import BackupsOf, FileSnapshot
+    from aqueduct.file_backup.verify import FilesVerified
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    backup = _add(commands, "backup", "add a backup of a folder", _backup)
+    _add_name(backup, required=True)
+    backup.add_argument(
+        "--source", metavar="[USER@HOST:]/FOLDER", type=_source, required=True, help="what is backed up"
+    )
+    backup.add_argument(
+        "--ssh-key", metavar="FILE", type=Path, help="private key that may read the folder and nothing else"
+    )
+    backup.add_argument(
+        "--known-hosts",
+        metavar="FILE",
+        type=Path,
+        help="the host's key, as ssh has it; default: ssh's own file",
+    )
+    backup.add_argument(
+        "--ssh-port", metavar="N", type=selection.whole(1, selection.PORTS[-1]), default=22, help="default 22"
+    )
+    backup.add_argument(
+        "--exclude",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="leave out, as rsync's; may be repeated",
+    )
+    backup.add_argument("--xattrs", action="store_true", help="extended attributes and ACLs, too")
+    backup.add_argument(
+        "--checksum",
+        action="store_true",
+        help="compare files by their content; default: by size and time, which is quicker",
+    )
+    backup.add_argument(
+        "--allow-empty", action="store_true", help="back up a folder that has lost all its files"
+    )
+    common.add_keep(backup, "backup")
+    report_file.add_arguments(backup)
+
+    list_ = _add(commands, "list", "list backups", _list)
+    _add_name(list_)
+    list_.add_argument("--json", action="store_true", help="a list for programs")
+
+    _add_name(_add(commands, "du", "tell what each backup takes on the disk", _du))
+
+    verify = _add(commands, "verify", "compare backups with what they were", _verify)
+    _add_name(verify)
+    _add_at(verify, "default: all")
+    report_file.add_arguments(verify)
+
+    restore = _add(commands, "restore", "write files of a backup to a folder", _restore)
+    _add_name(restore, required=True)
+    _add_at(restore, "default: the newest")
+    restore.add_argument(
+        "--path",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a file or folder, as below the one that was backed up; may be repeated; default: all",
+    )
+    restore.add_argument(
+        "--to", metavar="FOLDER", type=Path, required=True, help="it is made if it is not there"
+    )
+    restore.add_argument("--overwrite", action="store_true", help="replace files that are other there")
+    restore.add_argument("--dry-run", action="store_true", help="tell what would be written")
+    report_file.add_arguments(restore)
+
+    prune = _add(commands, "prune", "remove old backups", _prune)
+    _add_name(prune)
+    common.add_keep(prune, "backup")
+    prune.add_argument("--execute", action="store_true", help="remove them; default: tell what would go")
+    report_file.add_arguments(prune)
+
+
+def _add(commands: Any, name: str, help_: str, run: Any) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=help_)
+    command.add_argument(
+        "--backups", metavar="FOLDER", type=Path, required=True, help="where backups are, on this host"
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_name(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    help_ = "of the backups of one folder" + ("" if required else "; default: all")
+    parser.add_argument("--name", metavar="NAME", type=_name, required=required, help=help_)
+
+
+def _add_at(parser: argparse.ArgumentParser, default: str) -> None:
+    help_ = f"the newest backup that was begun at this time, on this day or before it; {default}"
+    parser.add_argument("--at", metavar="TIME", type=_until, help=help_)
+
+
+def _name(text: str) -> str:
+    if not plan.NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} isn't a name; write up to 100 letters, digits, '.', '_' and '-'"
+        )
+    return text
+
+
+def _source(text: str) -> plan.FileSource:
+    try:
+        return plan.source(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a folder; write {error}") from None
+
+
+def _until(text: str) -> int:
+    try:
+        return plan.until(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a time; write {error}") from None
+
+
+def _backup(args: argparse.Namespace) -> int:
+    from aqueduct.file_backup.backup import FileBackupOrder, backup
+    from aqueduct.file_backup.folder import head
+    from aqueduct.file_backup.rsync import SshOptions
+
+    _outside(args)
+    started = datetime.now(UTC)
+    for file in filter(None, (args.ssh_key, args.known_hosts)):
+        if not file.is_file():
+            raise Refused(f"{file} is not there; --ssh-key and --known-hosts name files of this host.")
+    made = backup(
+        FileBackupOrder(
+            args.backups,
+            args.name,
+            args.source,
+            SshOptions(args.ssh_key, args.known_hosts, args.ssh_port),
+            tuple(args.exclude),
+            args.xattrs,
+            args.checksum,
+            args.allow_empty,
+        ),
+        _now(),
+    )
+    removed, stay = _kept(args, made)
+    code = ExitCode.INCOMPLETE if made.left_out or stay else ExitCode.DONE
+    print(
+        f"Backup {made.date} of {made.source}: {count(made.files, 'file')}, {made.bytes:,} bytes; "
+        f"{made.new_files:,} of them ({made.new_bytes:,} bytes) are new"
+        + (f", the others are shared with {made.base}." if made.base else ", for it is the first.")
+    )
+    for what, why in made.left_out:
+        print(f"NOT in it: {what}: {why}.")
+    if removed:
+        print(f"Removed: {count(len(removed), 'older backup')}, {some(removed)}.")
+    if stay:
+        print(f"Older backups stay: {stay}")
+    content = {"date": made.date} | head(made) | {"removed": list(removed), "not_removed": stay}
+    _report(args, "backup", code, started, content)
+    return code
+
+
+def _kept(args: argparse.Namespace, made: "FileSnapshot") -> tuple[tuple[str, ...], str]:
+    """Remove what no rule keeps; return the dates, and why nothing was removed where something should be."""
+    from aqueduct.file_backup.folder import BackupsOf
+    from aqueduct.file_backup.prune import prune
+
+    keep = common.kept(args)
+    if keep is None:
+        return (), ""
+    if made.left_out:
+        return (), "this one is not whole."
+    try:
+        return prune(BackupsOf(args.backups / args.name), keep, execute=True).go, ""
+    except AqueductError as error:
+        return (), str(error)
+
+
+def _now() -> int:
+    """Return milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def _list(args: argparse.Namespace) -> int:
+    rows = list(_listed(args))
+    if args.json:
+        from aqueduct.file_backup.folder import head
+
+        print(json.dumps([{"name": name, "date": made.date} | head(made) for name, made in rows], indent=2))
+        return ExitCode.DONE
+    row = "{:<24}  {:<18}  {:>10}  {:>17}  {:>10}  {:>17}  {:>8}"
+    print(row.format("name", "date", "files", "bytes", "new files", "new bytes", "not in it"))
+    for name, made in rows:
+        figures = (f"{each:,}" for each in (made.files, made.bytes, made.new_files, made.new_bytes))
+        print(row.format(name, made.date, *figures, len(made.left_out)))
+    return ExitCode.DONE
+
+
+def _listed(args: argparse.Namespace) -> "Iterator[tuple[str, FileSnapshot]]":
+    for own in _opened(args):
+        for date in own.dates():
+            yield own.name, own.snapshot(date)
+        if not args.json and (half := own.half()):
+            print(f"{own.path}: {count(len(half), 'backup')} that {_is(half)} not complete.", file=sys.stderr)
+
+
+def _is(things: list[Any]) -> str:
+    return "is" if len(things) == 1 else "are"
+
+
+def _du(args: argparse.Namespace) -> int:
+    from aqueduct.file_backup.rsync import sizes
+
+    row = "{:<24}  {:<18}  {:>19}  {:>19}"
+    print(row.format("name", "date", "new bytes on disk", "bytes of the tree"))
+    for own in _opened(args):
+        folders = [own.path / date for date in own.dates()]
+        # du tells each inode once, where it comes first.
+        for folder, new in zip(folders, sizes(folders), strict=True):
+            print(row.format(own.name, folder.name, f"{new:,}", f"{sizes([folder])[0]:,}"))
+        print(row.format(own.name, "all", f"{sizes([own.path])[0]:,}", ""))
+    return ExitCode.DONE
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from aqueduct.file_backup.verify import verify
+
+    _outside(args)
+    started = datetime.now(UTC)
+    found = [verify(own, own.dates() if args.at is None else [_at(own, args.at)]) for own in _opened(args)]
+    bad = any(each.damage or each.unusable for each in found)
+    for each in found:
+        print(_verified(each))
+    code = ExitCode.FAILED if bad else ExitCode.DONE
+    content = [
+        {
+            "name": each.name,
+            "backups": each.backups,
+            "files": each.files,
+            "damage": [vars(one) | {"dates": list(one.dates)} for one in each.damage],
+            "unusable": list(each.unusable),
+        }
+        for each in found
+    ]
+    _report(args, "verify", code, started, {"names": content})
+    return code
+
+
+def _verified(found: "FilesVerified") -> str:
+    lines = [f"{found.name}: {why}" for why in found.unusable]
+    lines += [f"{found.name}: {each.path}: {each.what}; in {', '.join(each.dates)}." for each in found.damage]
+    what = f"{count(found.backups, 'backup')}, {count(found.files, 'file')}, {found.bytes:,} bytes read"
+    if lines:
+        lines.append(
+            f"{found.name} is DAMAGED: {what}. Where the source still has these files, `aqueduct files "
+            "backup --checksum` takes them anew."
+        )
+    else:
+        lines.append(f"{found.name}: {what}: all is as it was backed up.")
+    return "\n".join(lines)
+
+
+def _restore(args: argparse.Namespace) -> int:
+    from aqueduct.file_backup.restore import FileRestoreOrder, restore
+
+    _outside(args)
+    started = datetime.now(UTC)
+    [own] = _opened(args)
+    paths = tuple(each.strip("/") for each in args.path)
+    done = restore(FileRestoreOrder(own, _at(own, args.at), args.to, paths, args.overwrite, args.dry_run))
+    code = ExitCode.INCOMPLETE if done.without_owners and not args.dry_run else ExitCode.DONE
+    date, what = done.snapshot.date, f"{count(done.files, 'file')}, {done.bytes:,} bytes"
+    over = f", {len(done.overwritten):,} of them in the place of others" if done.overwritten else ""
+    if args.dry_run:
+        print(f"Backup {date} of {done.snapshot.source} would go to {args.to}: {what}{over}.")
+    else:
+        print(f"Backup {date} of {done.snapshot.source} is at {args.to} as it was: {what}{over}.")
+    if done.without_owners:
+        number = count(done.without_owners, "file")
+        print(f"Owners of {number} are NOT as they were: only root can give files away.")
+    for path, why in done.snapshot.left_out:
+        print(f"NOT in the backup: {path}: {why}.")
+    content = {"date": date, "files": done.files, "bytes": done.bytes, "overwritten": list(done.overwritten)}
+    _report(
+        args,
+        "restore",
+        code,
+        started,
+        content | {"dry_run": args.dry_run, "without_owners": done.without_owners},
+    )
+    return code
+
+
+def _prune(args: argparse.Namespace) -> int:
+    from aqueduct.file_backup.prune import prune
+
+    _outside(args)
+    started = datetime.now(UTC)
+    keep = common.keep(args, "files prune")
+    found = [prune(own, keep, execute=args.execute) for own in _opened(args)]
+    row = "{:<24}  {:<18}  {}"
+    print(row.format("name", "date", "fate"))
+    for each in found:
+        for date in sorted({**each.stay, **dict.fromkeys(each.go)}):
+            print(row.format(each.name, date, f"stays: {each.stay[date]}" if date in each.stay else "goes"))
+    gone, half = (sum(len(getattr(each, what)) for each in found) for what in ("go", "half"))
+    left = count(sum(len(each.stay) for each in found), "backup")
+    print(
+        f"{'Removed' if args.execute else 'Would remove'} {count(gone, 'backup')} and {half:,} that were "
+        f"never complete; {left} left." + ("" if args.execute else " Nothing was removed: --execute does it.")
+    )
+    content = [
+        {"name": each.name, "stay": each.stay, "go": list(each.go), "half": list(each.half)} for each in found
+    ]
+    _report(args, "prune", ExitCode.DONE, started, {"executed": args.execute, "names": content})
+    return ExitCode.DONE
+
+
+def _opened(args: argparse.Namespace) -> "list[BackupsOf]":
+    from aqueduct.file_backup.folder import opened
+
+    return opened(args.backups, args.name)
+
+
+def _at(own: "BackupsOf", time_: int | None) -> str:
+    dates = own.dates()
+    found = plan.at(dates, time_)
+    if found is None:
+        of = f"the first is of {dates[0]}" if dates else "there is none"
+        when = "" if time_ is None else f" of {moments.text(time_)} or before"
+        raise Refused(f"{own.path} has no complete backup{when}; {of}.")
+    return found
+
+
+def _outside(args: argparse.Namespace) -> None:
+    report_file.outside(args.report, f"file://{args.backups.resolve()}")
+
+
+def _report(
+    args: argparse.Namespace, what: str, code: ExitCode, started: datetime, content: dict[str, Any]
+) -> None:
+    if args.report:
+        report_file.write(args.report, f"files {what}", code, started, content)

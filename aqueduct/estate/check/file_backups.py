@@ -1,0 +1,62 @@
+"""Backups of files: can each folder be reached, and is it one that can be copied while it is in use?"""
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean
+from aqueduct.estate.check.sound import Sound
+from aqueduct.file_backup import plan
+
+VARIABLE = "file_backup_sources"
+
+
+def check_file_backups(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    for host in inventory.members(site, "file_backup"):
+        seen = set()
+        sources = sound.value(host, VARIABLE) or ()
+        if not sources:
+            sentence = f"{host} is to back up files, and {VARIABLE} names none; name some, or take it out."
+            yield Finding(inventory.declared(host), "file_backup", sentence)
+        for place, source in enumerate(sources):
+
+            def finding(sentence: str, *path: str, host: str = host, place: int = place) -> Finding:
+                return inventory.finding(host, VARIABLE, sentence, (place, *path))
+
+            name, of, folder = source["name"], source["host"], source["folder"]
+            if not plan.NAME.fullmatch(name):
+                yield finding(
+                    f'"{name}" becomes a folder; use up to 100 letters, digits, dots, - and _.', "name"
+                )
+            if name in seen:
+                yield finding(f"there are two backups {name}; give one of them another name.", "name")
+            seen.add(name)
+            if of not in inventory.hosts:
+                remedy = did_you_mean(of, inventory.hosts, "name one of its hosts.")
+                yield finding(f"the inventory has no host {of}; {remedy}", "host")
+            try:
+                login = f"{source.get('user') or 'root'}@{of}"
+                plan.source(f"{login}:{folder}")
+            except ValueError:
+                yield finding(f"{folder} is no folder from / on; write all of its path.", "folder")
+                continue
+            if data := _data_of(inventory, sound, of, source):
+                yield finding(
+                    f"{of} keeps the data of its Kafka node in {data}, and a copy of files that change is "
+                    "none; the role backup is for topics and groups: exclude that folder, or take "
+                    "another one.",
+                    "folder",
+                )
+
+
+def _data_of(inventory: Inventory, sound: Sound, host: str, source: dict[str, object]) -> str:
+    """Return a Kafka node's data folder that is in the source's folder, or that has it; empty if none."""
+    if host not in inventory.groups.get("kafka", ()):
+        return ""
+    data = PurePosixPath(str(sound.set_or_default(host, "kafka_data_directory")))
+    folder = PurePosixPath(str(source["folder"]))
+    if folder.is_relative_to(data):
+        return str(data)
+    if not data.is_relative_to(folder):
+        return ""
+    excluded = {str(each).rstrip("/") for each in source.get("exclude") or ()}  # type: ignore[attr-defined]
+    return "" if f"/{data.relative_to(folder)}" in excluded else str(data)

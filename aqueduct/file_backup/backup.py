@@ -1,0 +1,116 @@
+"""A backup of one folder: begun under another name, and complete or not there."""
+
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.file_backup import entries, folder, plan, reasons, rsync
+from aqueduct.file_backup.folder import BackupsOf, FileSnapshot
+from aqueduct.file_backup.plan import FileSource
+from aqueduct.file_backup.rsync import Reached, SshOptions
+from aqueduct.wording import some
+
+
+@dataclass(frozen=True)
+class FileBackupOrder:
+    backups: Path
+    name: str
+    source: FileSource
+    ssh: SshOptions = field(default_factory=SshOptions)
+    excludes: tuple[str, ...] = ()
+    with_attributes: bool = False  # extended ones and ACLs
+    by_content: bool = False  # compare contents, not sizes and times
+    may_be_empty: bool = False
+
+
+def backup(order: FileBackupOrder, now: int) -> FileSnapshot:
+    """Add a backup, `now` being in milliseconds since 1970.
+
+    Files that are as in the newest complete one are hard links to it. Refused: a folder where a Kafka node
+    keeps its data and may run, a key that may do more than it must, a source that has become empty. Failed if
+    it is not complete; nothing of it stays.
+    """
+    own = folder.made(order.backups, order.name)
+    with own.changing() as lock:
+        for each in own.half():
+            own.remove(each)
+        date = plan.date_name(now)
+        base = plan.base(own.dates(), date)
+        reached = Reached(order.source, order.ssh)
+        reached.refuse_wide_key(order.backups)
+        _refuse_running(order, reached.files(order.excludes, order.backups))
+        unfinished = own.path / (folder.UNFINISHED + date)
+        try:
+            return _made(order, own, reached, unfinished, base, lock)
+        except OSError as error:
+            raise Failed(
+                f"{unfinished} can't be written: {error.strerror}. Nothing of this backup was kept."
+            ) from None
+        finally:
+            if unfinished.exists():
+                own.remove(unfinished)
+
+
+def _made(
+    order: FileBackupOrder, own: BackupsOf, reached: Reached, unfinished: Path, base: str | None, lock: int
+) -> FileSnapshot:
+    date = unfinished.name.removeprefix(folder.UNFINISHED)
+    tree = unfinished / folder.TREE
+    unfinished.mkdir(mode=0o700)
+    before = own.snapshot(base) if base else None
+    done = _copied(order, reached, tree, own.tree(base) if base else None, lock)
+    vanished = done.returncode == reasons.VANISHED
+    if done.returncode and not vanished and not reasons.only_unreadable(done.returncode, done.stderr):
+        raise Failed(reached.failed(done, order.backups))
+    shared = entries.inodes(own.tree(base), own.entries(before)) if base and before else {}
+    found = list(entries.scan(tree, shared))
+    files = [(each, inode) for each, inode in found if not each.is_folder]
+    new = [each for each, inode in files if inode not in shared]
+    _refuse_running(order, [each.path for each, _ in files])
+    if before and before.files and not files and not order.may_be_empty:
+        raise Refused(
+            f"{order.source} was not backed up: it is empty, and had {before.files:,} files on {base}. Is "
+            "its disk mounted? If all was removed on purpose, --allow-empty backs that up."
+        )
+    snapshot = FileSnapshot(
+        date, str(order.source), base, len(files), sum(each.size for each, _ in files),
+        len(new), sum(each.size for each in new), reasons.left_out(done.stderr, order.source),
+        order.with_attributes, "",
+    )  # fmt: skip
+    own.write(unfinished, folder.head(snapshot), (each for each, _ in found))
+    unfinished.rename(own.path / date)
+    folder.synced(own.path)
+    return snapshot
+
+
+def _copied(
+    order: FileBackupOrder, reached: Reached, tree: Path, base: Path | None, lock: int
+) -> "subprocess.CompletedProcess[str]":
+    """Copy; again where files vanished meanwhile, for what was renamed is there under another name."""
+    arguments = [
+        *rsync.AS_IT_IS,
+        "--fsync",
+        *(rsync.WITH_ATTRIBUTES if order.with_attributes else ()),
+        *(["--checksum"] if order.by_content else ()),
+        *(["--delete", f"--link-dest={base}"] if base else ["--delete"]),
+        *rsync.excluded(order.excludes),
+        *reached.options,
+        reached.argument,
+        f"{tree}/",
+    ]
+    for _ in range(plan.ATTEMPTS):
+        done = rsync.run(arguments, lock)
+        if done.returncode != reasons.VANISHED:
+            break
+    return done
+
+
+def _refuse_running(order: FileBackupOrder, paths: list[str]) -> None:
+    if found := plan.running_data_folders(paths):
+        where = some(f"{order.source.folder.rstrip('/')}/{each}".removesuffix("/.") for each in found)
+        raise Refused(
+            f"{order.source} was not backed up: {where} has the data of a Kafka node that was not stopped, "
+            "and a copy of files that change is none. `aqueduct backup` backs up topics and groups; "
+            "--exclude leaves the folder out."
+        )

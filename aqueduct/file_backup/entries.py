@@ -1,0 +1,169 @@
+"""What a tree has, file by file, with digests, in a list beside it; and how a tree differs from its list.
+
+A tree is kept by rsync's --fake-super, so that its host needs no root: links and devices are plain files
+there, and what only root may set (owner, setuid bits) is in the attribute `user.rsync.%stat`. A list has what
+is on the disk.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path, PurePosixPath
+
+OWN = "user.rsync."  # rsync's attributes, and its prefix of those that only root may set
+STAT = OWN + "%stat"  # mode in octal, device, owner:group
+
+Inode = tuple[int, int]  # device, number
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file or a folder, as on the disk."""
+
+    path: str  # in the tree; of the tree itself: `.`
+    mode: int  # with its kind
+    owner: int
+    group: int
+    modified: int  # nanoseconds since 1970
+    size: int  # of a folder 0
+    device: int  # 0 if it is none
+    sha256: str  # of a folder: empty; of a link: of its target
+    attributes: Mapping[str, str]  # extended ones, in base64
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+
+def scan(top: Path, known: Mapping[Inode, FileEntry] | None = None) -> Iterator[tuple[FileEntry, Inode]]:
+    """Yield what a tree has, in the order of paths; with `known` inodes read no more than names."""
+    for path in sorted(_paths(top)):
+        full = top / path
+        found = full.lstat()
+        inode = (found.st_dev, found.st_ino)
+        if known and inode in known and not stat.S_ISDIR(found.st_mode):
+            yield replace(known[inode], path=path), inode
+        else:
+            yield _entry(path, full, found), inode
+
+
+def look(top: Path, path: str) -> FileEntry | None:
+    """Return what is at a path; None if nothing is. A link above it leads nowhere."""
+    if any((top / above).is_symlink() for above in above_path(path)):
+        return None
+    full = top / path
+    try:
+        return _entry(path, full, full.lstat())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def above_path(path: str) -> list[str]:
+    """Return the folders above a path, but for the tree itself."""
+    return [str(each) for each in PurePosixPath(path).parents][:-1]
+
+
+def inodes(top: Path, entries: Iterable[FileEntry]) -> dict[Inode, FileEntry]:
+    """Return a tree's files by their inodes, where its list has them; what is gone is left out."""
+    found = {}
+    for each in entries:
+        try:
+            seen = (top / each.path).lstat()
+        except FileNotFoundError:
+            continue
+        found[seen.st_dev, seen.st_ino] = each
+    return found
+
+
+def _paths(top: Path) -> Iterator[str]:
+    yield "."
+    for folder, folders, files in os.walk(top, onerror=_raise):
+        below = PurePosixPath(folder).relative_to(top)
+        yield from (str(below / name) for name in (*folders, *files))
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _entry(path: str, full: Path, found: os.stat_result) -> FileEntry:
+    digest, size = "", found.st_size
+    if stat.S_ISREG(found.st_mode):
+        with full.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    elif stat.S_ISLNK(found.st_mode):
+        digest = hashlib.sha256(os.fsencode(full.readlink())).hexdigest()
+    else:
+        size = 0
+    attributes = {
+        name: base64.b64encode(os.getxattr(full, name, follow_symlinks=False)).decode()
+        for name in sorted(os.listxattr(full, follow_symlinks=False))
+        if name.startswith(("user.", "trusted.", "security.capability"))
+    }
+    return FileEntry(
+        path,
+        found.st_mode,
+        found.st_uid,
+        found.st_gid,
+        found.st_mtime_ns,
+        size,
+        found.st_rdev,
+        digest,
+        attributes,
+    )
+
+
+def as_source(entry: FileEntry) -> FileEntry:
+    """Return what the entry was at its source, and is after a restore by root."""
+    attributes = {
+        name.removeprefix(OWN) if name.startswith(OWN) else name: value
+        for name, value in entry.attributes.items()
+        if not name.startswith(OWN + "%")
+    }
+    if STAT not in entry.attributes:
+        return replace(entry, attributes=attributes)
+    mode, device, owner = base64.b64decode(entry.attributes[STAT]).decode().split()
+    kind = int(mode, 8)
+    major, minor = map(int, device.split(","))
+    user, group = map(int, owner.split(":"))
+    return replace(
+        entry,
+        mode=kind,
+        owner=user,
+        group=group,
+        device=os.makedev(major, minor) if stat.S_ISBLK(kind) or stat.S_ISCHR(kind) else 0,
+        sha256=entry.sha256 if stat.S_ISREG(kind) or stat.S_ISLNK(kind) else "",
+        size=entry.size if stat.S_ISREG(kind) or stat.S_ISLNK(kind) else 0,
+        attributes=attributes,
+    )
+
+
+def written(entry: FileEntry) -> bytes:
+    """Return an entry as a line."""
+    return json.dumps(asdict(entry), separators=(",", ":")).encode() + b"\n"
+
+
+def read(line: bytes) -> FileEntry:
+    """Parse a line; ValueError, TypeError or KeyError if it is none."""
+    return FileEntry(**json.loads(line))
+
+
+def differs(was: FileEntry, now: FileEntry) -> list[str]:
+    """Say in what an entry differs: `content`, `size`, `time`, `mode`, `owner`, `device`, `attributes`."""
+    return [
+        word
+        for word, one, other in (
+            ("content", was.sha256, now.sha256),
+            ("size", was.size, now.size),
+            ("time", was.modified, now.modified),
+            ("mode", was.mode, now.mode),
+            ("owner", (was.owner, was.group), (now.owner, now.group)),
+            ("device", was.device, now.device),
+            ("attributes", was.attributes, now.attributes),
+        )
+        if one != other
+    ]

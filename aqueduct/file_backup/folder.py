@@ -1,0 +1,176 @@
+"""A folder of backups: `<name>/<date>/`, with `tree/`, `files.jsonl` (the tree's list) and `backup.json`.
+
+A backup is made in `<name>/.unfinished-<date>` and gets its name when it is complete; one that goes is
+renamed first. So what has a date is whole, and everything else is nobody's.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from aqueduct import lock
+from aqueduct.errors import Failed, Refused
+from aqueduct.file_backup import entries, plan
+from aqueduct.file_backup.entries import FileEntry
+from aqueduct.wording import some
+
+FORMAT = 1
+TREE, LIST, HEAD = "tree", "files.jsonl", "backup.json"
+UNFINISHED, GOING = ".unfinished-", ".going-"
+
+
+@dataclass(frozen=True)
+class FileSnapshot:
+    """What a complete backup says of itself."""
+
+    date: str
+    source: str
+    base: str | None  # the backup whose files it shares
+    files: int
+    bytes: int  # of all files
+    new_files: int  # that the base has not
+    new_bytes: int
+    left_out: tuple[tuple[str, str], ...]  # what, why
+    with_attributes: bool  # extended ones and ACLs
+    list_sha256: str
+
+
+@dataclass(frozen=True)
+class BackupsOf:
+    """The backups of one name."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def dates(self) -> list[str]:
+        """List complete backups, oldest first."""
+        return sorted(each.name for each in _listed(self.path) if plan.date_of(each.name) is not None)
+
+    def half(self) -> list[Path]:
+        """List what was never completed, or was being removed."""
+        return sorted(each for each in _listed(self.path) if each.name.startswith((UNFINISHED, GOING)))
+
+    def tree(self, date: str) -> Path:
+        return self.path / date / TREE
+
+    def snapshot(self, date: str) -> FileSnapshot:
+        """Read what a backup says of itself; Failed if it can't be used."""
+        path = self.path / date / HEAD
+        try:
+            found: dict[str, Any] = json.loads(path.read_bytes())
+            if found.pop("format") != FORMAT:
+                raise Failed(f"{path} is of another version of Aqueduct; use that one.")
+            left_out = tuple((str(what), str(why)) for what, why in found.pop("left_out"))
+            return FileSnapshot(date=date, left_out=left_out, **found)
+        except OSError as error:
+            raise Failed(_unusable(path, error.strerror or str(error))) from None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise Failed(_unusable(path, "it is damaged")) from None
+
+    def entries(self, snapshot: FileSnapshot) -> list[FileEntry]:
+        """Read a backup's list; Failed if it is not as it was written."""
+        path = self.path / snapshot.date / LIST
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise Failed(_unusable(path, error.strerror or str(error))) from None
+        if hashlib.sha256(content).hexdigest() != snapshot.list_sha256:
+            raise Failed(_unusable(path, f"it is damaged: its digest is not the one in {HEAD}"))
+        return [entries.read(line) for line in content.splitlines()]
+
+    @contextmanager
+    def changing(self) -> Iterator[int]:
+        """Be the one who adds or removes; Refused if another one is."""
+        with lock.held(
+            self.path / ".changing", f"{self.path} is being changed by another backup or prune."
+        ) as it:
+            yield it
+
+    @contextmanager
+    def reading(self, *, alone: bool = False) -> Iterator[None]:
+        """Read what nobody removes meanwhile; `alone`: who removes. Refused if another one has it."""
+        what = "read by a restore or verify" if alone else "pruned"
+        why = f"{self.path} is being {what}; wait until that ends."
+        with lock.held(self.path / ".reading", why, shared=not alone):
+            yield
+
+    def write(self, unfinished: Path, head: Mapping[str, Any], found: Iterable[FileEntry]) -> None:
+        """Write a backup's list and what it says of itself, to the disk."""
+        digest = hashlib.sha256()
+        with (unfinished / LIST).open("wb") as file:
+            for each in found:
+                line = entries.written(each)
+                digest.update(line)
+                file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        content = {"format": FORMAT, **head, "list_sha256": digest.hexdigest()}
+        with (unfinished / HEAD).open("wb") as file:
+            file.write(json.dumps(content, indent=2).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        synced(unfinished)
+
+    def remove(self, path: Path) -> None:
+        """Remove a backup, or half of one: killed anywhere, none is half there under its name."""
+        if not path.name.startswith((UNFINISHED, GOING)):
+            path = path.rename(path.with_name(GOING + path.name))
+        shutil.rmtree(path)
+
+
+def opened(folder: Path, name: str | None = None) -> list[BackupsOf]:
+    """Return all that a folder has backups of, or one; Refused if there is none."""
+    try:
+        found = sorted(
+            each.name for each in folder.iterdir() if each.is_dir() and plan.NAME.fullmatch(each.name)
+        )
+    except OSError as error:
+        raise Refused(f"{folder} can't be read: {error.strerror}; name the folder of the backups.") from None
+    if name is not None and name not in found:
+        raise Refused(f"{folder} has no backups of {name}; it has those of {some(found) or 'nothing'}.")
+    if not found:
+        raise Refused(f"{folder} has no backups yet.")
+    return [BackupsOf(folder / each) for each in found if name in (None, each)]
+
+
+def made(folder: Path, name: str) -> BackupsOf:
+    """Return the place for backups of a name, which is made if it isn't there; only its owner may look."""
+    path = folder / name
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"{path} can't be made: {error.strerror}.") from None
+    return BackupsOf(path)
+
+
+def head(snapshot: FileSnapshot) -> dict[str, Any]:
+    """Return what a backup says of itself, for its file."""
+    return {key: value for key, value in asdict(snapshot).items() if key not in ("date", "list_sha256")}
+
+
+def synced(path: Path) -> None:
+    """Return when a folder's names are on its disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _listed(path: Path) -> list[Path]:
+    with os.scandir(path) as found:
+        return [path / each.name for each in found if each.is_dir(follow_symlinks=False)]
+
+
+def _unusable(path: Path, why: str) -> str:
+    return f"{path} can't be read: {why}; bring it back from a copy, or remove the backup {path.parent}."

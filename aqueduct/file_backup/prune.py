@@ -1,0 +1,43 @@
+"""Old backups removed, as a policy says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aqueduct.file_backup import plan
+from aqueduct.file_backup.folder import BackupsOf, FileSnapshot
+from aqueduct.prune.policy import Dated, KeepPolicy
+
+
+@dataclass(frozen=True)
+class FilesPruned:
+    name: str
+    stay: dict[str, str]  # why, by date
+    go: tuple[str, ...]
+    half: tuple[str, ...]  # what was never completed
+
+
+def prune(own: BackupsOf, keep: KeepPolicy, *, execute: bool) -> FilesPruned:
+    """Remove backups that no rule keeps, and half ones; or tell which would go.
+
+    The newest stays, and so does the newest that is whole. Failed, with nothing removed, if one can't be
+    read.
+    """
+    with own.changing(), own.reading(alone=True):
+        snapshots = [own.snapshot(date) for date in own.dates()]
+        stay = kept(snapshots, keep)
+        go = tuple(each.date for each in snapshots if each.date not in stay)
+        half = own.half()
+        if execute:
+            for path in [*half, *(own.path / date for date in go)]:
+                own.remove(path)
+    return FilesPruned(own.name, stay, go, tuple(each.name for each in half))
+
+
+def kept(snapshots: Sequence[FileSnapshot], keep: KeepPolicy) -> dict[str, str]:
+    """Return why backups stay, by their dates. They come oldest first."""
+    dates = [each.date for each in snapshots]
+    why = keep.keeps([Dated(number, plan.date_of(date) or 0) for number, date in enumerate(dates)])
+    whole = [number for number, each in enumerate(snapshots) if not each.left_out]
+    for number in whole[-1:]:
+        why.setdefault(number, []).append("newest that is whole")
+    return {dates[number]: ", ".join(why[number]) for number in sorted(why)}

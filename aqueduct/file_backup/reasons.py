@@ -1,0 +1,72 @@
+"""What rsync and ssh say when they fail, in a sentence."""
+
+import re
+
+from aqueduct.file_backup.plan import FileSource
+
+VANISHED = 24  # rsync's exit code, where files went while they were read
+PARTIAL = 23  # where some could not be read or written
+_UNREADABLE = re.compile(
+    r'rsync: \[sender\] \w+(?: \w+)* "(?P<path>.*?)"(?: \(in .*\))?(?: failed)?: Permission denied \(13\)'
+)
+_VANISHED = re.compile(r'file has vanished: "(?P<path>.*?)"')
+_SUMMARY = re.compile(r"rsync (error|warning): ")
+_ROOM = "make room there, such as by `aqueduct files prune`"
+_NO_SERVER = "no ssh server answers there"
+_NO_RSYNC = "there is no rsync on that host; install it"
+# What ssh and rsync say, and what that means.
+_KNOWN = {
+    "UNPROTECTED PRIVATE KEY FILE": "others may read the private key; chmod 600 it",
+    "Host key verification failed": "the host's key is not in the file of known hosts, or is another one. "
+    "Where the host was made anew, pin its new key; else somebody may be in between",
+    "Permission denied (publickey": "the host doesn't take the key; put its public part into authorized_keys",
+    "Could not resolve hostname": "the host's name is not known",
+    "Restricted directory does not exist": "the folder is gone there",
+    "No space left on device": "the disk of {backups} is full; " + _ROOM,
+    "Disk quota exceeded": "the quota of {backups} is used up; " + _ROOM,
+    "rsync: command not found": _NO_RSYNC,
+    "rsync: not found": _NO_RSYNC,
+    "Connection refused": _NO_SERVER,
+    "Connection timed out": _NO_SERVER,
+    "No route to host": _NO_SERVER,
+    "Operation not supported": "the disk of {backups} takes no extended attributes, in which owners are "
+    "kept; use one that does, such as ext4 or XFS",
+}
+_GONE = re.compile(r"(change_dir|link_stat)\b.* failed: No such file or directory \(2\)")
+
+
+def why(code: int, said: str, source: FileSource, backups: str) -> str:
+    """Say why rsync ended with a code; negative ones are of signals."""
+    for text, meaning in _KNOWN.items():
+        if text in said:
+            return meaning.format(backups=backups)
+    if _GONE.search(said):
+        return "the folder is gone there"
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = next(
+        (line for line in lines if not _SUMMARY.match(line)), lines[0] if lines else "it said nothing"
+    )
+    if code < 0:
+        return f"rsync was killed by signal {-code}"
+    if code == 255 or re.search(r"connection unexpectedly closed", said):
+        return f"the connection to {source.login or 'rsync'} broke ({told})"
+    return f"rsync ended with code {code} ({told})"
+
+
+def only_unreadable(code: int, said: str) -> bool:
+    """Tell if nothing else went wrong but that the source's user may not read some files."""
+    lines = [line for line in said.splitlines() if line.strip() and not _SUMMARY.match(line)]
+    return code == PARTIAL and bool(lines) and all(_UNREADABLE.fullmatch(line.strip()) for line in lines)
+
+
+def left_out(said: str, source: FileSource) -> tuple[tuple[str, str], ...]:
+    """Return what could not be read, or vanished, and why."""
+    found = {_in(each["path"], source): "may not be read there" for each in _UNREADABLE.finditer(said)}
+    found |= {_in(each["path"], source): "vanished while it was read" for each in _VANISHED.finditer(said)}
+    return tuple(sorted(found.items()))
+
+
+def _in(path: str, source: FileSource) -> str:
+    """Return a path as it is in the folder; rrsync tells the open folder's number for its name."""
+    below = re.sub(r"^/proc/self/fd/\d+(/\.)?", "", path)
+    return below.removeprefix(source.folder.rstrip("/")).lstrip("/") or "."

@@ -1,0 +1,133 @@
+"""Files of a backup written to another folder, and looked at there."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.file_backup import entries, rsync, verify
+from aqueduct.file_backup.entries import FileEntry
+from aqueduct.file_backup.folder import BackupsOf, FileSnapshot
+from aqueduct.wording import count, some
+
+
+@dataclass(frozen=True)
+class FileRestoreOrder:
+    backups: BackupsOf
+    date: str
+    target: Path
+    paths: tuple[str, ...] = ()  # in the folder that was backed up; empty: all of it
+    overwrite: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class FilesRestored:
+    snapshot: FileSnapshot
+    files: int
+    bytes: int
+    overwritten: tuple[str, ...]
+    without_owners: int  # files that belong to others at their source: only root may give them away
+
+
+def restore(order: FileRestoreOrder) -> FilesRestored:
+    """Restore files of a backup, as they were.
+
+    Refused where another file is in the way, unless it may be overwritten; nothing else at the target is
+    touched. Failed, with nothing written, if one of them is not as it was backed up.
+    """
+    own, target = order.backups, order.target
+    if target.resolve().is_relative_to(own.path.parent.resolve()):
+        raise Refused(f"{target} is in the folder of the backups, which it would change; name another one.")
+    with own.reading():
+        snapshot = own.snapshot(order.date)
+        wanted = _wanted(order, own.entries(snapshot))
+        if damage := verify.of_some(own, snapshot, wanted):
+            told = some(f"{path} ({what})" for path, what in damage)
+            raise Failed(
+                f"backup {order.date} of {own.name} is damaged, and nothing was restored: {told}. Take "
+                "another date; `aqueduct files verify` tells which have it as it was."
+            )
+        root = os.geteuid() == 0
+        due = [entries.as_source(each) for each in wanted]
+        ignored = _ignored(snapshot, root)
+        there = {each.path: found for each in due if (found := entries.look(target, each.path))}
+        other = [
+            each.path
+            for each in due
+            if each.path in there
+            and not (each.is_folder and there[each.path].is_folder)
+            and verify.fault(each, there[each.path], ignored)
+        ]
+        # rsync makes the folders above, too, and in the place of links.
+        above = {each for path in order.paths for each in entries.above_path(path)}
+        other += sorted(each for each in above if (target / each).is_symlink())
+        if other and not order.overwrite:
+            raise Refused(
+                f"{target} has others of {count(len(other), 'file')}: {some(other)}. --overwrite replaces "
+                "them; nothing was restored."
+            )
+        files = [each for each in due if not each.is_folder]
+        if not order.dry_run:
+            _write(order, snapshot, root)
+            _check(target, due, ignored)
+    foreign = 0 if root else sum(each.owner != os.geteuid() for each in due)
+    return FilesRestored(snapshot, len(files), sum(each.size for each in files), tuple(other), foreign)
+
+
+def _wanted(order: FileRestoreOrder, listed: list[FileEntry]) -> list[FileEntry]:
+    if not order.paths:
+        return listed
+    every = {each.path for each in listed}
+    if missing := [each for each in order.paths if each not in every]:
+        raise Refused(
+            f"backup {order.date} of {order.backups.name} has no {some(missing)}; paths are as in the folder "
+            "that was backed up, without its own."
+        )
+    return [
+        each
+        for each in listed
+        if any(each.path == path or each.path.startswith(path + "/") for path in order.paths)
+    ]
+
+
+def _ignored(snapshot: FileSnapshot, root: bool) -> list[str]:
+    return ([] if snapshot.with_attributes else ["attributes"]) + ([] if root else ["owner"])
+
+
+def _write(order: FileRestoreOrder, snapshot: FileSnapshot, root: bool) -> None:
+    tree = order.backups.tree(order.date)
+    try:
+        order.target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"{order.target} can't be made: {error.strerror}; nothing was restored.") from None
+    # Only the side that reads has its owners in attributes.
+    options = [*rsync.AS_IT_IS, "--remote-option=--super"] if root else [
+        *rsync.AS_IT_IS, "--no-owner", "--no-group", "--remote-option=--no-super"
+    ]  # fmt: skip
+    options += rsync.WITH_ATTRIBUTES if snapshot.with_attributes else ()
+    # Files that are as they were are not written; that is told by what is in them.
+    options.append("--checksum")
+    what = ["--relative", *(f"{tree}/./{each}" for each in order.paths)] if order.paths else [f"{tree}/"]
+    done = rsync.run([*options, *what, f"{order.target}/"])
+    if done.returncode:
+        lines = done.stderr.splitlines() or ["it said nothing"]
+        raise Failed(
+            f"{order.target} has some of backup {order.date} of {order.backups.name}, and not all: "
+            f"{lines[0]}. Mend that and run it again with --overwrite."
+        )
+
+
+def _check(target: Path, due: Iterable[FileEntry], ignored: Iterable[str]) -> None:
+    bad = [
+        f"{each.path} ({what})"
+        for each in due
+        for what in [verify.fault(each, entries.look(target, each.path), ignored)]
+        if what
+    ]
+    if bad:
+        raise Failed(
+            f"{target} is not as the backup has it: {some(bad)}. Does its disk take all that files have, or "
+            "is it in use?"
+        )

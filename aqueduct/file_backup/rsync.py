@@ -1,0 +1,146 @@
+"""rsync, and the ssh that it is run by."""
+
+import os
+import secrets
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.file_backup import plan, reasons
+from aqueduct.file_backup.plan import FileSource
+from aqueduct.wording import some
+
+RSYNC = "rsync"
+SILENT_SECONDS = 600  # of a source that sends nothing
+# Files as they are at their source: kinds, modes, owners, times and hard links. --fake-super: without root.
+# Without the window, times of one second are taken for the same.
+AS_IT_IS = ("--archive", "--hard-links", "--numeric-ids", "--fake-super", "--modify-window=-1")
+WITH_ATTRIBUTES = ("--xattrs", "--acls")
+PROBE_SECONDS = 120
+KEYLESS = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}  # no agent, and no options of rsync's
+
+
+@dataclass(frozen=True)
+class SshOptions:
+    key: Path | None = None
+    known_hosts: Path | None = None
+    port: int = 22
+
+    def command(self) -> list[str]:
+        """Return ssh as it is to be run: no questions, no agent, no host that is not known."""
+        said = {
+            "BatchMode": "yes", "StrictHostKeyChecking": "yes", "LogLevel": "ERROR", "ForwardAgent": "no",
+            "ConnectTimeout": "30", "ServerAliveInterval": "15", "ServerAliveCountMax": "4",
+        }  # fmt: skip
+        if self.known_hosts:
+            said |= {"UserKnownHostsFile": str(self.known_hosts), "GlobalKnownHostsFile": "/dev/null"}
+        options = [f"-o{name}={value}" for name, value in said.items()]
+        key = ["-i", str(self.key), "-oIdentitiesOnly=yes", "-oIdentityAgent=none"] if self.key else []
+        return ["ssh", "-F", "none", "-p", str(self.port), *options, *key]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A source, as rsync reaches it."""
+
+    source: FileSource
+    ssh: SshOptions
+
+    @property
+    def argument(self) -> str:
+        """What rsync is given: rrsync takes the folder that it shows for the top."""
+        return f"{self.source.login}:/" if self.source.login else self.source.folder.rstrip("/") + "/"
+
+    @property
+    def options(self) -> list[str]:
+        return [f"--rsh={shlex.join(self.ssh.command())}"] if self.source.login else []
+
+    def files(self, excludes: Sequence[str], backups: Path) -> list[str]:
+        """List marks of Kafka's data folders at any depth; Failed if the source can't be read."""
+        marks = [f"--include={name}" for name in ("*/", plan.META, plan.CLEAN)]
+        listing = ["--recursive", "--list-only", *excluded(excludes), *marks, "--exclude=*", self.argument]
+        done = run([*self.options, *listing])
+        if done.returncode not in (0, reasons.VANISHED) and not reasons.only_unreadable(
+            done.returncode, done.stderr
+        ):
+            raise Failed(self.failed(done, backups))
+        return [line.split(maxsplit=4)[4] for line in done.stdout.splitlines() if line[:1] == "-"]
+
+    def failed(self, done: "subprocess.CompletedProcess[str]", backups: Path) -> str:
+        why = reasons.why(done.returncode, done.stderr, self.source, str(backups))
+        return (
+            f"{self.source} was not backed up: {why}. Nothing of this backup was kept; earlier ones are as "
+            "they were."
+        )
+
+    def refuse_wide_key(self, backups: Path) -> None:
+        """Refuse a key that may do more than read the folder: who captures this host would own the source's.
+
+        Failed if the host can't be reached.
+        """
+        if not self.source.login:
+            return
+        word = f"wide-{secrets.token_hex(8)}"
+        wide = []
+        shell = subprocess.run(  # noqa: S603
+            [*self.ssh.command(), self.source.login, f"echo {word}"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PROBE_SECONDS,
+            check=False, env=KEYLESS,
+        )  # fmt: skip
+        if shell.returncode == 255:
+            raise Failed(self.failed(shell, backups))
+        if word in shell.stdout:
+            wide.append("run commands")
+        # Nothing is written: --dry-run.
+        write = run([*self.options, "--dry-run", "--dirs", "/dev/null", f"{self.source.login}:/{word}"])
+        if write.returncode == 0:
+            wide.append("write")
+        elif "read-only" not in write.stderr:
+            raise Failed(self.failed(write, backups))
+        if self.source.folder != "/":
+            outside = [*self.options, "--list-only", "--dirs", f"{self.source.login}:{self.source.folder}"]
+            if run(outside).returncode == 0:
+                wide.append("read other folders")
+        if wide:
+            line = plan.restriction(self.source.folder)
+            raise Refused(
+                f"{self.source} was not backed up: the key {self.ssh.key or 'of ssh'} may {some(wide)} "
+                f"there, and so may whoever captures this host. Write {line} before it in authorized_keys of "
+                f"{self.source.login}."
+            )
+
+
+def excluded(patterns: Sequence[str]) -> list[str]:
+    return [f"--exclude={each}" for each in patterns]
+
+
+def run(arguments: Sequence[str], keep: int | None = None) -> "subprocess.CompletedProcess[str]":
+    """Run rsync; Failed if there is none here.
+
+    `keep`: the descriptor of a lock that is not free before rsync has ended, whatever becomes of this
+    process.
+    """
+    try:
+        return subprocess.run(  # noqa: S603
+            [RSYNC, f"--timeout={SILENT_SECONDS}", *arguments],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="surrogateescape", check=False,
+            env=KEYLESS, pass_fds=() if keep is None else (keep,),
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise Failed("there is no rsync on this host; install the package rsync.") from None
+
+
+def sizes(folders: Sequence[Path]) -> list[int]:
+    """Return the bytes that each folder takes on its disk beyond those before it, as du has them."""
+    if not folders:
+        return []
+    command = ["du", "--summarize", "--block-size=1", "--", *map(str, folders)]
+    done = subprocess.run(  # noqa: S603
+        command, capture_output=True, text=True, errors="replace", check=False, env=KEYLESS
+    )
+    if done.returncode:
+        raise Failed(f"{done.stderr.strip().splitlines()[0]}.")
+    return [int(line.split("\t")[0]) for line in done.stdout.splitlines()]

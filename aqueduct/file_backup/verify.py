@@ -1,0 +1,84 @@
+"""Backups against their lists: what was changed, went or came since they were made."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aqueduct.errors import Failed
+from aqueduct.file_backup import entries
+from aqueduct.file_backup.entries import FileEntry, Inode
+from aqueduct.file_backup.folder import BackupsOf, FileSnapshot
+
+CONTENT = "content"
+
+
+@dataclass(frozen=True)
+class FileDamage:
+    """A file that is not as it was backed up; hard links are one file."""
+
+    path: str
+    what: str
+    dates: tuple[str, ...]  # of the backups that have it
+
+
+@dataclass(frozen=True)
+class FilesVerified:
+    name: str
+    backups: int
+    files: int  # as often as backups have them
+    bytes: int  # that were read: of each file once
+    damage: tuple[FileDamage, ...]
+    unusable: tuple[str, ...]  # backups whose list can't be read, with the reason
+
+
+def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
+    """Read backups and compare them with their lists, each file once, however many backups share it."""
+    seen: dict[Inode, FileEntry] = {}
+    damage: dict[tuple[str, str], list[str]] = {}
+    unusable, number, files = [], 0, 0
+    with own.reading():
+        for date in dates:
+            number += 1
+            try:
+                snapshot = own.snapshot(date)
+                listed = {each.path: each for each in own.entries(snapshot)}
+                files += snapshot.files
+                for path, what in _faults(own, snapshot, listed, seen):
+                    damage.setdefault((path, what), []).append(date)
+            except Failed as error:
+                unusable.append(str(error))
+    found = tuple(FileDamage(path, what, tuple(where)) for (path, what), where in sorted(damage.items()))
+    read = sum(each.size for each in seen.values())
+    return FilesVerified(own.name, number, files, read, found, tuple(unusable))
+
+
+def of_some(own: BackupsOf, snapshot: FileSnapshot, wanted: Iterable[FileEntry]) -> list[tuple[str, str]]:
+    """Return paths of these that are not as in the list, and what of them is not."""
+    top = own.tree(snapshot.date)
+    return [
+        (each.path, what) for each in wanted for what in [fault(each, entries.look(top, each.path))] if what
+    ]
+
+
+def fault(was: FileEntry, now: FileEntry | None, ignored: Iterable[str] = ()) -> str:
+    """Say what is wrong with a file; empty if nothing is."""
+    if now is None:
+        return "it is gone"
+    found = [each for each in entries.differs(was, now) if each not in {*ignored}]
+    return f"other {', '.join(found)}" if found else ""
+
+
+def _faults(
+    own: BackupsOf, snapshot: FileSnapshot, listed: dict[str, FileEntry], seen: dict[Inode, FileEntry]
+) -> list[tuple[str, str]]:
+    found = []
+    try:
+        for entry, inode in entries.scan(own.tree(snapshot.date), seen):
+            if not entry.is_folder:
+                seen[inode] = entry
+            was = listed.pop(entry.path, None)
+            what = fault(was, entry) if was else "it was not there when the backup was made"
+            if what:
+                found.append((entry.path, what))
+    except OSError as error:
+        raise Failed(f"{error.filename} can't be read: {error.strerror}.") from None
+    return found + [(path, "it is gone") for path in listed]

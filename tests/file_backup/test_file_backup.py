@@ -1,0 +1,604 @@
+"""`aqueduct files` with a real rsync over a real sshd; what is in a folder is told by find and sha256sum."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from aqueduct.cli import files, main
+from servers import broker, ssh
+from servers.ssh import SshServer
+
+DAY = 86_400_000
+FIRST = 1_795_658_400_000  # 2026-11-26T02:00:00Z
+BIG = 400_000_000  # bytes, which take rsync seconds
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+    with ssh.running(tmp_path_factory.mktemp("ssh")) as started:
+        yield started
+
+
+@dataclass
+class Site:
+    """A folder of a host that ssh leads to, and backups of it here."""
+
+    server: SshServer
+    folder: Path
+    backups: Path
+    capsys: pytest.CaptureFixture[str]
+    set_clock: Callable[[int], None]
+    keys: list[Path] = field(default_factory=list)
+    by_ssh: bool = True
+
+    @property
+    def source(self) -> list[str]:
+        if not self.by_ssh:
+            return [f"--source={self.folder}"]
+        at = f"--source={self.server.login}:{self.folder}", f"--ssh-port={self.server.port}"
+        return [*at, f"--known-hosts={self.server.known_hosts}", f"--ssh-key={self.keys[-1]}"]
+
+    def backup(self, day: float, *options: str) -> int:
+        self.set_clock(int(FIRST + day * DAY))
+        return self.run("backup", "--name=etc", *self.source, *options)
+
+    def run(self, command: str, *options: str) -> int:
+        return main(["files", command, f"--backups={self.backups}", *options])
+
+    def said(self) -> str:
+        """Return what was printed since this was last asked."""
+        return "".join(self.capsys.readouterr())
+
+    def tree(self, day: float) -> Path:
+        return self.backups / "etc" / date(day) / "tree"
+
+    def inode(self, day: float, path: str) -> int:
+        return (self.tree(day) / path).stat().st_ino
+
+    def dates(self) -> list[str]:
+        self.said()
+        assert self.run("list", "--json") == 0
+        return [each["date"] for each in json.loads(self.capsys.readouterr().out)]
+
+
+@pytest.fixture
+def site(
+    server: SshServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Site:
+    folder = tmp_path / "etc kafka"
+    folder.mkdir()
+    fill(folder)
+    made = Site(
+        server,
+        folder,
+        tmp_path / "backups",
+        capsys,
+        lambda at: monkeypatch.setattr(files, "_now", lambda: at),
+    )
+    made.keys.append(server.reader(tmp_path.name, folder))
+    return made
+
+
+@pytest.fixture
+def here(site: Site) -> Site:
+    """Return one that is on this host: ssh takes its time."""
+    site.by_ssh = False
+    return site
+
+
+def fill(folder: Path) -> None:
+    """Make all kinds of files that a configuration may have."""
+    (folder / "server.properties").write_text("broker.id=1\n")
+    (folder / "empty").touch()
+    (folder / "with a blank, ä and \n a line").write_text("odd")
+    os.mkfifo(folder / "pipe")
+    (folder / "keys").mkdir()
+    (folder / "keys/broker.key").write_bytes(bytes(range(256)) * 100)
+    (folder / "keys/broker.key").chmod(0o400)
+    os.chown(folder / "keys/broker.key", 1234, 2345)
+    (folder / "keys").chmod(0o2750)
+    os.link(folder / "keys/broker.key", folder / "keys/same.key")
+    (folder / "link").symlink_to("keys/broker.key")
+    (folder / "nowhere").symlink_to("/not/there")
+    (folder / "tool").write_text("#!/bin/sh\n")
+    (folder / "tool").chmod(0o4755)
+    (folder / "hidden/deep").mkdir(parents=True)
+    (folder / "hidden/deep/.x").write_text("x")
+    (folder / "hidden").chmod(0)
+    for number, path in enumerate(sorted(folder.rglob("*"), reverse=True)):
+        os.utime(path, ns=(0, 1_600_000_000_123_456_789 + number), follow_symlinks=False)
+
+
+def truth(folder: Path) -> list[str]:
+    """Tell what a folder has by programs that share nothing with ours."""
+    form = r"%P\t%y\t%m\t%U:%G\t%T@\t%l\t%n\0"
+    lines = subprocess.run(["find", ".", "-printf", form], cwd=folder, capture_output=True, check=True)
+    sums = "find . -type f -print0 | sort -z | xargs -0 --no-run-if-empty sha256sum"
+    digests = subprocess.run(sums, cwd=folder, shell=True, capture_output=True, check=True)  # noqa: S602
+    inodes: dict[int, list[str]] = {}
+    for path in folder.rglob("*"):
+        inodes.setdefault(path.lstat().st_ino, []).append(str(path.relative_to(folder)))
+    links = sorted(str(sorted(names)) for names in inodes.values() if len(names) > 1)
+    return [*sorted(lines.stdout.decode().split("\0")), *digests.stdout.decode().splitlines(), *links]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def date(day: float) -> str:
+    return time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime((FIRST + day * DAY) // 1000))
+
+
+def children(pid: int, name: str) -> list[int]:
+    """Return the processes of a name below one."""
+    found = subprocess.run(
+        ["pgrep", "--parent", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
+    every = [int(line) for line in found.split()]
+    own = [each for each in every if Path(f"/proc/{each}/comm").read_text().strip() == name]
+    return own + [below for each in every for below in children(each, name)]
+
+
+def wait_until(what: str, condition: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come"
+        time.sleep(0.005)
+
+
+def half_written(site: Site) -> bool:
+    return any(site.backups.glob("etc/.unfinished-*/tree/.big.*"))
+
+
+@contextmanager
+def meanwhile(what: Callable[[], None]) -> Iterator[None]:
+    """Do something when half of the big file is there."""
+    faults: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            what()
+        except BaseException as error:
+            faults.append(error)
+
+    other = threading.Thread(target=act)
+    other.start()
+    yield
+    other.join()
+    assert not faults, faults
+
+
+# Five days
+
+
+def test_five_days_come_back_as_they_were_and_take_what_is_new(site: Site) -> None:
+    """One of them is missing, and one was killed at half."""
+    folder, was = site.folder, {}
+
+    def back_up(day: int) -> None:
+        was[day] = truth(folder)
+        assert site.backup(day) == 0, site.said()
+
+    back_up(0)
+    (folder / "server.properties").write_text("broker.id=1\nlog.dirs=/data\n")
+    back_up(1)
+    # Day 2 is missing.
+    (folder / "tool").chmod(0o755)
+    (folder / "keys/new.key").write_text("new")
+    (folder / "empty").unlink()
+    back_up(3)
+    assert (
+        site.inode(0, "keys/broker.key")
+        == site.inode(1, "keys/broker.key")
+        == site.inode(3, "keys/broker.key")
+    )
+    assert "2 of them (13 bytes) are new, the others are shared with " + date(1) in site.said()
+    big = folder / "big"
+    with big.open("wb") as file:
+        file.truncate(BIG)
+
+    def kill() -> None:
+        wait_until("half of it", lambda: half_written(site))
+        os.kill(children(os.getpid(), "rsync")[0], signal.SIGKILL)
+
+    with meanwhile(kill):
+        assert site.backup(4) == 1
+    said = site.said()
+    assert "was killed by signal 9. Nothing of this backup was kept" in said or "broke" in said, said
+    assert "Traceback" not in said
+    big.unlink()
+    assert names(site.backups / "etc") == [".changing", date(0), date(1), date(3)]
+    back_up(5)
+    assert site.inode(3, "keys/new.key") == site.inode(5, "keys/new.key")
+    assert site.dates() == [date(day) for day in was]
+    for day, expected in was.items():
+        target = site.backups.parent / f"restored-{day}"
+        assert site.run("restore", "--name=etc", f"--at={date(day)[:10]}", f"--to={target}") == 0, site.said()
+        assert truth(target) == expected
+    assert site.run("verify") == 0
+    assert "all is as it was backed up" in site.said()
+
+
+def test_what_each_day_took_adds_up(here: Site) -> None:
+    for day in range(3):
+        (here.folder / f"day {day}").write_bytes(os.urandom(100_000 * (day + 1)))
+        assert here.backup(day) == 0
+    here.said()
+    assert here.run("du", "--name=etc") == 0
+    rows = re.findall(r"^etc +(\S+) +([\d,]+) *([\d,]*)$", here.said(), re.MULTILINE)
+    took = {which: int(new.replace(",", "")) for which, new, _ in rows}
+    trees = {which: int(whole.replace(",", "") or 0) for which, _, whole in rows}
+    whole = ["du", "-s", "--block-size=1", str(here.backups / "etc")]
+    every = int(subprocess.run(whole, capture_output=True, text=True, check=True).stdout.split()[0])
+    own = (here.backups / "etc").stat().st_blocks * 512
+    assert sum(took[date(day)] for day in range(3)) + own == took["all"] == every
+    assert [took[date(day)] // 100_000 for day in range(1, 3)] == [2, 3]
+    assert trees[date(2)] > 600_000 > took[date(2)]
+
+
+# Interruptions
+
+
+def test_a_backup_whose_process_was_killed_is_none_and_the_next_one_clears_it_away(site: Site) -> None:
+    assert site.backup(0) == 0
+    with (site.folder / "big").open("wb") as file:
+        file.truncate(BIG)
+    command = [
+        sys.executable,
+        "-m",
+        "aqueduct.cli",
+        "files",
+        "backup",
+        f"--backups={site.backups}",
+        "--name=etc",
+    ]
+    process = subprocess.Popen([*command, *site.source])
+    wait_until("half of it", lambda: half_written(site))
+    process.kill()
+    process.wait()
+    assert site.dates() == [date(0)]
+    assert site.run("list") == 0
+    assert "1 backup that is not complete" in site.said()
+    # rsync has the lock until it ends, too, so nobody removes what it writes.
+    (site.folder / "big").unlink()
+    wait_until("the lock", lambda: site.run("prune", "--keep-last=9") == 0)
+    assert "1 that were never complete" in site.said()
+    assert site.backup(1) == 0
+    assert site.dates() == [date(0), date(1)]
+    assert not [*site.backups.glob("etc/.unfinished-*")]
+    assert site.inode(0, "keys/broker.key") == site.inode(1, "keys/broker.key")
+
+
+def test_a_full_disk_is_a_sentence_and_nothing_stays(here: Site) -> None:
+    here.backups.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(here.backups)], check=True)
+    try:
+        assert here.backup(0) == 0
+        before = truth(here.backups / "etc" / date(0))
+        (here.folder / "a").write_bytes(os.urandom(1_000_000))
+        (here.folder / "b").write_bytes(os.urandom(3_000_000))
+        assert here.backup(1) == 1
+        said = here.said()
+        assert f"the disk of {here.backups} is full" in said
+        assert "files prune" in said
+        assert here.dates() == [date(0)]
+        assert truth(here.backups / "etc" / date(0)) == before
+        assert os.statvfs(here.backups).f_bavail * os.statvfs(here.backups).f_bsize > 1_500_000
+        (here.folder / "b").unlink()
+        assert here.backup(2) == 0
+    finally:
+        subprocess.run(["umount", str(here.backups)], check=True)
+
+
+def test_what_vanishes_while_it_is_read_is_looked_for_again(site: Site) -> None:
+    with (site.folder / "big").open("wb") as file:
+        file.truncate(BIG)
+    (site.folder / "z").write_text("z")
+
+    def rename() -> None:
+        wait_until("half of it", lambda: half_written(site))
+        (site.folder / "z").rename(site.folder / "a")
+
+    with meanwhile(rename):
+        assert site.backup(0) == 0, site.said()
+    assert (site.tree(0) / "a").read_text() == "z"
+    assert not (site.tree(0) / "z").exists()
+
+
+# Damage
+
+
+def edit_in_place(path: Path) -> None:
+    """Change a file as bits rot: neither its size nor its time tells."""
+    was = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"X")
+    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+
+def test_a_hard_link_that_was_edited_in_place_is_named_in_each_backup_that_has_it(here: Site) -> None:
+    for day in range(3):
+        if day == 1:
+            (here.folder / "server.properties").write_text("broker.id=2\n")
+        assert here.backup(day) == 0
+    edit_in_place(here.tree(2) / "server.properties")
+    here.said()
+    report = here.backups.parent / "report.json"
+    assert here.run("verify", f"--report={report}") == 1
+    assert f"etc: server.properties: other content; in {date(1)}, {date(2)}." in here.said()
+    [found] = json.loads(report.read_text())["names"]
+    assert found["damage"] == [
+        {"path": "server.properties", "what": "other content", "dates": [date(1), date(2)]}
+    ]
+    target = here.backups.parent / "restored"
+    assert here.run("restore", "--name=etc", f"--to={target}") == 1
+    assert "is damaged, and nothing was restored: server.properties (other content)" in here.said()
+    assert not target.exists()
+    assert here.run("restore", "--name=etc", "--path=keys", f"--to={target}") == 0
+    assert here.run("restore", "--name=etc", f"--at={date(0)}", f"--to={target}") == 0
+    # Size and time are as at the source, so only by content is it seen that it is another.
+    assert here.backup(3) == 0
+    assert here.run("verify", f"--at={date(3)}") == 1
+    assert here.backup(4, "--checksum") == 0
+    assert here.run("verify", f"--at={date(4)}") == 0
+
+
+@pytest.mark.parametrize("what", ["gone", "added", "mode", "list", "head"])
+def test_other_damage_is_named(here: Site, what: str) -> None:
+    assert here.backup(0) == 0
+    tree = here.tree(0)
+    here.said()
+    if what == "gone":
+        (tree / "empty").unlink()
+        expected = "etc: empty: it is gone"
+    elif what == "added":
+        (tree / "other").touch()
+        expected = "etc: other: it was not there"
+    elif what == "mode":
+        (tree / "keys/broker.key").chmod(0o666)
+        expected = "etc: keys/broker.key: other mode"
+    elif what == "list":
+        (tree.parent / "files.jsonl").write_bytes((tree.parent / "files.jsonl").read_bytes()[:-2])
+        expected = "files.jsonl can't be read: it is damaged"
+    else:
+        (tree.parent / "backup.json").write_text("{}")
+        expected = "backup.json can't be read: it is damaged"
+    assert here.run("verify") == 1
+    said = here.said()
+    assert expected in said
+    assert "Traceback" not in said
+
+
+# Restores
+
+
+def test_one_path_comes_back_and_nothing_else_is_touched(here: Site) -> None:
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
+    target.mkdir()
+    (target / "server.properties").write_text("mine")
+    (target / "own").write_text("own")
+    name = "with a blank, ä and \n a line"
+    restore = ("restore", "--name=etc", f"--to={target}")
+    assert here.run(*restore, "--path=keys/broker.key", f"--path={name}", "--path=hidden") == 0, here.said()
+    assert names(target) == sorted(["keys", "own", "server.properties", "hidden", name])
+    assert names(target / "keys") == ["broker.key"]
+    source, there = (folder / "keys/broker.key" for folder in (here.folder, target))
+    assert there.read_bytes() == source.read_bytes()
+    for one, other in ((source, there), (source.parent, there.parent), (here.folder / name, target / name)):
+        was, now = one.stat(), other.stat()
+        assert (was.st_mode, was.st_uid, was.st_gid) == (now.st_mode, now.st_uid, now.st_gid)
+        assert was.st_mtime_ns == now.st_mtime_ns
+    # What is other there is left, and what is as it was in no way.
+    here.said()
+    assert here.run(*restore) == 2
+    assert "1 file: server.properties. --overwrite replaces them; nothing was restored" in here.said()
+    assert (target / "server.properties").read_text() == "mine"
+    assert here.run(*restore, "--overwrite", "--dry-run") == 0
+    assert (target / "server.properties").read_text() == "mine"
+    assert here.run(*restore, "--overwrite") == 0
+    (target / "own").unlink()
+    os.utime(target, ns=(0, here.folder.stat().st_mtime_ns))
+    assert truth(target) == truth(here.folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--path=other"], "has no other; paths are as in the folder"),
+        (["--path=../../x"], "has no ../../x"),
+        (["--at=2020-01-01"], "no complete backup of 2020-01-01T23:59:59.999Z or before"),
+        (["--to=BACKUPS/x"], "is in the folder of the backups"),
+        (["--name=other"], "no backups of other; it has those of etc"),
+    ],
+)
+def test_a_restore_that_can_not_be_right_is_refused(here: Site, options: list[str], expected: str) -> None:
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
+    given = [each.replace("BACKUPS", str(here.backups)) for each in options]
+    assert here.run("restore", "--name=etc", f"--to={target}", *given) == 2
+    assert expected in here.said()
+    assert not target.exists()
+
+
+def test_a_link_in_the_way_is_not_followed(here: Site) -> None:
+    assert here.backup(0) == 0
+    target, other = here.backups.parent / "target", here.backups.parent / "other"
+    target.mkdir()
+    other.mkdir()
+    (target / "keys").symlink_to(other)
+    assert here.run("restore", "--name=etc", "--path=keys/broker.key", f"--to={target}") == 2
+    assert "keys. --overwrite" in here.said()
+    assert names(other) == []
+
+
+def test_extended_attributes_come_back_where_they_were_asked_for(here: Site) -> None:
+    for name in ("user.origin", "trusted.origin"):
+        os.setxattr(here.folder / "server.properties", name, b"by hand\0")
+    assert here.backup(0, "--xattrs") == 0
+    assert here.backup(1, "--xattrs") == 0
+    assert here.inode(0, "server.properties") == here.inode(1, "server.properties")
+    target = here.backups.parent / "target"
+    assert here.run("restore", "--name=etc", f"--to={target}") == 0, here.said()
+    assert truth(target) == truth(here.folder)
+    for name in ("user.origin", "trusted.origin"):
+        assert os.getxattr(target / "server.properties", name) == b"by hand\0"
+    assert os.listxattr(target / "tool") == []
+
+
+# Sources and keys
+
+
+def test_a_source_that_is_gone_or_empty_is_refused_and_nothing_is_lost(site: Site) -> None:
+    assert site.backup(0) == 0
+    (site.folder / "hidden").chmod(0o700)
+    shutil.rmtree(site.folder)
+    assert site.backup(1) == 1
+    assert (
+        f"{site.folder} was not backed up: the folder is gone there. Nothing of this backup was kept"
+        in site.said()
+    )
+    site.folder.mkdir()
+    assert site.backup(2) == 2
+    assert "it is empty, and had 10 files" in site.said()
+    assert site.dates() == [date(0)]
+    assert site.backup(3, "--allow-empty") == 0
+    assert site.dates() == [date(0), date(3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "may"),
+    [
+        ("restrict", "run commands, write, read other folders"),
+        ("""command="rrsync '{folder}'",restrict""", "write"),
+        ('command="rrsync -ro /",restrict', "read other folders"),
+    ],
+)
+def test_a_key_with_too_wide_rights_is_refused(site: Site, options: str, may: str) -> None:
+    site.keys.append(site.server.key(f"{site.folder.parent.name}-wide", options.format(folder=site.folder)))
+    before = truth(site.folder)
+    assert site.backup(0) == 2
+    said = site.said()
+    assert f"may {may} there, and so may whoever captures this host" in said
+    assert f"""Write command="rrsync -ro '{site.folder}'",restrict before it""" in said
+    assert not [*site.backups.glob("etc/2*")]
+    assert truth(site.folder) == before
+
+
+def test_a_host_or_a_key_that_is_another_is_a_sentence(site: Site, tmp_path: Path) -> None:
+    right = site.keys[-1]
+    site.keys.append(ssh.new_key(tmp_path / "other"))
+    assert site.backup(0) == 1
+    assert "the host doesn't take the key" in site.said()
+    site.keys.append(tmp_path / "nowhere")
+    assert site.backup(0) == 2
+    assert f"{tmp_path}/nowhere is not there" in site.said()
+    site.keys.append(right)
+    right.chmod(0o644)
+    assert site.backup(0) == 1
+    assert "others may read the private key; chmod 600 it" in site.said()
+    right.chmod(0o600)
+    other = ssh.new_key(tmp_path / "another host").with_suffix(".pub").read_text()
+    (tmp_path / "known").write_text(f"[127.0.0.1]:{site.server.port} {other}")
+    assert site.backup(0, f"--known-hosts={tmp_path}/known") == 1
+    assert "the host's key is not in the file of known hosts, or is another one" in site.said()
+    assert not [*site.backups.glob("etc/2*")]
+
+
+def test_a_server_that_is_gone_is_a_sentence(site: Site) -> None:
+    assert site.backup(0, "--ssh-port=1") == 1
+    assert "no ssh server answers there" in site.said()
+
+
+def test_a_clock_that_went_back_is_refused(here: Site) -> None:
+    assert here.backup(1) == 0
+    assert here.backup(0) == 2
+    assert f"the newest backup is of {date(1)}, and it is {date(0)} by this host's clock" in here.said()
+
+
+def test_the_data_of_a_broker_that_runs_is_refused(site: Site) -> None:
+    """A copy of a log that is written to is none; a broker that was stopped has left a mark."""
+    own = site.folder / "kafka"
+    own.mkdir()
+    with broker.running(own) as started:
+        assert site.backup(0) == 2
+        said = site.said()
+        assert f"{own}/data has the data of a Kafka node that was not stopped" in said
+        assert "`aqueduct backup`" in said
+        assert site.backup(0, "--exclude=/kafka/data") == 0
+        os.kill(started.process.id, signal.SIGTERM)
+        wait_until("its end", lambda: (own / "data/.kafka_cleanshutdown").exists())
+        wait_until(
+            "its process's end",
+            lambda: Path(f"/proc/{started.process.id}/stat").read_text().split()[2] == "Z",
+        )
+        assert site.backup(1) == 0, site.said()
+    assert (site.tree(1) / "kafka/data/meta.properties").exists()
+
+
+def test_a_folder_of_this_host_needs_no_ssh(here: Site) -> None:
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
+    assert here.run("restore", "--name=etc", f"--to={target}") == 0
+    assert truth(target) == truth(here.folder)
+
+
+# Prunes
+
+
+def test_a_prune_keeps_what_it_says_and_removes_half_ones(here: Site) -> None:
+    for day in (0, 1, 2, 2.5, 3):
+        assert here.backup(day) == 0
+    half = here.backups / "etc" / f".unfinished-{date(9)}"
+    half.mkdir()
+    (half / "x").touch()
+    before = truth(here.tree(3))
+    here.said()
+    assert here.run("prune", "--keep-daily=2") == 0
+    said = here.said()
+    assert (
+        "Would remove 3 backups and 1 that were never complete; 2 backups left. Nothing was removed" in said
+    )
+    assert len(here.dates()) == 5
+    assert half.exists()
+    assert here.run("prune", "--keep-daily=2", "--execute") == 0
+    assert here.dates() == [date(2.5), date(3)]
+    assert not half.exists()
+    assert truth(here.tree(3)) != before  # with fewer links to each file
+    assert here.run("verify") == 0
+    assert here.run("prune") == 2
+    assert "Say what is kept" in here.said()
+
+
+def test_nothing_is_removed_while_it_is_read_or_written(here: Site) -> None:
+    from aqueduct.file_backup.folder import BackupsOf
+
+    assert here.backup(0) == 0
+    own = BackupsOf(here.backups / "etc")
+    with own.reading():
+        assert here.run("prune", "--keep-last=1", "--execute") == 2
+        assert "is being read by a restore or verify" in here.said()
+        assert here.run("verify") == 0
+    with own.changing():
+        assert here.backup(1) == 2
+        assert "is being changed by another backup or prune" in here.said()
+
+
+def test_a_backup_removes_what_no_rule_keeps_if_it_is_whole(here: Site) -> None:
+    for day in range(3):
+        assert here.backup(day, "--keep-daily=2") == 0
+    assert f"Removed: 1 older backup, {date(0)}." in here.said()
+    assert here.dates() == [date(1), date(2)]
