@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from aqueduct.errors import ExitCode, LeftOut
+from aqueduct.store.expiry import Expiry
+from aqueduct.store.lifecycle import RulesPut
 from aqueduct.store.manifest import InstanceState, Manifest
-from aqueduct.wording import count, shortened
+from aqueduct.wording import count, shortened, some
 
 
 def exit_code(manifest: Manifest, left_out: LeftOut) -> ExitCode:
@@ -54,6 +56,21 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
         f"{count(len(manifest.acls), 'ACL')}; {seconds:.1f} s, {speed:,.0f} MB/s. Each partition is exact by "
         f"itself; they were read within {(manifest.ended - manifest.started) / 1000:.1f} s."
     )
+
+
+def lifecycle(rules: Expiry | None, put: RulesPut | None) -> Iterator[str]:
+    """Yield what became of the bucket's lifecycle rules."""
+    if not rules or not put:
+        return
+    yield (
+        f"The bucket has a lifecycle rule for each of {count(put.ours, 'topic')} "
+        f"({count(put.changed, 'rule')} changed), beside {count(put.others, 'rule')} of others."
+    )
+    if rules.compacted:
+        yield (
+            f"{count(len(rules.compacted), 'compacted topic')} without a rule, for what is old there may be "
+            f"the newest of its key: {some(rules.compacted)}."
+        )
 
 
 def report(manifest: Manifest, left_out: LeftOut) -> dict[str, Any]:

@@ -7,7 +7,7 @@ compressed with zstd, and may have a signature (see signing); its time values ar
 offsets Kafka's, and the end of every range is exclusive.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -88,6 +88,8 @@ class Segment(NamedTuple):
     compressed: bool
     generation: bool  # lies in a generation's folder
     encrypted: bool = False  # with the key that its run is called after
+    # When the store may remove it by a lifecycle rule, milliseconds; None: never. See expiry.
+    expires: int | None = None
 
     @property
     def stored_partition(self) -> StoredPartition:
@@ -120,13 +122,14 @@ class Segment(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Offsets that the source had deleted before they were read."""
+    """Offsets that the source had deleted before they were read, or that have expired in the store."""
 
     topic: str
     instance: int
     partition: int
     start: int  # inclusive
     stop: int  # exclusive
+    expired: int | None = None  # when the last of them did, milliseconds; None: the source had deleted them
 
     @property
     def stored_partition(self) -> StoredPartition:
@@ -207,6 +210,8 @@ class Manifest:
     groups_ahead: tuple[GroupAhead, ...]
     # The epoch of each partition's leader when its position was the end: no offset before has a later one.
     epochs: SnapshotPositions = field(default_factory=dict, metadata=strict_json.ADDED)
+    # Days after which segments of topics expire, by the bucket's lifecycle rules.
+    lifecycle: Mapping[str, int] = field(default_factory=dict, metadata=strict_json.ADDED)
 
     @property
     def number(self) -> int:
@@ -219,18 +224,24 @@ class Manifest:
 
 _TABLES = (Instance, Segment, Gap, GroupOffset, OpenTransaction, GroupAhead)
 _COLUMNS = {table.__name__: list(table._fields) for table in _TABLES}
-# What former versions wrote, and a snapshot without encrypted segments still is.
-_PLAIN = {**_COLUMNS, Segment.__name__: list(Segment._fields[:-1])}
+# How many columns at the end are later ones: former versions read a table only if it has none that it needs.
+_LATER = {Segment.__name__: 2, Gap.__name__: 1}
+_TABLE_OF: Mapping[str, Any] = {"segments": Segment, "gaps": Gap}
 _POSITIONS = "starts", "positions", "epochs"
 
 
 def pack(manifest: Manifest) -> bytes:
     """Return the object of a manifest."""
-    encrypted = any(segment.encrypted for segment in manifest.segments)
-    content = {"format": FORMAT, "columns": _COLUMNS if encrypted else _PLAIN}
+    columns = dict(_COLUMNS)
+    content: dict[str, Any] = {"format": FORMAT, "columns": columns}
     content |= {each.name: getattr(manifest, each.name) for each in fields(manifest)}
-    if not encrypted:
-        content["segments"] = [segment[:-1] for segment in manifest.segments]
+    if not manifest.lifecycle:
+        del content["lifecycle"]
+    for table, row in _TABLE_OF.items():
+        width = _width(row, content[table])
+        columns[row.__name__] = _COLUMNS[row.__name__][:width]
+        if width < len(_COLUMNS[row.__name__]):
+            content[table] = [each[:width] for each in content[table]]
     content |= {name: _by_topic(getattr(manifest, name)) for name in _POSITIONS}
     return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(strict_json.dumps(content))
 
@@ -244,9 +255,9 @@ def unpack(data: bytes | memoryview, where: str) -> Manifest:
         content = strict_json.parse(_decompressed(data))
         check_format(content, where)
         columns = content.pop("columns", None)
-        if columns == _PLAIN:
-            content["segments"] = _with_encrypted(content.get("segments"))
-        elif columns != _COLUMNS:
+        for table, row in _TABLE_OF.items():
+            content[table] = _with_later(content.get(table), row, columns)
+        if type(columns) is not dict or {**columns, **_LATER} != {**_COLUMNS, **_LATER}:
             raise strict_json.Unreadable("its columns are not those of its format")
         content.setdefault("epochs", {})
         starts, positions, epochs = (_positions(content.get(name)) for name in _POSITIONS)
@@ -256,11 +267,28 @@ def unpack(data: bytes | memoryview, where: str) -> Manifest:
         raise Failed(f"{where} is damaged: {error}.") from None
 
 
-def _with_encrypted(rows: Any) -> Any:
-    """Add the column that tables of plain segments lack; what is no table stays, to be refused."""
-    if type(rows) is not list or set(map(type, rows)) - {list}:
+def _width(row: Any, rows: Sequence[tuple[Any, ...]]) -> int:
+    """Return how many columns of a table are needed: not the later ones at the end that tell nothing."""
+    width = len(row._fields)
+    for name in reversed(row._fields[-_LATER[row.__name__] :]):
+        if any(each[width - 1] != row._field_defaults[name] for each in rows):
+            break
+        width -= 1
+    return width
+
+
+def _with_later(rows: Any, row: Any, columns: Any) -> Any:
+    """Add the columns that a table of a former version lacks; what is no table stays, to be refused."""
+    every = list(row._fields)
+    found = columns.get(row.__name__) if type(columns) is dict else None
+    if type(found) is not list or not len(every) - _LATER[row.__name__] <= len(found) <= len(every):
+        raise strict_json.Unreadable("its columns are not those of its format")
+    if found != every[: len(found)]:
+        raise strict_json.Unreadable("its columns are not those of its format")
+    if len(found) == len(every) or type(rows) is not list or set(map(type, rows)) - {list}:
         return rows
-    return [[*row, False] for row in rows]
+    lacking = [row._field_defaults[name] for name in every[len(found) :]]
+    return [[*each, *lacking] for each in rows]
 
 
 def _decompressed(data: bytes | memoryview) -> bytes:
