@@ -61,6 +61,7 @@ def snapshot(
         open_transactions=found.open_transactions,
         groups_ahead=found.groups_ahead,
         epochs=added.epochs,
+        generation_ends=added.generation_ends,
         lifecycle=rules.days if rules else {},
     )
     try:

@@ -33,6 +33,7 @@ class BackupOrder:
     topics: TopicSelection
     groups: GroupSelection
     generation_hours: float = 24
+    generations: int = 2  # of a compacted topic at most
     limits: SegmentLimits = field(default_factory=SegmentLimits)
     bytes_per_second: int | None = None  # of the whole run, as Kafka has them
     options: Mapping[str, object] = field(default_factory=dict)  # as they were given, for the manifest

@@ -1,12 +1,11 @@
 """The report of a run: a page for people, and JSON for programs."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from aqueduct.errors import ExitCode, LeftOut
-from aqueduct.store.expiry import Expiry
-from aqueduct.store.lifecycle import RulesPut
+from aqueduct.store.expiry import Expiry, RulesPut
 from aqueduct.store.manifest import InstanceState, Manifest
 from aqueduct.wording import count, shortened, some
 
@@ -58,6 +57,15 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
     )
 
 
+def unchanged(topics: Sequence[str]) -> Iterator[str]:
+    """Yield which compacted topics need no new generation."""
+    if topics:
+        yield (
+            f"{count(len(topics), 'compacted topic')} without a new generation, for nothing has changed "
+            f"since the last: {some(topics)}."
+        )
+
+
 def lifecycle(rules: Expiry | None, put: RulesPut | None) -> Iterator[str]:
     """Yield what became of the bucket's lifecycle rules."""
     if not rules or not put:
@@ -73,9 +81,10 @@ def lifecycle(rules: Expiry | None, put: RulesPut | None) -> Iterator[str]:
         )
 
 
-def report(manifest: Manifest, left_out: LeftOut) -> dict[str, Any]:
+def report(manifest: Manifest, left_out: LeftOut, unchanged: Sequence[str] = ()) -> dict[str, Any]:
     """Return DESIGN's report: `to` is exclusive; offsets of groups are what was backed up."""
     return {
+        "generations_unchanged": list(unchanged),
         "snapshot": manifest.number,
         "partitions": [
             {

@@ -12,15 +12,15 @@ from functools import partial
 
 from aqueduct.backup import commit, reading, survey
 from aqueduct.backup.order import BackupOrder
-from aqueduct.backup.plan import plan, settle
+from aqueduct.backup.plan import Generations, plan, settle
 from aqueduct.errors import Failed, LeftOut, Refused
 from aqueduct.store import expiry
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.encryption import DataKind
-from aqueduct.store.expiry import Expiry
+from aqueduct.store.expiry import Expiry, RulesPut
 from aqueduct.store.keyring import Keyring, lending
-from aqueduct.store.lifecycle import LifecycleRules, RulesPut
+from aqueduct.store.lifecycle import LifecycleRules
 from aqueduct.store.manifest import Manifest
 from aqueduct.wording import count
 from aqueduct.work.workers import Workers
@@ -36,6 +36,7 @@ class BackupOutcome:
     seconds: float
     rules: Expiry | None = None  # None: no segment expires
     put: RulesPut | None = None
+    unchanged: tuple[str, ...] = ()  # compacted topics that need no new generation, though it would be due
 
 
 def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
@@ -76,8 +77,8 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
             "store, back it up once with --other-cluster."
         )
     started = commit.now()
-    milliseconds = int(order.generation_hours * 3_600_000)
-    todo = plan(parent.manifest, found.sources, now=started, generation_milliseconds=milliseconds)
+    wanted = Generations(int(order.generation_hours * 3_600_000), order.generations)
+    todo = plan(parent.manifest, found.sources, now=started, generations=wanted)
     rules = put = None
     if bucket and order.lifecycle:
         former = parent.manifest.lifecycle if parent.manifest else {}
@@ -111,7 +112,7 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     left_out += put.clashes if put else ()
     left_out += commit.position(order.end, catalog.id, increment)
     stored = sum(segment.stored_bytes + segment.index_bytes for segment in increment.segments)
-    return BackupOutcome(increment, stored, left_out, time.monotonic() - began, rules, put)
+    return BackupOutcome(increment, stored, left_out, time.monotonic() - began, rules, put, todo.unchanged)
 
 
 def _say(progress: str) -> None:

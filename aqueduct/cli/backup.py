@@ -20,6 +20,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import client_config
 
 MOST_DAYS = 36_500
+MOST_GENERATIONS = 100
 SEGMENT_BYTES = selection.whole(most=(1 << 31) - 1)  # as of segment.bytes, because it is one of Kafka's own
 
 
@@ -38,7 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="H",
         type=duration.hours,
         default=24,
-        help="after which a compacted topic is read again from its beginning; default 24",
+        help="after which a compacted topic that has changed is read again from its beginning; default 24",
+    )
+    add(
+        "--compacted-generations",
+        metavar="N",
+        type=selection.whole(most=MOST_GENERATIONS),
+        default=2,
+        help="how many generations of a compacted topic are kept at most; default 2",
     )
     add(
         "--every",
@@ -141,6 +149,7 @@ def run(args: argparse.Namespace) -> int:
         ),
         groups=GroupSelection(compiled(args.groups_pattern, "--groups-pattern"), args.exclude_groups),
         generation_hours=args.compacted_generation_hours,
+        generations=args.compacted_generations,
         limits=SegmentLimits(args.segment_bytes, args.segment_records),
         bytes_per_second=args.rate_limit_bytes,
         options=options,
@@ -172,9 +181,13 @@ def run(args: argparse.Namespace) -> int:
                 page = report.text(outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds)
                 for line in report.lifecycle(outcome.rules, outcome.put):
                     print(line)
+                for line in report.unchanged(outcome.unchanged):
+                    print(line)
                 print(page, flush=True)
                 if args.report:
-                    content = report.report(outcome.manifest, outcome.left_out) | workers.ran()
+                    content = (
+                        report.report(outcome.manifest, outcome.left_out, outcome.unchanged) | workers.ran()
+                    )
                     report_file.write(args.report, "backup", code, started, content)
                 if args.every is None:
                     return code

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 
+from aqueduct.errors import LeftOut
 from aqueduct.store import names
 from aqueduct.store.manifest import Gap, Segment, StoredPartition, StoredTopic
 from aqueduct.store.objects import Objects
@@ -30,6 +31,16 @@ class Expiry:
     def changed(self) -> frozenset[str]:
         topics = self.days.keys() | self.before.keys()
         return frozenset(topic for topic in topics if self.days.get(topic) != self.before.get(topic))
+
+
+@dataclass(frozen=True)
+class RulesPut:
+    """The rules of a bucket after a run."""
+
+    ours: int
+    changed: int  # of ours: written, or removed
+    others: int
+    clashes: LeftOut  # rules of others that remove what is in the store, too
 
 
 def expiry(

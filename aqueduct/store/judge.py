@@ -82,7 +82,8 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         factor, numbers = topic.replication_factor, [each.number for each in topic.instances]
         if not 1 <= factor <= SHORT or not _within(numbers, 1, LONG):
             yield f"numbers of topic {topic.name} can't be"
-    for lineage, offsets in (*manifest.starts.items(), *manifest.positions.items(), *manifest.epochs.items()):
+    positions = manifest.starts, manifest.positions, manifest.epochs, manifest.generation_ends
+    for lineage, offsets in (pair for each in positions for pair in each.items()):
         if len(offsets) > MOST_PARTITIONS or not _within(offsets, NOT_READ, LONG):
             yield f"offsets of {lineage[0]} can't be"
     yield from _of_segments(manifest)

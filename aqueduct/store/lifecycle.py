@@ -8,11 +8,11 @@ back as they were read.
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from aqueduct.errors import Failed, LeftOut, Refused
+from aqueduct.errors import Failed, Refused
 from aqueduct.store import names
+from aqueduct.store.expiry import RulesPut
 from aqueduct.store.url import Location, parse
 from aqueduct.wording import count
 
@@ -23,16 +23,6 @@ NO_API = {"NotImplemented", "MethodNotAllowed", "XNotImplemented"}
 MINIMUM = "TransitionDefaultMinimumObjectSize"  # of all rules; what is not told again is set back
 
 Rule = dict[str, Any]  # as botocore has it
-
-
-@dataclass(frozen=True)
-class RulesPut:
-    """The rules of a bucket after a run."""
-
-    ours: int
-    changed: int  # of ours: written, or removed
-    others: int
-    clashes: LeftOut  # rules of others that remove what is in the store, too
 
 
 class LifecycleRules:

@@ -210,6 +210,8 @@ class Manifest:
     groups_ahead: tuple[GroupAhead, ...]
     # The epoch of each partition's leader when its position was the end: no offset before has a later one.
     epochs: SnapshotPositions = field(default_factory=dict, metadata=strict_json.ADDED)
+    # Of each generation of a compacted topic its positions when it was read from the beginning.
+    generation_ends: SnapshotPositions = field(default_factory=dict, metadata=strict_json.ADDED)
     # Days after which segments of topics expire, by the bucket's lifecycle rules.
     lifecycle: Mapping[str, int] = field(default_factory=dict, metadata=strict_json.ADDED)
 
@@ -227,7 +229,9 @@ _COLUMNS = {table.__name__: list(table._fields) for table in _TABLES}
 # How many columns at the end are later ones: former versions read a table only if it has none that it needs.
 _LATER = {Segment.__name__: 2, Gap.__name__: 1}
 _TABLE_OF: Mapping[str, Any] = {"segments": Segment, "gaps": Gap}
-_POSITIONS = "starts", "positions", "epochs"
+_POSITIONS = "starts", "positions", "epochs", "generation_ends"
+# What is written only where there is something: other stores stay as former versions read them.
+_WHERE_NEEDED = "lifecycle", "generation_ends"
 
 
 def pack(manifest: Manifest) -> bytes:
@@ -235,14 +239,15 @@ def pack(manifest: Manifest) -> bytes:
     columns = dict(_COLUMNS)
     content: dict[str, Any] = {"format": FORMAT, "columns": columns}
     content |= {each.name: getattr(manifest, each.name) for each in fields(manifest)}
-    if not manifest.lifecycle:
-        del content["lifecycle"]
     for table, row in _TABLE_OF.items():
         width = _width(row, content[table])
         columns[row.__name__] = _COLUMNS[row.__name__][:width]
         if width < len(_COLUMNS[row.__name__]):
             content[table] = [each[:width] for each in content[table]]
     content |= {name: _by_topic(getattr(manifest, name)) for name in _POSITIONS}
+    for name in _WHERE_NEEDED:
+        if not content[name]:
+            del content[name]
     return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(strict_json.dumps(content))
 
 
@@ -259,10 +264,11 @@ def unpack(data: bytes | memoryview, where: str) -> Manifest:
             content[table] = _with_later(content.get(table), row, columns)
         if type(columns) is not dict or {**columns, **_LATER} != {**_COLUMNS, **_LATER}:
             raise strict_json.Unreadable("its columns are not those of its format")
-        content.setdefault("epochs", {})
-        starts, positions, epochs = (_positions(content.get(name)) for name in _POSITIONS)
+        added: dict[str, Any] = {"epochs": {}, "generation_ends": {}}
+        content = {**added, **content}
+        starts, positions, epochs, ends = (_positions(content.get(name)) for name in _POSITIONS)
         rest = strict_json.build(Manifest, {**content, **{name: {} for name in _POSITIONS}})
-        return replace(rest, starts=starts, positions=positions, epochs=epochs)
+        return replace(rest, starts=starts, positions=positions, epochs=epochs, generation_ends=ends)
     except (strict_json.Unreadable, zstandard.ZstdError) as error:
         raise Failed(f"{where} is damaged: {error}.") from None
 

@@ -92,6 +92,7 @@ class Summary:
     gaps: int
     # topic, instance, state; of compacted topics, and of others that have more than one
     generations: tuple[tuple[str, int, InstanceState], ...]
+    instances: tuple[tuple[str, int, InstanceState], ...]  # the same, of all topics
 
 
 def follow(parent: Stored | None, number: int) -> Chain:
@@ -208,6 +209,9 @@ class Fold:
                 for topic in manifest.topics
                 if topic.compacted or len(topic.instances) > 1
                 for each in topic.instances
+            ),
+            tuple(
+                (topic.name, each.number, each.state) for topic in manifest.topics for each in topic.instances
             ),
         )
 
