@@ -24,6 +24,7 @@ VERBS = {
     "doctor": "name what silently stops a part of the estate",
     "environment": "pack what the Python workers of a Spark cluster need",
     "health": "say what is wrong with a cluster or a broker",
+    "import": "make a snapshot of what another program has stored",
     "land": "land topics in tables of ORC files, each record once",
     "mirror": "tell how one MirrorMaker flow is doing",
     "prune": "remove old snapshots from a store, and what they alone name",

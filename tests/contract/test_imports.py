@@ -29,7 +29,7 @@ ROOMS = (
     ("link.ledger",),
     ("link",),
     ("link.dedup",),
-    ("backup", "reconcile", "land", "controller", "zookeeper", "prune"),
+    ("backup", "reconcile", "land", "controller", "zookeeper", "prune", "foreign"),
     ("restore", "estate"),
     ("cli",),
 )
@@ -61,6 +61,7 @@ RUNNING = {
     *(f"zookeeper.{name}" for name in ("backup", "client", "reading", "restore")),
     "controller.artifacts",
     "prune.run",
+    "foreign.run",
     "prometheus",
     "cli",
 }
