@@ -1,6 +1,7 @@
 """Commits a run: its snapshot in the store, then its position in the cluster."""
 
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 
 from kafka.errors import KafkaError
@@ -16,8 +17,10 @@ from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.encryption import DataKey
+from aqueduct.store.expiry import Expiry, with_expiry
 from aqueduct.store.manifest import NOT_READ, Chain, Manifest
 from aqueduct.store.objects import Exists
+from aqueduct.store.snapshots import Snapshot
 
 DAY = 86_400_000  # milliseconds
 
@@ -32,6 +35,8 @@ def snapshot(
     run: str,
     started: int,
     encrypting: DataKey | None = None,
+    rules: Expiry | None = None,
+    revise: Callable[[Snapshot], Snapshot] | None = None,
 ) -> Manifest:
     """Create the manifest of what the cluster had and what was read; Failed if another run was first.
 
@@ -50,7 +55,7 @@ def snapshot(
         starts=added.starts,
         positions=added.positions,
         topics=added.topics,
-        segments=added.segments,
+        segments=with_expiry(added.segments, rules.days, started) if rules else added.segments,
         gaps=added.gaps,
         groups=found.groups,
         acls=found.acls,
@@ -58,9 +63,11 @@ def snapshot(
         open_transactions=found.open_transactions,
         groups_ahead=found.groups_ahead,
         epochs=added.epochs,
+        generation_ends=added.generation_ends,
+        lifecycle=rules.days if rules else {},
     )
     try:
-        catalog.commit(increment, order.signing_key, encrypting)
+        catalog.commit(increment, order.signing_key, encrypting, revise)
     except Exists:
         raise Failed(
             f"Another run committed snapshot {increment.number} of {order.store} first, so this one "

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from aqueduct import moments
 from aqueduct.errors import ExitCode
 from aqueduct.kafka.batches.offsets import Index
 from aqueduct.store.manifest import Segment
@@ -52,9 +53,15 @@ def _facts(batches: Index) -> dict[str, int | None]:
     }
 
 
-def exit_code(faults: Sequence[Fault]) -> ExitCode:
-    """Return the exit code. Gaps aren't damage: the backup reported them when it found them."""
-    return ExitCode.FAILED if faults else ExitCode.DONE
+def exit_code(snapshot: Snapshot, faults: Sequence[Fault]) -> ExitCode:
+    """Return the exit code.
+
+    Gaps aren't damage. The backup reported those that it found; what has expired since, only this tells.
+    """
+    if faults:
+        return ExitCode.FAILED
+    old = any(gap.expired is not None for gaps in snapshot.gaps.values() for gap in gaps)
+    return ExitCode.INCOMPLETE if old else ExitCode.DONE
 
 
 def text(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> str:
@@ -75,7 +82,10 @@ def _lines(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> Itera
     for gaps in snapshot.gaps.values():
         for gap in gaps:
             what = f"offsets {gap.start} to {gap.stop - 1} are not in the backup"
-            yield f"{gap.stored_partition}: {what}: they were deleted before they were read."
+            why = "they were deleted before they were read"
+            if gap.expired is not None:
+                why = f"they have expired, by {moments.text(gap.expired)} (lifecycle rule)"
+            yield f"{gap.stored_partition}: {what}: {why}."
     for fault in faults:
         segment = fault.segment
         covered = f"offsets {segment.start} to {segment.stop - 1}"
@@ -122,6 +132,7 @@ def report(snapshot: Snapshot, faults: Sequence[Fault]) -> dict[str, Any]:
         ],
         "gaps": [
             {**partition._asdict(), "from": gap.start, "to": gap.stop}
+            | ({"expired": moments.text(gap.expired)} if gap.expired is not None else {})
             for partition, gaps in snapshot.gaps.items()
             for gap in gaps
         ],

@@ -4,13 +4,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aqueduct.backup.selection import GroupSelection, TopicSelection
+from aqueduct.backup.selection import GroupSelection, Pattern, TopicSelection
 from aqueduct.kafka.client_config import End
 from aqueduct.store.segments import SegmentLimits
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 
 if TYPE_CHECKING:
     from aqueduct.keys import ReceiverKey, ReceiverPublicKey
+
+
+@dataclass(frozen=True)
+class LifecycleWish:
+    """The days after which the store removes segments of topics, by its bucket's lifecycle rules."""
+
+    days: int  # 0: never, and rules of former runs go
+    topics: Pattern | None = None  # by whole name; None: all
+
+    def chooses(self, name: str) -> bool:
+        return self.topics is None or bool(self.topics.fullmatch(name))
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,7 @@ class BackupOrder:
     topics: TopicSelection
     groups: GroupSelection
     generation_hours: float = 24
+    generations: int = 2  # of a compacted topic at most
     limits: SegmentLimits = field(default_factory=SegmentLimits)
     bytes_per_second: int | None = None  # of the whole run, as Kafka has them
     options: Mapping[str, object] = field(default_factory=dict)  # as they were given, for the manifest
@@ -30,4 +42,5 @@ class BackupOrder:
     signing_key: SigningKey | None = None
     recipients: "tuple[ReceiverPublicKey, ...]" = ()  # who may read what is backed up; none: all can
     private_keys: "tuple[ReceiverKey, ...]" = ()  # of this host: they open manifests
+    lifecycle: LifecycleWish | None = None  # None: as no run before has asked for it
     past_damage: bool = False  # continues after the newest snapshot that is whole

@@ -79,12 +79,21 @@ class BackupPlan:
     readings: tuple[PlannedReading, ...]
     gaps: tuple[Gap, ...]  # deleted since the last run
     left_out: LeftOut
+    unchanged: tuple[str, ...] = ()  # compacted topics that would be due, and keep their generation
+
+
+@dataclass(frozen=True)
+class Generations:
+    """The generations that compacted topics have."""
+
+    milliseconds: int  # after which the next one is due, if the log has changed since
+    keep: int = 2  # of a topic at most
 
 
 def plan(
-    parent: Manifest | None, sources: Iterable[Source], *, now: int, generation_milliseconds: int
+    parent: Manifest | None, sources: Iterable[Source], *, now: int, generations: Generations
 ) -> BackupPlan:
-    """Plan a run. `now` and the age at which a compacted topic gets a new generation are milliseconds."""
+    """Plan a run; `now` is in milliseconds since 1970."""
     topics = {topic.name: topic for topic in parent.topics} if parent else {}
     starts = dict(parent.starts) if parent else {}
     positions = dict(parent.positions) if parent else {}
@@ -92,9 +101,14 @@ def plan(
     readings: list[PlannedReading] = []
     gaps: list[Gap] = []
     left_out: list[tuple[str, str]] = []
+    unchanged = []
     for source in sources:
         before = topics.get(source.name)
-        topic = topics[source.name] = _topic(before, source, now, generation_milliseconds)
+        due = before is not None and _due(before, source, now, generations)
+        if due and parent and before and not _changed(parent, active_instance(before), source):
+            due = False
+            unchanged.append(source.name)
+        topic = topics[source.name] = _topic(before, source, now, generations.keep, due=due)
         live = {each.number for each in topic.instances}
         for number in {each.number for each in before.instances} - live if before else ():
             del starts[source.name, number], positions[source.name, number]
@@ -125,7 +139,8 @@ def plan(
         starts[key], positions[key] = tuple(begun), tuple(reached)
         epochs[key] = tuple(known.get(number, NO_EPOCH) for number in range(source.partitions))
     return BackupPlan(
-        parent, topics, starts, positions, epochs, tuple(readings), tuple(gaps), tuple(left_out)
+        *(parent, topics, starts, positions, epochs, tuple(readings), tuple(gaps), tuple(left_out)),
+        unchanged=tuple(unchanged),
     )
 
 
@@ -192,6 +207,7 @@ class Added:
     epochs: SnapshotPositions
     segments: tuple[Segment, ...]
     gaps: tuple[Gap, ...]
+    generation_ends: SnapshotPositions
 
 
 def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
@@ -225,7 +241,19 @@ def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
         {key: epochs[key] for key in kept if key in epochs},
         tuple(each for each in segments if _covered(each, kept)),
         tuple(each for each in gaps if _covered(each, kept)),
+        _generation_ends(todo.parent, topics.values(), kept),
     )
+
+
+def _generation_ends(
+    parent: Manifest | None, topics: Iterable[StoredTopic], positions: SnapshotPositions
+) -> SnapshotPositions:
+    """Return where each generation ended when it was made: of those that this run made, where it ends now."""
+    known = parent.generation_ends if parent else {}
+    there = parent.positions if parent else {}
+    keys = [(topic.name, each.number) for topic in topics if topic.compacted for each in topic.instances]
+    new = {key: positions[key] for key in keys if key not in there and key in positions}
+    return {key: known[key] for key in keys if key in known and key in positions} | new
 
 
 def _covered(piece: Segment | Gap, positions: SnapshotPositions) -> bool:
@@ -237,17 +265,31 @@ def active_instance(topic: StoredTopic) -> Instance:
     return next(each for each in topic.instances if each.state is InstanceState.ACTIVATE)
 
 
-def _topic(former: StoredTopic | None, source: Source, now: int, generation_milliseconds: int) -> StoredTopic:
+def _due(former: StoredTopic, source: Source, now: int, generations: Generations) -> bool:
+    """Tell whether a topic's generation is old enough for the next one."""
+    active = active_instance(former)
+    same = active.topic_id == source.topic_id and former.compacted == source.compacted
+    return source.compacted and same and now - active.started >= generations.milliseconds
+
+
+def _changed(parent: Manifest, active: Instance, source: Source) -> bool:
+    """Tell whether the log has changed since the generation was made; of what nobody knows, it has."""
+    key = source.name, active.number
+    return parent.generation_ends.get(key) != source.ends or parent.starts.get(key) != source.starts
+
+
+def _topic(former: StoredTopic | None, source: Source, now: int, keep: int, *, due: bool) -> StoredTopic:
     """Return a topic's next state, with a new instance if it was recreated or a generation is due."""
     instances: tuple[Instance, ...] = ()
     if former:
         active = active_instance(former)
-        due = source.compacted and now - active.started >= generation_milliseconds
         if active.topic_id == source.topic_id and former.compacted == source.compacted and not due:
             instances = former.instances
         else:
-            # A generation before the last is a copy of what the next one holds; a topic that is gone is not.
-            kept = (each for each in former.instances if each == active or each.topic_id != source.topic_id)
+            # A former generation is a copy of what the next one holds; a topic that is gone is not.
+            copies = [each for each in former.instances if each.topic_id == source.topic_id]
+            gone = copies[: max(0, len(copies) + 1 - keep)]
+            kept = (each for each in former.instances if each not in gone)
             instances = tuple(each._replace(state=InstanceState.PASSIVATE) for each in kept)
     if not any(each.state is InstanceState.ACTIVATE for each in instances):
         number = max((each.number for each in former.instances), default=0) + 1 if former else 1

@@ -1,12 +1,13 @@
 """The report of a run: a page for people, and JSON for programs."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from aqueduct.errors import ExitCode, LeftOut
+from aqueduct.store.expiry import Expiry, RulesPut
 from aqueduct.store.manifest import InstanceState, Manifest
-from aqueduct.wording import count, shortened
+from aqueduct.wording import count, shortened, some
 
 
 def exit_code(manifest: Manifest, left_out: LeftOut) -> ExitCode:
@@ -56,9 +57,34 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
     )
 
 
-def report(manifest: Manifest, left_out: LeftOut) -> dict[str, Any]:
+def unchanged(topics: Sequence[str]) -> Iterator[str]:
+    """Yield which compacted topics need no new generation."""
+    if topics:
+        yield (
+            f"{count(len(topics), 'compacted topic')} without a new generation, for nothing has changed "
+            f"since the last: {some(topics)}."
+        )
+
+
+def lifecycle(rules: Expiry | None, put: RulesPut | None) -> Iterator[str]:
+    """Yield what became of the bucket's lifecycle rules."""
+    if not rules or not put:
+        return
+    yield (
+        f"The bucket has a lifecycle rule for each of {count(put.ours, 'topic')} "
+        f"({count(put.changed, 'rule')} changed), beside {count(put.others, 'rule')} of others."
+    )
+    if rules.compacted:
+        yield (
+            f"{count(len(rules.compacted), 'compacted topic')} without a rule, for what is old there may be "
+            f"the newest of its key: {some(rules.compacted)}."
+        )
+
+
+def report(manifest: Manifest, left_out: LeftOut, unchanged: Sequence[str] = ()) -> dict[str, Any]:
     """Return DESIGN's report: `to` is exclusive; offsets of groups are what was backed up."""
     return {
+        "generations_unchanged": list(unchanged),
         "snapshot": manifest.number,
         "partitions": [
             {

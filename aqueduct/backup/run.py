@@ -8,15 +8,19 @@ import secrets
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from aqueduct.backup import commit, reading, survey
 from aqueduct.backup.order import BackupOrder
-from aqueduct.backup.plan import plan, settle
+from aqueduct.backup.plan import Generations, plan, settle
 from aqueduct.errors import Failed, LeftOut, Refused
+from aqueduct.store import expiry
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.encryption import DataKind
+from aqueduct.store.expiry import Expiry, RulesPut
 from aqueduct.store.keyring import Keyring, lending
+from aqueduct.store.lifecycle import LifecycleRules
 from aqueduct.store.manifest import Manifest
 from aqueduct.wording import count
 from aqueduct.work.workers import Workers
@@ -30,6 +34,9 @@ class BackupOutcome:
     stored_bytes: int
     left_out: LeftOut
     seconds: float
+    rules: Expiry | None = None  # None: no segment expires
+    put: RulesPut | None = None
+    unchanged: tuple[str, ...] = ()  # compacted topics that need no new generation, though it would be due
 
 
 def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
@@ -38,6 +45,7 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     Refused, too, where the snapshots are signed and this one would not be.
     """
     began = time.monotonic()
+    bucket = LifecycleRules(order.store) if order.lifecycle else None  # before anything is written
     objects = open_store(order.store)
     keys = Keyring(objects, order.private_keys)
     catalog = Catalog.open_or_make(objects, order.trust.also(order.signing_key), keys)
@@ -55,6 +63,12 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
             f"Snapshot {parent.stored.manifest.number} of {order.store} is encrypted, and this run has no "
             "--recipient: name the public keys of those who may read it, as before."
         )
+    if parent.manifest and parent.manifest.lifecycle and not order.lifecycle:
+        raise Refused(
+            f"Segments of {order.store} expire by lifecycle rules, since snapshot "
+            f"{parent.manifest.number} or before, and this run does not say so: give it --lifecycle-days as "
+            "before; 0 removes the rules."
+        )
     found = survey.look(order, parent.manifest)
     if parent.manifest and parent.manifest.cluster != found.cluster and not order.other_cluster:
         raise Refused(
@@ -63,8 +77,14 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
             "store, back it up once with --other-cluster."
         )
     started = commit.now()
-    milliseconds = int(order.generation_hours * 3_600_000)
-    todo = plan(parent.manifest, found.sources, now=started, generation_milliseconds=milliseconds)
+    wanted = Generations(int(order.generation_hours * 3_600_000), order.generations)
+    todo = plan(parent.manifest, found.sources, now=started, generations=wanted)
+    rules = put = None
+    if bucket and order.lifecycle:
+        former = parent.manifest.lifecycle if parent.manifest else {}
+        wish = order.lifecycle
+        rules = expiry.expiry(todo.topics.values(), wish.days, wish.chooses, former)
+        put = bucket.put(catalog.id, rules.days)
     readings = todo.readings
     key = keys.create(DataKind.RECORDS, order.recipients) if order.recipients and readings else None
     run = key.id if key else secrets.token_hex(4)
@@ -77,12 +97,22 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     added = settle(todo, results)
     hosts = [each.public for each in order.private_keys[:1]]
     encrypting = keys.create(DataKind.MANIFEST, [*order.recipients, *hosts]) if order.recipients else None
+    revise = None
+    if rules and rules.changed and parent.manifest:
+        written = parent.manifest.created
+        revise = partial(expiry.revised, rules=rules, objects=objects, written=written)
     increment = commit.snapshot(
-        catalog, parent.follow(), order, found, added, run=run, started=started, encrypting=encrypting
+        *(catalog, parent.follow(), order, found, added),
+        run=run,
+        started=started,
+        encrypting=encrypting,
+        rules=rules,
+        revise=revise,
     )
+    left_out += put.clashes if put else ()
     left_out += commit.position(order.end, catalog.id, increment, parent.manifest)
     stored = sum(segment.stored_bytes + segment.index_bytes for segment in increment.segments)
-    return BackupOutcome(increment, stored, left_out, time.monotonic() - began)
+    return BackupOutcome(increment, stored, left_out, time.monotonic() - began, rules, put, todo.unchanged)
 
 
 def _say(progress: str) -> None:

@@ -64,7 +64,8 @@ def verify(
     began = time.monotonic()
     objects = open_store(store)
     keys = Keyring(objects, private_keys)
-    snapshot = Catalog.open(objects, trust, keys).snapshot(number, at_least)
+    catalog = Catalog.open(objects, trust, keys)
+    snapshot = catalog.snapshot(number, at_least)
     every = [segment for of_partition in snapshot.segments.values() for segment in of_partition]
     unopened = ""
     try:
@@ -72,6 +73,10 @@ def verify(
     except Locked as error:
         unopened = str(error)
     found = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
+    if found:  # the store may have removed some meanwhile, whose time had come
+        snapshot = catalog.retained(snapshot)
+        there = {segment for of_partition in snapshot.segments.values() for segment in of_partition}
+        found = [fault for fault in found if fault.segment in there]
     return Verification(snapshot, tuple(found), time.monotonic() - began, unopened)
 
 

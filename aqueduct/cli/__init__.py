@@ -26,6 +26,7 @@ VERBS = {
     "export": "write a snapshot as files of Parquet or Avro",
     "files": "back up folders of files, incrementally, and write them back",
     "health": "say what is wrong with a cluster or a broker",
+    "import": "make a snapshot of what another program has stored",
     "land": "land topics in tables of ORC files, each record once",
     "mirror": "tell how one MirrorMaker flow is doing",
     "prune": "remove old snapshots from a store, and what they alone name",

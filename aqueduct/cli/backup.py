@@ -19,6 +19,8 @@ from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import client_config
 
+MOST_DAYS = 36_500
+MOST_GENERATIONS = 100
 SEGMENT_BYTES = selection.whole(most=(1 << 31) - 1)  # as of segment.bytes, because it is one of Kafka's own
 
 
@@ -37,7 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="H",
         type=duration.hours,
         default=24,
-        help="after which a compacted topic is read again from its beginning; default 24",
+        help="after which a compacted topic that has changed is read again from its beginning; default 24",
+    )
+    add(
+        "--compacted-generations",
+        metavar="N",
+        type=selection.whole(most=MOST_GENERATIONS),
+        default=2,
+        help="how many generations of a compacted topic are kept at most; default 2",
     )
     add(
         "--every",
@@ -52,6 +61,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=selection.positive,
         default=10_000_000,
         help="a segment ends with the batch that fills it; default 10000000",
+    )
+    add(
+        "--lifecycle-days",
+        metavar="D",
+        type=selection.whole(least=0, most=MOST_DAYS),
+        help="S3 removes segments so many days after they were written, by rules of the bucket; 0: no more",
+    )
+    add(
+        "--lifecycle-topics-pattern", metavar="REGEX", help="... of these topics, by whole name; default: all"
     )
     common.add_rate_limit(parser)
     add(
@@ -95,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.backup import report
         from aqueduct.backup.metrics import BackupFigures
-        from aqueduct.backup.order import BackupOrder
+        from aqueduct.backup.order import BackupOrder, LifecycleWish
         from aqueduct.backup.run import back_up
         from aqueduct.backup.selection import GroupSelection, TopicSelection, compiled
         from aqueduct.store import signing
@@ -105,9 +123,18 @@ def run(args: argparse.Namespace) -> int:
     report_file.outside(args.report, args.store)
     options = {
         name: getattr(args, name)
-        for name in ("topics", "topics_pattern", "exclude_topics_pattern", "groups_pattern", "exclude_groups")
+        for name in (
+            *("topics", "topics_pattern", "exclude_topics_pattern", "groups_pattern", "exclude_groups"),
+            *("lifecycle_days", "lifecycle_topics_pattern"),
+        )
         if getattr(args, name)
     }
+    if args.lifecycle_topics_pattern and not args.lifecycle_days:
+        raise Refused("--lifecycle-topics-pattern needs --lifecycle-days.")
+    lifecycle = None
+    if args.lifecycle_days is not None:
+        chosen = compiled(args.lifecycle_topics_pattern, "--lifecycle-topics-pattern")
+        lifecycle = LifecycleWish(args.lifecycle_days, chosen)
     if args.recipient and not args.private_key:
         raise Refused(
             "--recipient needs --private-key, this host's own: the next run must read this one's manifest."
@@ -122,9 +149,11 @@ def run(args: argparse.Namespace) -> int:
         ),
         groups=GroupSelection(compiled(args.groups_pattern, "--groups-pattern"), args.exclude_groups),
         generation_hours=args.compacted_generation_hours,
+        generations=args.compacted_generations,
         limits=SegmentLimits(args.segment_bytes, args.segment_records),
         bytes_per_second=args.rate_limit_bytes,
         options=options,
+        lifecycle=lifecycle,
         other_cluster=args.other_cluster,
         past_damage=args.past_damage,
         trust=common.trust(args),
@@ -150,9 +179,15 @@ def run(args: argparse.Namespace) -> int:
                 done_so_far.add(outcome)
                 code = report.exit_code(outcome.manifest, outcome.left_out)
                 page = report.text(outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds)
+                for line in report.lifecycle(outcome.rules, outcome.put):
+                    print(line)
+                for line in report.unchanged(outcome.unchanged):
+                    print(line)
                 print(page, flush=True)
                 if args.report:
-                    content = report.report(outcome.manifest, outcome.left_out) | workers.ran()
+                    content = (
+                        report.report(outcome.manifest, outcome.left_out, outcome.unchanged) | workers.ran()
+                    )
                     report_file.write(args.report, "backup", code, started, content)
                 if args.every is None:
                     return code

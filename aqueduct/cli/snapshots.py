@@ -2,10 +2,10 @@
 
 Records and bytes (as Kafka has them) are all that a restore of that snapshot brings; gaps are ranges of
 offsets that Kafka had deleted before they were read. A snapshot whose manifests are lost or damaged is named
-with the reason; a number that is not there, and that nothing builds on, was pruned. Then come, of the newest
-snapshot (with --json of each), the instances of topics that have several: generations of compacted topics,
-and what a topic was before it was recreated. Restore takes the ACTIVATE one, unless its --instance says
-another.
+with the reason; a number that is not there, and that nothing builds on, was pruned. Then come the instances
+of topics that have several, and in which snapshots each was ACTIVATE and PASSIVATE: generations of compacted
+topics, and what a topic was before it was recreated. Restore takes the ACTIVATE one of its snapshot, unless
+its --instance says another.
 
 Exit code: 0 done, 1 the store can't be read or a manifest is damaged, 2 the arguments can't be right.
 """
@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from aqueduct import moments
@@ -87,13 +87,14 @@ def _print_page(found: Listed) -> list[int]:
     """Print a page, line by line as it is read; return the numbers of snapshots that can't be used."""
     row = "{:>10}  {:<24}  {:>7}  {:>15}  {:>19}  {:>19}  {:>5}"
     print(row.format("id", "created", "topics", "records", "bytes", "stored bytes", "gaps"))
-    newest, broken = None, []
+    history, several, broken = _History(), set[str](), []
     for each in found:
         if isinstance(each, Failed):
             broken.append(each.number)
             print(f"{each.number:>10}  {each.why}")
             continue
-        newest = each
+        history.add(each)
+        several |= {topic for topic, _, _ in each.generations}
         print(
             row.format(
                 each.number,
@@ -105,9 +106,33 @@ def _print_page(found: Listed) -> list[int]:
                 each.gaps,
             )
         )
-    generations = defaultdict(list)
-    for topic, number, state in newest.generations if newest else ():
-        generations[topic].append(f"g{number} {state}")
-    for topic, states in sorted(generations.items()):
-        print(f"{topic}: {', '.join(states)}")
+    for line in history.lines(several):
+        print(line)
     return broken
+
+
+class _History:
+    """In which snapshots each instance of a topic was what."""
+
+    def __init__(self) -> None:
+        # state, first and last snapshot; by topic and number
+        self._spans: dict[tuple[str, int], list[tuple[str, int, int]]] = defaultdict(list)
+        self._before = 0
+
+    def add(self, summary: "Summary") -> None:
+        for topic, number, state in summary.instances:
+            spans = self._spans[topic, number]
+            if spans and spans[-1][0] == state and spans[-1][2] == self._before:
+                spans[-1] = state, spans[-1][1], summary.number
+            else:
+                spans.append((state, summary.number, summary.number))
+        self._before = summary.number
+
+    def lines(self, topics: Collection[str]) -> Iterator[str]:
+        for (topic, number), spans in sorted(self._spans.items()):
+            if topic in topics:
+                told = (
+                    f"{state} {f'{first} to {last}' if first < last else first}"
+                    for state, first, last in spans
+                )
+                yield f"{topic} g{number}: {', '.join(told)}"

@@ -5,7 +5,8 @@ manifest, index and batches tell; and that the segments of each partition follow
 All that is damaged or missing is named. Nothing is written.
 
 Exit code: 0 everything is what was written (records that Kafka had deleted before they were read are named,
-but aren't damage), 1 damage was found or the store can't be read, 2 the arguments can't be right.
+but aren't damage), 3 the same, but for segments that have expired by a lifecycle rule and are gone, 1 damage
+was found or the store can't be read, 2 the arguments can't be right.
 """
 
 import argparse
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             at_least=args.at_least,
             bytes_per_second=args.rate_limit_bytes,
         )
-    code = faults.exit_code(outcome.faults)
+    code = faults.exit_code(outcome.snapshot, outcome.faults)
     print(faults.text(outcome.snapshot, outcome.faults, outcome.seconds))
     if outcome.unopened:
         print(f"Records were not opened, only digests compared: {outcome.unopened}")

@@ -6,6 +6,8 @@ from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
 
+from aqueduct import moments
+from aqueduct.errors import LeftOut
 from aqueduct.kafka.batches.cut import Window
 from aqueduct.kafka.requests import in_lists
 from aqueduct.names import TopicPartition
@@ -27,6 +29,7 @@ class RestoreLane:
     stop: int  # exclusive: the snapshot's offsets end here
     segments: tuple[Segment, ...]  # in order, those that may have records of the window
     skipped: tuple[Segment, ...]  # those that have others only
+    expired: tuple[Gap, ...] = ()  # what the store removed by its lifecycle rules
 
     @property
     def target(self) -> TopicPartition:
@@ -70,6 +73,22 @@ class RestorePlan:
         """
         return self.window.timed and any(lane.segments for lane in self.lanes)
 
+    def expired(self, target: str) -> int:
+        """Return how many offsets of a topic have expired in the store."""
+        return sum(gap.stop - gap.start for lane in self.partitions(target) for gap in lane.expired)
+
+    @property
+    def left_out(self) -> LeftOut:
+        """Name what has expired in the store."""
+        return tuple(
+            (
+                f"offsets {gap.start} to {gap.stop - 1} of the backup of {lane}",
+                f"they have expired in the store by {moments.text(gap.expired or 0)}, by a lifecycle rule",
+            )
+            for lane in self.lanes
+            for gap in lane.expired
+        )
+
     @property
     def renamed(self) -> dict[str, str]:
         """Name at the target by name in the snapshot."""
@@ -89,8 +108,11 @@ def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
             for segment in snapshot.segments.get(partition, ()):
                 if segment.records:
                     found[_outside(segment, request.window)].append(segment)
-            lanes.append(RestoreLane(partition, target, max(stop, 0), *map(tuple, found)))
-            gaps += snapshot.gaps.get(partition, ())
+            missing = snapshot.gaps.get(partition, ())
+            expired = tuple(gap for gap in missing if gap.expired is not None)
+            wanted, skipped_ = map(tuple, found)
+            lanes.append(RestoreLane(partition, target, max(stop, 0), wanted, skipped_, expired))
+            gaps += missing
     asked = {old for old, _ in request.names} or snapshot.topics.keys()
     skipped = sorted(asked - {topic.name for topic, _ in topics.values()})
     return RestorePlan(

@@ -13,7 +13,7 @@ from aqueduct.restore import records, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import Written
-from aqueduct.restore.plan import plan
+from aqueduct.restore.plan import RestorePlan, plan
 from aqueduct.restore.progress import TopicState
 from aqueduct.restore.request import restore_id
 from aqueduct.store.backends import open_store
@@ -63,8 +63,20 @@ def look(order: RestoreOrder) -> Job:
         lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
         there = client.topics(wanted.topics)
         known = topics.states(client, name, there)
+        _same_records(order, wanted, known)
         job = Job(order, name, request, snapshot, wanted, there, known, others, tuple(chosen), {})
         return replace(job, written=_written(client, job))
+
+
+def _same_records(order: RestoreOrder, wanted: RestorePlan, known: Mapping[str, TopicState]) -> None:
+    """Refused if records have expired since this restore began: which of them are there, none can tell."""
+    old = [name for name, state in known.items() if not state.done and state.expired != wanted.expired(name)]
+    if old:
+        raise Refused(
+            f"Records of {some(sorted(old))} have expired in {order.store} since this restore began, and it "
+            f"had not ended: remove {'this topic' if len(old) == 1 else 'these topics'} from the target, and "
+            "run this again; what has expired is then left out, and named."
+        )
 
 
 def _written(client: Client, job: Job) -> dict[TopicPartition, Written]:

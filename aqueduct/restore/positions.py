@@ -36,6 +36,10 @@ COMPACTED = (
     "records may have been compacted away since the restore ended, so where it was can't be told; "
     "delete the topic and restore it anew"
 )
+EXPIRED = (
+    "records have expired in the store since the restore ended, so where it was can't be told; delete the "
+    "topic and restore it anew"
+)
 FORGOTTEN = (
     "the target has forgotten how much was restored there (offsets.retention.minutes); "
     "delete the topic and restore it anew"
@@ -102,6 +106,8 @@ def _untold(job: Job, lane: RestoreLane, written: Mapping[TopicPartition, Writte
     if lane.target not in written:
         return FORGOTTEN
     ended = lane.topic in job.ended
+    if ended and job.known[lane.topic].expired != job.plan.expired(lane.topic):
+        return EXPIRED
     return COMPACTED if ended and "compact" in job.known[lane.topic].holds[settings.POLICY] else ""
 
 
@@ -145,6 +151,8 @@ def _answers(
         note = ""
         if source.lost(each, kept) or _skipped(lane, each, kept):
             note = f"its next records are outside the window, it goes on {goes_on}"
+        elif any(gap.start <= each < gap.stop for gap in lane.expired):
+            note = "its next records have expired in the store, it goes on after them"
         elif source.unopened(each):
             note = "its next records are left out, it goes on after them"
         yield each, Answer(new, note)

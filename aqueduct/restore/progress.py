@@ -106,6 +106,8 @@ class TopicState:
     done: bool = field(default=False, metadata=ADDED)
     # Of `back`, not set back.
     held: Mapping[str, str | None] = field(default_factory=dict, metadata=ADDED)
+    # How many offsets had expired in the store when it began.
+    expired: int = field(default=0, metadata=ADDED)
 
     @property
     def pending(self) -> Mapping[str, str | None]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from aqueduct import moments
 from aqueduct.errors import ExitCode
 from aqueduct.restore.outcome import RestoreOutcome
 from aqueduct.restore.plan import RestoreLane, RestorePlan
@@ -60,7 +61,7 @@ def _lines(outcome: RestoreOutcome) -> Iterator[str]:
     if found := outcome.recount:
         how = f"; of {found.read:,} by their batches' headers" if found.read else ""
         yield f"{count(found.partitions, 'partition')} looked at again: each holds what was restored{how}."
-    for gap in plan.gaps:
+    for gap in (gap for gap in plan.gaps if gap.expired is None):
         what = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were backed up"
         yield f"{gap.topic}-{gap.partition}: {what}."
     if plan.skipped:
@@ -148,6 +149,7 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
         ],
         "gaps": [
             {"topic": each.topic, "partition": each.partition, "from": each.start, "to": each.stop}
+            | ({"expired": moments.text(each.expired)} if each.expired is not None else {})
             for each in outcome.plan.gaps
         ],
         "groups": [

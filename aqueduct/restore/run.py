@@ -34,7 +34,11 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
             planning.check(job)
     if order.dry_run:
         return RestoreOutcome(
-            job.id, job.plan, job.written, seconds=clock.seconds, dry_run=True, before=job.done
+            *(job.id, job.plan, job.written),
+            left_out=job.plan.left_out,
+            seconds=clock.seconds,
+            dry_run=True,
+            before=job.done,
         )
     with leased(open_store(order.store), job.plan.snapshot, job.id, _say):
         return _restore(job, workers, clock)
@@ -55,7 +59,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
         with clock.phase("records"):
             written |= records.write(job, workers)
             recount.check(job, states, written, workers)  # before a group's offsets would mean other records
-    left_out = list(records.left_out(written))
+    left_out = [*job.plan.left_out, *records.left_out(written)]
     with clock.phase("groups"):
         moves, more = groups.restore(job, states, written, workers)
         left_out += more

@@ -236,7 +236,8 @@ def hold_open(
             )
             groups_ = state.groups if state else ()
             state = TopicState(  # not done, even if it was
-                str(there[name].id), plan.snapshot, request, back, holds, with_settings, groups_
+                *(str(there[name].id), plan.snapshot, request, back, holds, with_settings, groups_),
+                expired=state.expired if state else plan.expired(name),
             )
         found[name] = state
         if not state.done:

@@ -2,7 +2,8 @@
 
 import hashlib
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from itertools import islice
 
 from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
-from aqueduct.store import encryption, judge, manifest, names, signing
+from aqueduct.store import encryption, expiry, judge, manifest, names, signing
 from aqueduct.store.encryption import DataKey
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import Chain, Former, Manifest
@@ -118,6 +119,7 @@ class Catalog:
         """Return the snapshot of that number, or the newest. Refused without one, Failed if it is damaged.
 
         Failed, too, if it is older than `at_least`: that a store lacks its newest, it can't tell itself.
+        Segments that have expired and are gone are gaps of it.
         """
         listed = self.listed()
         if not listed:
@@ -141,28 +143,39 @@ class Catalog:
                 f"see who removed newer ones from {self._objects.url}, and bring them back from a copy."
             )
         try:
-            return self._fold(self.manifest(number or numbers[-1])).snapshot()
+            found = self._fold(self.manifest(number or numbers[-1])).snapshot()
         except Broken as error:
             whole = self._newest_whole(numbers)
             other = f", or take the newest that is whole: --snapshot {whole}" if whole else ""
             raise Failed(f"{error} Bring it back from a copy of {self._objects.url}{other}.") from None
+        return self.retained(found)
+
+    def retained(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with gaps instead of segments that have expired and are gone by now."""
+        return expiry.retained(snapshot, self._objects, _now())
 
     def commit(
-        self, increment: Manifest, key: SigningKey | None = None, encrypting: DataKey | None = None
+        self,
+        increment: Manifest,
+        key: SigningKey | None = None,
+        encrypting: DataKey | None = None,
+        revise: Callable[[Snapshot], Snapshot] | None = None,
     ) -> Manifest:
         """Commit the next snapshot. Return what was written: the increment, or a full manifest if one is due.
 
-        It is encrypted, and then signed by `key`, where keys are given.
+        It is encrypted, and then signed by `key`, where keys are given. `revise` changes what was there
+        before, for which a full manifest is due, too.
 
         Exists if another run has committed that number meanwhile. Failed if a full one is due, and what it
         builds on is damaged.
         """
         written = increment
-        if full_due(increment):
+        if full_due(increment) or (revise and not increment.full):
             try:
-                written = self._fold(increment).snapshot().full()
+                whole = self._fold(increment).snapshot()
             except Broken as error:
                 raise self._not_to_be_followed(error) from None
+            written = self.retained(revise(whole) if revise else whole).full()
         data, path = manifest.pack(written), names.snapshot(written.number)
         if encrypting:
             data = bytes(encryption.encrypt(encrypting, path, data))
@@ -180,7 +193,7 @@ class Catalog:
         """Yield a summary of every snapshot, oldest first; reads every manifest."""
         fold = Fold()
         for each in self._each(self.listed(), fold):
-            yield each if isinstance(each, Broken) else fold.summary()
+            yield each if isinstance(each, Broken) else fold.summary(_now())
 
     def every(self, listed: Mapping[int, Entry]) -> Iterator[Manifest]:
         """Yield every manifest that was listed, oldest first; Broken at the first that is not whole.
@@ -337,6 +350,11 @@ class Catalog:
             raise Broken(number, f"is no backup's: {where} is damaged, or somebody else's, for {why}")
         sha256 = hashlib.sha256(data).hexdigest()
         return Stored(found, len(data), sha256, signature is not None, encrypted)
+
+
+def _now() -> int:
+    """Return milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def _listed(objects: Objects) -> dict[int, Entry]:

@@ -83,7 +83,7 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         factor, numbers = topic.replication_factor, [each.number for each in topic.instances]
         if not 1 <= factor <= SHORT or not _within(numbers, 1, LONG):
             yield f"numbers of topic {topic.name} can't be"
-    for of in (manifest.starts, manifest.positions, manifest.epochs):
+    for of in (manifest.starts, manifest.positions, manifest.epochs, manifest.generation_ends):
         # All at once, for there may be a million of them; one by one to tell which.
         if max(map(len, of.values()), default=0) <= MOST_PARTITIONS and _within(
             chain.from_iterable(of.values()), NOT_READ, LONG
@@ -95,9 +95,14 @@ def _faults(manifest: Manifest) -> Iterator[str]:
     yield from _of_segments(manifest)
     for gap in manifest.gaps:
         if not (
-            gap.instance >= 1 and 0 <= gap.partition < MOST_PARTITIONS and 0 <= gap.start < gap.stop <= LONG
+            gap.instance >= 1
+            and 0 <= gap.partition < MOST_PARTITIONS
+            and 0 <= gap.start < gap.stop <= LONG
+            and 0 <= (gap.expired or 0) <= LAST_MILLISECOND
         ):
             yield f"a gap of {gap.topic} can't be"
+    if not _within(manifest.lifecycle.values(), 1, LONG):
+        yield "days of a lifecycle rule can't be"
     if not _within((each.offset for group in manifest.groups for each in group.offsets), -1, LONG):
         yield "a group's offset can't be"
 
@@ -135,6 +140,8 @@ def _of_segments(manifest: Manifest) -> Iterator[str]:
     for name, (least, most) in _LIMITS.items():
         if not _within(columns[name], least, most):
             yield f"a segment's {name} can't be"
+    if not _within((each for each in columns["expires"] if each is not None), 0, LAST_MILLISECOND):
+        yield "a segment's expiry can't be"
     for run in set(columns["run"]):
         if not _RUN.fullmatch(run):
             yield f"no run can be called {run[:40]!r}"

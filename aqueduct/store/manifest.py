@@ -89,6 +89,8 @@ class Segment(NamedTuple):
     compressed: bool
     generation: bool  # lies in a generation's folder
     encrypted: bool = False  # with the key that its run is called after
+    # When the store may remove it by a lifecycle rule, milliseconds; None: never. See expiry.
+    expires: int | None = None
 
     @property
     def stored_partition(self) -> StoredPartition:
@@ -121,13 +123,14 @@ class Segment(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Offsets that the source had deleted before they were read."""
+    """Offsets that the source had deleted before they were read, or that have expired in the store."""
 
     topic: str
     instance: int
     partition: int
     start: int  # inclusive
     stop: int  # exclusive
+    expired: int | None = None  # when the last of them did, milliseconds; None: the source had deleted them
 
     @property
     def stored_partition(self) -> StoredPartition:
@@ -208,6 +211,10 @@ class Manifest:
     groups_ahead: tuple[GroupAhead, ...]
     # The epoch of each partition's leader when its position was the end: no offset before has a later one.
     epochs: SnapshotPositions = field(default_factory=dict, metadata=strict_json.ADDED)
+    # Of each generation of a compacted topic its positions when it was read from the beginning.
+    generation_ends: SnapshotPositions = field(default_factory=dict, metadata=strict_json.ADDED)
+    # Days after which segments of topics expire, by the bucket's lifecycle rules.
+    lifecycle: Mapping[str, int] = field(default_factory=dict, metadata=strict_json.ADDED)
 
     @property
     def number(self) -> int:
@@ -220,9 +227,13 @@ class Manifest:
 
 _TABLES = (Instance, Segment, Gap, GroupOffset, OpenTransaction, GroupAhead)
 _COLUMNS = {table.__name__: list(table._fields) for table in _TABLES}
-# What former versions wrote, and a snapshot without encrypted segments still is.
-_PLAIN = {**_COLUMNS, Segment.__name__: list(Segment._fields[:-1])}
-_POSITIONS = "starts", "positions", "epochs"
+# How many columns at the end are later ones: former versions read a table only if it has none that it needs.
+_LATER = {Segment.__name__: 2, Gap.__name__: 1}
+_TABLE_OF: Mapping[str, Any] = {"segments": Segment, "gaps": Gap}
+_POSITIONS = "starts", "positions", "epochs", "generation_ends"
+_ADDED = "epochs", "generation_ends"  # by later versions of the format
+# What is written only where there is something: other stores stay as former versions read them.
+_WHERE_NEEDED = "lifecycle", "generation_ends"
 _OF_ONE = "groups", "acls", "quotas", "open_transactions", "groups_ahead"  # nothing that adds up
 _LINE = b",\n"
 _LOT = b",\t"  # between rows, too, there may be a blank
@@ -234,12 +245,18 @@ _FIELD = re.compile(rb'"([a-z_]+)":')
 @strict_json.uncollected()
 def pack(manifest: Manifest) -> bytes:
     """Return the object of a manifest."""
-    encrypted = any(segment.encrypted for segment in manifest.segments)
-    content: dict[str, Any] = {"format": FORMAT, "columns": _COLUMNS if encrypted else _PLAIN}
+    columns = dict(_COLUMNS)
+    content: dict[str, Any] = {"format": FORMAT, "columns": columns}
     content |= {each.name: getattr(manifest, each.name) for each in fields(manifest)}
-    if not encrypted:
-        content["segments"] = [segment[:-1] for segment in manifest.segments]
+    for table, row in _TABLE_OF.items():
+        width = _width(row, content[table])
+        columns[row.__name__] = _COLUMNS[row.__name__][:width]
+        if width < len(_COLUMNS[row.__name__]):
+            content[table] = [each[:width] for each in content[table]]
     content |= {name: _by_topic(getattr(manifest, name)) for name in _POSITIONS}
+    for name in _WHERE_NEEDED:
+        if not content[name]:
+            del content[name]
     # A field a line: no string of JSON has a line's end in it, so a reader finds fields without reading them.
     lines = (
         strict_json.dumps(name) + b":" + (_in_lots(value) if name == "segments" else strict_json.dumps(value))
@@ -312,18 +329,17 @@ def unpack(data: bytes | memoryview, where: str, former: Former | None = None) -
             rows = iter([content.pop("segments", None)] if type(content) is dict else ())
         check_format(content, where)
         columns = content.pop("columns", None)
-        if columns not in (_PLAIN, _COLUMNS):
+        if type(columns) is not dict or {**columns, **_LATER} != {**_COLUMNS, **_LATER}:
             raise strict_json.Unreadable("its columns are not those of its format")
         made["segments"] = tuple(
             segment
             for lot in rows
-            for segment in strict_json.build(
-                tuple[Segment, ...], _with_encrypted(lot) if columns == _PLAIN else lot
-            )
+            for segment in strict_json.build(tuple[Segment, ...], _with_later(lot, Segment, columns))
         )
+        content["gaps"] = _with_later(content.get("gaps"), Gap, columns)
         for name in _POSITIONS:
             if name not in made:
-                made[name] = _positions(content.pop(name, {} if name == "epochs" else None))
+                made[name] = _positions(content.pop(name, {} if name in _ADDED else None))
         found = strict_json.build(Manifest, content, made)
     except (strict_json.Unreadable, zstandard.ZstdError) as error:
         raise Failed(f"{where} is damaged: {error}.") from None
@@ -363,11 +379,28 @@ def _parsed(lines: Mapping[str, bytes]) -> dict[str, Any]:
     return content
 
 
-def _with_encrypted(rows: Any) -> Any:
-    """Add the column that tables of plain segments lack; what is no table stays, to be refused."""
-    if type(rows) is not list or set(map(type, rows)) - {list}:
+def _width(row: Any, rows: Sequence[tuple[Any, ...]]) -> int:
+    """Return how many columns of a table are needed: not the later ones at the end that tell nothing."""
+    width = len(row._fields)
+    for name in reversed(row._fields[-_LATER[row.__name__] :]):
+        if any(each[width - 1] != row._field_defaults[name] for each in rows):
+            break
+        width -= 1
+    return width
+
+
+def _with_later(rows: Any, row: Any, columns: Any) -> Any:
+    """Add the columns that a table of a former version lacks; what is no table stays, to be refused."""
+    every = list(row._fields)
+    found = columns.get(row.__name__) if type(columns) is dict else None
+    if type(found) is not list or not len(every) - _LATER[row.__name__] <= len(found) <= len(every):
+        raise strict_json.Unreadable("its columns are not those of its format")
+    if found != every[: len(found)]:
+        raise strict_json.Unreadable("its columns are not those of its format")
+    if len(found) == len(every) or type(rows) is not list or set(map(type, rows)) - {list}:
         return rows
-    return [[*row, False] for row in rows]
+    lacking = [row._field_defaults[name] for name in every[len(found) :]]
+    return [[*each, *lacking] for each in rows]
 
 
 def _decompressed(data: bytes | memoryview) -> bytes:

@@ -92,6 +92,7 @@ class Summary:
     gaps: int
     # topic, instance, state; of compacted topics, and of others that have more than one
     generations: tuple[tuple[str, int, InstanceState], ...]
+    instances: tuple[tuple[str, int, InstanceState], ...]  # the same, of all topics
 
 
 def follow(parent: Stored | None, number: int) -> Chain:
@@ -176,7 +177,8 @@ class Fold:
         topics = {topic.name: topic for topic in manifest.topics}
         return Snapshot(manifest, topics, _by_partition(self._segments), _by_partition(self._gaps))
 
-    def summary(self) -> Summary:
+    def summary(self, now: int = 0) -> Summary:
+        """Return a line of what can be relied upon: not what may have expired by `now`, in milliseconds."""
         manifest = self._last()
         active = [
             (topic.name, each.number)
@@ -186,19 +188,30 @@ class Fold:
         ]
         sums = [self._sums[each] for each in active if each in self._sums]
         records, unpacked, stored = map(sum, zip((0, 0, 0), *sums, strict=True))
+        old = [
+            segment
+            for each in active
+            if each[0] in manifest.lifecycle
+            for segment in self._segments.get(each, ())
+            if segment.expires is not None and segment.expires <= now
+        ]
+        gaps = sum(len(self._gaps.get(each, ())) for each in active)
         return Summary(
             manifest.number,
             manifest.created,
             len(manifest.topics),
-            records,
-            unpacked,
-            stored,
-            sum(len(self._gaps.get(each, ())) for each in active),
+            records - sum(each.records for each in old),
+            unpacked - sum(each.unpacked_bytes for each in old),
+            stored - sum(each.stored_bytes for each in old),
+            gaps + len({each.stored_partition for each in old}),
             tuple(
                 (topic.name, each.number, each.state)
                 for topic in manifest.topics
                 if topic.compacted or len(topic.instances) > 1
                 for each in topic.instances
+            ),
+            tuple(
+                (topic.name, each.number, each.state) for topic in manifest.topics for each in topic.instances
             ),
         )
 

@@ -233,25 +233,33 @@ def test_a_topic_that_was_made_again_is_another(
         [b"new"],
     )
     assert main(["snapshots", "--store", site.url]) == 0
-    assert capsys.readouterr().out.endswith(f"{topic}: g1 PASSIVATE, g2 ACTIVATE\n")
+    told = capsys.readouterr().out.splitlines()[-2:]
+    assert told == [f"{topic} g1: ACTIVATE 1, PASSIVATE 2", f"{topic} g2: ACTIVATE 2"]
 
 
-def test_generations_of_a_compacted_topic(site: Site, make_topic: Callable[..., str]) -> None:
+def test_generations_of_a_compacted_topic(
+    site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
     topic = make_topic(cleanup_policy="compact")
     produce(site, topic, [b"1"])
     assert site.back_up("--topics", topic) == 0
     produce(site, topic, [b"2"])
     assert site.back_up("--topics", topic) == 0
     assert values(site.stored(topic)) == [b"1", b"2"]
-    for due in (2, 3):  # nothing is written meanwhile
+    for due in (2, 3):
         assert site.back_up("--topics", topic, "--compacted-generation-hours", "0.000001") == 0
+        # Nothing is written meanwhile.
+        assert site.back_up("--topics", topic, "--compacted-generation-hours", "0.000001") == 0
+        said = capsys.readouterr().out
+        assert f"without a new generation, for nothing has changed since the last: {topic}." in said
         instances = site.snapshot().topics[topic].instances
         assert [(each.number, each.state) for each in instances] == [
             (due - 1, InstanceState.PASSIVATE),
             (due, InstanceState.ACTIVATE),
         ]
-        assert values(site.stored(topic, instance=due)) == [b"1", b"2"]
+        assert values(site.stored(topic, instance=due)) == [b"1", b"2", b"3"][:due]
         assert (site.directory / "topics" / topic / f"g{due}").is_dir()
+        produce(site, topic, [b"3"])
 
 
 def test_groups_settings_and_the_position_that_kafka_s_tools_show(

@@ -58,6 +58,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str
             (tasks.parent / part).symlink_to(ROOT / "roles" / role / part)
     given = literal_defaults() | {
         "backup_every_seconds": 300,  # 0, its default, has no service
+        "backup_lifecycle": {"days": 30, "topics_pattern": "old.*"},
         "backup_prune_keep": {"last": 1, "daily": 7, "weekly": 8, "monthly": 12, "days": 2},
         "rendered": str(found),
         "ansible_connection": "local",

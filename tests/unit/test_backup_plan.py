@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from aqueduct.backup.plan import (
     BackupPlan,
+    Generations,
     PlannedReading,
     ReadingResult,
     Source,
@@ -54,14 +55,15 @@ def manifest(
     )
 
 
-def decide(parent: Manifest | None, *sources: Source, now: int = HOUR) -> BackupPlan:
-    return plan(parent, sources, now=now, generation_milliseconds=HOUR)
+def decide(parent: Manifest | None, *sources: Source, now: int = HOUR, keep: int = 2) -> BackupPlan:
+    return plan(parent, sources, now=now, generations=Generations(HOUR, keep))
 
 
 def after(todo: BackupPlan) -> Manifest:
     """Return the manifest of a run that read everything of a plan."""
     added = settle(todo, [read(each) for each in todo.readings])
-    return replace(manifest(added.topics, added.starts, added.positions), epochs=added.epochs)
+    found = manifest(added.topics, added.starts, added.positions)
+    return replace(found, epochs=added.epochs, generation_ends=added.generation_ends)
 
 
 def read(reading: PlannedReading, reached: int | None = None, why: str = "") -> ReadingResult:
@@ -169,24 +171,64 @@ def test_a_generation_that_is_due_is_read_from_the_beginning_and_takes_the_place
     assert ranges(decide(first, replace(compacted, ends=(12,)), now=HOUR - 1)) == [
         (StoredPartition("a", 1, 0), 10, 12)
     ]
-    todo = decide(first, compacted, now=HOUR)
-    assert ranges(todo) == [(StoredPartition("a", 2, 0), 0, 10)]
+    todo = decide(first, compacted := replace(compacted, ends=(12,)), now=HOUR)
+    assert ranges(todo) == [(StoredPartition("a", 2, 0), 0, 12)]
     assert todo.readings[0].generation
     second = after(todo)
     assert [(each.number, each.state) for each in second.topics[0].instances] == [
         (1, InstanceState.PASSIVATE),
         (2, InstanceState.ACTIVATE),
     ]
-    third = after(decide(second, compacted, now=2 * HOUR))
+    third = after(decide(second, replace(compacted, ends=(13,)), now=2 * HOUR))
     assert [each.number for each in third.topics[0].instances] == [2, 3]
     assert third.starts.keys() == third.positions.keys() == {("a", 2), ("a", 3)}
 
 
-def test_it_also_switches_where_there_is_nothing_to_read() -> None:
-    empty = source(0, compacted=True)
-    first = after(decide(None, empty, now=0))
-    todo = decide(first, empty, now=HOUR)
-    assert (ranges(todo), active_instance(todo.topics["a"]).number) == ([], 2)
+def test_a_generation_of_a_log_that_has_not_changed_stays() -> None:
+    for log in (source(0, compacted=True), source(10, 4, compacted=True, starts=(2, 4))):
+        first = after(decide(None, log, now=0))
+        for hours in range(1, 5):
+            todo = decide(first, log, now=hours * HOUR)
+            assert (ranges(todo), active_instance(todo.topics["a"]).number) == ([], 1)
+            assert todo.unchanged == ("a",)
+            first = after(todo)
+        assert decide(first, log, now=HOUR - 1).unchanged == ()
+
+
+def test_what_was_added_to_a_generation_or_deleted_below_it_is_a_change() -> None:
+    log = source(10, compacted=True)
+    first = after(decide(None, log, now=0))
+    more = replace(log, ends=(12,))
+    grown = after(decide(first, more, now=1))
+    for parent, now in ((first, more), (grown, more), (first, replace(log, starts=(3,)))):
+        todo = decide(parent, now, now=HOUR)
+        assert (active_instance(todo.topics["a"]).number, todo.unchanged) == (2, ())
+    partition = decide(first, source(10, 0, compacted=True), now=HOUR)
+    assert active_instance(partition.topics["a"]).number == 2
+    # A former version did not say where a generation ended when it was made.
+    old = decide(replace(first, generation_ends={}), log, now=HOUR)
+    assert active_instance(old.topics["a"]).number == 2
+
+
+def test_as_many_generations_stay_as_are_asked_for() -> None:
+    for keep in (1, 2, 4):
+        found = None
+        for hour in range(10):
+            todo = decide(found, source(hour + 1, compacted=True), now=hour * HOUR, keep=keep)
+            found = after(todo)
+            instances = found.topics[0].instances
+            assert [each.number for each in instances] == [*range(max(1, hour + 2 - keep), hour + 2)]
+            assert [each.state for each in instances][-1] is InstanceState.ACTIVATE
+            assert {each.state for each in instances[:-1]} <= {InstanceState.PASSIVATE}
+            live = {("a", each.number) for each in instances}
+            assert found.starts.keys() == found.positions.keys() == found.generation_ends.keys() == live
+
+
+def test_other_topics_of_the_name_are_no_generations() -> None:
+    first = after(decide(None, source(10, compacted=True), now=0))
+    again = after(decide(first, source(3, compacted=True, topic_id="id2"), now=1))
+    due = after(decide(again, source(4, compacted=True, topic_id="id2"), now=2 * HOUR, keep=1))
+    assert [(each.number, each.topic_id) for each in due.topics[0].instances] == [(1, "id1"), (3, "id2")]
 
 
 def test_a_topic_that_is_not_chosen_any_more_stays_as_it_was() -> None:

@@ -11,15 +11,16 @@ STORE = Path(__file__).parents[1] / "store" / "format_1"
 
 def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["snapshots", "--store", STORE.as_uri()]) == 0
-    header, *rows, airports, planes = capsys.readouterr().out.splitlines()
+    header, *rows, g1, g2, planes_g1, planes_g2 = capsys.readouterr().out.splitlines()
     assert header.split() == ["id", "created", "topics", "records", "bytes", "stored", "bytes", "gaps"]
     assert [row.split()[:5] for row in rows] == [
         ["1", "2014-01-01T00:00:03.000Z", "3", "49", "1,341"],
         ["2", "2014-01-01T02:00:00.000Z", "3", "54", "1,494"],
         ["3", "2014-01-02T00:00:00.000Z", "3", "53", "1,494"],
     ]
-    assert airports == "airports: g1 PASSIVATE, g2 ACTIVATE"  # recreated
-    assert planes == "planes: g1 PASSIVATE, g2 ACTIVATE"  # generations
+    assert [g1, g2] == ["airports g1: ACTIVATE 1 to 2, PASSIVATE 3", "airports g2: ACTIVATE 3"]  # recreated
+    assert planes_g1 == "planes g1: ACTIVATE 1 to 2, PASSIVATE 3"  # generations
+    assert planes_g2 == "planes g2: ACTIVATE 3"
 
 
 def test_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +65,7 @@ def test_what_can_be_used_is_told_beside_what_cannot(
         "         2  is lost",
         "         3  builds on snapshot 2, which is lost",
     ]
-    assert [row.split()[0] for row in out.splitlines()] == ["id", "1", "2", "3", "planes:"]
+    assert [row.split()[0] for row in out.splitlines()] == ["id", "1", "2", "3", "planes"]
     assert err.startswith(summary)
     assert cli.main(["snapshots", "--store", store.as_uri(), "--json"]) == 1
     out, err = capsys.readouterr()

@@ -10,6 +10,7 @@ from aqueduct.estate.model import principal
 from aqueduct.store import url
 
 PATTERNS = ("backup_topics_pattern", "backup_exclude_topics_pattern", "backup_groups_pattern")
+MOST_DAYS = 36_500  # of lifecycle rules
 
 
 def check_backup(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
@@ -50,6 +51,32 @@ def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
                 yield inventory.finding(host, "backup_store_url", sentence)
 
 
+def _check_lifecycle(
+    inventory: Inventory, sound: Sound, host: str, location: url.Location, *, own: bool
+) -> Iterator[Finding]:
+    wanted = sound.value(host, "backup_lifecycle")
+    if not wanted:
+        return
+    pattern = wanted.get("topics_pattern") or ""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        sentence = f"topics_pattern {pattern} does not compile: {error}; mend it."
+        yield inventory.finding(host, "backup_lifecycle", sentence)
+    if not 0 <= wanted["days"] <= MOST_DAYS:
+        sentence = f"days must be from 0 to {MOST_DAYS}, not {wanted['days']}."
+        yield inventory.finding(host, "backup_lifecycle", sentence)
+    if pattern and not wanted["days"]:
+        sentence = "topics_pattern chooses what expires, and days are 0; take one of the two out."
+        yield inventory.finding(host, "backup_lifecycle", sentence)
+    if own or location.scheme != "s3":
+        where = "the estate's own store" if location.scheme == "s3" else str(location)
+        sentence = (
+            f"{where} has no lifecycle rules; leave it out, and let backup_prune_keep remove old snapshots."
+        )
+        yield inventory.finding(host, "backup_lifecycle", sentence)
+
+
 def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:
     stores = inventory.groups.get("object_store", ())
     own = sound.value(host, "backup_object_store")
@@ -68,7 +95,8 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
             f"site {site} has no place to back up to; set it, or put a host into the group object_store."
         )
         yield Finding(inventory.declared(host), "backup_store_url", sentence)
-    elif server and location.scheme == "s3":
+    yield from _check_lifecycle(inventory, sound, host, location, own=bool(server))
+    if server in stores and location.scheme == "s3":
         user, buckets = principal("backup", site), sound.value(server, "object_store_buckets") or ()
         rights = {bucket["name"]: bucket for bucket in buckets}.get(location.bucket, {})
         if user not in rights.get("write", ()):

@@ -1,0 +1,288 @@
+"""Backups of OSO's kafka-backup (https://github.com/osodevops/kafka-backup), versions 0.2.0 to 0.17.4.
+
+    <backup id>/manifest.json
+    <backup id>/consumer-groups-snapshot.json                            since 0.10, not always there
+    <backup id>/topics/<topic>/partition=<n>/segment-<number>.bin[.zst|.lz4]
+
+A segment (format 1, little-endian): a header of 32 bytes (KBAK, version, compression, two bytes of nothing,
+how many records, first and last offset), records, packed together, and 8 bytes: CRC-32 of all before, BKAE. A
+record: its length (4), time (8), offset (8), key, value, a count of headers (2), headers. Keys and values
+have a length (4, -1: null), names of headers one of 2.
+"""
+
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+import lz4.block
+import numpy as np
+import zstandard
+
+from aqueduct import strict_json
+from aqueduct.errors import Failed, LeftOut, Refused
+from aqueduct.foreign.fields import Fields, HeaderFields, bodies, number
+from aqueduct.foreign.layout import ForeignFile, ForeignPartition, ForeignStore, FoundRecords, Missing
+from aqueduct.kafka.batches.records import Records
+from aqueduct.kafka.batches.varints import Bytes, Numbers
+from aqueduct.names import LEGAL_NAME
+from aqueduct.store.judge import MOST_PARTITIONS
+from aqueduct.store.manifest import GroupOffset, StoredGroup
+from aqueduct.strict_json import ADDED
+
+PROGRAM = "kafka-backup (0.2.0 to 0.17.4)"
+MANIFEST = "manifest.json"
+GROUPS = "consumer-groups-snapshot.json"
+HEADER = struct.Struct("<4sBB2xQqq")
+FOOTER = struct.Struct("<I4s")
+LENGTH = struct.Struct("<I")
+VERSION = 1
+NONE, ZSTD, LZ4 = range(3)
+MOST_UNPACKED = 2 << 30  # bytes of a file's records; its default is 128 MB
+LACKS = (
+    ("settings of topics, and replication factors", "kafka-backup keeps none: set them where they matter"),
+    ("ACLs and quotas", "kafka-backup keeps none"),
+)
+
+
+@dataclass(frozen=True)
+class TheirGap:
+    start_offset: int
+    end_offset: int  # exclusive
+    reason: str
+    detected_at: int
+
+
+@dataclass(frozen=True)
+class TheirSegment:
+    key: str
+    start_offset: int
+    end_offset: int  # inclusive
+    start_timestamp: int
+    end_timestamp: int
+    record_count: int
+    uncompressed_size: int = field(default=0, metadata=ADDED)
+    compressed_size: int = field(default=0, metadata=ADDED)
+
+
+@dataclass(frozen=True)
+class TheirPartition:
+    partition_id: int
+    segments: tuple[TheirSegment, ...]
+    gaps: tuple[TheirGap, ...] = field(default=(), metadata=ADDED)  # since 0.17
+
+
+@dataclass(frozen=True)
+class TheirTopic:
+    name: str
+    partitions: tuple[TheirPartition, ...]
+    original_partition_count: int | None = field(default=None, metadata=ADDED)
+
+
+@dataclass(frozen=True)
+class TheirManifest:
+    backup_id: str
+    created_at: int
+    topics: tuple[TheirTopic, ...]
+    source_cluster_id: str | None = field(default=None, metadata=ADDED)
+    source_brokers: tuple[str, ...] = field(default=(), metadata=ADDED)
+    compression: str = field(default="", metadata=ADDED)
+
+
+@dataclass(frozen=True)
+class TheirGroup:
+    group_id: str
+    offsets: Mapping[str, Mapping[str, int]]  # by topic and partition
+
+
+@dataclass(frozen=True)
+class TheirGroups:
+    snapshot_time: int
+    groups: tuple[TheirGroup, ...]
+
+
+def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: str) -> ForeignStore:
+    """Return what a backup has, by its manifest and the snapshot of its groups, if it has one.
+
+    Refused if they are not of a version that is known.
+    """
+    try:
+        found = strict_json.loads(TheirManifest, manifest)
+        of_groups = strict_json.loads(TheirGroups, groups).groups if groups is not None else ()
+    except strict_json.Unreadable as error:
+        raise Refused(f"{url} is no backup of {PROGRAM}: {error}.") from None
+    topics = {topic.name: _partitions(topic) for topic in found.topics}
+    for name, number_of in topics.items():
+        if not LEGAL_NAME.fullmatch(name) or not 0 < number_of <= MOST_PARTITIONS:
+            raise Refused(f"{url} has a topic {name[:40]!r} of {number_of} partitions: no topic can be so.")
+    partitions = tuple(
+        _partition(topic.name, each, f"{found.backup_id}/", url)
+        for topic in found.topics
+        for each in topic.partitions
+        if each.segments or each.gaps
+    )
+    lacks: LeftOut = LACKS
+    if groups is None:
+        lacks += (("consumer groups", f"there is no {GROUPS}: their readers begin anew"),)
+    return ForeignStore(
+        PROGRAM,
+        found.source_cluster_id or "",
+        topics,
+        partitions,
+        tuple(_group(each, url) for each in of_groups),
+        lacks,
+    )
+
+
+def _partitions(topic: TheirTopic) -> int:
+    """Return how many partitions a topic has: before 0.13, only the last one with records tells."""
+    least = max((each.partition_id + 1 for each in topic.partitions), default=0)
+    return max(least, topic.original_partition_count or 0)
+
+
+def _partition(topic: str, found: TheirPartition, folder: str, url: str) -> ForeignPartition:
+    files = []
+    for each in found.segments:
+        if not each.key.startswith(folder) or ".." in each.key.split("/"):
+            raise Refused(f"{url} names {each.key[:80]!r}, which is not below {folder}: no version does so.")
+        if found.partition_id < 0 or not 0 <= each.start_offset <= each.end_offset or each.record_count < 1:
+            raise Refused(f"{url} tells of {each.key[:80]} what can't be: see its offsets and its count.")
+        files.append(
+            ForeignFile(
+                each.key.removeprefix(folder),
+                each.compressed_size,
+                each.end_offset,
+                each.start_offset,
+                each.record_count,
+                each.uncompressed_size,
+            )
+        )
+    files.sort(key=attrgetter("first", "last"))
+    missing = sorted(Missing(gap.start_offset, gap.end_offset) for gap in found.gaps)
+    return ForeignPartition(topic, found.partition_id, tuple(files), tuple(missing))
+
+
+def _group(found: TheirGroup, url: str) -> StoredGroup:
+    try:
+        offsets = sorted(
+            GroupOffset(topic, int(partition), offset, "")
+            for topic, of_topic in found.offsets.items()
+            for partition, offset in of_topic.items()
+        )
+    except ValueError as error:
+        raise Refused(f"{url}: group {found.group_id} of {GROUPS} can't be read: {error}.") from None
+    return StoredGroup(found.group_id, "consumer", tuple(offsets))
+
+
+def read(data: memoryview, file: ForeignFile, url: str) -> FoundRecords:
+    """Read a segment; Failed if it is not what was written, Refused if it is of an unknown version."""
+    where = f"{url}/{file.path}"
+    if len(data) < HEADER.size + FOOTER.size:
+        raise Failed(f"{where} is damaged: it has {len(data)} bytes.")
+    magic, version, compression, count, first, last = HEADER.unpack_from(data)
+    if magic != b"KBAK" or version != VERSION or compression > LZ4:
+        raise Refused(
+            f"{where} is no segment of {PROGRAM}: it begins with {bytes(data[:6]).hex()}, and should with "
+            "4b42414b01 and 00, 01 or 02."
+        )
+    crc, end = FOOTER.unpack_from(data, len(data) - FOOTER.size)
+    if end != b"BKAE" or zlib.crc32(data[: -FOOTER.size]) != crc:
+        raise Failed(f"{where} is damaged: it does not have the CRC that it tells.")
+    if (first, last, count) != (file.first, file.last, file.records):
+        raise Failed(
+            f"{where} has {count} records from {first} to {last}, and {MANIFEST} tells "
+            f"{file.records} from {file.first} to {file.last}: one of both is another's."
+        )
+    try:
+        unpacked = _unpacked(data[HEADER.size : -FOOTER.size], compression)
+        found = _records(unpacked, count)
+    except (IndexError, ValueError, struct.error, lz4.block.LZ4BlockError, zstandard.ZstdError) as error:
+        raise Failed(f"{where} is damaged: {str(error).rstrip('.')}.") from None
+    offsets = found.offsets
+    if offsets[0] != first or offsets[-1] != last or (offsets[1:] <= offsets[:-1]).any():
+        raise Failed(f"{where} is damaged: its records are not in the order of their offsets.")
+    return FoundRecords(found, last + 1)
+
+
+def _unpacked(packed: memoryview, compression: int) -> bytes:
+    if compression == NONE:
+        return packed.tobytes()
+    if compression == LZ4:
+        (size,) = LENGTH.unpack_from(packed)
+        if size > MOST_UNPACKED:
+            raise ValueError(f"it unpacks to {size:,} bytes")
+        return bytes(lz4.block.decompress(packed))
+    frame = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
+    data = bytes(frame.read(MOST_UNPACKED + 1))
+    if len(data) > MOST_UNPACKED:
+        raise ValueError(f"it unpacks to more than {MOST_UNPACKED:,} bytes")
+    return data
+
+
+def _records(data: bytes, count: int) -> Records:
+    """Read so many records; ValueError or IndexError where they do not fill the data."""
+    begins, ends = _edges(data)
+    if len(begins) != count:
+        raise ValueError(f"it has {len(begins)} records, and tells {count}")
+    array = np.frombuffer(data, np.uint8)
+    at, stop = np.array(begins, np.int64), np.array(ends, np.int64)
+    times, offsets = number(array, at, 8), number(array, at + 8, 8)
+    keys, at = _field(array, at + 16, 4)
+    values, at = _field(array, at, 4)
+    counts = number(array, at, 2)
+    headers, at = _headers(array, at + 2, counts)
+    if (at != stop).any():
+        raise ValueError("a record does not end where it should")
+    return Records(times, offsets, bodies(data, keys, values, headers))
+
+
+def _edges(data: bytes) -> tuple[Sequence[int], Sequence[int]]:
+    """Find where records begin, behind their lengths, and end: only a length says where the next one is."""
+    begins: list[int] = []
+    ends: list[int] = []
+    at = 0
+    while at < len(data):
+        (size,) = LENGTH.unpack_from(data, at)
+        begins.append(at + LENGTH.size)
+        at += LENGTH.size + size
+        ends.append(at)
+    if at != len(data):
+        raise ValueError("its last record is cut")
+    return begins, ends
+
+
+def _field(array: Bytes, at: Numbers, size: int) -> tuple[Fields, Numbers]:
+    """Read byte strings whose lengths have so many bytes; and where they end."""
+    lengths = number(array, at, size)
+    if (lengths < -1).any():
+        raise ValueError("a length is negative")
+    found = Fields(at + size, lengths)
+    if (found.ends > len(array)).any():
+        raise ValueError("a record ends before its value")
+    return found, found.ends
+
+
+def _headers(array: Bytes, at: Numbers, counts: Numbers) -> tuple[HeaderFields | None, Numbers]:
+    """Read headers: of all records the first ones, then the second ones, and so on."""
+    if not counts.any():
+        return None, at
+    at = at.copy()
+    rows, names, values = [], [], []
+    for turn in range(int(counts.max())):
+        row = np.flatnonzero(counts > turn)
+        name, after = _field(array, at[row], 2)
+        value, at[row] = _field(array, after, 4)
+        rows.append(row)
+        names.append(name)
+        values.append(value)
+    # Turns are in order, and a stable sort keeps that: so each record's headers are, too.
+    order = np.argsort(np.concatenate(rows), kind="stable")
+
+    def joined(some: list[Fields]) -> Fields:
+        return Fields(
+            np.concatenate([each.begins for each in some])[order],
+            np.concatenate([each.lengths for each in some])[order],
+        )
+
+    return HeaderFields(counts, joined(names), joined(values)), at

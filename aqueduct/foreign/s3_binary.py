@@ -1,0 +1,100 @@
+"""Files of Lenses' Stream Reactor S3 sink, STOREAS Bytes_KeyAndValueWithSizes, versions 2.1.0 to 4.2.0.
+
+    <prefix>/<topic>/<partition>/<offset of the last record>.bytes       numbers padded with zeros, or not
+
+(https://github.com/lensesio/stream-reactor, kafka-connect-aws-s3/README-sink.md; 5.0 has no such files any
+more.) A file is records one after the other: the key's length and the value's (8 bytes each, big-endian),
+key, value. Nothing else is there: offsets are counted back from the last one.
+"""
+
+import re
+import struct
+from collections.abc import Iterable
+
+import numpy as np
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.foreign.fields import Fields, bodies
+from aqueduct.foreign.layout import ForeignFile, ForeignPartition, ForeignStore, FoundRecords
+from aqueduct.kafka.batches.records import Records
+from aqueduct.store.judge import MOST_PARTITIONS
+from aqueduct.store.objects import Entry
+
+PROGRAM = "Stream Reactor's S3 sink (2.1.0 to 4.2.0, Bytes_KeyAndValueWithSizes)"
+INDEXES = ".indexes/"  # where the sink, since 3.0, looks up how far it has come
+SIZES = struct.Struct(">qq")
+NO_TIME = -1
+LACKS = (
+    ("times of records", "such files have none: the records have none (-1)"),
+    ("headers of records", "such files have none"),
+    ("settings of topics, and replication factors", "such files have none: set them where they matter"),
+    ("consumer groups, ACLs and quotas", "such files have none: readers begin anew"),
+    (
+        "offsets",
+        "only each file's last one is told, and the others are counted from it: where the log had holes "
+        "between (markers of transactions, compaction), those before a hole are higher than they were",
+    ),
+)
+
+_PATH = re.compile(
+    r"(?P<topic>[A-Za-z0-9._-]{1,249})/(?P<partition>[0-9]{1,19})/(?P<last>[0-9]{1,19})\.bytes"
+)
+
+
+def store(entries: Iterable[Entry], url: str) -> ForeignStore:
+    """Return what such files are there; Refused at a file of another layout."""
+    found: dict[tuple[str, int], list[ForeignFile]] = {}
+    for entry in entries:
+        if entry.path.startswith(INDEXES):
+            continue
+        match = _PATH.fullmatch(entry.path)
+        if match is None or int(match["partition"]) >= MOST_PARTITIONS:
+            raise Refused(
+                f"{url} has {entry.path[:120]!r}, which is no file of {PROGRAM}: those are "
+                "<topic>/<partition>/<offset>.bytes below the sink's prefix, which --from names."
+            )
+        file = ForeignFile(entry.path, entry.size, int(match["last"]))
+        found.setdefault((match["topic"], int(match["partition"])), []).append(file)
+    if not found:
+        raise Refused(f"{url} has no file; --from names the sink's prefix.")
+    topics: dict[str, int] = {}
+    for topic, partition in found:
+        topics[topic] = max(topics.get(topic, 0), partition + 1)
+    partitions = tuple(
+        ForeignPartition(*place, tuple(sorted(files, key=lambda each: each.last)))
+        for place, files in sorted(found.items())
+    )
+    for each in partitions:
+        lasts = [file.last for file in each.files]
+        if len(set(lasts)) < len(lasts):
+            raise Refused(f"{url}: {each} has an offset's file twice, padded in two ways: move one away.")
+    return ForeignStore(PROGRAM, "", topics, partitions, (), LACKS)
+
+
+def read(data: memoryview, file: ForeignFile, url: str) -> FoundRecords:
+    """Read a file; Failed if records do not fill it."""
+    content = data.tobytes()
+    begins, keys, values = [], [], []
+    at = 0
+    while at < len(content):  # only the sizes say where the next record is
+        try:
+            key, value = SIZES.unpack_from(content, at)
+        except struct.error:
+            key = value = -1
+        stop = at + SIZES.size + key + value
+        if key < 0 or value < 0 or stop > len(content):
+            raise Failed(
+                f"{url}/{file.path} is cut, or was not written with Bytes_KeyAndValueWithSizes: the record "
+                f"at byte {at} does not end in it."
+            )
+        begins.append(at + SIZES.size)
+        keys.append(key)
+        values.append(value)
+        at = stop
+    if len(begins) > file.last + 1:
+        raise Failed(f"{url}/{file.path} has {len(begins)} records, and its last offset is {file.last}.")
+    starts, sizes = np.array(begins, np.int64), np.array(keys, np.int64)
+    of_keys, of_values = Fields(starts, sizes), Fields(starts + sizes, np.array(values, np.int64))
+    offsets = np.arange(file.last + 1 - len(begins), file.last + 1, dtype=np.int64)
+    times = np.full(len(begins), NO_TIME, np.int64)
+    return FoundRecords(Records(times, offsets, bodies(content, of_keys, of_values)), file.last + 1)

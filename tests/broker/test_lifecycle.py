@@ -1,0 +1,323 @@
+"""Lifecycle rules of a bucket: put through S3's API, told by manifests, and what they remove is no damage.
+
+moto's server keeps rules and removes nothing; `expire` does what they say, as S3's documentation has it, by
+another client and by its own reading of them.
+"""
+
+import secrets
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import clients
+import pytest
+
+from aqueduct.backup import commit
+from aqueduct.cli import main
+from aqueduct.errors import Failed
+from aqueduct.restore import records
+from aqueduct.store import catalog
+from aqueduct.store.backends import open_store
+from aqueduct.store.catalog import Catalog
+from servers import moto_s3, object_store
+from servers.broker import Broker
+from servers.moto_s3 import MotoS3
+
+Said = pytest.CaptureFixture[str]
+DAY = timedelta(days=1)
+OTHERS = [
+    {"ID": "logs", "Filter": {"Prefix": "logs/"}, "Status": "Enabled", "Expiration": {"Days": 3}},
+    {
+        "ID": "cold",
+        "Filter": {"And": {"Prefix": "other/", "Tags": [{"Key": "kind", "Value": "old"}]}},
+        "Status": "Disabled",
+        "Transitions": [{"Days": 30, "StorageClass": "GLACIER"}],
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[MotoS3]:
+    with moto_s3.running() as started:
+        yield started
+
+
+@pytest.fixture
+def s3(server: MotoS3, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Yield an independent client; the environment is that of the server, whose bucket has no rules."""
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    client = server.client
+    yield client
+    client.delete_bucket_lifecycle(Bucket="store")
+
+
+@pytest.fixture
+def store() -> str:
+    return f"s3://store/{secrets.token_hex(4)}"
+
+
+def back_up(broker: Broker, store: str, topics: str, *more: str) -> int:
+    argv = ["backup", "--bootstrap-servers", broker.plaintext, "--store", store, "--topics", topics]
+    return main([*argv, *more])
+
+
+def restore(broker: Broker, store: str, topics: str, *more: str) -> int:
+    argv = ["restore", "--bootstrap-servers", broker.plaintext, "--store", store, "--topics", topics]
+    return main([*argv, *more])
+
+
+def rules(s3: Any) -> list[dict[str, Any]]:
+    try:
+        return list(s3.get_bucket_lifecycle_configuration(Bucket="store")["Rules"])
+    except s3.exceptions.ClientError:
+        return []
+
+
+def ours(s3: Any) -> dict[str, int]:
+    """Return the days of each prefix that Aqueduct's rules have."""
+    mine = [rule for rule in rules(s3) if rule["ID"].startswith("aqueduct-")]
+    assert all(rule["Status"] == "Enabled" for rule in mine)
+    return {rule["Filter"]["Prefix"]: rule["Expiration"]["Days"] for rule in mine}
+
+
+def every(s3: Any, store: str) -> dict[str, datetime]:
+    """Return when the objects of a store were written, by their keys."""
+    prefix = store.removeprefix("s3://store/")
+    found = s3.list_objects_v2(Bucket="store", Prefix=f"{prefix}/").get("Contents", ())
+    return {each["Key"]: each["LastModified"] for each in found}
+
+
+def expire(s3: Any, written: dict[str, datetime], now: datetime) -> list[str]:
+    """Remove objects whose time has come by the rules; return their keys."""
+    gone = []
+    for key, at in written.items():
+        for rule in rules(s3):
+            prefix = rule["Filter"].get("Prefix")
+            if prefix is None or rule["Status"] != "Enabled" or not key.startswith(prefix):
+                continue
+            after = at.astimezone(UTC) + rule["Expiration"]["Days"] * DAY
+            midnight = after.replace(hour=0, minute=0, second=0, microsecond=0) + DAY
+            if now >= midnight:
+                s3.delete_object(Bucket="store", Key=key)
+                gone.append(key)
+    return gone
+
+
+def later(monkeypatch: pytest.MonkeyPatch, days: int) -> datetime:
+    """Let readers of stores live some days later."""
+    now = datetime.now(UTC) + days * DAY
+    monkeypatch.setattr(catalog, "_now", lambda: int(now.timestamp() * 1000))
+    return now
+
+
+def ago(monkeypatch: pytest.MonkeyPatch, days: int) -> None:
+    """Let backups live some days ago."""
+    monkeypatch.setattr(commit, "now", lambda: time.time_ns() // 1_000_000 - days * 86_400_000)
+
+
+def test_each_topic_has_a_rule_and_others_keep_theirs(
+    broker: Broker, s3: Any, store: str, capsys: Said
+) -> None:
+    s3.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": OTHERS})
+    before = rules(s3)
+    topic = clients.numbered(broker, "old", 1, 10)
+    like = clients.create(broker, f"{topic}.more")
+    compacted = clients.create(broker, f"{topic}.latest", cleanup_policy="compact")
+    chosen = ["--lifecycle-days", "7", "--lifecycle-topics-pattern", f"{topic}(.latest)?"]
+
+    assert back_up(broker, store, f"{topic},{like},{compacted}", *chosen) == 0
+    said = capsys.readouterr().out
+    assert "a lifecycle rule for each of 1 topic (1 rule changed), beside 2 rules of others." in said
+    assert f"may be the newest of its key: {compacted}." in said
+
+    prefix = store.removeprefix("s3://store/")
+    assert ours(s3) == {f"{prefix}/topics/{topic}/": 7}
+    assert [rule for rule in rules(s3) if not rule["ID"].startswith("aqueduct-")] == before
+
+    found = rules(s3)
+    assert back_up(broker, store, f"{topic},{like},{compacted}", *chosen) == 0
+    assert "(0 rules changed)" in capsys.readouterr().out
+    assert rules(s3) == found
+
+    other = f"s3://store/{secrets.token_hex(4)}"
+    assert back_up(broker, other, like, "--lifecycle-days", "9") == 0
+    assert ours(s3) == {
+        f"{prefix}/topics/{topic}/": 7,
+        f"{other.removeprefix('s3://store/')}/topics/{like}/": 9,
+    }
+    capsys.readouterr()
+
+    assert back_up(broker, store, topic) == 2
+    assert (
+        "does not say so: give it --lifecycle-days as before; 0 removes the rules." in capsys.readouterr().err
+    )
+    assert back_up(broker, store, topic, "--lifecycle-days", "0") == 0
+    assert list(ours(s3).values()) == [9]
+    assert back_up(broker, store, topic) == 0
+    assert {each.expires for of in _segments(store).values() for each in of} == {None}
+
+
+def _segments(store: str) -> Any:
+    return Catalog.open(open_store(store)).snapshot().segments
+
+
+def test_what_has_expired_is_a_gap_and_what_is_lost_before_is_damage(
+    broker: Broker, target: Broker, s3: Any, store: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = clients.numbered(broker, "old", 1, 100)
+    reader = clients.consumer(broker, group := clients.unique("readers"))
+    reader.commit(offsets=[clients.TopicPartition(topic, 0, 30)], asynchronous=False)
+    reader.close()
+    days = ["--lifecycle-days", "7"]
+    ago(monkeypatch, 6)
+    assert back_up(broker, store, topic, *days) == 0
+    written = {key: at - 6 * DAY for key, at in every(s3, store).items()}
+    monkeypatch.undo()
+    for name, value in moto_environment(s3).items():
+        monkeypatch.setenv(name, value)
+    clients.produce(broker, topic, [f"new-{n}" for n in range(50)])
+    assert back_up(broker, store, topic, *days) == 0
+    assert main(["verify", "--store", store]) == 0
+
+    # The day before its time, an object that is gone is damage.
+    now = later(monkeypatch, 0)
+    assert expire(s3, written, now) == []
+    [lost] = [key for key in written if key.endswith(".log.zst")]
+    content = s3.get_object(Bucket="store", Key=lost)["Body"].read()
+    s3.delete_object(Bucket="store", Key=lost)
+    assert main(["verify", "--store", store]) == 1
+    assert "DAMAGED" in capsys.readouterr().out
+    s3.put_object(Bucket="store", Key=lost, Body=content)
+
+    # When its time has come it may still be there, and is used.
+    now = later(monkeypatch, 2)
+    assert main(["verify", "--store", store]) == 0
+    assert restore(target, store, f"{topic}:{topic}.whole", "--no-groups") == 0
+    assert len(clients.read(target, f"{topic}.whole", 0)) == 150
+
+    gone = expire(s3, written, now)
+    assert len(gone) == 2
+    capsys.readouterr()
+    assert main(["verify", "--store", store]) == 3
+    said = capsys.readouterr().out
+    assert f"{topic}-0 (g1): offsets 0 to 99 are not in the backup: they have expired, by " in said
+    assert "Every object is what was written." in said
+
+    assert restore(target, store, topic, "--groups-pattern", group) == 3
+    said = capsys.readouterr().out
+    assert f"Left out: offsets 0 to 99 of the backup of {topic}-0: they have expired in the store by " in said
+    assert "its next records have expired in the store" in said
+    assert [each.value().decode() for each in clients.read(target, topic, 0)] == [
+        f"new-{n}" for n in range(50)
+    ]
+    assert clients.committed(target, group) == {(topic, 0): 0}
+
+    # What can be restored is what `snapshots` tells.
+    assert main(["snapshots", "--store", store]) == 0
+    assert [line.split()[3] for line in capsys.readouterr().out.splitlines()[1:]] == ["0", "50"]
+
+    # Prune minds neither what is gone nor what stays, and a full manifest names no more what is gone.
+    assert back_up(broker, store, topic, *days, "--lifecycle-topics-pattern", f"{topic}.*") == 0
+    ago(monkeypatch, -2)
+    assert back_up(broker, store, topic, *days) == 0
+    newest = Catalog.open(open_store(store)).manifest(4)
+    assert newest.full
+    assert [(each.start, each.stop) for each in newest.segments] == [(100, 150)]
+    assert [(each.start, each.stop) for each in newest.gaps] == [(0, 100)]
+    assert main(["prune", "--store", store, "--keep-last", "1", "--execute"]) == 3
+    assert "restore " in capsys.readouterr().out  # they hold snapshot 2, by their leases
+    assert main(["verify", "--store", store]) == 3
+
+
+def moto_environment(s3: Any) -> dict[str, str]:
+    return MotoS3(s3.meta.endpoint_url).environment
+
+
+def test_a_rule_holds_for_what_was_there_before(
+    broker: Broker, s3: Any, store: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = clients.numbered(broker, "old", 2, 20)
+    for _ in range(3):
+        assert back_up(broker, store, topic) == 0
+        clients.produce(broker, topic, ["more"])
+    written = every(s3, store)
+    assert back_up(broker, store, topic, "--lifecycle-days", "5") == 0
+    assert back_up(broker, store, topic, "--lifecycle-days", "5") == 0
+
+    now = later(monkeypatch, 7)
+    assert len(expire(s3, written, now)) == 2 * (2 + 1 + 1)
+    assert main(["verify", "--store", store]) == 3
+    assert main(["verify", "--store", store, "--snapshot", "4"]) == 3
+    # A snapshot of before knows of no rule: to it they are lost.
+    assert main(["verify", "--store", store, "--snapshot", "3"]) == 1
+    capsys.readouterr()
+
+
+def test_a_restore_that_was_interrupted_goes_on_only_with_the_same_records(
+    broker: Broker, target: Broker, s3: Any, store: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = clients.numbered(broker, "old", 1, 20)
+    assert back_up(broker, store, topic, "--lifecycle-days", "1") == 0
+    written = every(s3, store)
+    clients.produce(broker, topic, ["kept"])
+    assert back_up(broker, store, topic, "--lifecycle-days", "1") == 0
+
+    def breaks(*_: Any) -> Any:
+        raise Failed("The test breaks it here.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(records, "write", breaks)
+        assert restore(target, store, topic, "--no-groups") == 1
+    now = later(monkeypatch, 3)
+    expire(s3, written, now)
+    capsys.readouterr()
+    assert restore(target, store, topic, "--no-groups") == 2
+    assert f"Records of {topic} have expired in {store} since this restore began" in capsys.readouterr().err
+    clients.delete(target, topic)
+    assert restore(target, store, topic, "--no-groups") == 3
+    assert [each.value() for each in clients.read(target, topic, 0)] == [b"kept"]
+    assert restore(target, store, topic, "--no-groups") == 3
+
+
+def test_more_rules_than_s3_allows_are_refused(broker: Broker, s3: Any, store: str, capsys: Said) -> None:
+    one, other = (clients.numbered(broker, "old", 1, 1) for _ in range(2))
+    many = [{**OTHERS[0], "ID": f"r{n}", "Filter": {"Prefix": f"x{n}/"}} for n in range(999)]
+    s3.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": many})
+    assert back_up(broker, store, f"{one},{other}", "--lifecycle-days", "1") == 2
+    said = capsys.readouterr().err
+    assert "has 999 of others, of 1,000 that S3 allows" in said
+    assert "`aqueduct prune`" in said
+    assert [key for key in every(s3, store) if not key.endswith("/store.json")] == []
+    assert back_up(broker, store, one, "--lifecycle-days", "1") == 0
+    assert len(rules(s3)) == 1000
+
+
+def test_a_rule_of_others_that_takes_segments_is_named(
+    broker: Broker, s3: Any, store: str, capsys: Said
+) -> None:
+    everything = [{**OTHERS[0], "ID": "everything", "Filter": {"Prefix": ""}}]
+    s3.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": everything})
+    topic = clients.numbered(broker, "old", 1, 1)
+    assert back_up(broker, store, topic, "--lifecycle-days", "1") == 3
+    assert "Left out: the rule everything of the bucket store: it removes objects" in capsys.readouterr().out
+
+
+def test_a_server_without_rules_is_refused_before_anything_is_written(
+    broker: Broker, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    with object_store.running(tmp_path, None) as gateway:
+        for name, value in gateway.environment.items():
+            monkeypatch.setenv(name, value)
+        topic = clients.numbered(broker, "old", 1, 1)
+        assert back_up(broker, "s3://store/x", topic, "--lifecycle-days", "1") == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert "has no lifecycle rules (NotImplemented): leave out --lifecycle-days" in said
+        assert list(gateway.bucket("store").iterdir()) == []
+    assert back_up(broker, (tmp_path / "store").as_uri(), topic, "--lifecycle-days", "1") == 2
+    assert "has no lifecycle rules as S3 has them" in capsys.readouterr().err
+    assert not (tmp_path / "store").exists()
+    assert back_up(broker, (tmp_path / "store").as_uri(), topic, "--lifecycle-topics-pattern", "x") == 2
+    assert "--lifecycle-topics-pattern needs --lifecycle-days." in capsys.readouterr().err
