@@ -25,6 +25,7 @@ VERBS = {
     "environment": "pack what the Python workers of a Spark cluster need",
     "health": "say what is wrong with a cluster or a broker",
     "land": "land topics in tables of ORC files, each record once",
+    "mend": "bring partitions back whose brokers came back with other ids",
     "mirror": "tell how one MirrorMaker flow is doing",
     "prune": "remove old snapshots from a store, and what they alone name",
     "reconcile": "compare two ends of a flow, record by record",
