@@ -29,13 +29,14 @@ ROOMS = (
     ("link.ledger",),
     ("link",),
     ("link.dedup",),
-    ("backup", "reconcile", "land", "controller", "zookeeper", "prune"),
+    ("backup", "reconcile", "land", "controller", "zookeeper", "prune", "mend"),
     ("restore", "estate"),
     ("cli",),
 )
 # The modules that reach out of the process: clients, sockets, object stores, Spark, and whoever calls them.
 RUNNING = {
-    *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "quotas", "settings", "topics")),
+    *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "quotas", "reassign")),
+    *(f"kafka.admin.{name}" for name in ("settings", "topics")),
     *(f"kafka.{name}" for name in ("answers", "client", "fan_out", "fetch", "follow", "groups")),
     *(f"kafka.{name}" for name in ("offsets", "produce", "table", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs")),
@@ -49,7 +50,7 @@ RUNNING = {
     *(f"backup.{name}" for name in ("commit", "metrics", "reading", "run", "survey", "verify")),
     *(
         f"restore.{name}"
-        for name in ("groups", "job", "links", "mirrors", "planning", "positions", "records")
+        for name in ("groups", "groups_only", "job", "links", "mirrors", "planning", "positions")
     ),
     *(f"restore.{name}" for name in ("records", "recount", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run")),
@@ -60,6 +61,7 @@ RUNNING = {
     *(f"land.{name}" for name in ("opened", "reset", "run", "sql", "status", "task", "verify")),
     *(f"zookeeper.{name}" for name in ("backup", "client", "reading", "restore")),
     "controller.artifacts",
+    "mend.run",
     "prune.run",
     "prometheus",
     "cli",
