@@ -28,6 +28,7 @@ VERBS = {
     "health": "say what is wrong with a cluster or a broker",
     "import": "make a snapshot of what another program has stored",
     "land": "land topics in tables of ORC files, each record once",
+    "mend": "bring partitions back whose brokers came back with other ids",
     "mirror": "tell how one MirrorMaker flow is doing",
     "prune": "remove old snapshots from a store, and what they alone name",
     "reconcile": "compare two ends of a flow, record by record",

@@ -12,12 +12,16 @@ before anything was written.
 
 import argparse
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import spark_packages
-from aqueduct.errors import Refused
+from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config
 from aqueduct.names import parse_renames
+
+if TYPE_CHECKING:
+    from aqueduct.restore.order import RestoreOrder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--groups-pattern", metavar="REGEX", help="only groups of these names; default: all")
     which.add_argument("--no-groups", action="store_true", help="no consumer groups")
+    add(
+        "--groups-only",
+        action="store_true",
+        help="give groups the positions that they lack, in the cluster whose records were never lost",
+    )
     add(
         "--settings",
         action=argparse.BooleanOptionalAction,
@@ -79,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
+    if args.groups_only:
+        _refuse_beside_groups_only(args)
     if args.mirror_config and not args.mirror:
         raise Refused("--mirror-config needs --mirror.")
     order = RestoreOrder(
@@ -109,12 +120,47 @@ def run(args: argparse.Namespace) -> int:
         ),
         links=tuple(args.link),
     )
+    if args.groups_only:
+        return _groups_only(args, order, started)
     with Workers("aqueduct restore", common.spark(args)) as workers:
         outcome = restore.main(order, workers)
     code = report.exit_code(outcome)
     print(report.text(outcome))
     if args.report:
         report_file.write(args.report, "restore", code, started, report.report(outcome) | workers.ran())
+    return code
+
+
+def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
+    """Refuse what is of records, settings or rights."""
+    named = (
+        "no_groups",
+        "from_time",
+        "to_time",
+        "acls",
+        "append",
+        "restore_id",
+        "skip_verify",
+        "mirror",
+        "link",
+    )
+    beside = [name for name in named if getattr(args, name) not in (None, False, [])]
+    beside += ["release_retention"] * args.release_retention
+    if args.topics is not None and any(old != new for old, new in parse_renames(args.topics).items()):
+        beside.append("topics, with another name")
+    if beside:
+        told = ", ".join(f"--{each.replace('_', '-')}" for each in beside)
+        raise Refused(f"--groups-only writes no records: leave {told} out.")
+
+
+def _groups_only(args: argparse.Namespace, order: "RestoreOrder", started: datetime) -> int:
+    from aqueduct.restore import groups_only
+
+    done = groups_only.main(order)
+    print("\n".join(groups_only.text(done)))
+    code = ExitCode.INCOMPLETE if done.left_out else ExitCode.DONE
+    if args.report:
+        report_file.write(args.report, "restore", code, started, groups_only.report(done))
     return code
 
 

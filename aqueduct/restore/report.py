@@ -1,13 +1,13 @@
 """The report of a run: a page for people, and JSON for programs."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
 from aqueduct import moments
 from aqueduct.errors import ExitCode
-from aqueduct.restore.outcome import RestoreOutcome
+from aqueduct.restore.outcome import Move, RestoreOutcome
 from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.wording import NAME_COLUMNS, count, shortened, some
 
@@ -152,17 +152,7 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
             | ({"expired": moments.text(each.expired)} if each.expired is not None else {})
             for each in outcome.plan.gaps
         ],
-        "groups": [
-            {
-                "group": each.group,
-                "topic": each.topic,
-                "partition": each.partition,
-                "old": each.old,
-                "new": each.new,
-                **({"note": each.note} if each.note else {}),
-            }
-            for each in outcome.moves
-        ],
+        "groups": moved(outcome.moves),
         "settings_of_backup": list(outcome.settled),
         "rights": asdict(outcome.rights) if outcome.rights else None,
         "recount": asdict(outcome.recount) if outcome.recount else None,
@@ -172,6 +162,21 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
         "left_out": [{"what": what, "why": why} for what, why in outcome.left_out],
         "seconds": dict(outcome.seconds),
     }
+
+
+def moved(moves: Iterable[Move]) -> list[dict[str, Any]]:
+    """Return what reports tell of groups' offsets."""
+    return [
+        {
+            "group": each.group,
+            "topic": each.topic,
+            "partition": each.partition,
+            "old": each.old,
+            "new": each.new,
+            **({"note": each.note} if each.note else {}),
+        }
+        for each in moves
+    ]
 
 
 def _amounts(outcome: RestoreOutcome, lane: RestoreLane) -> dict[str, int | None]:

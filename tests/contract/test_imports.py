@@ -40,14 +40,15 @@ ROOMS = (
     ("link.ledger",),
     ("link",),
     ("link.dedup",),
-    ("backup", "reconcile", "land", "controller", "zookeeper", "prune", "foreign"),
+    ("backup", "reconcile", "land", "controller", "zookeeper", "prune", "foreign", "mend"),
     ("restore", "file_backup"),
     ("estate", "export"),
     ("cli",),
 )
 # The modules that reach out of the process: clients, sockets, object stores, Spark, and whoever calls them.
 RUNNING = {
-    *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "quotas", "settings", "topics")),
+    *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "quotas", "reassign")),
+    *(f"kafka.admin.{name}" for name in ("settings", "topics")),
     *(f"kafka.{name}" for name in ("answers", "client", "fan_out", "fetch", "follow", "groups")),
     *(f"kafka.{name}" for name in ("offsets", "produce", "table", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),
@@ -61,7 +62,7 @@ RUNNING = {
     *(f"backup.{name}" for name in ("commit", "metrics", "reading", "run", "survey", "verify")),
     *(
         f"restore.{name}"
-        for name in ("groups", "job", "links", "mirrors", "planning", "positions", "records")
+        for name in ("groups", "groups_only", "job", "links", "mirrors", "planning", "positions")
     ),
     *(f"restore.{name}" for name in ("records", "recount", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run")),
@@ -74,6 +75,7 @@ RUNNING = {
     *(f"zookeeper.{name}" for name in ("backup", "client", "connection", "reading", "restore")),
     "controller.artifacts",
     *(f"export.{name}" for name in ("run", "task")),
+    "mend.run",
     "prune.run",
     "foreign.run",
     "prometheus",

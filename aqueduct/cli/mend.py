@@ -1,0 +1,196 @@
+"""Bring partitions back whose brokers came back with other ids: their logs are there, and wait.
+
+look, on a broker's host, reads its data folders: whose they are, and how far each log goes. plan compares
+what look said on all hosts with the cluster, and says which id each host had, and the remedies, best first.
+
+take-back, on the host of a stopped broker, gives its data folders another id, and makes logs again of those
+that it has put aside. assign gives the cluster's partitions to the ids that have their logs now; elect then
+elects leaders, only where the first replica that runs has all that any log has. playbooks/mend_broker_ids.yml
+does all of it in its order. Partitions whose logs are nowhere are made empty where --empty names them.
+
+Exit code: 0 done, and nothing is wrong; 3 there is something to mend, or left; 1 failed; 2 nothing was done.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from aqueduct.cli import common, selection
+from aqueduct.errors import ExitCode, Refused
+from aqueduct.kafka import client_config
+from aqueduct.kafka.admin.cluster import describe_cluster
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.diagnosis import GROUPS
+from aqueduct.mend import logs, plan, run, take_back
+from aqueduct.names import LEGAL_NAME, TopicPartition
+from aqueduct.wording import count, some
+
+NO_LOG = "no folder that was named has a log of it"
+NODE_ID = selection.whole(0, (1 << 31) - 1)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    look = commands.add_parser("look", help="read the data folders of a broker of this host, as JSON")
+    _add_folders(look)
+    look.set_defaults(run=_look)
+
+    planned = commands.add_parser("plan", help="say which ids were changed, and the remedies")
+    _add_looks(planned)
+    planned.set_defaults(run=_plan)
+
+    back = commands.add_parser("take-back", help="take logs back that a stopped broker put aside")
+    _add_folders(back)
+    back.add_argument("--node-id", metavar="N", type=NODE_ID, help="the id that the folders get")
+    back.set_defaults(run=_take_back)
+
+    assign = commands.add_parser("assign", help="assign logs to the ids that their brokers have now")
+    _add_looks(assign)
+    _add_empty(assign)
+    assign.set_defaults(run=_assign)
+
+    elect = commands.add_parser("elect", help="elect leaders by what is on the disks")
+    _add_looks(elect)
+    _add_empty(elect)
+    elect.set_defaults(run=_elect)
+
+
+def _add_folders(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data-folder",
+        metavar="FOLDER",
+        type=Path,
+        action="append",
+        required=True,
+        help="of the broker (log.dirs); give all that it has",
+    )
+
+
+def _add_looks(parser: argparse.ArgumentParser) -> None:
+    common.add_cluster(parser)
+    parser.add_argument(
+        "--look",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        required=True,
+        help="what look said on a host, in a file with the host's name; give those of all hosts",
+    )
+
+
+def _add_empty(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--empty",
+        metavar="TOPIC:PARTITION,...",
+        type=_partitions,
+        default=(),
+        help="make these empty, for their logs are gone: all their records are lost",
+    )
+
+
+def _partitions(text: str) -> tuple[TopicPartition, ...]:
+    """Parse partitions, for argparse's `type`."""
+    found = []
+    for each in text.split(","):
+        topic, _, number = each.rpartition(":")
+        if not (LEGAL_NAME.fullmatch(topic) and number.isdecimal()):
+            raise argparse.ArgumentTypeError(f"{each!r} isn't a partition; write TOPIC:PARTITION")
+        found.append(TopicPartition(topic, int(number)))
+    return tuple(found)
+
+
+def _look(args: argparse.Namespace) -> int:
+    print(json.dumps([asdict(logs.look(each)) for each in args.data_folder]))
+    return ExitCode.DONE
+
+
+def _plan(args: argparse.Namespace) -> int:
+    hosts = _hosts(args.look)
+    with connect(_end(args), "aqueduct-mend") as client:
+        state = describe_cluster(client)
+    found = plan.sentences(state, plan.plan(state, hosts))
+    for sentence in found or ["No id was changed."]:
+        print(sentence)
+    return ExitCode.INCOMPLETE if found else ExitCode.DONE
+
+
+def _take_back(args: argparse.Namespace) -> int:
+    done = take_back.take_back(args.data_folder, args.node_id)
+    for each in done:
+        print(
+            f"{each.path} is of broker {each.now}"
+            + (f", and was of {each.before}" if each.before != each.now else "")
+            + f"; {count(len(each.logs), 'log')} taken back, {count(len(each.emptied), 'empty log')} removed "
+            "for them."
+        )
+        for name, why in each.left:
+            print(f"{each.path}/{name} stays aside: {why}.")
+    return ExitCode.INCOMPLETE if any(each.left for each in done) else ExitCode.DONE
+
+
+def _assign(args: argparse.Namespace) -> int:
+    hosts = _hosts(args.look)
+    with connect(_end(args), "aqueduct-mend") as client:
+        state = describe_cluster(client)
+        mend = plan.plan(state, hosts)
+        if mend.damaged:
+            damage = some(f"{each.partition} ({each.damage})" for each in mend.damaged)
+            raise Refused(
+                f"{damage}: of these logs only a part could be kept. Restore the partitions from a backup, "
+                "or move the logs away. Nothing was assigned."
+            )
+        empty = plan.emptied(state, mend, args.empty)
+        run.assign(client, {**mend.move, **empty})
+    print(
+        f"{count(len(mend.move), 'partition')} assigned to the ids of now, {len(mend.lead):,} of them "
+        f"without a leader yet; {count(len(empty), 'partition')} to be empty."
+    )
+    return _left([(each, NO_LOG) for each in mend.empty if each not in empty])
+
+
+def _elect(args: argparse.Namespace) -> int:
+    hosts = _hosts(args.look)
+    with connect(_end(args), "aqueduct-mend") as client:
+        found, left = plan.electable(describe_cluster(client), hosts, args.empty)
+        run.lead(client, found)
+    print(f"{count(len(found), 'partition')} got leaders.")
+    if any(each.topic == GROUPS for each in set(found) & set(args.empty)):
+        print("Groups whose positions are gone get them by `aqueduct restore --groups-only`.")
+    return _left(left)
+
+
+def _left(left: Sequence[tuple[object, str]]) -> int:
+    for what, why in left:
+        print(f"{what} has no leader: {why}.")
+    return ExitCode.INCOMPLETE if left else ExitCode.DONE
+
+
+def _end(args: argparse.Namespace) -> client_config.End:
+    return client_config.end("cluster", args.bootstrap_servers, args.client_config)
+
+
+def _hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
+    """Read what look said on each host; Refused if a file is not that."""
+    hosts = {}
+    for path in paths:
+        try:
+            folders = json.loads(path.read_text(encoding="utf-8"))
+            hosts[path.stem] = [_folder(each) for each in folders]
+        except OSError as error:
+            raise Refused(f"{path} can't be read: {error.strerror}.") from None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise Refused(f"{path} isn't what `aqueduct mend look` writes.") from None
+    return hosts
+
+
+def _folder(said: dict[str, object]) -> logs.Folder:
+    each = said | {
+        "logs": tuple(
+            logs.Log(**(log | {"partition": TopicPartition(*log["partition"])}))
+            for log in said["logs"]  # type: ignore[attr-defined]
+        )
+    }
+    return logs.Folder(**each)  # type: ignore[arg-type]

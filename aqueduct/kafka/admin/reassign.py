@@ -1,0 +1,86 @@
+"""Which brokers have a partition's replicas: change it, and elect a leader that was not in sync."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kafka.errors import ElectionNotNeededError, for_code
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectionType, ElectLeadersRequest
+
+from aqueduct.kafka.admin.asking import Said, change
+from aqueduct.kafka.client import REQUEST_SECONDS, Client, Patience
+from aqueduct.kafka.requests import in_lists
+from aqueduct.names import TopicPartition
+
+PARTITIONS_PER_REQUEST = 1_000
+_MILLISECONDS = REQUEST_SECONDS * 1000
+
+
+def reassign(client: Client, replicas: Mapping[TopicPartition, Sequence[int]]) -> list[str]:
+    """Give partitions these replicas, in this order (KIP-455); return what the controller refused.
+
+    It answers at once: a broker that is new to a partition is to copy its log from the leader first.
+    """
+    refused: list[str] = []
+    for each in in_lists(sorted(replicas.items()), PARTITIONS_PER_REQUEST):
+        kind = AlterPartitionReassignmentsRequest.ReassignableTopic
+        topics = [
+            kind(
+                name=topic,
+                partitions=[
+                    kind.ReassignablePartition(partition_index=at.partition, replicas=list(nodes))
+                    for at, nodes in each
+                    if at.topic == topic
+                ],
+            )
+            for topic in sorted({at.topic for at, _ in each})
+        ]
+        request = AlterPartitionReassignmentsRequest(timeout_ms=_MILLISECONDS, topics=topics)
+        refused += _change(
+            client,
+            request,
+            lambda found: (
+                ("the reassignment", found.error_code, found.error_message),
+                *(
+                    (f"{topic.name}-{part.partition_index}", part.error_code, part.error_message)
+                    for topic in found.responses
+                    for part in topic.partitions
+                ),
+            ),
+        )
+    return refused
+
+
+def elect_unclean(client: Client, partitions: Iterable[TopicPartition]) -> list[str]:
+    """Let the first replica that runs lead each partition, though it was not in sync (KIP-460).
+
+    What only others had is lost. Returns what the controller refused; a partition that has a leader stays.
+    """
+    refused: list[str] = []
+    for each in in_lists(sorted(partitions), PARTITIONS_PER_REQUEST):
+        kind = ElectLeadersRequest.TopicPartitions
+        topics = [
+            kind(topic=topic, partitions=[at.partition for at in each if at.topic == topic])
+            for topic in sorted({at.topic for at in each})
+        ]
+        request = ElectLeadersRequest(
+            election_type=ElectionType.UNCLEAN, topic_partitions=topics, timeout_ms=_MILLISECONDS
+        )
+        refused += _change(
+            client,
+            request,
+            lambda found: (
+                ("the election", found.error_code, None),
+                *(
+                    (f"{result.topic}-{part.partition_id}", part.error_code, part.error_message)
+                    for result in found.replica_election_results
+                    for part in result.partition_result
+                    if for_code(part.error_code) is not ElectionNotNeededError
+                ),
+            ),
+        )
+    return refused
+
+
+def _change(client: Client, request: Any, said: Callable[[Any], Iterable[Said]]) -> list[str]:
+    """Ask for a change that may be made twice, also where the broker that was asked has just gone."""
+    return Patience(client, "takes no changes").until_done(lambda: change(client, request, said))

@@ -1,0 +1,1 @@
+"""Brokers whose ids were changed: bring their partitions back, with the logs that their data folders have."""

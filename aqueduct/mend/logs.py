@@ -1,0 +1,100 @@
+"""The logs in a broker's data folder: how far each goes, and those that the broker put aside."""
+
+import mmap
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from aqueduct.errors import Refused
+from aqueduct.kafka import data_folder
+from aqueduct.kafka.batches.batch import Damaged, walk
+from aqueduct.kafka.client_config import parse_properties
+from aqueduct.names import TopicPartition
+
+# A log that was not the broker's when it started: `<topic>-<partition>.<32 digits>-stray`, the topic's name
+# cut where the whole would be too long for a folder (UnifiedLog.logStrayDirName).
+STRAY = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>[0-9]+)\.[0-9a-f]{32}-stray")
+LOG = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>[0-9]+)")
+
+
+@dataclass(frozen=True)
+class Log:
+    """A partition's log on a disk.
+
+    `end` is the offset after its last whole batch, `epoch` the leader epoch of that batch, -1 without one.
+    """
+
+    partition: TopicPartition
+    folder: str
+    stray: bool
+    topic_id: str  # as Kafka writes it; empty: of a time before ids (KIP-516)
+    end: int
+    epoch: int
+    bytes: int
+    damage: str = ""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of `log.dirs`, with its logs."""
+
+    path: str
+    cluster_id: str
+    node_id: int
+    logs: tuple[Log, ...]
+
+
+def look(path: Path) -> Folder:
+    """Read whose a data folder is, and each of its logs; Refused if it can't be."""
+    found = data_folder.read(path)
+    try:
+        logs = sorted(_logs(path), key=lambda each: (each.partition, each.stray))
+    except OSError as error:
+        raise Refused(
+            f"{error.filename} can't be read: {error.strerror}; look as the user of the broker."
+        ) from None
+    return Folder(str(path), found.cluster_id, found.node_id, tuple(logs))
+
+
+def _logs(path: Path) -> Iterator[Log]:
+    for each in path.iterdir():
+        for pattern in (LOG, STRAY):
+            named = pattern.fullmatch(each.name)
+            if named and each.is_dir() and named["topic"] != data_folder.OF_CONTROLLERS:
+                yield _log(each, TopicPartition(named["topic"], int(named["number"])), pattern is STRAY)
+
+
+def _log(folder: Path, partition: TopicPartition, stray: bool) -> Log:
+    segments = sorted(folder.glob("*.log"))
+    metadata = folder / "partition.metadata"
+    topic_id = parse_properties(metadata.read_text().replace(": ", "=")) if metadata.exists() else {}
+    end, epoch, damage = 0, -1, ""
+    for segment in reversed(segments):  # the newest one that has a batch tells where the log ends
+        end = max(end, int(segment.stem))
+        try:
+            last = _last(segment)
+        except Damaged as error:
+            damage = f"{segment.name}: {error}"
+            break
+        if last:
+            end, epoch = last
+            break
+    size = sum(segment.stat().st_size for segment in segments)
+    return Log(partition, folder.name, stray, topic_id.get("topic_id", ""), end, epoch, size, damage)
+
+
+def _last(segment: Path) -> tuple[int, int] | None:
+    """Return the end and the leader epoch of a segment's last whole batch, all of whose batches are whole.
+
+    What is cut off after it is what a broker removes when it starts.
+    """
+    with segment.open("rb") as file:
+        if not segment.stat().st_size:
+            return None
+        last = None
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            for batch in walk(content):
+                last = batch.last_offset + 1, batch.leader_epoch
+                batch.data.release()
+        return last

@@ -1,0 +1,247 @@
+"""Which id a broker had, by the logs that it has, and what brings its partitions back. Pure.
+
+A cluster whose brokers came back with other ids waits without an error: its partitions stay assigned to ids
+that are gone. What remedy there is depends on the logs: they say which id a host had.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from aqueduct.errors import Refused
+from aqueduct.kafka.cluster import Cluster, Partition
+from aqueduct.mend.logs import Folder, Log
+from aqueduct.names import TopicPartition
+from aqueduct.wording import count, some
+
+Replicas = Mapping[TopicPartition, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A host whose broker has another id than the one to which its logs are assigned."""
+
+    host: str
+    now: int
+    before: int
+    logs: Mapping[TopicPartition, Log]  # of partitions that are assigned to the id before
+    strays: int  # of these that the broker has put aside
+    since: tuple[TopicPartition, ...]  # partitions that the cluster gave to the id it has now
+
+
+@dataclass(frozen=True)
+class Mend:
+    """What a cluster lacks whose brokers' ids were changed, and what would bring it back.
+
+    `move` are the replicas of each partition with the ids of now in place of those that are gone. Where
+    nobody leads it, who has most of its log comes first; `lead` are these partitions. `empty` have no log
+    anywhere; `damaged` are logs that can't be read to their end.
+    """
+
+    changed: tuple[Changed, ...]
+    move: Replicas
+    lead: tuple[TopicPartition, ...]
+    empty: tuple[TopicPartition, ...]
+    damaged: tuple[Log, ...]
+
+
+def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
+    """Work out what brings partitions of ids that are gone back; Refused for folders of another cluster."""
+    for host, folders in hosts.items():
+        for each in folders:
+            if each.cluster_id != cluster.cluster_id:
+                raise Refused(
+                    f"{each.path} of {host} is of the cluster {each.cluster_id}, and this one is "
+                    f"{cluster.cluster_id}: name the folders of its own brokers."
+                )
+    assigned = {
+        node: {_named(each) for each in cluster.partitions if node in each.replicas}
+        for node in {node for each in cluster.partitions for node in each.replicas}
+    }
+    changed = _changed(hosts, assigned, assigned.keys() - cluster.brokers)
+    by_id = {each.before: each for each in changed}
+    move: dict[TopicPartition, tuple[int, ...]] = {}
+    lead: list[TopicPartition] = []
+    empty: list[TopicPartition] = []
+    damaged: list[Log] = []
+    for each in cluster.partitions:
+        at = _named(each)
+        replicas = tuple(by_id[node].now if node in by_id else node for node in each.replicas)
+        if each.leader is not None:
+            if replicas != each.replicas:
+                move[at] = replicas
+            continue
+        logs = {
+            by_id[node].now: by_id[node].logs[at]
+            for node in each.replicas
+            if node in by_id and at in by_id[node].logs
+        }
+        if damage := [log for log in logs.values() if log.damage]:
+            damaged += damage
+        elif logs:
+            best = max(logs, key=lambda node: _far(logs[node]))
+            move[at] = (best, *(node for node in replicas if node != best))
+            lead.append(at)
+        elif not cluster.fenced & set(each.replicas):
+            empty.append(at)
+    return Mend(tuple(changed), move, tuple(lead), tuple(empty), tuple(damaged))
+
+
+def emptied(
+    cluster: Cluster, mend: Mend, named: Collection[TopicPartition]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Choose running brokers for partitions that are to be made empty; Refused for one that has a log."""
+    if wrong := sorted(set(named) - set(mend.empty)):
+        raise Refused(f"{some(wrong)}: not without a log, so not made empty. Nothing was assigned.")
+    factors = {_named(each): len(each.replicas) for each in cluster.partitions}
+    nodes = sorted(cluster.brokers)
+    return {
+        at: tuple((nodes * 2)[at.partition % len(nodes) :][: min(factors[at], len(nodes))]) for at in named
+    }
+
+
+def electable(
+    cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], emptied: Collection[TopicPartition] = ()
+) -> tuple[list[TopicPartition], list[tuple[str, str]]]:
+    """Find partitions without a leader whose first running replica has most of the log; and others, with why.
+
+    Of those in `emptied` no folder that was named has a log.
+    """
+    logs: dict[TopicPartition, dict[int, Log]] = defaultdict(dict)
+    aside: set[TopicPartition] = set()
+    for folder in (folder for folders in hosts.values() for folder in folders):
+        for log in folder.logs:
+            if log.stray:
+                aside.add(log.partition)
+            else:
+                logs[log.partition][folder.node_id] = log
+    found, left = [], []
+    for each in cluster.partitions:
+        if each.leader is not None:
+            continue
+        at, running = _named(each), [node for node in each.replicas if node in cluster.brokers]
+        its_own = logs[at]
+        most = max(map(_far, its_own.values()), default=None)
+        if not running:
+            left.append((str(at), "none of its replicas runs"))
+        elif at in aside:
+            left.append((str(at), "a broker has put a log of it aside: take that back first"))
+        elif at in emptied and not any(log.end for log in its_own.values()):
+            found.append(at)
+        elif running[0] not in its_own:
+            left.append((str(at), f"no folder of broker {running[0]} that was named has a log of it"))
+        elif its_own[running[0]].damage:
+            left.append((str(at), f"its log of broker {running[0]} is damaged"))
+        elif _far(its_own[running[0]]) != most:
+            left.append((str(at), f"broker {running[0]} would lead, and another one has more of the log"))
+        else:
+            found.append(at)
+    return found, left
+
+
+def _changed(
+    hosts: Mapping[str, Sequence[Folder]], assigned: Mapping[int, Set[TopicPartition]], gone: Set[int]
+) -> list[Changed]:
+    """Find the id that each host had: one that is gone, whose partitions are those of its logs.
+
+    Where several fit, as with all partitions on all brokers, any does: each has its logs.
+    """
+    logs = {host: _furthest(folders) for host, folders in hosts.items()}
+    now = {host: _id(host, folders) for host, folders in hosts.items() if folders}
+    others = {host: logs[host].keys() - assigned.get(node, set()) for host, node in now.items()}
+    fits = [
+        (len(others[host] & assigned[id_]) - len(assigned[id_] - logs[host].keys()), host, id_)
+        for host, node in now.items()
+        for id_ in gone - {node}
+        if others[host] & assigned[id_]
+    ]
+    before: dict[str, int] = {}
+    for _, host, id_ in sorted(fits, key=lambda fit: (-fit[0], *fit[1:])):
+        if host not in before and id_ not in before.values():
+            before[host] = id_
+    if copies := sorted({host for _, host, _ in fits} - before.keys()):
+        raise Refused(
+            f"The logs of {some(copies)} are those of a broker that another host was, too: name the folders "
+            "of one host for each broker."
+        )
+    found = []
+    for host, id_ in sorted(before.items()):
+        its_own = {each: logs[host][each] for each in sorted(assigned[id_] & others[host])}
+        strays = sum(each.stray for each in its_own.values())
+        since = tuple(sorted(assigned.get(now[host], ())))
+        found.append(Changed(host, now[host], id_, its_own, strays, since))
+    return found
+
+
+def _id(host: str, folders: Sequence[Folder]) -> int:
+    ids = {each.node_id for each in folders}
+    if len(ids) > 1:
+        raise Refused(f"The data folders of {host} are of brokers {some(sorted(ids))}: name those of one.")
+    return ids.pop()
+
+
+def _furthest(folders: Sequence[Folder]) -> dict[TopicPartition, Log]:
+    """Return the log of each partition that a host has; of two, that which goes further."""
+    found: dict[TopicPartition, Log] = {}
+    for log in (log for folder in folders for log in folder.logs):
+        if log.partition not in found or _far(log) > _far(found[log.partition]):
+            found[log.partition] = log
+    return found
+
+
+def sentences(cluster: Cluster, mend: Mend) -> list[str]:
+    """Say what is found, and the remedies, best first; empty if no id was changed and no log is gone."""
+    said = []
+    for each in mend.changed:
+        aside = f", of which the broker has put {each.strays:,} aside" if each.strays else ""
+        said.append(
+            f"{each.host} was broker {each.before} and is {each.now} now: it has logs of "
+            f"{count(len(each.logs), 'partition')} of broker {each.before}{aside}."
+        )
+        lacking = [
+            at
+            for at, replicas in _replicas(cluster).items()
+            if each.before in replicas and at not in each.logs
+        ]
+        if lacking:
+            said.append(f"It has no log of {count(len(lacking), 'partition')} of these: {some(lacking)}.")
+    for each in mend.changed:
+        if not each.since:
+            said.append(
+                f"Best: give {each.host} the id {each.before} back. All logs and positions are whole then."
+            )
+        else:
+            said.append(
+                f"{each.host} can't have the id {each.before} back without losing the use of "
+                f"{count(len(each.since), 'partition')} that broker {each.now} has got since: "
+                f"{some(each.since)}. Assign the logs to its new id."
+            )
+    if mend.changed:
+        said.append(
+            f"Or assign {count(len(mend.move), 'partition')} to the ids of now, and elect leaders of "
+            f"{count(len(mend.lead), 'partition')} by what is on the disks."
+        )
+    said += [
+        f"{log.partition} can't be led by {log.folder}: {log.damage} A broker that starts with it cuts its "
+        "log there."
+        for log in mend.damaged
+    ]
+    if mend.empty:
+        said.append(
+            f"No folder that was named has a log of {count(len(mend.empty), 'partition')}: "
+            f"{some(mend.empty)}. Look for other disks; made empty, all of their records are lost, and with "
+            "a partition of __consumer_offsets the positions of its groups."
+        )
+    return said
+
+
+def _replicas(cluster: Cluster) -> dict[TopicPartition, tuple[int, ...]]:
+    return {_named(each): each.replicas for each in cluster.partitions}
+
+
+def _far(log: Log) -> tuple[int, int]:
+    return log.epoch, log.end
+
+
+def _named(partition: Partition) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.number)

@@ -1,0 +1,48 @@
+"""Assign logs to the ids that their brokers have now, and elect leaders by what is on the disks."""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS
+from aqueduct.kafka.admin.cluster import describe_cluster
+from aqueduct.kafka.admin.reassign import elect_unclean, reassign
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.cluster import Partition
+from aqueduct.names import TopicPartition
+from aqueduct.wording import count, some
+
+
+def assign(client: Client, move: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """Give partitions their replicas, and return when brokers know them; Failed with what is refused."""
+    if refused := reassign(client, move):
+        raise Failed(f"The controller refused {some(refused)}; the rest is assigned. Run it again.")
+    _await(client, move, "assigned", lambda each: set(move[_at(each)]) <= set(each.replicas))
+
+
+def lead(client: Client, partitions: Collection[TopicPartition]) -> None:
+    """Let the first replica that runs lead each partition; Failed with those that have no leader after it."""
+    if refused := elect_unclean(client, partitions):
+        raise Failed(f"The controller refused to elect leaders of {some(refused)}. Run it again.")
+    _await(client, partitions, "led", lambda each: each.leader is not None)
+
+
+def _await(
+    client: Client, partitions: Collection[TopicPartition], what: str, done: Callable[[Partition], bool]
+) -> None:
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while True:
+        state = describe_cluster(client)
+        left = [str(each) for each in state.partitions if _at(each) in partitions and not done(each)]
+        if not left:
+            return
+        if time.monotonic() > deadline:
+            raise Failed(
+                f"{count(len(left), 'partition')} not {what} {SETTLE_SECONDS} s later: {some(left)}; see the "
+                "journals of the brokers."
+            )
+        client.sleep(POLL_SECONDS)
+
+
+def _at(each: Partition) -> TopicPartition:
+    return TopicPartition(each.topic, each.number)

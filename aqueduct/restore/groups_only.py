@@ -1,0 +1,143 @@
+"""Give groups the positions that a snapshot has of them, in the cluster whose records were never lost.
+
+For groups whose positions are gone, as with a partition of `__consumer_offsets`, while the topics are those
+of the snapshot: its offsets then mean the same records.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.errors import KafkaError
+
+from aqueduct.errors import Failed, LeftOut
+from aqueduct.kafka import groups, offsets
+from aqueduct.kafka.client import Client
+from aqueduct.names import TopicPartition
+from aqueduct.restore.groups import LIVE
+from aqueduct.restore.job import connected
+from aqueduct.restore.order import RestoreOrder
+from aqueduct.restore.outcome import Move
+from aqueduct.restore.report import moved
+from aqueduct.store.backends import open_store
+from aqueduct.store.catalog import Catalog
+from aqueduct.store.keyring import Keyring
+from aqueduct.store.manifest import StoredGroup, StoredTopic
+from aqueduct.wording import count
+
+OTHER = "the topic of this name is another one: its offsets mean other records"
+ABSENT = "there is no such topic any more"
+
+
+@dataclass(frozen=True)
+class GroupsRestored:
+    """The outcome; `kept` are positions that groups have, and keep."""
+
+    snapshot: int
+    moves: tuple[Move, ...]
+    kept: int
+    left_out: LeftOut
+    dry_run: bool
+
+
+def main(order: RestoreOrder) -> GroupsRestored:
+    """Set the positions that the chosen groups lack; all others stay."""
+    objects = open_store(order.store)
+    catalog = Catalog.open(objects, order.trust, Keyring(objects, order.private_keys))
+    snapshot = catalog.snapshot(order.snapshot, order.at_least)
+    by_name = {each.group: each for each in snapshot.manifest.groups}
+    chosen = order.groups.choose(by_name) if order.groups else []
+    only = {name for name, _ in order.request.names}
+    with connected(order) as client:
+        wanted, left_out = _wanted(client, [by_name[each] for each in chosen], snapshot.topics, only)
+        there = groups.committed(client, wanted)
+        kept = sum(len(there.get(name, {}).keys() & mine.keys()) for name, mine in wanted.items())
+        for name, mine in wanted.items():
+            wanted[name] = {at: each for at, each in mine.items() if at not in there.get(name, {})}
+        moves = _moves(client, wanted)
+        if not order.dry_run:
+            moves, more = _set(client, moves)
+            left_out += more
+    done = tuple(move for mine in moves.values() for move in mine)
+    return GroupsRestored(snapshot.manifest.number, done, kept, left_out, order.dry_run)
+
+
+Positions = dict[str, dict[TopicPartition, tuple[int, str]]]
+
+
+def _wanted(
+    client: Client, stored: Sequence[StoredGroup], topics: Mapping[str, StoredTopic], only: set[str]
+) -> tuple[Positions, LeftOut]:
+    """Return the groups' positions in topics that are still those of the snapshot."""
+    named = {each.topic for group in stored for each in group.offsets if not only or each.topic in only}
+    there = client.topics(named)
+    same, left_out = set(), []
+    for name in sorted(named):
+        if name not in there:
+            left_out.append((f"groups' offsets of {name}", ABSENT))
+        elif name not in topics or topics[name].topic_id != str(there[name].id):
+            left_out.append((f"groups' offsets of {name}", OTHER))
+        else:
+            same.add(name)
+    wanted: Positions = {}
+    for group in stored:
+        for each in group.offsets:
+            if each.topic in same:
+                mine = wanted.setdefault(group.group, {})
+                mine[TopicPartition(each.topic, each.partition)] = each.offset, each.metadata
+    return wanted, tuple(left_out)
+
+
+def _moves(client: Client, wanted: Positions) -> dict[str, list[Move]]:
+    """Return where each group goes on: where it was, or the nearest record that its partition still has."""
+    partitions = {at for mine in wanted.values() for at in mine}
+    starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
+    moves: defaultdict[str, list[Move]] = defaultdict(list)
+    for name, mine in wanted.items():
+        for at, (old, metadata) in sorted(mine.items()):
+            new, note = old, ""
+            if old < starts[at]:
+                new, note = starts[at], f"the log begins at {starts[at]}: what was before it is deleted"
+            elif old > ends[at]:
+                new, note = ends[at], f"the log ends at {ends[at]}: it has lost records"
+            moves[name].append(Move(name, *at, old, new, metadata, note))
+    return moves
+
+
+def _set(client: Client, moves: dict[str, list[Move]]) -> tuple[dict[str, list[Move]], LeftOut]:
+    done, left_out = {}, []
+    for name, mine in moves.items():
+        try:
+            groups.commit(client, name, {move.topic_partition: (move.new, move.metadata) for move in mine})
+        except groups.LiveGroup:
+            left_out.append((f"group {name}", LIVE))
+        except (Failed, KafkaError) as error:
+            left_out.append((f"group {name}", str(error).rstrip(".")))
+        else:
+            done[name] = mine
+    return done, tuple(left_out)
+
+
+def text(done: GroupsRestored) -> Iterator[str]:
+    """Yield what is printed: how many positions were set, and each that is not where it was."""
+    verb = "would be set" if done.dry_run else "set"
+    yield (
+        f"Snapshot {done.snapshot}: {count(len(done.moves), 'position')} of "
+        f"{count(len({move.group for move in done.moves}), 'group')} {verb}; "
+        f"{count(done.kept, 'position')} that groups have stay."
+    )
+    for move in done.moves:
+        if move.note:
+            yield f"group {move.group}: {move.topic_partition}, {move.old} became {move.new}: {move.note}."
+    for what, why in done.left_out:
+        yield f"left out: {what}, because {why}."
+
+
+def report(done: GroupsRestored) -> dict[str, Any]:
+    return {
+        "snapshot": done.snapshot,
+        "groups": moved(done.moves),
+        "kept": done.kept,
+        "left_out": [{"what": what, "why": why} for what, why in done.left_out],
+    }

@@ -1,0 +1,203 @@
+"""A broker that came back with another id on its data folder: the old id again, or its logs for the new."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import ANY
+
+import clients
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from aqueduct import cli
+from servers import broker, zookeeper
+from servers.broker import Broker
+from servers.process import Process
+from servers.zookeeper import OlderBroker
+
+OFFSETS = "__consumer_offsets"
+TOPICS = {"lost": [[1], [2]], "kept": [[2, 1], [1, 2]], OFFSETS: [[1], [2]]}
+GROUPS = [f"readers-{number}" for number in range(8)]
+RECORDS = 500
+
+
+@dataclass
+class Cluster:
+    """Two brokers: the first one stays, the second one gets other ids."""
+
+    directory: Path
+    first: Broker | OlderBroker
+    second: Callable[[int, Path], Process]
+    before: object = None  # what clients saw
+
+    @property
+    def folder(self) -> str:
+        return str(self.directory / "second/data")
+
+    def with_id(self, node_id: int) -> AbstractContextManager[Process]:
+        """Run the second broker on its data folder, with this id."""
+        return self.second(node_id, self.directory / "second").running()
+
+    def fill(self) -> None:
+        asked = clients.admin(self.first)
+        for topic, replicas in TOPICS.items():
+            config = {"cleanup.policy": "compact"} if topic == OFFSETS else {"segment.bytes": "1048576"}
+            made = NewTopic(topic, 2, replica_assignment=replicas, config=config)
+            asked.create_topics([made])[topic].result()
+        clients.wait_for("leaders", self.led)
+        for topic in ("lost", "kept"):
+            for partition in range(2):
+                values = (f"{partition}-{n}" + "x" * 5000 for n in range(RECORDS))
+                clients.produce(self.first, topic, values, partition)
+        for number, group in enumerate(GROUPS):
+            place = TopicPartition("lost", 0, number)
+            [done] = asked.alter_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, [place])]
+            ).values()
+            done.result()
+        self.before = self.seen()
+
+    def seen(self) -> object:
+        return (
+            [
+                clients.records(self.first, topic, partition)
+                for topic in ("lost", "kept")
+                for partition in range(2)
+            ],
+            [clients.coordinated(self.first, group, "lost") for group in GROUPS],
+        )
+
+    def led(self) -> bool:
+        asked = clients.admin(self.first)
+        return all(clients.led(asked, topic, 2) for topic in TOPICS)
+
+    def await_second(self, node_id: int) -> None:
+        clients.wait_for("the broker", lambda: node_id in clients.admin(self.first).list_topics().brokers)
+
+
+@contextmanager
+def kraft(directory: Path) -> Iterator[Cluster]:
+    (directory / "first").mkdir()
+    with broker.running(directory / "first", coordinators=2) as first:
+        yield Cluster(directory, first, lambda node_id, folder: broker.joining(first, node_id, folder))
+
+
+@contextmanager
+def with_zookeeper(directory: Path) -> Iterator[Cluster]:
+    (directory / "zookeeper").mkdir()
+    with zookeeper.running(directory / "zookeeper") as ensemble:
+        first = zookeeper.broker(ensemble.connect, 1, directory / "first")
+        with first.process.running():
+            yield Cluster(
+                directory,
+                first,
+                lambda node_id, folder: zookeeper.broker(ensemble.connect, node_id, folder).process,
+            )
+
+
+@pytest.fixture(params=[kraft, with_zookeeper])
+def changed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    """Yield a cluster whose second broker, which stands still, is to be 12."""
+    with request.param(tmp_path) as cluster:
+        with cluster.with_id(2):
+            cluster.fill()
+        # As people do: a broker refuses another id than this file's, and in KRaft the controller one in it.
+        (tmp_path / "second/data/meta.properties").unlink()
+        yield cluster
+
+
+@pytest.fixture
+def aqueduct(changed: Cluster, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Return what runs a command of `aqueduct mend`, and takes its output; with `look`, at both brokers."""
+
+    def run(*arguments: str, look: bool = True) -> tuple[int, str]:
+        if look:
+            arguments += ("--bootstrap-servers", changed.first.plaintext)
+            for name in ("first", "second"):
+                assert (
+                    cli.main(["mend", "look", "--data-folder", str(changed.directory / name / "data")]) == 0
+                )
+                seen = changed.directory / f"{name}.json"
+                seen.write_text(capsys.readouterr().out)
+                arguments += ("--look", str(seen))
+        code = cli.main(["mend", *arguments])
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return run
+
+
+Mend = Callable[..., tuple[int, str]]
+
+
+def test_it_gets_its_old_id_back(changed: Cluster, aqueduct: Mend) -> None:
+    back = ("take-back", "--data-folder", changed.folder, "--node-id", "2")
+    with changed.with_id(12):
+        clients.wait_for("the end of broker 2", lambda: not changed.led())
+        assert None in [clients.coordinated(changed.first, group, "lost") for group in GROUPS]
+        assert aqueduct(*back, look=False) == (
+            2,
+            f"aqueduct: A broker uses {changed.folder}; stop it first. Nothing was done.\n",
+        )
+        code, said = aqueduct("plan")
+        assert code == 3
+        assert "second was broker 2 and is 12 now: it has logs of 4 partitions of broker 2" in said
+        assert "Best: give second the id 2 back." in said
+    assert aqueduct(*back, look=False) == (0, ANY)
+    with changed.with_id(2):
+        changed.await_second(2)
+        # To a KRaft controller its folder is a new one: it elects nobody when it learns of the logs in it.
+        assert aqueduct("elect") == (0, ANY)
+        clients.wait_for("leaders", changed.led)
+        assert changed.seen() == changed.before
+        assert aqueduct("plan") == (0, "No id was changed.\n")
+
+
+def test_its_logs_are_assigned_to_the_new_id(changed: Cluster, aqueduct: Mend) -> None:
+    with changed.with_id(12):
+        clients.wait_for("the end of broker 2", lambda: not changed.led())
+        assert aqueduct("assign") == (0, ANY)
+    assert aqueduct("take-back", "--data-folder", changed.folder, look=False) == (0, ANY)
+    with changed.with_id(12):
+        changed.await_second(12)
+        assert aqueduct("elect") == (0, ANY)
+        clients.wait_for("leaders", changed.led)
+        assert changed.seen() == changed.before
+        clients.produce(changed.first, "lost", ["one more"], 1)
+        assert aqueduct("plan") == (0, "No id was changed.\n")
+
+
+def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Mend, tmp_path: Path) -> None:
+    """Its groups have no positions; those of a backup are set by another command."""
+    with changed.with_id(12):
+        clients.wait_for("the end of broker 2", lambda: not changed.led())
+    shutil.rmtree(changed.folder)
+    empty = f"lost:1,{OFFSETS}:1"
+    with changed.with_id(12):
+        changed.await_second(12)
+        code, said = aqueduct("assign", "--empty", "kept:0")
+        assert (code, said) == (
+            2,
+            "aqueduct: kept-0: not without a log, so not made empty. Nothing was assigned.\n",
+        )
+        code, said = aqueduct("assign")
+        assert (code, said.splitlines()[1:]) == (
+            3,
+            [
+                f"{each} has no leader: no folder that was named has a log of it."
+                for each in (f"{OFFSETS}-1", "lost-1")
+            ],
+        )
+        assert aqueduct("assign", "--empty", empty) == (0, ANY)
+        code, said = aqueduct("elect", "--empty", empty)
+        assert (code, said.splitlines()[1:]) == (
+            0, ["Groups whose positions are gone get them by `aqueduct restore --groups-only`."],
+        )  # fmt: skip
+        clients.wait_for("leaders", changed.led)
+        (kept, positions), (former, earlier) = changed.seen(), changed.before  # type: ignore[misc, attr-defined]
+        assert kept == [former[0], [], *former[2:]]
+        assert set(positions) ^ set(earlier) == {-1001} | {each for each in earlier if each not in positions}
+        assert -1001 in positions

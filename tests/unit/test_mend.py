@@ -1,0 +1,137 @@
+"""Which id a host had, and what brings its partitions back."""
+
+from pathlib import Path
+
+import pytest
+
+from aqueduct.errors import Refused
+from aqueduct.kafka.cluster import Cluster, Partition, Quorum
+from aqueduct.mend.logs import Folder, Log
+from aqueduct.mend.plan import electable, plan, sentences
+from aqueduct.mend.take_back import take_back
+from aqueduct.names import TopicPartition
+
+
+def cluster(*partitions: Partition, brokers: set[int], fenced: set[int] = frozenset()) -> Cluster:  # type: ignore[assignment]
+    return Cluster("C", frozenset(brokers), frozenset(fenced), partitions, Quorum(1, {1: 0}, {}))
+
+
+def part(name: str, leader: int | None, *replicas: int) -> Partition:
+    topic, _, number = name.rpartition("-")
+    return Partition(topic, int(number), leader, replicas, (leader,) if leader else ())
+
+
+def log(name: str, end: int, epoch: int = 0, *, stray: bool = False, damage: str = "") -> Log:
+    topic, _, number = name.rpartition("-")
+    folder = f"{name}.{'0' * 32}-stray" if stray else name
+    return Log(TopicPartition(topic, int(number)), folder, stray, "", end, epoch, end * 10, damage)
+
+
+def folder(node_id: int, *logs: Log, cluster_id: str = "C") -> list[Folder]:
+    return [Folder("/data", cluster_id, node_id, logs)]
+
+
+def test_the_log_that_goes_furthest_is_to_lead() -> None:
+    """Both hosts of a partition have other ids; a later epoch counts more than a later offset (KIP-101)."""
+    state = cluster(part("a-0", None, 1, 2), part("a-1", None, 2, 1), brokers={11, 12})
+    mend = plan(
+        state,
+        {
+            "x": folder(11, log("a-0", 90, epoch=1), log("a-1", 5)),
+            "y": folder(12, log("a-0", 80, epoch=2), log("a-1", 7)),
+        },
+    )
+    assert {each.host: each.before for each in mend.changed} == {"x": 1, "y": 2}
+    assert mend.move == {TopicPartition("a", 0): (12, 11), TopicPartition("a", 1): (12, 11)}
+    assert mend.lead == (TopicPartition("a", 0), TopicPartition("a", 1))
+    assert not mend.empty
+
+
+def test_a_host_that_kept_its_id_is_not_changed() -> None:
+    state = cluster(part("a-0", 1, 1, 2), part("b-0", None, 2), brokers={1, 12})
+    hosts = {"x": folder(1, log("a-0", 9)), "y": folder(12, log("a-0", 9), log("b-0", 4))}
+    mend = plan(state, hosts)
+    assert [(each.host, each.before) for each in mend.changed] == [("y", 2)]
+    assert mend.move == {TopicPartition("a", 0): (1, 12), TopicPartition("b", 0): (12,)}
+    said = sentences(state, mend)
+    assert said[:2] == [
+        "y was broker 2 and is 12 now: it has logs of 2 partitions of broker 2.",
+        "Best: give y the id 2 back. All logs and positions are whole then.",
+    ]
+
+
+def test_an_id_that_has_got_partitions_since_stays() -> None:
+    state = cluster(part("a-0", None, 2), part("new-0", 12, 12), brokers={1, 12})
+    said = sentences(state, plan(state, {"y": folder(12, log("a-0", 9, stray=True), log("new-0", 1))}))
+    assert said[0].endswith("of which the broker has put 1 aside.")
+    assert said[1].startswith("y can't have the id 2 back without losing the use of 1 partition")
+
+
+def test_what_has_no_log_anywhere_is_named() -> None:
+    state = cluster(
+        part("a-0", None, 2), part("a-1", None, 2), part("b-0", None, 3), brokers={12}, fenced={3}
+    )
+    mend = plan(state, {"y": folder(12, log("a-0", 9))})
+    assert mend.empty == (TopicPartition("a", 1),)  # b-0's broker may only be down
+    assert any("a-1" in each and "positions of its groups" in each for each in sentences(state, mend))
+
+
+def test_a_damaged_log_leads_nothing() -> None:
+    state = cluster(part("a-0", None, 2), brokers={12})
+    mend = plan(state, {"y": folder(12, log("a-0", 9, damage="no CRC."))})
+    assert (mend.lead, [each.folder for each in mend.damaged]) == ((), ["a-0"])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "sentence"),
+    [
+        ({"y": folder(12, log("a-0", 9), cluster_id="D")}, "/data of y is of the cluster D"),
+        ({"y": folder(12) + folder(13, log("a-0", 9))}, "The data folders of y are of brokers 12, 13"),
+        ({"x": folder(11, log("a-0", 9)), "y": folder(12, log("a-0", 9))}, "The logs of y are those of"),
+    ],
+)
+def test_what_can_t_be_planned_is_refused(hosts: dict[str, list[Folder]], sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        plan(cluster(part("a-0", None, 2), brokers={11, 12}), hosts)
+
+
+def test_nobody_leads_who_lacks_what_another_one_has() -> None:
+    names = ("short-0", "aside-0", "whole-0", "nowhere-0", "gone-0")
+    parts = [part(name, None, *([2] if name == "gone-0" else [12, 13])) for name in names]
+    state = cluster(*parts, brokers={12, 13})
+    hosts = {
+        "x": folder(
+            12, log("short-0", 5), log("aside-0", 0), log("aside-0", 5, stray=True), log("whole-0", 5)
+        ),
+        "y": folder(13, log("short-0", 6), log("whole-0", 5)),
+    }
+    found, left = electable(state, hosts)
+    assert found == [TopicPartition("whole", 0)]
+    assert dict(left) == {
+        "short-0": "broker 12 would lead, and another one has more of the log",
+        "aside-0": "a broker has put a log of it aside: take that back first",
+        "nowhere-0": "no folder of broker 12 that was named has a log of it",
+        "gone-0": "none of its replicas runs",
+    }
+
+
+def test_logs_are_taken_back_once(tmp_path: Path) -> None:
+    """An empty log gives its place; one with records stays, and what was put aside is named."""
+    meta = tmp_path / "meta.properties"
+    meta.write_text("version=1\ndirectory.id=abc\nnode.id=12\ncluster.id=C\n")
+    meta.chmod(0o640)
+    aside = "0123456789abcdef" * 2 + "-stray"
+    for name in (f"a-0.{aside}", f"b-0.{aside}", f"c-0.{aside}", "b-0", "c-0"):
+        (tmp_path / name).mkdir()
+    (tmp_path / f"b-0.{aside}/mine").touch()
+    (tmp_path / "b-0" / f"{0:020}.log").touch()
+    (tmp_path / "c-0" / f"{0:020}.log").write_bytes(b"records")
+    [done] = take_back([tmp_path], 2)
+    assert (done.before, done.now) == (12, 2)
+    assert (sorted(done.logs), done.emptied) == (["a-0", "b-0"], ("b-0",))
+    assert done.left == ((f"c-0.{aside}", "c-0 has 7 bytes of its own"),)
+    assert (tmp_path / "b-0/mine").exists()
+    assert meta.read_text() == "version=1\nnode.id=2\ncluster.id=C\n"
+    assert meta.stat().st_mode & 0o777 == 0o640
+    [again] = take_back([tmp_path], 2)
+    assert (again.before, again.logs) == (2, ())
