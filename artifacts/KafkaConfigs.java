@@ -1,6 +1,7 @@
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -13,14 +14,13 @@ import org.apache.kafka.common.metrics.JmxReporter;
 import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.config.AbstractKafkaConfig;
-import org.apache.kafka.server.config.DynamicBrokerConfig;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /** Prints the settings of topics and brokers that the Kafka on the class path defines, as JSON. */
 public class KafkaConfigs {
     private static final Pattern RANGE = Pattern.compile("\\[(-?[0-9.]*?),?\\.\\.\\.,?(-?[0-9.]*)\\]");
 
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws ReflectiveOperationException {
         ConfigDef broker = new ConfigDef(AbstractKafkaConfig.CONFIG_DEF)
             // What Kafka's own plugins read beside that.
             .define(StandardAuthorizer.SUPER_USERS_CONFIG, Type.STRING, "", ConfigDef.Importance.LOW, "")
@@ -28,13 +28,25 @@ public class KafkaConfigs {
             .define(JmxReporter.INCLUDE_CONFIG, Type.STRING, "", ConfigDef.Importance.LOW, "")
             .define(JmxReporter.EXCLUDE_CONFIG, Type.STRING, "", ConfigDef.Importance.LOW, "");
         ConfigDef dynamic = new ConfigDef();
-        DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS.stream().filter(name -> !broker.names().contains(name)).forEach(name ->
+        dynamicNames().stream().filter(name -> !broker.names().contains(name)).forEach(name ->
             dynamic.define(name, Type.LONG, 0L, ConfigDef.Importance.LOW, ""));
         System.out.println("{");
         System.out.printf("\"version\": \"%s\",%n", AppInfoParser.getVersion());
         System.out.printf("\"topic\": %s,%n", settings(LogConfig.configDefCopy()));
         System.out.printf("\"broker\": %s,%n", settings(broker));
         System.out.printf("\"dynamic\": %s%n}%n", settings(dynamic));
+    }
+
+    /** What a broker takes while it runs: of a class of Java since Kafka 4, of Scala before. */
+    @SuppressWarnings("unchecked")
+    private static Set<String> dynamicNames() throws ReflectiveOperationException {
+        try {
+            return (Set<String>) Class.forName("org.apache.kafka.server.config.DynamicBrokerConfig")
+                .getField("ALL_DYNAMIC_CONFIGS").get(null);
+        } catch (ClassNotFoundException older) {
+            Object broker = Class.forName("kafka.server.DynamicConfig$Broker$").getField("MODULE$").get(null);
+            return (Set<String>) broker.getClass().getMethod("names").invoke(broker);
+        }
     }
 
     private static String settings(ConfigDef definitions) {

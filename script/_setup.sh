@@ -157,7 +157,7 @@ have_controller() {
 # Hosts of labs start with the software that the controller would bring to each of them.
 have_lab_image() {
     local made_of
-    made_of=$(cat locks/*.txt artifacts/* roles/{hdfs,kafka,object_store}/defaults/main.yml roles/artifact/*/*.yml \
+    made_of=$(cat locks/*.txt artifacts/* roles/{hdfs,kafka,object_store,zookeeper}/defaults/main.yml roles/artifact/*/*.yml \
         roles/lab/vars/main.yml roles/lab/tasks/image.yml plugins/*/host_software.py playbooks/lab_image.yml | sha256sum)
     export AQUEDUCT_LAB_IMAGE=aqueduct-hosts:${made_of:0:12}
     mkdir -p "$AQUEDUCT_CACHE"
@@ -273,7 +273,7 @@ have_hadoop() {
 # What tests of ZooKeeper need: the last Kafka that has it.
 have_zookeeper() {
     local jars
-    jars_for_tests older-kafka artifacts/zookeeper-3.9.2.sha256
+    jars_for_tests older-kafka artifacts/kafka-3.9.2.sha256
     export AQUEDUCT_OLDER_KAFKA_JARS=$jars
 }
 

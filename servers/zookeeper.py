@@ -14,6 +14,8 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from aqueduct.estate.schema_registry import properties_file
+from aqueduct.estate.zookeeper import Server, settings
 from servers.pki import Authority
 from servers.process import QUICK, START_SECONDS, Process, binary, free_ports
 
@@ -135,6 +137,27 @@ def leader(servers: Iterable[ZooKeeper]) -> ZooKeeper:
     """Return the server that the others follow."""
     [found] = [each for each in servers if "Mode: leader" in said(each.port)]
     return found
+
+
+@contextmanager
+def estates_ensemble(directory: Path, authority: Authority, size: int = 3) -> Iterator[dict[Server, Process]]:
+    """Yield the servers of an ensemble with mutual TLS, as an estate's role has it, each with its process."""
+    places = [free_ports(3) for _ in range(size)]
+    servers = [Server(f"host-{n}", n, "127.0.0.1", *ports) for n, ports in enumerate(places, start=1)]
+    key, ca = str(authority.issue("zookeeper-old")), str(authority.certificate)
+    processes = {}
+    with ExitStack() as stack:
+        for server in servers:
+            home = directory / str(server.server_id)
+            home.mkdir(parents=True)
+            own = settings(server.server_id, servers, str(home), key, ca, "CN=zookeeper-old")
+            own |= {"admin.enableServer": "false"}  # its port is not one of ours
+            (home / "myid").write_text(f"{server.server_id}\n")
+            (home / "zoo.cfg").write_text(properties_file(own))
+            command = java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(home / "zoo.cfg"))
+            process = Process(command, home / "log", lambda: True)
+            processes[server] = stack.enter_context(process.running())
+        yield processes
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 from aqueduct.errors import Refused
 
 SITE_PREFIX = "site_"
+KRAFT, ZOOKEEPER = "kraft", "zookeeper"  # where a cluster keeps its metadata
 
 Groups = Mapping[str, Sequence[str]]
 HostVars = Mapping[str, Mapping[str, Any]]
@@ -157,7 +158,8 @@ def read_node(host: str, variables: Mapping[str, Any], defaults: Mapping[str, An
     return Node(
         host=host,
         node_id=int(variables["kafka_node_id"]),
-        roles=tuple(value("kafka_roles")),
+        # With ZooKeeper each node is a broker, and one of them the active controller.
+        roles=("broker",) if value("kafka_metadata") == ZOOKEEPER else tuple(value("kafka_roles")),
         advertised_host=variables.get("kafka_advertised_host") or host,
         port=int(value("kafka_port")),
         controller_port=int(value("kafka_controller_port")),

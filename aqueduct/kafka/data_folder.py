@@ -1,4 +1,4 @@
-"""A folder of `log.dirs`: whose it is, and the partitions whose logs it has."""
+"""A folder of `log.dirs`: whose it is, which logs it has, and whether a broker may start with it."""
 
 import re
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from aqueduct.errors import Refused
 from aqueduct.kafka.client_config import parse_properties
 from aqueduct.names import TopicPartition
 
+META = "meta.properties"
 OF_CONTROLLERS = "__cluster_metadata"
 LOG = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>[0-9]+)")
 STRAY = re.compile(r".+-stray")  # a log that was not the broker's when it started (UnifiedLog.StrayDirSuffix)
@@ -24,7 +25,7 @@ class DataFolder:
 
 def read(path: Path) -> DataFolder:
     """Read `meta.properties` and the names of the logs; Refused if it isn't such a folder."""
-    meta = path / "meta.properties"
+    meta = path / META
     try:
         properties = parse_properties(meta.read_text(encoding="utf-8"))
         names = [each.name for each in path.iterdir() if each.is_dir()]
@@ -46,3 +47,29 @@ def read(path: Path) -> DataFolder:
         frozenset(each for each in logs if each.topic != OF_CONTROLLERS),
         frozenset(name for name in names if STRAY.fullmatch(name)),
     )
+
+
+def misfit(folder: DataFolder, node_id: int, cluster_id: str | None, metadata: str) -> str:
+    """Say why a broker of this id and cluster may not start with a folder; empty if it may.
+
+    `cluster_id` is what is in ZooKeeper, which `metadata` names; None where nothing is.
+    """
+    of = f"{folder.path} has the logs of broker {folder.node_id}"
+    if folder.node_id != node_id:
+        return (
+            f"{of}, and the inventory makes this host broker {node_id}: set its kafka_node_id to "
+            f"{folder.node_id} again, or give it the folder that broker {node_id} had. With another id, all "
+            "partitions and groups that only it has would wait for the old one, without an error."
+        )
+    if cluster_id is None:
+        return (
+            f"{of} of the cluster {folder.cluster_id}, and {metadata} knows no cluster: restore its znodes "
+            "first (aqueduct zookeeper restore), or name the right ensemble. A broker that starts now would "
+            "make a new, empty cluster."
+        )
+    if folder.cluster_id != cluster_id:
+        return (
+            f"{of} of the cluster {folder.cluster_id}, and {metadata} is of the cluster {cluster_id}: give "
+            "the host its own folder, or name the ensemble of that cluster."
+        )
+    return ""

@@ -10,7 +10,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from aqueduct.errors import AqueductError
-from aqueduct.estate import acls, connectors, hadoop, links, model, schema_registry, spark
+from aqueduct.estate import acls, connectors, hadoop, links, model, schema_registry, spark, zookeeper
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 
@@ -265,6 +265,39 @@ def site_file(settings: Json) -> str:
     return hadoop.site_file(settings)
 
 
+def zookeeper_servers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | zookeeper_servers(hostvars, site)`: the servers of its ensemble, as
+    `aqueduct.estate.zookeeper.Server` with `address`."""
+    return [{**asdict(server), "address": server.address} for server in _ensemble(groups, hostvars, site)]
+
+
+def zookeeper_connect(groups: model.Groups, hostvars: model.HostVars, site: str) -> str:
+    """`groups | zookeeper_connect(hostvars, site)`: `host:port,...` of its ensemble; empty without one."""
+    return zookeeper.connect(_ensemble(groups, hostvars, site))
+
+
+def zookeeper_owners(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[str]:
+    """`groups | zookeeper_owners(hostvars, site)`: distinguished names of its brokers' certificates."""
+    return zookeeper.owners(groups, hostvars, site)
+
+
+def zookeeper_settings(
+    groups: model.Groups, hostvars: model.HostVars, site: str, number: int, *where: str
+) -> Json:
+    """`groups | zookeeper_settings(hostvars, site, id, directory, key, ca, super_user)`: what a server runs
+    with."""
+    return dict(zookeeper.settings(int(number), _ensemble(groups, hostvars, site), *where))
+
+
+def zookeeper_client_settings(connect: str, key: str, ca: str) -> Json:
+    """`connect | zookeeper_client_settings(key, ca)`: what a broker reaches an ensemble with."""
+    return dict(zookeeper.client_settings(connect, key, ca))
+
+
+def _ensemble(groups: model.Groups, hostvars: model.HostVars, site: str) -> tuple[zookeeper.Server, ...]:
+    return zookeeper.servers(groups, hostvars, site, _defaults("zookeeper"))
+
+
 def _link(link: links.Link) -> Json:
     names = ("name", "sent_as", "raw_topic", "gap_topic", "group", "topics_pattern", "targets")
     return {**asdict(link), **{name: getattr(link, name) for name in names}}
@@ -318,4 +351,6 @@ class FilterModule:
         every += (connect_topics, connect_acls, connectors_of, connect_worker, dead_letters, letters_topics)
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)
         every += (hdfs_url, hdfs_nodes, metastore_url, site_file)
+        every += (zookeeper_servers, zookeeper_connect, zookeeper_owners, zookeeper_settings)
+        every += (zookeeper_client_settings,)
         return {function.__name__: _in_ansible(function) for function in every}

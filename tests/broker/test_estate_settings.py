@@ -11,7 +11,9 @@ from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from servers.broker import Broker
 
-FILE = next(Path(__file__).parents[2].glob("artifacts/kafka-*.configs.json"))
+FILE = max(
+    Path(__file__).parents[2].glob("artifacts/kafka-*.configs.json")
+)  # of the newest version, which the brokers here are
 # Here a broker judges by more than the ConfigDef tells: by its own storage, by other settings, by plain code.
 UNTOLD = {"remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"}
 UNTOLD |= {"compression.gzip.level", "follower.replication.throttled.replicas"}

@@ -1,16 +1,19 @@
-"""Kafka's settings in the repository agree with Kafka itself."""
+"""Kafka's settings in the repository agree with Kafka itself, each supported version."""
 
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from aqueduct.estate.check.settings import Definitions
-from servers.process import java
+from servers.process import binary
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_definitions_are_kafkas_own() -> None:
-    command = java(str(ROOT / "artifacts/KafkaConfigs.java"))
+@pytest.mark.parametrize("jars", ["AQUEDUCT_KAFKA_JARS", "AQUEDUCT_OLDER_KAFKA_JARS"])
+def test_the_definitions_are_kafkas_own(jars: str) -> None:
+    command = ["java", "-cp", f"{binary(jars)}/*", str(ROOT / "artifacts/KafkaConfigs.java")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     kept = ROOT / f"artifacts/kafka-{Definitions.parse(said).version}.configs.json"
     assert kept.read_text() == said, "run script/kafka-configs and commit what it writes"

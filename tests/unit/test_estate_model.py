@@ -16,6 +16,7 @@ from aqueduct.estate.model import (
 )
 
 DEFAULTS = {
+    "kafka_metadata": "kraft",
     "kafka_roles": ["broker", "controller"],
     "kafka_port": 9092,
     "kafka_controller_port": 9093,
@@ -41,6 +42,13 @@ def test_a_site_has_its_nodes_in_the_inventory_s_order() -> None:
     assert [node.host for node in site.brokers] == ["b2", "b1"]
     assert [node.host for node in site.controllers] == ["b2", "c1"]
     assert site.flows == ()
+
+
+def test_with_zookeeper_every_node_is_a_broker_alone() -> None:
+    old = {host: {**HOSTVARS[host], "kafka_metadata": "zookeeper"} for host in ("b1", "b2")}
+    site = read_site({**GROUPS, "kafka": ["b1", "b2"]}, {**HOSTVARS, **old}, DEFAULTS, "pro1")
+    assert [node.roles for node in site.nodes] == [("broker",), ("broker",)]
+    assert site.controllers == ()
 
 
 def test_what_a_host_does_not_say_is_the_role_s_default() -> None:

@@ -8,6 +8,7 @@ from aqueduct.estate.check import (
     backups,
     clusters,
     connectors,
+    ensembles,
     file_backups,
     flows,
     hadoop,
@@ -47,7 +48,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
     yield from sites.check_groups(inventory, repository.roles)
     yield from sites.check_group_files(inventory)
     yield from check_variables(inventory, repository.roles)
-    yield from clusters.check_versions(inventory, repository.supported_versions)
+    yield from clusters.check_versions(inventory, repository.supported_versions, repository.defaults)
     sound = Sound(inventory, repository.roles, repository.defaults)
     yield from settings.check_brokers(inventory, sound, repository.definitions)
     yield from secrets.check_certificates(inventory, sound, repository.is_file, repository.provided_fault)
@@ -56,7 +57,9 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         if any(len(inventory.sites_of[host]) > 1 for host in inventory.members(site)):
             continue  # that was told, and would be told again and again
         yield from sites.check_site_wide(inventory, site)
-        yield from sites.check_nodes(inventory, site, sound.nodes(site))
+        has_ensemble = ensembles.is_used(inventory, sound, site)
+        yield from sites.check_nodes(inventory, site, sound.nodes(site), not has_ensemble)
+        yield from ensembles.check_ensemble(inventory, sound, site, has_ensemble)
         yield from clusters.check_cluster(inventory, sound, site)
         yield from settings.check_topics(inventory, sound, site, repository.definitions)
         yield from stores.check_buckets(inventory, sound, site)

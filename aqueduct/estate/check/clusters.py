@@ -1,14 +1,15 @@
 """Checks of a site's cluster: topics, replicas, ACLs; and everywhere, the version of Kafka."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from aqueduct.estate.check.inventory import Finding, Inventory, Path
 from aqueduct.estate.check.sound import Item, Sound
-from aqueduct.estate.check.variables import distinct
-from aqueduct.estate.model import principal
+from aqueduct.estate.model import ZOOKEEPER, principal
 from aqueduct.names import LEGAL_NAME
 
-VERSIONS = ("connect_version", "kafka_version", "mirror_maker_version")
+# And whether it must be one with ZooKeeper; of kafka_version, kafka_metadata decides that.
+VERSIONS = {"connect_version": False, "mirror_maker_version": False, "zookeeper_kafka_version": True}
 
 
 def check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
@@ -92,14 +93,43 @@ def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, str]]:
             yield item, ("name",), "the cluster's name is kafka-cluster in every ACL; write that."
 
 
-def check_versions(inventory: Inventory, supported: Sequence[str]) -> Iterator[Finding]:
-    """Check that the repository has the digests of these versions.
+def check_versions(
+    inventory: Inventory, supported: Sequence[str], defaults: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """Check that the repository has the digests of these versions, and that each can do what it is for.
 
     With an archive, the inventory gives the digest.
     """
-    for host, name, value in distinct(inventory):
-        is_version = name in VERSIONS and isinstance(value, str | float)
-        from_archive = inventory.hosts[host].get("artifact_kafka_source") == "archive"
-        if is_version and not from_archive and str(value) not in supported:
-            sentence = f"Kafka {value} is not supported; take {' or '.join(supported)}."
-            yield inventory.finding(host, name, sentence)
+    told = set()
+    for host, variables in inventory.hosts.items():
+        for name, variable, value, zookeeper in _versions(variables, defaults):
+            if not isinstance(value, str | float) or (name, id(value), zookeeper) in told:
+                continue
+            told.add((name, id(value), zookeeper))
+            fitting = [each for each in supported if has_zookeeper(each) == zookeeper]
+            from_archive = variables.get("artifact_kafka_source") == "archive"
+            if has_zookeeper(str(value)) == zookeeper if from_archive else str(value) in fitting:
+                continue
+            sentence = f"Kafka {value} is not supported; take {' or '.join(fitting)}."
+            if zookeeper and not has_zookeeper(str(value)):
+                sentence = f"Kafka {value} has no ZooKeeper; set {name}: {' or '.join(fitting)}."
+            elif str(value) in supported and name == "kafka_version":
+                sentence = f"Kafka {value} is for kafka_metadata: zookeeper; take {' or '.join(fitting)}."
+            yield inventory.finding(host, variable, sentence)
+
+
+def _versions(
+    variables: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> Iterator[tuple[str, str, Any, bool]]:
+    """Yield a host's versions of Kafka, each with the variable to blame, and whether it is for ZooKeeper."""
+    metadata = variables.get("kafka_metadata") == ZOOKEEPER
+    for name, zookeeper in {**VERSIONS, "kafka_version": metadata}.items():
+        if name in variables:
+            yield name, name, variables[name], zookeeper
+    if metadata and "kafka_version" not in variables:
+        yield "kafka_version", "kafka_metadata", defaults.get("kafka_version"), True
+
+
+def has_zookeeper(version: str) -> bool:
+    """Tell a version of Kafka that can keep its metadata in ZooKeeper: the last is 3.9."""
+    return version.startswith("3.")

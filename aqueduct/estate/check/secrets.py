@@ -26,6 +26,7 @@ WITH_CERTIFICATE = (
         "spark_history",
         "spark_master",
         "spark_worker",
+        "zookeeper",
     ),
 )
 

@@ -15,7 +15,7 @@ from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.check.variables import distinct, shown
 
 # Parts of Kafka that may be others' read what stands behind these, by names of their own.
-PASSED_ON = ("config.providers.", "rlmm.config.", "rsm.config.")
+PASSED_ON = ("authorizer.zookeeper.", "config.providers.", "rlmm.config.", "rsm.config.")
 LISTENER = re.compile(r"listener\.name\.[^.]+\.")
 
 _BITS = {"short": 16, "int": 32, "long": 64}

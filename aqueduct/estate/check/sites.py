@@ -66,8 +66,13 @@ def check_site_wide(inventory: Inventory, site: str) -> Iterator[Finding]:
                 break
 
 
-def check_nodes(inventory: Inventory, site: str, nodes: Sequence[Node]) -> Iterator[Finding]:
-    """Check a site's nodes against each other. `nodes`: those whose variables are right."""
+def check_nodes(
+    inventory: Inventory, site: str, nodes: Sequence[Node], has_controllers: bool
+) -> Iterator[Finding]:
+    """Check a site's nodes against each other. `nodes`: those whose variables are right.
+
+    `has_controllers`: its metadata is not in ZooKeeper.
+    """
     first_with: dict[int, str] = {}
     for node in nodes:
         first = first_with.setdefault(node.node_id, node.host)
@@ -77,7 +82,7 @@ def check_nodes(inventory: Inventory, site: str, nodes: Sequence[Node]) -> Itera
     if not nodes or len(nodes) < len(inventory.members(site, "kafka")):
         return  # without the others, whose faults were told, the rest can't be judged
     count = Counter(role for node in nodes for role in node.roles)
-    for role in ("controller", "broker"):
+    for role in ("controller", "broker") if has_controllers else ():
         if not count[role]:
             sentence = f"site {site} has no {role}; let kafka_roles of one host at least name {role}."
             yield inventory.finding(nodes[0].host, "kafka_roles", sentence)

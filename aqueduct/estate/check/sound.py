@@ -10,6 +10,8 @@ from aqueduct.estate.model import Node, read_node
 
 # A site's variables that are the same on all hosts of a service.
 SITE_WIDE = {
+    "kafka_metadata": "kafka",
+    "kafka_zookeeper_connect": "kafka",
     "kafka_topics": "kafka",
     "kafka_acls": "kafka",
     "mirror_maker_flows": "mirror_maker",
@@ -21,6 +23,7 @@ SITE_WIDE = {
 
 _NODE = (
     "kafka_node_id",
+    "kafka_metadata",
     "kafka_roles",
     "kafka_rack",
     "kafka_port",

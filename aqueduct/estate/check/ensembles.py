@@ -1,0 +1,70 @@
+"""A site's ZooKeeper: can it have a quorum, is each server one of its own, and does a cluster need it?"""
+
+from collections.abc import Iterator
+
+from aqueduct.estate.check.inventory import Finding, Inventory, some
+from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.model import ZOOKEEPER
+from aqueduct.estate.zookeeper import MAX_ID
+
+
+def is_used(inventory: Inventory, sound: Sound, site: str) -> bool:
+    """Tell whether a site's cluster keeps its metadata in ZooKeeper."""
+    hosts = inventory.members(site, "kafka")
+    return any(sound.set_or_default(host, "kafka_metadata") == ZOOKEEPER for host in hosts)
+
+
+def check_ensemble(inventory: Inventory, sound: Sound, site: str, used: bool) -> Iterator[Finding]:
+    hosts = inventory.members(site, "zookeeper")
+    yield from _check_servers(inventory, sound, site, hosts)
+    if hosts and not used:
+        sentence = (
+            f"no broker of site {site} keeps its metadata in {some(hosts)}; set kafka_metadata: zookeeper, "
+            f"or take {some(hosts)} out."
+        )
+        yield Finding(inventory.declared(hosts[0]), "zookeeper", sentence, is_warning=True)
+    brokers = inventory.members(site, "kafka") if used else []
+    for host in brokers:
+        if "kafka_metadata" in inventory.hosts[host]:
+            yield from _check_broker(inventory, sound, host)
+    if brokers and not hosts and not inventory.hosts[brokers[0]].get("kafka_zookeeper_connect"):
+        sentence = (
+            f"site {site} has no ensemble; put one or three of its hosts into the group zookeeper, or set "
+            "kafka_zookeeper_connect."
+        )
+        yield inventory.finding(brokers[0], "kafka_metadata", sentence)
+
+
+def _check_servers(inventory: Inventory, sound: Sound, site: str, hosts: list[str]) -> Iterator[Finding]:
+    if hosts and len(hosts) % 2 == 0:
+        fewer, more = len(hosts) - 1, len(hosts) + 1
+        sentence = (
+            f"the {len(hosts)} servers of site {site} bear no more failures than {fewer} would; make it "
+            f"{fewer} or {more}."
+        )
+        yield Finding(inventory.declared(hosts[-1]), "zookeeper", sentence)
+    first_with: dict[int, str] = {}
+    for host in hosts:
+        number = sound.value(host, "zookeeper_id")
+        if number is None:
+            continue
+        first = first_with.setdefault(int(number), host)
+        if first != host:
+            sentence = f"{first} of site {site} has {number} already; give {host} another number."
+            yield inventory.finding(host, "zookeeper_id", sentence)
+        if not 1 <= int(number) <= MAX_ID:
+            sentence = f"a server's number is from 1 to {MAX_ID}, and this is {number}."
+            yield inventory.finding(host, "zookeeper_id", sentence)
+
+
+def _check_broker(inventory: Inventory, sound: Sound, host: str) -> Iterator[Finding]:
+    roles = sound.value(host, "kafka_roles")
+    if roles is not None and list(roles) != ["broker"]:
+        sentence = "with kafka_metadata: zookeeper every node is a broker and nothing else; delete this line."
+        yield inventory.finding(host, "kafka_roles", sentence)
+    if sound.value(host, "kafka_former_principals"):
+        sentence = (
+            "with kafka_metadata: zookeeper the brokers' principal stays, for the znodes are its own; "
+            "delete this line."
+        )
+        yield inventory.finding(host, "kafka_former_principals", sentence)

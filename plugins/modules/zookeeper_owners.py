@@ -1,0 +1,69 @@
+#!/usr/bin/python
+"""Ansible module: have the top of a ZooKeeper's tree to its owners alone."""
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: zookeeper_owners
+short_description: Have the top of a ZooKeeper's tree to its owners alone
+description:
+  - A new ensemble lets everybody make znodes at its top, and below C(/zookeeper).
+  - What owners made there has ACLs of its own, which this leaves as they are. Others may read.
+options:
+  connect: {description: "A server, as C(host:port).", type: str, required: true}
+  client_config:
+    description: File of Kafka client properties, of a certificate that may change these ACLs.
+    type: path
+    required: true
+  owners:
+    description: Distinguished names of the certificates of those who may do all there.
+    type: list
+    elements: str
+    required: true
+"""
+
+RETURN = r"""
+znodes: {description: Those that got another ACL., type: list, returned: success}
+"""
+
+# The ensemble's configuration, /zookeeper/config, nobody but a super user may change.
+TOP = ("/", "/zookeeper", "/zookeeper/quota")
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "connect": {"type": "str", "required": True},
+            "client_config": {"type": "path", "required": True},
+            "owners": {"type": "list", "elements": "str", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    from kazoo.security import Permissions
+
+    from aqueduct.errors import AqueductError
+    from aqueduct.kafka import client_config
+    from aqueduct.zookeeper.client import Ensemble, acl_of, ask, connected, rights_of
+    from aqueduct.zookeeper.znodes import Right
+
+    given = module.params
+    rights = tuple(Right(Permissions.ALL, "x509", owner) for owner in given["owners"])
+    rights += (Right(Permissions.READ, "world", "anyone"),)
+    changed = []
+    try:
+        ensemble = Ensemble(given["connect"], client_config.load(given["client_config"]))
+        with connected(ensemble) as client:
+            for path in TOP:
+                acl, _ = ask(ensemble, lambda path=path: client.get_acls_async(path))
+                if {*rights_of(acl)} != {*rights}:
+                    changed.append(path)
+                    if not module.check_mode:
+                        ask(ensemble, lambda path=path: client.set_acls_async(path, acl_of(rights)))
+    except AqueductError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=bool(changed), znodes=changed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""An ensemble with the role's settings: its quorum by TLS, who may change its tree, and what modules say."""
+
+import json
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import clients
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+
+from aqueduct.estate.zookeeper import Server, connect
+from aqueduct.kafka import client_config
+from aqueduct.zookeeper.client import Ensemble, start, stop
+from servers import zookeeper
+from servers.pki import Authority
+from servers.process import Process
+
+MODULES = Path(__file__).resolve().parents[2] / "plugins/modules"
+CLUSTER = "Mk3OEYBSD34fcwNTJENDM2"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority") / "own")
+
+
+@pytest.fixture(scope="module")
+def servers(
+    authority: Authority, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[Server, Process]]:
+    with zookeeper.estates_ensemble(tmp_path_factory.mktemp("ensemble"), authority) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def configs(authority: Authority) -> Mapping[str, Path]:
+    """Client properties, by principal."""
+    return {name: authority.client_config(name) for name in ("zookeeper-old", "kafka-old", "stranger")}
+
+
+def ready(
+    servers: Mapping[Server, Process], authority: Authority, own: Server, **more: object
+) -> dict[str, Any]:
+    """Return what the module zookeeper_ready says."""
+    return module(
+        "zookeeper_ready",
+        own=own.address,
+        servers=[server.address for server in servers],
+        certificate=str(authority.issue("asking")),
+        ca=str(authority.certificate),
+        **more,
+    )
+
+
+def module(name: str, **arguments: object) -> dict[str, Any]:
+    """Run one of our modules as a host would."""
+    done = subprocess.run(
+        [sys.executable, str(MODULES / f"{name}.py")],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return dict(json.loads(done.stdout))
+
+
+def test_servers_find_a_quorum_and_outlive_their_leader(
+    servers: Mapping[Server, Process], authority: Authority, configs: Mapping[str, Path]
+) -> None:
+    modes = {server: ready(servers, authority, server, every=True)["mode"] for server in servers}
+    assert sorted(modes.values()) == ["follower", "follower", "leader"]
+    leader = next(server for server, mode in modes.items() if mode == "leader")
+    others = [server for server in servers if server != leader]
+    client = start(Ensemble(connect([others[0]]), client_config.load(configs["kafka-old"])))
+    client.create("/kept", b"by most")
+    servers[leader].kill()
+    try:
+        found = {server: ready(servers, authority, server) for server in others}
+        assert sorted(said["mode"] for said in found.values()) == ["follower", "leader"]
+        assert all(said["silent"] == [leader.address] for said in found.values())
+        assert all(leader.address in str(said["warnings"]) for said in found.values())
+        missed = ready(servers, authority, others[0], every=True, timeout_seconds=1)
+        assert missed["failed"]
+        assert f"{leader.address} does not serve" in missed["msg"]
+        clients.wait_for("the session on", lambda: client.get("/kept")[0] == b"by most", 30)
+    finally:
+        stop(client)
+        servers[leader].start()
+    assert ready(servers, authority, leader, every=True)["mode"] == "follower"
+
+
+def test_a_stranger_is_none_of_the_quorum(servers: Mapping[Server, Process], tmp_path: Path) -> None:
+    """Neither without a certificate, nor with another authority's; the control is the ensemble's own."""
+    [first, *_] = servers
+    stranger = Authority(tmp_path / "stranger")
+    for key in (None, stranger.issue("zookeeper-old")):
+        assert not let_in(first.election_port, key)
+        assert not let_in(first.port, key)
+
+
+def let_in(port: int, key: Path | None) -> bool:
+    """Tell whether a port goes on talking with who has this key, after TLS is spoken."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if key:
+        context.load_cert_chain(key)
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), 10) as plain,
+            context.wrap_socket(plain) as there,
+        ):
+            there.settimeout(3)
+            there.sendall(b"srvr")
+            return there.recv(1) != b""
+    except TimeoutError:
+        return True  # it waits for more
+    except OSError:
+        return False
+
+
+def test_the_control_of_that_is_let_in(servers: Mapping[Server, Process], authority: Authority) -> None:
+    [first, *_] = servers
+    key = authority.issue("zookeeper-old-too")
+    assert let_in(first.election_port, key)
+    assert let_in(first.port, key)
+
+
+def test_the_tree_is_its_owners_from_the_first_moment(
+    servers: Mapping[Server, Process], configs: Mapping[str, Path]
+) -> None:
+    asked = {
+        "connect": connect([*servers]),
+        "client_config": str(configs["zookeeper-old"]),
+        "owners": ["CN=kafka-old"],
+    }
+    first = module("zookeeper_owners", **asked)
+    assert first["znodes"] == ["/", "/zookeeper", "/zookeeper/quota"], first
+    assert module("zookeeper_owners", **asked)["changed"] is False
+    clients_of = {
+        name: start(Ensemble(connect([*servers]), client_config.load(path))) for name, path in configs.items()
+    }
+    try:
+        for path in ("/mine", "/zookeeper/mine", "/zookeeper/quota/mine"):
+            with pytest.raises(NoAuthError):
+                clients_of["stranger"].create(path)
+        assert "zookeeper" in clients_of["stranger"].get_children("/")
+        clients_of["kafka-old"].create("/of-brokers")
+        clients_of["zookeeper-old"].delete("/of-brokers")
+    finally:
+        for client in clients_of.values():
+            stop(client)
+    failed = module(
+        "zookeeper_owners", **{**asked, "client_config": str(configs["stranger"]), "owners": ["CN=stranger"]}
+    )
+    assert failed["failed"]
+    assert "does not let this client do that" in failed["msg"]
+
+
+@pytest.fixture
+def folder(
+    servers: Mapping[Server, Process], configs: Mapping[str, Path], tmp_path: Path
+) -> Iterator[tuple[Path, KazooClient, dict[str, Any]]]:
+    """A data folder of broker 12, a client in a chroot of the test's own, and a module's arguments."""
+    chroot = f"/{tmp_path.name}"
+    config = client_config.load(configs["zookeeper-old"])
+    client = start(Ensemble(connect([*servers]) + chroot, config))
+    client.create("/cluster/id", json.dumps({"version": "1", "id": CLUSTER}).encode(), makepath=True)
+    client.ensure_path("/brokers/ids")
+    log = tmp_path / "log"
+    log.mkdir()
+    write_meta(log)
+    asked = {
+        "folders": [str(log)],
+        "node_id": 12,
+        "zookeeper": connect([*servers]) + chroot,
+        "client_config": str(configs["kafka-old"]),
+    }
+    yield log, client, asked
+    stop(client)
+
+
+def write_meta(log: Path, broker: int = 12, cluster: str = CLUSTER) -> None:
+    (log / "meta.properties").write_text(f"version=0\nbroker.id={broker}\ncluster.id={cluster}\n")
+
+
+Folder = tuple[Path, KazooClient, dict[str, Any]]
+
+
+def test_a_folder_that_fits_is_taken_and_a_new_one(folder: Folder) -> None:
+    log, _, asked = folder
+    assert module("kafka_data_folder", **asked) == {
+        "changed": False,
+        "cluster_id": CLUSTER,
+        "invocation": {"module_args": asked},
+    }
+    (log / "meta.properties").unlink()
+    assert "failed" not in module("kafka_data_folder", **asked)
+    unmade = {**asked, "zookeeper": f"{asked['zookeeper']}/not-made-yet"}
+    assert module("kafka_data_folder", **unmade)["cluster_id"] is None
+
+
+def test_a_folder_of_another_broker_or_cluster_is_refused(folder: Folder) -> None:
+    log, client, asked = folder
+    write_meta(log, broker=13)
+    said = module("kafka_data_folder", **asked)
+    assert said["failed"]
+    assert (
+        "broker 13, and the inventory makes this host broker 12: set its kafka_node_id to 13" in said["msg"]
+    )
+    write_meta(log, cluster="AnotherClusterThatWas1")
+    assert f"is of the cluster {CLUSTER}: give the host" in module("kafka_data_folder", **asked)["msg"]
+    write_meta(log)
+    client.delete("/cluster/id")
+    lost = module("kafka_data_folder", **asked)["msg"]
+    assert "knows no cluster: restore its znodes first (aqueduct zookeeper restore)" in lost
+
+
+def test_an_id_that_another_broker_has_is_refused_to_a_new_one(folder: Folder) -> None:
+    log, client, asked = folder
+    (log / "meta.properties").unlink()
+    there = {"endpoints": ["CLIENT://old-kafka-9:9092"]}
+    client.create("/brokers/ids/12", json.dumps(there).encode(), ephemeral=True)
+    said = module("kafka_data_folder", **asked)
+    assert said["failed"]
+    assert "Broker 12 runs at CLIENT://old-kafka-9:9092, and this host has no data folder" in said["msg"]
+    write_meta(log)  # it is that broker itself
+    assert "failed" not in module("kafka_data_folder", **asked)
