@@ -48,9 +48,6 @@ class RecordArrays:
 
 def _fields(data: bytes, array: varints.Bytes, at: Numbers) -> tuple[pa.BinaryArray, Numbers]:
     """Return the fields that begin there, length first, and where they end."""
-    lengths, begins = varints.get(array, at)
-    if (lengths > len(data)).any():
-        raise ValueError("a field is longer than all records")
-    ends = begins + np.maximum(lengths, 0)
+    begins, ends, null = bodies.spans(array, at)
     fields = map(data.__getitem__, map(slice, begins.tolist(), ends.tolist()))
-    return pa.array(fields, pa.binary(), mask=lengths < 0, size=len(at)), ends
+    return pa.array(fields, pa.binary(), mask=null, size=len(at)), ends
