@@ -8,6 +8,7 @@ from aqueduct.estate.check import (
     backups,
     clusters,
     connectors,
+    drills,
     flows,
     hadoop,
     landings,
@@ -60,6 +61,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         yield from settings.check_topics(inventory, sound, site, repository.definitions)
         yield from stores.check_buckets(inventory, sound, site)
         yield from backups.check_backup(inventory, sound, site)
+        yield from drills.check_drills(inventory, sound, site)
         yield from hadoop.check_hadoop(inventory, sound, site)
         yield from registries.check_registry(inventory, site)
         yield from landings.check_landings(inventory, sound, site)
