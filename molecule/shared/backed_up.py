@@ -106,10 +106,8 @@ class BackedUpSite:
 
     def flip(self, path: Path) -> None:
         """Flip a bit of an object, in the server's own file."""
-        self.lab.run(
-            *(self.store, "python3", "-c"),
-            f"f = open({str(path)!r}, 'r+b'); f.seek(9); b = f.read(1)[0]; f.seek(9); f.write(bytes([b ^ 1]))",
-        )
+        change = "f.seek(9); byte = f.read(1)[0]; f.seek(9); f.write(bytes([byte ^ 1]))"
+        self.lab.run(self.store, "python3", "-c", f"f = open({str(path)!r}, 'r+b'); {change}")
 
 
 def kill_while_it_writes(
