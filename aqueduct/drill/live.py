@@ -6,6 +6,7 @@ from dataclasses import replace
 from aqueduct.drill.outcome import Compared, ComparedLive
 from aqueduct.errors import LeftOut
 from aqueduct.kafka.admin.cluster import cluster_id
+from aqueduct.kafka.admin.settings import setting_if_there
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition
@@ -28,7 +29,7 @@ def compare(
 ) -> ComparedLive:
     """Compare topics; those that are others by now, or of another cluster, are left out, with why."""
     flow = ComparedFlow(live, (store,))
-    names, left_out = _same_topics(live, snapshot, topics)
+    names, compacted, left_out = _same_topics(live, snapshot, topics)
     partitions = reader.partitions(live) if names else {}
     places = [
         place
@@ -45,28 +46,33 @@ def compare(
         for place, there in found.items()
         if there.stop < store.partitions[place][0].stop
     )
-    compacted = {name for name in names if snapshot.topics[name].compacted}
     verdicts, moving = _compare(flow, store, found, compacted, workers)
     left_out += tuple((f"{place} {IN_LIVE}", "retention deletes what is being read") for place in moving)
     kept = tuple(each for each in verdicts if not _thinner(each, compacted))
     return ComparedLive(Compared(flow, kept), len(verdicts) - len(kept), cut, behind, left_out)
 
 
-def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[set[str], LeftOut]:
-    """Return the topics whose offsets mean the same in both, and why the others' do not."""
+def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[set[str], set[str], LeftOut]:
+    """Return the topics whose offsets mean the same in both, which are compacted, and why others' do not."""
     with connect(live, CLIENT) as client:
         cluster, there = cluster_id(client), client.topics()
+        policies = setting_if_there(client, snapshot.topics.keys() & there.keys(), "cleanup.policy")
     wanted = sorted(topics)
     if cluster != snapshot.manifest.cluster:
         why = f"its cluster is {cluster}, and that of the snapshot was {snapshot.manifest.cluster}"
-        return set(), ((f"everything {IN_LIVE}", why),)
+        return set(), set(), ((f"everything {IN_LIVE}", why),)
     gone = [name for name in wanted if name not in there]
     ids = {name: snapshot.topics[name].topic_id for name in wanted if name in there}
     others = [name for name, known in ids.items() if str(there[name].id) != known]
     why = "the live cluster has no such topic that its client may describe"
     left_out = [(f"{name} {IN_LIVE}", why) for name in gone]
     left_out += [(f"{name} {IN_LIVE}", "it was recreated since") for name in others]
-    return ids.keys() - set(others), tuple(left_out)
+    same = ids.keys() - set(others)
+    # It may have become so since, and then has fewer records than it had.
+    compacted = {
+        name for name in same if "compact" in policies.get(name, "") or snapshot.topics[name].compacted
+    }
+    return same, compacted, tuple(left_out)
 
 
 def _compare(

@@ -45,7 +45,7 @@ def _lines(outcome: DrillOutcome) -> Iterator[str]:
             )
         yield from _first([f"Cut: {each}." for each in outcome.live.cut])
         behind = sum(outcome.live.behind.values())
-        yield f"{count(behind, 'offset')} of the live cluster came after the snapshot: lost, if it were now."
+        yield f"A loss now would take {count(behind, 'offset')} that the live cluster has after the snapshot."
     yield from _first([f"Left out: {what}: {why}." for what, why in outcome.left_out])
     yield from _recovery(outcome)
     yield _verdict(outcome)

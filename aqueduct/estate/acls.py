@@ -134,7 +134,7 @@ def drill_acls(sites: Iterable[str]) -> tuple[DeclaredAcl, ...]:
     return tuple(
         acl
         for site in sorted(set(sites))
-        for acl in _allow(principal("drill", site), "topic", [EVERY], "describe read")
+        for acl in _allow(principal("drill", site), "topic", [EVERY], "describe describe_configs read")
     )
 
 

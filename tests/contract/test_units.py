@@ -59,6 +59,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str
     given = literal_defaults() | {
         "backup_every_seconds": 300,  # 0, its default, has no service
         "backup_prune_keep": {"last": 1, "daily": 7, "weekly": 8, "monthly": 12, "days": 2},
+        "drill_metrics_directory": str(folder),
         "rendered": str(found),
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,

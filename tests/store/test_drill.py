@@ -419,7 +419,7 @@ def test_a_live_cluster_that_has_other_records_or_ends_before_is_told(
     create(target, name, 2)
     produce(target, name, [*range(4), "another", *range(5, 10)])
     produce(target, name, range(6), 1)
-    monkeypatch.setattr(live, "_same_topics", lambda _, __, topics: (set(topics), ()))
+    monkeypatch.setattr(live, "_same_topics", lambda _, __, topics: (set(topics), set(), ()))
     report = drill("--live", target.plaintext, code=ExitCode.INCOMPLETE)
     assert [each["what"] for each in report["live"]["unequal"]] == [f"{name}-0", f"{name}-1"]
     assert report["live"]["cut"] == [f"{name}-1 ends at 6 in the live cluster, and at 10 in the snapshot"]

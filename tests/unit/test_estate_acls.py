@@ -130,6 +130,7 @@ def test_reconcile_reads_both_ends_and_nothing_else() -> None:
 def test_a_drill_reads_topics_and_may_change_nothing() -> None:
     assert rights(drill_acls(["lake", "lake"]), "drill-lake") == {
         ("topic", "*", "literal", "read"),
+        ("topic", "*", "literal", "describe_configs"),
         ("topic", "*", "literal", "describe"),
     }
     assert drill_acls([]) == ()
