@@ -117,7 +117,8 @@ def test_a_drill_s_rights_are_to_read(kept: Kept, backed_up: int) -> None:
 def test_one_flipped_byte_makes_a_drill_red_and_it_is_green_again_without(kept: Kept, backed_up: int) -> None:
     assert backed_up
     good = figures(kept)["succeeded_time"]
-    damaged = kept.objects("backup/pro1")[0]
+    # Not of a passive generation, which no restore of the newest takes: verify reads those.
+    damaged = next(path for path in kept.objects("backup/pro1") if "/topics/flights/" in str(path))
     kept.flip(damaged)
     try:
         done = kept.lab.play("drill")
