@@ -1,11 +1,12 @@
-"""Figures for Prometheus, on localhost."""
+"""Figures for Prometheus, on localhost or in a file."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http.server import HTTPServer
+from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -27,6 +28,19 @@ def serve(port: int, metrics: Callable[[], Iterable[Metric]]) -> HTTPServer:
             "metrics."
         ) from None
     return server
+
+
+def write(path: Path, metrics: Iterable[Metric]) -> None:
+    """Replace a file of metrics that others may read, whole or not at all. Failed if it can't be written."""
+    registry = CollectorRegistry()
+    registry.register(_Collector(lambda: metrics))
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        unfinished.write_bytes(generate_latest(registry))
+        unfinished.chmod(0o644)
+        unfinished.replace(path)
+    except OSError as error:
+        raise Failed(f"The figures {path} can't be written: {error.strerror}.") from None
 
 
 class _Collector(Collector):

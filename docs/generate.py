@@ -187,6 +187,7 @@ def rights() -> Iterator[tuple[str, str, str, str]]:
         "pro1": [
             *acls.flow_acls("pro1", [flow]),
             *acls.backup_acls("pro1"),
+            *acls.drill_acls(["dwpro1"]),
             *acls.link_acls("pro1", (), [link]),
         ],
         "dwpro1": [

@@ -7,7 +7,7 @@ user: by PLAIN at once, by SCRAM once it was made.
 import base64
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,11 +83,16 @@ class Broker:
 
 @contextmanager
 def running(
-    directory: Path, *, jvm: Sequence[str] = QUICK, supers: Sequence[str] = (), coordinators: int = 1
+    directory: Path,
+    *,
+    jvm: Sequence[str] = QUICK,
+    supers: Sequence[str] = (),
+    coordinators: int = 1,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Broker]:
     """Yield a broker that keeps everything in the directory, ready to be used.
 
-    `supers`: names in certificates of further super users.
+    `supers`: names in certificates of further super users. `settings`: further ones of the broker.
     """
     plaintext, tls, sasl, controller = free_ports(4)
     authority = Authority(directory / "pki")
@@ -106,6 +111,7 @@ def running(
             keystore=authority.issue("broker"),
             truststore=authority.certificate,
         )
+        + "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
     )
     cluster_id = _cluster_id()
     by_plaintext, by_tls, by_sasl = (f"127.0.0.1:{port}" for port in (plaintext, tls, sasl))

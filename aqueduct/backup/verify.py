@@ -69,7 +69,7 @@ def verify(
     every = [segment for of_partition in snapshot.segments.values() for segment in of_partition]
     unopened = ""
     try:
-        lend(keys, every, store)
+        segments.lend(keys, every, store)
     except Locked as error:
         unopened = str(error)
     found = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
@@ -78,12 +78,6 @@ def verify(
         there = {segment for of_partition in snapshot.segments.values() for segment in of_partition}
         found = [fault for fault in found if fault.segment in there]
     return Verification(snapshot, tuple(found), time.monotonic() - began, unopened)
-
-
-def lend(keys: Keyring, every: Iterable[Segment], store: str) -> None:
-    """Lend tasks the keys of these segments; Locked without one of them."""
-    runs = {segment.run for segment in every if segment.encrypted and segment.records}
-    keys.lend(runs, f"What {store} has of records")
 
 
 def verify_segments(

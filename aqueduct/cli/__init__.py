@@ -22,6 +22,7 @@ VERBS = {
     "diode": "send topics over a one-way link, and take them",
     "dlq": "send dead letters of Kafka Connect back to their topics",
     "doctor": "name what silently stops a part of the estate",
+    "drill": "restore a snapshot into a scratch cluster, and look whether it came back",
     "environment": "pack what the Python workers of a Spark cluster need",
     "export": "write a snapshot as files of Parquet or Avro",
     "files": "back up folders of files, incrementally, and write them back",

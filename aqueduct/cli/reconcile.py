@@ -3,6 +3,7 @@
 Per partition: the number of records; key, value, headers and timestamp of each; and their order. Where they
 differ, it says which offsets of the source are missing in the target, which of the target's are in no source,
 or where the order differs. Offsets need not be the same. Read is what was committed when the command started.
+A source may be a store: then it is a snapshot that the target is compared with.
 
 Exit code: 0 equal, 3 unequal, 1 an end can't be read, 2 the arguments can't be right.
 """
@@ -16,6 +17,7 @@ from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client_config import End
+from aqueduct.store.url import SCHEMES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,12 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--source",
         metavar=servers,
-        type=_servers,
+        type=_servers_or_store,
         action="append",
         required=True,
-        help="brokers of a source; repeat for each of several",
+        help="brokers of a source; repeat for each of several; or a store, alone (s3://, file:// ...)",
     )
     add("--target", metavar=servers, type=_servers, required=True)
+    common.add_snapshot(parser)
+    common.add_trust(parser)
+    common.add_private_key(parser)
     add("--client-config", metavar=file, help="Kafka client properties, for both ends")
     add(
         "--source-config",
@@ -53,12 +58,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     with spark_packages():
-        from aqueduct.reconcile import report
+        from aqueduct.reconcile import report, store_reader
         from aqueduct.reconcile.flow import ComparedFlow, ComparedTopics
         from aqueduct.reconcile.run import reconcile
+        from aqueduct.reconcile.stored import ComparedEnd
         from aqueduct.work.workers import Workers
 
-    sources = _ends("source", args.source, args.source_config or [args.client_config])
+    stores = [each for each in args.source if each.startswith(SCHEMES)]
+    if len(stores) > 1 or (stores and len(args.source) > 1):
+        raise Refused("A store is compared alone: give one --source.")
+    if args.snapshot is not None and not stores:
+        raise Refused("--snapshot is one of a store's: give that as --source.")
+    sources: tuple[ComparedEnd, ...]
+    if stores:
+        trust, keys = common.trust(args), common.private_keys(args)
+        sources = (
+            store_reader.open_snapshot("source", stores[0], args.snapshot, trust=trust, private_keys=keys),
+        )
+    else:
+        sources = _ends("source", args.source, args.source_config or [args.client_config])
     (target,) = _ends("target", [args.target], [args.target_config or args.client_config])
     flow = ComparedFlow(target, sources, args.header)
     topics = ComparedTopics.parse(args.topics, args.topics_pattern, args.target_prefix)
@@ -89,8 +107,12 @@ def _ends(role: str, servers: Sequence[str], files: Sequence[str | None]) -> tup
 
 def _servers(text: str) -> str:
     if "://" in text:
-        raise argparse.ArgumentTypeError(f"{text} is a store; those can be compared once backup brings them")
+        raise argparse.ArgumentTypeError(f"{text} is a store; give it as --source, and brokers here")
     return selection.servers(text)
+
+
+def _servers_or_store(text: str) -> str:
+    return text if text.startswith(SCHEMES) else selection.servers(text)
 
 
 def _header(text: str) -> tuple[str, bytes]:

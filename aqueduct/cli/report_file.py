@@ -13,7 +13,7 @@ from aqueduct.errors import Failed, Refused
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--report", metavar="FILE", type=_file, help="write what was found as JSON")
+    parser.add_argument("--report", metavar="FILE", type=file, help="write what was found as JSON")
 
 
 def outside(path: Path | None, store: str) -> None:
@@ -41,7 +41,7 @@ def write(path: Path, verb: str, exit_code: int, started: datetime, findings: Ma
         raise Failed(f"The report {path} can't be written: {error.strerror}.") from None
 
 
-def _file(text: str) -> Path:
+def file(text: str) -> Path:
     """Parse a file's path, for argparse's `type`: refused before the work, not when it is reported."""
     path = Path(text)
     try:

@@ -49,6 +49,7 @@ SERVICES = (
     "connect",
     "dlq_replay",
     "backup",
+    "drill",
     "diode_upstream",
     "diode_downstream",
     "dedup",
@@ -125,6 +126,15 @@ def backup_acls(site: str) -> tuple[DeclaredAcl, ...]:
         *_allow(backup, "group", [EVERY], "describe"),
         *_allow(backup, "group", [Resource(POSITION_GROUP, "prefixed")], "read"),
         *_allow(backup, "topic", [EVERY], "describe describe_configs read"),
+    )
+
+
+def drill_acls(sites: Iterable[str]) -> tuple[DeclaredAcl, ...]:
+    """Return the ACLs, at the site whose backup is drilled, of the drill hosts of these sites: to read."""
+    return tuple(
+        acl
+        for site in sorted(set(sites))
+        for acl in _allow(principal("drill", site), "topic", [EVERY], "describe describe_configs read")
     )
 
 

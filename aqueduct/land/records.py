@@ -62,11 +62,8 @@ def _fields(data: bytes, array: varints.Bytes, at: Numbers) -> tuple[pa.BinaryAr
 
     IndexError or ValueError beyond the data.
     """
-    lengths, begins = varints.get(array, at)
-    if (lengths > len(data)).any():
-        raise ValueError("a field is longer than all records")
-    ends = begins + np.maximum(lengths, 0)
-    return cut_out(data, begins, ends, lengths < 0), ends
+    begins, ends, null = bodies.spans(array, at)
+    return cut_out(data, begins, ends, null), ends
 
 
 def cut_out(data: bytes, begins: Numbers, ends: Numbers, null: Mask | None = None) -> pa.BinaryArray:

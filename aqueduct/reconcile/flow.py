@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from itertools import count
 
 from aqueduct.errors import Refused
-from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition, matches, parse_renames
 from aqueduct.ranges import Range
 from aqueduct.reconcile.digest import RecordHeader
+from aqueduct.reconcile.stored import ComparedEnd
 from aqueduct.wording import some
 
 
 @dataclass(frozen=True)
 class ComparedFlow:
-    target: End
-    sources: tuple[End, ...]
+    target: ComparedEnd
+    sources: tuple[ComparedEnd, ...]
     header: RecordHeader | None = None  # only records that carry it count, at every end
 
     @property
-    def ends(self) -> tuple[End, ...]:
+    def ends(self) -> tuple[ComparedEnd, ...]:
         return self.target, *self.sources
 
 

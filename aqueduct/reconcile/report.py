@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from aqueduct.kafka.client_config import End
 from aqueduct.reconcile.flow import ComparedFlow
+from aqueduct.reconcile.stored import ComparedEnd, StoredEnd, address
 from aqueduct.reconcile.verdict import Verdict
 from aqueduct.wording import COLUMNS, count, shortened, some
 
@@ -29,8 +29,8 @@ def sentences(flow: ComparedFlow, verdicts: Iterable[Verdict]) -> Iterator[tuple
     for topic, group in groupby(verdicts, key=lambda verdict: verdict.lane.topic):
         lanes = list(group)
         if all(verdict.absent for verdict in lanes):
-            records = _are(sum(map(_records_in, lanes)), " of the source")
-            yield topic, f"{topic}: the target has no such topic; {records} missing."
+            records = _are(sum(map(_records_in, lanes)), f" of the {flow.sources[0].role}")
+            yield topic, f"{topic}: the {flow.target.role} has no such topic; {records} missing."
         else:
             for verdict in lanes:
                 if not verdict.equal:
@@ -82,8 +82,8 @@ def report(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     other end lacks, of which there may be more than are named.
     """
     return {
-        "target": flow.target.bootstrap_servers,
-        "sources": [source.bootstrap_servers for source in flow.sources],
+        "target": address(flow.target),
+        "sources": [address(source) for source in flow.sources],
         "order": "partition" if all(verdict.ordered for verdict in verdicts) else "source",
         "header": flow.header and f"{flow.header[0]}={flow.header[1].decode()}",
         "partitions": [_partition(flow, verdict) for verdict in verdicts],
@@ -103,7 +103,7 @@ def _partition(flow: ComparedFlow, verdict: Verdict) -> dict[str, Any]:
         "target_records": _records_out(verdict),
         "target": target,
         "sources": sources,
-        "out_of_order": order and {"source": flow.ends[order[0]].bootstrap_servers, "offset": order[1]},
+        "out_of_order": order and {"source": address(flow.ends[order[0]]), "offset": order[1]},
     }
 
 
@@ -124,7 +124,7 @@ def _end(verdict: Verdict, number: int) -> dict[str, Any] | None:
 def _difference(flow: ComparedFlow, verdict: Verdict) -> str:
     """Say what is wrong with an unequal lane, to follow its name."""
     if verdict.absent:
-        return f"the target has no such partition; {_are(_records_in(verdict))} missing"
+        return f"the {flow.target.role} has no such partition; {_are(_records_in(verdict))} missing"
     if order := verdict.difference and verdict.difference.out_of_order:
         number, offset = order
         return f"the same records in another order, first at {_role(flow, number)} offset {offset}"
@@ -132,7 +132,8 @@ def _difference(flow: ComparedFlow, verdict: Verdict) -> str:
     for number in (*range(1, len(flow.ends)), 0):
         lacking = verdict.unmatched(number)
         if lacking.records:
-            role, other = _role(flow, number), "target" if number else "source"
+            other = flow.target.role if number else flow.sources[0].role
+            role = _role(flow, number)
             records = _are(lacking.records, f" of the {role}")
             parts.append(f"{records} not in the {other}, first at {role} offset {lacking.spans[0][0]}")
     return (
@@ -150,7 +151,9 @@ def _role(flow: ComparedFlow, number: int) -> str:
     return str(flow.ends[number]) if number and len(flow.sources) > 1 else flow.ends[number].role
 
 
-def _address(end: End) -> str:
+def _address(end: ComparedEnd) -> str:
+    if isinstance(end, StoredEnd):
+        return f"snapshot {end.snapshot}"
     first, *others = end.bootstrap_servers.split(",")
     return f"{first},..." if others else first
 

@@ -6,15 +6,16 @@ second time, each by one task, with its ends side by side.
 
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from aqueduct.kafka.client_config import End
+from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range, shares, split
-from aqueduct.reconcile import reader
+from aqueduct.reconcile import reader, store_reader
 from aqueduct.reconcile.difference import Stream, out_of_order, unmatched
 from aqueduct.reconcile.digest import RangeDigest, RecordColumns, RecordHeader
 from aqueduct.reconcile.flow import ComparedFlow, ComparedLane, ComparedTopics, lanes, topic_partitions
+from aqueduct.reconcile.stored import ComparedEnd, StoredEnd, narrowed
 from aqueduct.reconcile.verdict import Difference, Verdict
 from aqueduct.wording import count
 from aqueduct.work.progress import Size
@@ -26,7 +27,11 @@ TASK_OFFSETS = 1_000_000  # a task of the first reading: some seconds of work
 
 def reconcile(flow: ComparedFlow, topics: ComparedTopics, workers: Workers) -> list[Verdict]:
     """Return a verdict on every lane."""
-    every = plan(flow, topics)
+    return compare(flow, plan(flow, topics), workers)
+
+
+def compare(flow: ComparedFlow, every: Sequence[ComparedLane], workers: Workers) -> list[Verdict]:
+    """Return a verdict on each of these lanes."""
     offsets = sum(len(each) for lane in every for each in lane.ranges if each)
     _say(f"Reading {count(offsets, 'offset')} of {count(len(every), 'partition')} at both ends.")
     run = workers.runner(offsets)
@@ -40,10 +45,37 @@ def reconcile(flow: ComparedFlow, topics: ComparedTopics, workers: Workers) -> l
 
 def plan(flow: ComparedFlow, topics: ComparedTopics) -> list[ComparedLane]:
     """List the lanes to compare. The target is asked first: what comes meanwhile is missing, not extra."""
-    partitions = [reader.partitions(end) for end in flow.ends]
+    partitions = [_partitions(end) for end in flow.ends]
     names = topics.choose(partitions[1:])
     wanted = zip(flow.ends, topic_partitions(names, partitions), strict=True)
-    return list(lanes(names, [reader.ranges(end, there) for end, there in wanted]))
+    return list(lanes(names, [ranges(end, there) for end, there in wanted]))
+
+
+# What is the same of a cluster and a store.
+
+
+def _partitions(end: ComparedEnd) -> Mapping[str, int]:
+    return end.counts() if isinstance(end, StoredEnd) else reader.partitions(end)
+
+
+def ranges(end: ComparedEnd, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
+    """Return the offsets of each partition: those that a cluster has now, or that a snapshot covers."""
+    return end.ranges(asked) if isinstance(end, StoredEnd) else reader.ranges(end, asked)
+
+
+def _split(end: ComparedEnd, whole: Range) -> Iterable[Range]:
+    return end.split(whole, TASK_OFFSETS) if isinstance(end, StoredEnd) else split(whole, TASK_OFFSETS)
+
+
+def read(
+    end: ComparedEnd, wanted: Sequence[Range], header: RecordHeader | None = None
+) -> Iterator[tuple[Range, RecordColumns]]:
+    """Yield the records of ranges of different partitions: each range's in order."""
+    if isinstance(end, StoredEnd):
+        yield from store_reader.read(end, wanted, header)
+    else:
+        for part, messages in reader.read(end, wanted):
+            yield part, RecordColumns.of(messages, header)
 
 
 @dataclass(frozen=True)
@@ -51,7 +83,7 @@ class ReconcileShare:
     """The work of one task of the first reading: ranges of an end, each of another partition."""
 
     number: int
-    end: End
+    end: ComparedEnd
     ranges: tuple[Range, ...]
     header: RecordHeader | None
 
@@ -63,8 +95,11 @@ def first_reading(flow: ComparedFlow, every: Sequence[ComparedLane], run: Runner
     tasks = []
     for number, end in enumerate(flow.ends):
         whole = (lane.ranges[number] for lane in every)
-        parts = (part for each in whole if each for part in split(each, TASK_OFFSETS))
-        tasks += [ReconcileShare(number, end, share, flow.header) for share in shares(parts, TASK_OFFSETS)]
+        parts = (part for each in whole if each for part in _split(end, each))
+        tasks += [
+            ReconcileShare(number, narrowed(end, share), share, flow.header)
+            for share in shares(parts, TASK_OFFSETS)
+        ]
     found: defaultdict[tuple[int, str, int], RangeDigest] = defaultdict(RangeDigest)
     for results in run(read_share, tasks, OFFSETS):
         for number, part, reading in results:
@@ -83,8 +118,8 @@ def first_reading(flow: ComparedFlow, every: Sequence[ComparedLane], run: Runner
 
 def read_share(share: ReconcileShare) -> list[tuple[int, Range, RangeDigest]]:
     readings = dict.fromkeys(share.ranges, RangeDigest())
-    for part, messages in reader.read(share.end, share.ranges):
-        readings[part] += RangeDigest.of(RecordColumns.of(messages, share.header))
+    for part, records in read(share.end, share.ranges, share.header):
+        readings[part] += RangeDigest.of(records)
     return [(share.number, part, reading) for part, reading in readings.items()]
 
 
@@ -100,7 +135,7 @@ class SecondReading:
 
 def second_reading(flow: ComparedFlow, verdicts: Sequence[Verdict], run: Runner) -> list[Verdict]:
     readings = [
-        SecondReading(flow, each.lane, each.timed, each.same_records)
+        SecondReading(_narrowed(flow, each.lane), each.lane, each.timed, each.same_records)
         for each in verdicts
         if each.needs_second_reading
     ]
@@ -108,6 +143,13 @@ def second_reading(flow: ComparedFlow, verdicts: Sequence[Verdict], run: Runner)
     return [
         replace(each, difference=next(answers)) if each.needs_second_reading else each for each in verdicts
     ]
+
+
+def _narrowed(flow: ComparedFlow, lane: ComparedLane) -> ComparedFlow:
+    target, *sources = (
+        narrowed(end, [part] if part else []) for end, part in zip(flow.ends, lane.ranges, strict=True)
+    )
+    return replace(flow, target=target, sources=tuple(sources))
 
 
 def look_closer(reading: SecondReading) -> Difference:
@@ -121,9 +163,8 @@ def look_closer(reading: SecondReading) -> Difference:
     return Difference(unmatched=tuple(unmatched(streams)))
 
 
-def _stream(end: End, part: Range | None, header: RecordHeader | None, timed: bool) -> Stream:
-    for _, messages in reader.read(end, [part]) if part else ():
-        records = RecordColumns.of(messages, header)
+def _stream(end: ComparedEnd, part: Range | None, header: RecordHeader | None, timed: bool) -> Stream:
+    for _, records in read(end, [part], header) if part else ():
         yield records.fingerprints(timed), records.offsets
 
 

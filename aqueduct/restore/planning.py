@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
-from aqueduct.backup.verify import lend, verify_segments
+from aqueduct.backup.verify import verify_segments
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.admin.cluster import cluster_id
 from aqueduct.kafka.client import Client
@@ -16,6 +16,7 @@ from aqueduct.restore.outcome import Written
 from aqueduct.restore.plan import RestorePlan, plan
 from aqueduct.restore.progress import TopicState
 from aqueduct.restore.request import restore_id
+from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.keyring import Keyring
@@ -60,7 +61,7 @@ def look(order: RestoreOrder) -> Job:
         others_groups = [each.group for each in manifest.groups if each.group not in order.links]
         chosen = order.groups.choose(others_groups) if order.groups else ()
         wanted = plan(snapshot, order.request)
-        lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
+        segments.lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
         there = client.topics(wanted.topics)
         known = topics.states(client, name, there)
         _same_records(order, wanted, known)

@@ -4,7 +4,7 @@ Unpacked, the object is a log segment of Kafka's own. Packed it is frames of Zst
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -15,6 +15,7 @@ from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.offsets import Index
 from aqueduct.store import encryption, keyring
 from aqueduct.store.encryption import DataKey
+from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import Segment, StoredPartition
 from aqueduct.store.objects import Data, MissingObject, Objects, ObjectTooLarge
 
@@ -151,6 +152,12 @@ class Writer:
             return encryption.create(self._objects, self._key, path, data)
         self._objects.create(path, data)
         return data
+
+
+def lend(keys: Keyring, every: Iterable[Segment], store: str) -> None:
+    """Lend tasks the keys of these segments; Locked without one of them."""
+    runs = {segment.run for segment in every if segment.encrypted and segment.records}
+    keys.lend(runs, f"What {store} has of records")
 
 
 def read(objects: Objects, segment: Segment) -> memoryview:

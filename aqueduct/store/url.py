@@ -7,6 +7,7 @@ from aqueduct.errors import Refused
 
 CLOUDS = {"s3": "bucket", "gs": "bucket", "az": "container"}
 _NAMED = {**CLOUDS, "hdfs": "NameNode"}
+SCHEMES = tuple(f"{scheme}://" for scheme in ("file", *_NAMED))
 
 
 @dataclass(frozen=True)

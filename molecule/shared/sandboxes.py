@@ -48,7 +48,7 @@ WITHOUT_PROCESS: dict[str, dict[str, str]] = {
     "lab_mac": {},  # the lab's own
 }
 # Units that read records of strangers, by how their names begin: what inflates ends them, not their hosts.
-LIMITED = ("backup", "connect.", "dedup@", "diode_downstream@", "diode_upstream@", "land.")
+LIMITED = ("backup", "connect.", "dedup@", "diode_downstream@", "diode_upstream@", "drill.", "land.")
 LIMITED += ("mirror_maker@", "spark_worker")
 MOST_EXPOSED = 30  # tenths of what systemd-analyze calls a unit's exposure; 100 is one without a sandbox
 UNITS, CONFIG = Path("/etc/systemd/system"), Path("/etc/aqueduct")

@@ -63,6 +63,17 @@ def backup_acls(groups: model.Groups, site: str) -> list[Json]:
     return [_acl(acl) for acl in acls.backup_acls(site)] if model.members(groups, site, "backup") else []
 
 
+def drill_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | drill_acls(hostvars, site)`: the same for drills of a site's backup, wherever they are."""
+    drilling = [
+        own
+        for own in model.site_names(groups)
+        for host in model.members(groups, own, "drill")
+        if hostvars[host].get("drill_site", own) == site and hostvars[host].get("drill_live", True)
+    ]
+    return [_acl(acl) for acl in acls.drill_acls(drilling)]
+
+
 def land_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
     """`groups | land_acls(hostvars, site)`: the same for the landings of a site, if it has some."""
     hosts = model.members(groups, site, "land")
@@ -341,6 +352,7 @@ class FilterModule:
             flows,
             flow_acls,
             backup_acls,
+            drill_acls,
             land_acls,
             readers,
         )

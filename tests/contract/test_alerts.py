@@ -19,6 +19,7 @@ import pytest
 import yaml
 from prometheus_client import generate_latest
 
+from aqueduct.drill import metrics as drill_metrics
 from aqueduct.land.metrics import LandFigures
 from aqueduct.land.outcome import LandedTable
 from aqueduct.link import downstream, keygen, metrics, options, udp, upstream
@@ -44,6 +45,7 @@ PREFIXES = {
     "down": "aqueduct_diode_downstream_",
     "dedup": "aqueduct_dedup_",
     "land": "aqueduct_land_",
+    "drill": "aqueduct_drill_",
 }
 Series = dict[str, str]  # values, by series
 
@@ -90,6 +92,8 @@ BEAT = 'down:beat_age{instance="a",kind="live"}'
 LAND_UP = 'up{job="aqueduct-land",instance="a"}'
 TABLE = '{table="lake.orders"}'
 LATE = {'land:late_total{table="lake.orders"}': "0+0x60"}
+DRILLED_THERE = {'drill:time{instance="a"}': always(9)}
+GOOD_ELSEWHERE = 'drill:succeeded_time{instance="b"}'
 SECOND_HOST = 'down:beat_age{instance="b",kind="live"}'
 CASES = {
     "LinkUpstreamDown": down(SENDING, 2),
@@ -192,6 +196,22 @@ CASES = {
             },
         ],
     ),
+    "DrillFailed": Case(
+        [{"drill:exit_code": always(1)}, {"drill:exit_code": always(2)}],
+        [{"drill:exit_code": always(0)}, {"drill:exit_code": step(4)}],
+    ),
+    "DrillIncomplete": Case([{"drill:exit_code": always(3)}], [{"drill:exit_code": always(0)}]),
+    "NoGoodDrill": Case(
+        [{"drill:succeeded_time": always(-8 * 86_400)}],
+        [{"drill:succeeded_time": always(3_600 - 8 * 86_400)}, {"drill:succeeded_time": slope(0, 60)}],
+    ),
+    "NeverAGoodDrill": Case(
+        [DRILLED_THERE, DRILLED_THERE | {GOOD_ELSEWHERE: slope(0, 60)}],
+        [{'drill:time{instance="b"}': always(9), GOOD_ELSEWHERE: slope(0, 60)}],
+    ),
+    "DrillRestoresOldBackup": Case(
+        [{"drill:snapshot_age": always(172_801)}], [{"drill:snapshot_age": always(172_800)}]
+    ),
     "LandLeavesOut": Case(
         [{f"land:left_out{TABLE}": always(1)}],
         [{f"land:left_out{TABLE}": step(10)}, {f"land:left_out{TABLE}": always(0)}],
@@ -276,6 +296,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     dedup.add(DedupCounts(), 0.0)
     land = LandFigures(["lake.orders"], 0.0)
     land.add([LandedTable("lake.orders")], {"lake.orders": 0}, 1.0)
+    folder = tmp_path_factory.mktemp("drill")
+    drill_metrics.write(folder / "drill.prom", 0, {"start": 1.0}, DRILLED)
     with ExitStack() as stack:
         collectors: list[Any] = [
             SimpleNamespace(collect=dedup.all),
@@ -286,11 +308,22 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         lines = [
             line for each in collectors for line in generate_latest(each).decode().splitlines()
         ]  # fmt: skip
+    lines += (folder / "drill.prom").read_text().splitlines()
     found: dict[str, set[str]] = {}
     for line in lines:
         if sample := re.match(r"([a-z_]+)(?:\{(.*)\})? ", line):
             found.setdefault(sample[1], set()).update((sample[2] or "").split(","))
     return found
+
+
+# What the figures read of a drill's outcome.
+DRILLED: Any = SimpleNamespace(
+    snapshot=SimpleNamespace(manifest=SimpleNamespace(number=1)),
+    **dict.fromkeys(("snapshot_age", "newest_age", "recovery_seconds", "records", "bytes"), 1),
+    left_out=(),
+    compared=SimpleNamespace(unequal=()),
+    live=None,
+)
 
 
 def sending(keys: Path) -> upstream.UpstreamFigures:

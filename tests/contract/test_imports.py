@@ -42,7 +42,7 @@ ROOMS = (
     ("link.dedup",),
     ("backup", "reconcile", "land", "controller", "zookeeper", "prune", "foreign", "mend"),
     ("restore", "file_backup"),
-    ("estate", "export"),
+    ("estate", "export", "drill"),
     ("cli",),
 )
 # The modules that reach out of the process: clients, sockets, object stores, Spark, and whoever calls them.
@@ -65,7 +65,8 @@ RUNNING = {
         for name in ("groups", "groups_only", "job", "links", "mirrors", "planning", "positions")
     ),
     *(f"restore.{name}" for name in ("records", "recount", "rights", "run", "topics")),
-    *(f"reconcile.{name}" for name in ("reader", "run")),
+    *(f"reconcile.{name}" for name in ("reader", "run", "store_reader")),
+    *(f"drill.{name}" for name in ("consume", "live", "metrics", "run", "scratch")),
     *(
         f"land.{name}"
         for name in ("catalogue", "compact", "iceberg", "metastore", "metrics", "registry", "replay")

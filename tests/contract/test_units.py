@@ -60,6 +60,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str
         "backup_every_seconds": 300,  # 0, its default, has no service
         "backup_lifecycle": {"days": 30, "topics_pattern": "old.*"},
         "backup_prune_keep": {"last": 1, "daily": 7, "weekly": 8, "monthly": 12, "days": 2},
+        "drill_metrics_directory": str(folder),
         "rendered": str(found),
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,

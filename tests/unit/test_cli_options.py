@@ -17,6 +17,7 @@ VERBS = {
         *("--source", "s", "--source-bootstrap-servers", "b:9092"),
         *("--target-bootstrap-servers", "b:9092"),
     ],
+    "drill": ["--bootstrap-servers", "b:9092", "--store", "file:///s"],
     "health": ["--bootstrap-servers", "b:9092"],
 }
 NUMBERS = ["", "-1", "1.5", "1e3", "nan", "inf", "9" * 20, "9" * 5000, "\u0661"]
@@ -49,6 +50,7 @@ def refused(capsys: pytest.CaptureFixture[str], verb: str, option: str, value: s
         ("verify", "--rate-limit-bytes", [*NUMBERS, "0"]),
         ("verify", "--snapshot", [*NUMBERS, "0"]),
         ("restore", "--snapshot", [*NUMBERS, "0"]),
+        ("drill", "--answers-within", [*DURATIONS, "0s"]),
         ("mirror", "--wait", DURATIONS),
         ("health", "--node-id", [*NUMBERS, str(1 << 31)]),
     ],
@@ -63,6 +65,8 @@ def test_numbers(capsys: pytest.CaptureFixture[str], verb: str, option: str, val
     [
         ("backup", "--bootstrap-servers"),
         ("restore", "--bootstrap-servers"),
+        ("drill", "--bootstrap-servers"),
+        ("drill", "--live"),
         ("health", "--bootstrap-servers"),
         ("mirror", "--source-bootstrap-servers"),
         ("mirror", "--target-bootstrap-servers"),
@@ -92,7 +96,7 @@ def test_what_is_meant_is_taken() -> None:
     assert (args.rate_limit_bytes, args.every) == ((1 << 63) - 1, 87600 * 3600)
 
 
-@pytest.mark.parametrize("verb", ["backup", "restore", "verify", "reconcile", "mirror"])
+@pytest.mark.parametrize("verb", ["backup", "restore", "drill", "verify", "reconcile", "mirror"])
 def test_reports_that_can_not_be_written(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, verb: str
 ) -> None:

@@ -21,7 +21,7 @@ ENDS = ["--source", "pro1:9092", "--target", "lake:9092"]
         ([*ENDS[:2], "--topics", "a"], "the following arguments are required: --target"),
         (
             [*ENDS[:3], "s3://bucket", "--topics", "a"],
-            "s3://bucket is a store; those can be compared once backup",
+            "s3://bucket is a store; give it as --source, and brokers here",
         ),
         ([*ENDS[:3], "lake", "--topics", "a"], "'lake' isn't a broker list; write HOST:PORT,HOST:PORT"),
         ([*ENDS, "--topics", "a", "--header", "origin"], "'origin' isn't a header; write NAME=VALUE"),

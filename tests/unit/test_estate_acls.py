@@ -11,6 +11,7 @@ from aqueduct.estate.acls import (
     DeclaredAcl,
     backup_acls,
     connect_acls,
+    drill_acls,
     flow_acls,
     land_acls,
     link_acls,
@@ -126,6 +127,15 @@ def test_reconcile_reads_both_ends_and_nothing_else() -> None:
         }
 
 
+def test_a_drill_reads_topics_and_may_change_nothing() -> None:
+    assert rights(drill_acls(["lake", "lake"]), "drill-lake") == {
+        ("topic", "*", "literal", "read"),
+        ("topic", "*", "literal", "describe_configs"),
+        ("topic", "*", "literal", "describe"),
+    }
+    assert drill_acls([]) == ()
+
+
 def test_a_backup_reads_everything_and_may_change_nothing() -> None:
     acls = backup_acls("pro1")
     assert {acl.principal for acl in acls} == {"backup-pro1"}
@@ -193,6 +203,7 @@ def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None
         *link_acls("enclave", (link,), ()),
         *link_acls("enclave", (replace(link, mode="record"),), ()),
         *backup_acls("pro1"),
+        *drill_acls(["lake"]),
         *connect_acls("lake", [DeclaredConnector("files", {"topics": "flights"})]),
         *land_acls("lake", ["flights"]),
         *schema_registry_acls("lake"),

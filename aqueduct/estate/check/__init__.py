@@ -8,6 +8,7 @@ from aqueduct.estate.check import (
     backups,
     clusters,
     connectors,
+    drills,
     ensembles,
     file_backups,
     flows,
@@ -65,6 +66,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         yield from stores.check_buckets(inventory, sound, site)
         yield from backups.check_backup(inventory, sound, site)
         yield from file_backups.check_file_backups(inventory, sound, site)
+        yield from drills.check_drills(inventory, sound, site)
         yield from hadoop.check_hadoop(inventory, sound, site)
         yield from registries.check_registry(inventory, site)
         yield from landings.check_landings(inventory, sound, site)

@@ -13,6 +13,7 @@ WITH_CERTIFICATE = (
         "dedup",
         "diode_downstream",
         "diode_upstream",
+        "drill",
         "hdfs",
         "hive_server",
         "kafka",

@@ -3,15 +3,14 @@
 import json
 import os
 import random
-import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from backed_up import NUMBERS_SINCE, kill_while_it_writes
 from confluent_kafka import TopicPartition
-from estate import NUMBERS_SINCE, SITE, STORE, Estate
+from estate import SITE, STORE, Estate
 from lab import Record, wait_until
 
 pytestmark = pytest.mark.usefixtures("outcome")
@@ -38,20 +37,6 @@ def backed_up(estate: Estate, topic: str, name: str) -> str:
     code, said = estate.aqueduct("backup", "--store", url(name), "--topics", topic)
     assert code == 0, said
     return url(name)
-
-
-def kill_while_it_writes(
-    start: Callable[[], subprocess.Popen[str]], written: Callable[[], object], chance: random.Random
-) -> None:
-    """kill -9 of a command after the first thing that it wrote, as `written` tells, and before it ended."""
-    before, began = written(), time.monotonic()
-    process = start()
-    wait_until("something written", lambda: written() != before, 60)
-    time.sleep(chance.uniform(0, 2))
-    process.send_signal(signal.SIGKILL)
-    said, _ = process.communicate()
-    assert process.returncode == -signal.SIGKILL, f"it had ended: {said}"
-    print(f"kill -9 after {time.monotonic() - began:.2f} s, in the middle of its work")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -103,10 +88,7 @@ def test_a_restore_that_is_killed_again_and_again(estate: Estate, topic: str, se
 
 
 DAMAGES: dict[str, Callable[[Estate, Path], object]] = {
-    "flipped": lambda estate, path: estate.lab.run(
-        *(STORE, "python3", "-c"),
-        f"f = open({str(path)!r}, 'r+b'); f.seek(9); b = f.read(1); f.seek(9); f.write(bytes([b[0] ^ 1]))",
-    ),
+    "flipped": lambda estate, path: estate.flip(path),
     "truncated": lambda estate, path: estate.lab.run(STORE, "truncate", "--size=-1", str(path)),
     "missing": lambda estate, path: estate.lab.run(STORE, "rm", str(path)),
 }

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import sandboxes
+from backed_up import number
 from estate import (
     BY_BROKER,
     COMPACTED,
@@ -16,7 +17,6 @@ from estate import (
     STORE,
     TRANSACTIONS,
     Estate,
-    number,
 )
 from lab import wait_until
 from loss import GROUPS, Outcome

@@ -1,0 +1,139 @@
+"""Restore a snapshot into a scratch cluster, and look whether all came back: nobody knows before.
+
+The scratch cluster is one whose brokers have the rack aqueduct-drill and that has no topics; any other is
+refused. Topics, records, settings, groups, ACLs and quotas are restored as after a loss. Then all records are
+compared with the store's, and one is consumed by a group that was restored, which must get its very next one.
+With --live the snapshot is compared with the cluster that it was made of, too, at the offsets that both have.
+
+Told are the age of the newest record that can be restored (RPO), how long each phase took (RTO), and what was
+left out. The scratch cluster is left as it is; who started it stops and wipes it.
+
+Exit code: 0 good, 3 good but for what it names (left out, or unlike the live cluster), 1 it can't be
+restored, or what came back is not what the store has, 2 refused before anything was written.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from aqueduct.cli import common, duration, report_file, selection
+from aqueduct.cli.extra import spark_packages
+from aqueduct.errors import AqueductError, ExitCode, Refused
+from aqueduct.kafka import client_config
+
+ANSWER_SECONDS = 300  # in which a scratch cluster that is being started must answer
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    common.add_cluster(parser)
+    common.add_store(parser)
+    common.add_snapshot(parser)
+    common.add_at_least(parser)
+    common.add_trust(parser)
+    common.add_private_key(parser)
+    add("--live", metavar="HOST:PORT,...", type=selection.servers, help="the cluster that is backed up")
+    add("--live-config", metavar="FILE", help="client properties for it; default: --client-config")
+    topics = parser.add_mutually_exclusive_group()
+    topics.add_argument("--topics", metavar="A,B", type=selection.names, help="by name; default: all")
+    topics.add_argument("--topics-pattern", metavar="REGEX", help="by whole name, without __...")
+    add(
+        "--answers-within",
+        metavar="DURATION",
+        type=duration.period,
+        default=ANSWER_SECONDS,
+        help=f"the scratch cluster, which may be starting; default {ANSWER_SECONDS}s",
+    )
+    add(
+        "--started",
+        metavar="PATH",
+        type=Path,
+        help="made when the scratch cluster's start began: the recovery counts from its time",
+    )
+    add("--metrics-file", metavar="FILE", type=report_file.file, help="figures for node exporter")
+    common.add_run(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with spark_packages():
+        from aqueduct.backup.selection import TopicSelection, compiled
+        from aqueduct.drill import report
+        from aqueduct.drill.order import DrillOrder
+        from aqueduct.drill.run import Phases, drill
+        from aqueduct.work.workers import Workers
+
+    for path in (args.report, args.metrics_file):
+        report_file.outside(path, args.store)
+    if args.live_config and not args.live:
+        raise Refused("--live-config needs --live.")
+    started, phases = datetime.now(UTC), Phases()
+    with _told(args, started, phases.seconds):
+        topics = None
+        if args.topics or args.topics_pattern is not None:
+            topics = TopicSelection(args.topics or (), compiled(args.topics_pattern, "--topics-pattern"))
+        order = DrillOrder(
+            scratch=client_config.end("scratch cluster", args.bootstrap_servers, args.client_config),
+            store=args.store,
+            live=client_config.end("live cluster", args.live, args.live_config or args.client_config)
+            if args.live
+            else None,
+            topics=topics,
+            snapshot=args.snapshot,
+            at_least=args.at_least,
+            trust=common.trust(args),
+            private_keys=common.private_keys(args),
+            start_seconds=_since(args.started),
+            answer_seconds=args.answers_within,
+        )
+        with Workers("aqueduct drill", common.spark(args)) as workers:
+            outcome = drill(order, workers, phases)
+    print(report.text(outcome))
+    if args.report:
+        content = report.report(outcome) | workers.ran()
+        report_file.write(args.report, "drill", outcome.exit_code, started, content)
+    _measure(args.metrics_file, outcome.exit_code, phases.seconds, outcome)
+    return outcome.exit_code
+
+
+@contextmanager
+def _told(args: argparse.Namespace, started: datetime, seconds: dict[str, float]) -> Iterator[None]:
+    """Have report and figures of a drill that ends here: an old good one would look as if it was this one."""
+    try:
+        yield
+    except AqueductError as why:
+        _fail(args, started, seconds, why.exit_code, str(why))
+        raise
+    except Exception as why:
+        _fail(args, started, seconds, ExitCode.FAILED, f"{type(why).__name__}: {why}")
+        raise
+
+
+def _fail(
+    args: argparse.Namespace, started: datetime, seconds: dict[str, float], code: int, why: str
+) -> None:
+    if args.report:
+        found = {"store": args.store, "snapshot": args.snapshot, "seconds": seconds, "error": why}
+        found |= {"left_out": [{"what": "the drill", "why": why}]}
+        report_file.write(args.report, "drill", code, started, found)
+    _measure(args.metrics_file, code, seconds, None)
+
+
+def _measure(path: Path | None, code: int, seconds: dict[str, float], outcome: Any) -> None:
+    if path:
+        from aqueduct.drill import metrics
+
+        metrics.write(path, code, seconds, outcome)
+
+
+def _since(path: Path | None) -> float:
+    """Return the seconds since a path was made; Refused if it is not there."""
+    if path is None:
+        return 0.0
+    try:
+        return max(time.time() - path.stat().st_mtime, 0.0)
+    except OSError as error:
+        raise Refused(f"--started {path} can't be looked at: {error.strerror}.") from None

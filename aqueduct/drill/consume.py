@@ -1,0 +1,98 @@
+"""One record, consumed as an application would: by a group that was restored, from where it stands."""
+
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, KafkaException, Message
+
+from aqueduct.drill.outcome import Consumed
+from aqueduct.errors import Failed
+from aqueduct.kafka.client_config import End
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+from aqueduct.reconcile import store_reader
+from aqueduct.reconcile.digest import RecordColumns
+from aqueduct.reconcile.stored import StoredEnd
+from aqueduct.restore.outcome import RestoreOutcome
+
+GROUP = "aqueduct-drill"  # of a reader who begins at the beginning
+SECONDS = 60  # in which a record must come: a group forms, and what is fetched is there already
+
+
+def consume(scratch: End, store: StoredEnd, restored: RestoreOutcome) -> Consumed | None:
+    """Consume a record; None where nobody could: there is none."""
+    for group, place, offset in _readers(store, restored):
+        expected = _next(store, place, offset)
+        if expected is not None:
+            given = _consume(scratch, group or GROUP, place)
+            return Consumed(
+                group or GROUP,
+                bool(group),
+                *place,
+                stored_offset=int(expected.offsets[0]),
+                offset=given.offset() if given else None,
+                right=given is not None and _same(given, expected),
+            )
+    return None
+
+
+def _readers(store: StoredEnd, restored: RestoreOutcome) -> Iterator[tuple[str, TopicPartition, int]]:
+    """Yield a group of the snapshot, a place and its offset there in the store: most likely ones first.
+
+    Then, without a group, each partition that was restored and has records.
+    """
+    for move in sorted(restored.moves, key=lambda each: (bool(each.note), each.group, each.topic_partition)):
+        yield move.group, move.topic_partition, move.old
+    for place in sorted(restored.written):
+        yield "", place, store.partitions[place][0].start
+
+
+def _next(store: StoredEnd, place: TopicPartition, offset: int) -> RecordColumns | None:
+    """Return the store's first record from that offset on."""
+    covered, segments = store.partitions[place]
+    for segment in segments:
+        start = max(offset, segment.start)
+        if segment.last_offset is not None and start <= segment.last_offset:
+            wanted = Range(*place, start, covered.stop)
+            for _, records in store_reader.read(store.only([wanted]), [wanted]):
+                if len(records.offsets):
+                    one = slice(0, 1)
+                    return RecordColumns(records.contents[one], records.times[one], records.offsets[one], 0)
+    return None
+
+
+def _consume(scratch: End, group: str, place: TopicPartition) -> Message | None:
+    """Return the first record that the group gets of a partition; commit it, as applications do."""
+    consumer = Consumer(
+        {
+            **scratch.client_config.librdkafka(),
+            "bootstrap.servers": scratch.bootstrap_servers,
+            "client.id": "aqueduct-drill",
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.subscribe([place.topic])
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            message = consumer.poll(1.0)
+            if message is None or message.error() or message.partition() != place.partition:
+                continue
+            consumer.commit(message=message, asynchronous=False)
+            return message
+        return None
+    except KafkaException as error:
+        why = error.args[0].str()
+        raise Failed(f"Group {group} can't consume {place} of the scratch cluster: {why}.") from None
+    finally:
+        consumer.close()
+
+
+def _same(given: Message, expected: RecordColumns) -> bool:
+    found = RecordColumns.of([given])
+    timed = not found.append_times
+    return bool(found.fingerprints(timed)[0] == expected.fingerprints(timed)[0])

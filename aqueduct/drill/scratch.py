@@ -1,0 +1,32 @@
+"""The scratch cluster: one that says that it is, has nothing yet, and isn't the one that was backed up."""
+
+from kafka.protocol.metadata import MetadataRequest
+
+from aqueduct.errors import Refused
+from aqueduct.kafka.admin.asking import answer
+from aqueduct.kafka.admin.cluster import cluster_id
+from aqueduct.kafka.client import Client
+from aqueduct.names import OWN_TOPICS
+from aqueduct.wording import count, some
+
+RACK = "aqueduct-drill"  # broker.rack of each of its brokers: no cluster has it by chance
+
+
+def check(client: Client, backed_up: str) -> None:
+    """Check the cluster; Refused unless all of it is scratch, and empty."""
+    servers = client.end.bootstrap_servers
+    found = answer(client, MetadataRequest(topics=[]))
+    others = sorted(broker.node_id for broker in found.brokers if broker.rack != RACK)
+    if others or not found.brokers:
+        raise Refused(
+            f"{servers} isn't a scratch cluster: broker.rack of broker {some(others)} isn't {RACK}. Nothing "
+            "was done. The role `drill` makes such a cluster; never set that rack in one that has data."
+        )
+    if cluster_id(client) == backed_up:
+        raise Refused(f"{servers} is the very cluster that was backed up ({backed_up}). Nothing was done.")
+    topics = sorted(client.topics().keys() - OWN_TOPICS)
+    if topics:
+        raise Refused(
+            f"The scratch cluster {servers} has {count(len(topics), 'topic')} already ({some(topics)}), "
+            "which this drill did not make. Nothing was done; start the scratch cluster empty."
+        )

@@ -1,0 +1,58 @@
+"""A site's drills: is there a backup to restore, and may they read it?"""
+
+from collections.abc import Iterator
+
+from aqueduct.errors import Refused
+from aqueduct.estate.check.inventory import Finding, Inventory
+from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.model import principal
+from aqueduct.store import url
+
+
+def check_drills(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    for host in inventory.members(site, "drill"):
+        of = sound.value(host, "drill_site") or site
+        if of not in inventory.sites:
+            sentence = f"there is no site {of}; name one whose backup is to be drilled."
+            yield inventory.finding(host, "drill_site", sentence)
+        elif not inventory.members(of, "backup") and sound.value(host, "drill_store_url") is None:
+            sentence = (
+                f"site {of} has no backup that could be drilled; put one of its hosts into backup, "
+                "or name another site (drill_site)."
+            )
+            yield Finding(inventory.declared(host), "drill", sentence)
+        else:
+            yield from _check_store(inventory, sound, site, of, host)
+
+
+def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: str) -> Iterator[Finding]:
+    given = sound.value(host, "drill_store_url")
+    backups = [sound.value(each, "backup_store_url") for each in inventory.members(of, "backup")]
+    wanted = next((each for each in backups if each), f"s3://backup/{of}")
+    try:
+        location = url.parse(given or f"s3://backup/{of}")
+    except Refused as error:
+        yield inventory.finding(host, "drill_store_url", str(error))
+        return
+    if backups and (given or f"s3://backup/{of}").rstrip("/") != wanted.rstrip("/"):
+        sentence = f"site {of} has its backups in {wanted}; drill that: set drill_store_url."
+        yield Finding(inventory.declared(host), "drill", sentence)
+        return
+    stores = inventory.groups.get("object_store", ())
+    own = sound.value(host, "drill_object_store")
+    server = next(iter(stores), "") if own is None else own
+    if server and server not in stores:
+        sentence = f"{server} is not in the group object_store; name one of its hosts."
+        yield inventory.finding(host, "drill_object_store", sentence)
+    elif server and location.scheme == "s3":
+        user, buckets = principal("drill", site), sound.value(server, "object_store_buckets") or ()
+        rights = {bucket["name"]: bucket for bucket in buckets}.get(location.bucket, {})
+        if user not in rights.get("read", ()):
+            sentence = (
+                f"{user} may not read bucket {location.bucket} of {server}; name it there under read, "
+                'or set drill_object_store to "" if the backup is elsewhere.'
+            )
+            yield inventory.finding(server, "object_store_buckets", sentence)
+        if user in rights.get("delete", ()):
+            sentence = f"{user} may delete in bucket {location.bucket}, and has only to read; take it out."
+            yield inventory.finding(server, "object_store_buckets", sentence)

@@ -1,0 +1,153 @@
+"""A drill host restores the newest backup into a scratch cluster of its own, or fails loudly."""
+
+import json
+import random
+import re
+import time
+from typing import Any
+
+import pytest
+import sandboxes
+from backed_up import number
+from kept import DRILL, SEEDS, SITE, Kept
+from lab import wait_until
+
+BROKER_FOLDER = "/var/lib/aqueduct-drill-broker"
+METRICS = "/var/lib/aqueduct-drill-metrics/aqueduct_drill.prom"
+
+
+@pytest.fixture(scope="module")
+def backed_up(kept: Kept) -> int:
+    """How many records there are in the topics that were backed up."""
+    kept.write("flights", (number(each) for each in range(5_000)))
+
+    def committed() -> bool:  # the first of a new cluster, whose coordinator is not there at once
+        kept.commit("billing", "flights", 7, 2)
+        return True
+
+    wait_until("an offset of a group", committed, 60)
+    done = kept.lab.play("backup")
+    assert done.returncode == 0, done.stdout
+    topics = [name for name in kept.lab.admin(SITE).list_topics().topics if not name.startswith("__")]
+    return sum(len(records) for name in topics for records in kept.lab.read(SITE, name).values())
+
+
+def figures(kept: Kept) -> dict[str, float]:
+    """The figures of the last drill, as a user of no service reads them."""
+    text = kept.lab.run(DRILL, "runuser", "-u", "nobody", "--", "cat", METRICS).stdout
+    return {name: float(value) for name, value in re.findall(r"^aqueduct_drill_(\S+) (\S+)$", text, re.M)}
+
+
+def report(kept: Kept) -> dict[str, Any]:
+    return dict(json.loads((kept.lab.reports / "drill-pro1.json").read_text()))
+
+
+def state(kept: Kept, unit: str) -> str:
+    return kept.lab.run(DRILL, "systemctl", "is-active", unit, check=False).stdout.strip()
+
+
+def wiped(kept: Kept) -> bool:
+    """Tell whether nothing is left of the scratch cluster."""
+    folder = kept.lab.run(DRILL, "find", BROKER_FOLDER, "-mindepth", "1").stdout
+    return state(kept, "drill_broker") == "inactive" and folder == ""
+
+
+def test_every_service_is_in_its_sandbox(kept: Kept) -> None:
+    sandboxes.check(kept.lab)
+
+
+def test_a_timer_drills(kept: Kept) -> None:
+    assert state(kept, "drill.timer") == "active"
+    enabled = kept.lab.run(DRILL, "systemctl", "is-enabled", "drill_broker", check=False).stdout.strip()
+    assert enabled == "static", "the scratch cluster would start with its host"
+
+
+def test_a_good_drill_restores_all_and_leaves_nothing(kept: Kept, backed_up: int) -> None:
+    done = kept.lab.play("drill")
+    assert done.returncode == 0, done.stdout
+    found = report(kept)
+    assert (found["exit_code"], found["left_out"]) == (0, [])
+    assert found["records"] == backed_up > 0
+    assert found["reconciled"]["unequal"] == found["live"]["unequal"] == []
+    assert found["reconciled"]["records"] == backed_up
+    assert (found["consumed"]["group"], found["consumed"]["right"]) == ("billing", True)
+    assert (found["consumed"]["topic"], found["consumed"]["partition"]) == ("flights", 2)
+    assert all(
+        found["seconds"][phase] > 0 for phase in ("start", "verify", "restore", "reconcile", "consume")
+    )
+    assert figures(kept)["exit_code"] == 0
+    assert figures(kept)["records"] == backed_up
+    wait_until("a scratch cluster that is stopped and wiped", lambda: wiped(kept), 60)
+
+
+def test_a_drill_s_rights_are_to_read(kept: Kept, backed_up: int) -> None:
+    """Whoever has captured the drill host can neither delete a backup nor write to the live cluster."""
+    assert backed_up
+    unit = (
+        "systemd-run",
+        "--pipe",
+        "--wait",
+        "--quiet",
+        "--property=EnvironmentFile=/etc/aqueduct/drill/environment",
+    )
+    program = (*unit, "/opt/aqueduct/spark/bin/aqueduct")
+    store = ("--store", "s3://backup/pro1")
+    done = kept.lab.run(DRILL, *program, "snapshots", *store, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    before = kept.written("backup/pro1")
+    kept.lab.play("backup")
+    done = kept.lab.run(DRILL, *program, "prune", *store, "--keep-last", "1", "--execute", check=False)
+    assert (done.returncode, "may not" in done.stderr or "enied" in done.stderr) == (1, True), (
+        done.stdout + done.stderr
+    )
+    assert before <= kept.written("backup/pro1")
+    live = (
+        "--bootstrap-servers",
+        f"{SITE}:9092",
+        "--client-config",
+        "/etc/aqueduct/drill/tls/client.properties",
+    )
+    done = kept.lab.run(DRILL, *program, "restore", *store, *live, "--topics", "flights:stolen", check=False)
+    assert done.returncode in (1, 2), done.stdout + done.stderr
+    assert "stolen" not in kept.lab.admin(SITE).list_topics().topics
+    done = kept.lab.run(DRILL, *program, "drill", *store, *live, check=False)
+    assert (done.returncode, "isn't a scratch cluster" in done.stderr) == (2, True), done.stdout + done.stderr
+
+
+def test_one_flipped_byte_makes_a_drill_red_and_it_is_green_again_without(kept: Kept, backed_up: int) -> None:
+    assert backed_up
+    good = figures(kept)["succeeded_time"]
+    # Not of a passive generation, which no restore of the newest takes: verify reads those.
+    damaged = next(path for path in kept.objects("backup/pro1") if "/topics/flights/" in str(path))
+    kept.flip(damaged)
+    try:
+        done = kept.lab.play("drill")
+        assert done.returncode != 0, done.stdout
+        assert f"{damaged.name} is damaged" in done.stdout
+        found = report(kept)
+        assert (found["exit_code"], damaged.name in found["error"]) == (1, True)
+        assert state(kept, "drill") == "failed"
+        assert figures(kept)["exit_code"] == 1
+        assert figures(kept)["succeeded_time"] == good
+        wait_until("a scratch cluster that is stopped and wiped", lambda: wiped(kept), 60)
+    finally:
+        kept.flip(damaged)
+    done = kept.lab.play("drill")
+    assert done.returncode == 0, done.stdout
+    assert figures(kept)["succeeded_time"] > good
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_drill_that_is_killed_leaves_nothing(kept: Kept, backed_up: int, seed: int) -> None:
+    assert backed_up
+    chance = random.Random(seed)  # noqa: S311
+    kept.lab.run(DRILL, "systemctl", "start", "drill")
+    assert not wiped(kept)
+    time.sleep(chance.uniform(1, 12))
+    victim = chance.choice(["drill", "drill_broker"]) if state(kept, "drill") == "active" else "drill"
+    print(f"kill -9 of {victim}")
+    kept.lab.kill(DRILL, victim)
+    wait_until("an end of the drill", lambda: state(kept, "drill") in ("failed", "inactive"), 200)
+    wait_until("a scratch cluster that is stopped and wiped", lambda: not kept.lab.run(
+        DRILL, "find", BROKER_FOLDER, "-mindepth", "1"
+    ).stdout, 60)  # fmt: skip
