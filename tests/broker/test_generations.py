@@ -37,7 +37,8 @@ def test_generations_are_few_and_one_is_always_complete(
         return capsys.readouterr().out
 
     def folders(topic: str) -> set[str]:
-        return {path.name for path in (tmp_path / "store/topics" / topic).glob("g*")}
+        folder = tmp_path / "store/topics" / topic
+        return {path.relative_to(folder).parts[0] for path in folder.rglob("*") if path.is_file()}
 
     written = {}
     for period in range(PERIODS):

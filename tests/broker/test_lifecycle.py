@@ -255,6 +255,28 @@ def test_a_rule_holds_for_what_was_there_before(
     capsys.readouterr()
 
 
+def test_rules_that_a_run_set_before_it_died_are_told_by_the_next(
+    broker: Broker, s3: Any, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = clients.numbered(broker, "old", 1, 20)
+    assert back_up(broker, store, topic) == 0
+    written = every(s3, store)
+
+    def dies(*_: Any, **__: Any) -> Any:
+        raise Failed("The test breaks it here.")
+
+    clients.produce(broker, topic, ["more"])
+    with monkeypatch.context() as broken:
+        broken.setattr(commit, "snapshot", dies)
+        assert back_up(broker, store, topic, "--lifecycle-days", "5") == 1
+    assert len(ours(s3)) == 1
+    expire(s3, written, datetime.now(UTC) + 6 * DAY)
+    assert back_up(broker, store, topic, "--lifecycle-days", "5") == 0
+    assert main(["verify", "--store", store]) == 1
+    later(monkeypatch, 6)
+    assert main(["verify", "--store", store]) == 3
+
+
 def test_a_restore_that_was_interrupted_goes_on_only_with_the_same_records(
     broker: Broker, target: Broker, s3: Any, store: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
