@@ -18,7 +18,7 @@ from aqueduct.connect.rest import tls_context
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.client_config import ClientConfig
 from aqueduct.wording import some
-from aqueduct.zookeeper.connection import Connection, Unusable
+from aqueduct.zookeeper.connection import Connection, ServerUnusable
 from aqueduct.zookeeper.znodes import Right, parent
 
 CONNECT_SECONDS = 15  # until one of the servers has to give a session
@@ -55,9 +55,9 @@ class EnsembleAway(Failed):
 
 
 @contextmanager
-def connected(ensemble: Ensemble) -> Iterator["Session"]:
+def connected(ensemble: Ensemble) -> Iterator["ZooKeeperSession"]:
     """Yield a session; Refused if there is no ensemble that serves, or no such chroot."""
-    session = Session(ensemble)
+    session = ZooKeeperSession(ensemble)
     try:
         if ensemble.chroot and not session.has("/"):
             raise Refused(
@@ -69,7 +69,7 @@ def connected(ensemble: Ensemble) -> Iterator["Session"]:
         session.close()
 
 
-class Session:
+class ZooKeeperSession:
     """A session, of which nothing in the ensemble depends: it has no ephemeral znodes, and watches none.
 
     Many requests are under way at once. No server answers that is behind one that has answered before.
@@ -83,7 +83,7 @@ class Session:
         self._context = tls_context(ensemble.client_config) if ensemble.client_config.tls else None
         try:
             self._connection = self._connect(CONNECT_SECONDS)
-        except Unusable as error:
+        except ServerUnusable as error:
             raise Refused(f"{ensemble} {error}.") from None
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class Session:
         return self.zxid
 
     def _connect(self, seconds: float) -> Connection:
-        """Unusable, of all servers, if none gives a session in that time."""
+        """ServerUnusable, of all servers, if none gives a session in that time."""
         deadline = time.monotonic() + seconds
         while True:
             troubles: dict[str, list[str]] = {}
@@ -176,12 +176,12 @@ class Session:
             for server in [*self._servers]:
                 try:
                     return Connection(server, self._context, self.zxid)
-                except Unusable as error:
+                except ServerUnusable as error:
                     self._servers.rotate(-1)
                     troubles.setdefault(str(error), []).append(server)
                     passing |= error.passing
             if not passing or time.monotonic() > deadline:
-                raise Unusable(_all(troubles))
+                raise ServerUnusable(_all(troubles))
             time.sleep(PAUSE_SECONDS)
 
     def _go_on(self, error: OSError, lost: int) -> None:
@@ -193,7 +193,7 @@ class Session:
             try:
                 self._connection = self._connect(AGAIN_SECONDS)
                 return
-            except Unusable as trouble:
+            except ServerUnusable as trouble:
                 why = f"it {trouble}"
         raise EnsembleAway(
             f"{self.ensemble} answers no more ({why}): see its servers' logs, and run this again."

@@ -30,7 +30,7 @@ NOT_SERVING = "not currently serving requests"  # what ZooKeeper says to any fou
 NO_QUORUM = "start more of the ensemble's servers, and see their logs"
 
 
-class Unusable(Exception):
+class ServerUnusable(Exception):
     """Why a server can't be used, and what to do: `refuses connections: start it`."""
 
     def __init__(self, why: str, remedy: str = "", *, passing: bool = True) -> None:
@@ -42,7 +42,7 @@ class Connection:
     """A session that lasts as long as the connection. OSError once that is lost."""
 
     def __init__(self, server: str, context: ssl.SSLContext | None, zxid: int) -> None:
-        """Unusable if the server gives no session, or has not seen that change yet."""
+        """ServerUnusable if the server gives no session, or has not seen that change yet."""
         self.zxid = zxid  # the last change that the server had when it answered
         self._socket = _opened(server, context)
         self._file = self._socket.makefile("rb", BUFFER_BYTES)
@@ -59,7 +59,7 @@ class Connection:
             raise _alert(error) or _ended(server, context) from None
         if session.read_only:
             self.close()
-            raise Unusable("is in no quorum and only reads", NO_QUORUM)
+            raise ServerUnusable("is in no quorum and only reads", NO_QUORUM)
         self._socket.settimeout(SILENCE_SECONDS)
 
     def send(self, requests: Iterable[Any]) -> None:
@@ -112,21 +112,21 @@ class Connection:
 
 
 def _opened(server: str, context: ssl.SSLContext | None) -> socket.socket:
-    """Return a connection; Unusable if there is none."""
+    """Return a connection; ServerUnusable if there is none."""
     try:
         plain = socket.create_connection(_address(server), SECONDS)
     except socket.gaierror as error:
-        raise Unusable(
+        raise ServerUnusable(
             f"has a name that is not known here ({error.strerror})",
             "correct it, or this host's DNS",
             passing=error.errno == socket.EAI_AGAIN,
         ) from None
     except ConnectionRefusedError:
-        raise Unusable("refuses connections", "start it, or correct the port") from None
+        raise ServerUnusable("refuses connections", "start it, or correct the port") from None
     except TimeoutError:
         raise _silent() from None
     except OSError as error:
-        raise Unusable(f"can't be reached ({error.strerror})", "see the network in between") from None
+        raise ServerUnusable(f"can't be reached ({error.strerror})", "see the network in between") from None
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if not context:
         return plain
@@ -137,12 +137,12 @@ def _opened(server: str, context: ssl.SSLContext | None) -> socket.socket:
         raise _handshake(server, error) from None
 
 
-def _handshake(server: str, error: OSError) -> Unusable:
+def _handshake(server: str, error: OSError) -> ServerUnusable:
     """Return why TLS did not begin."""
     if isinstance(error, TimeoutError):
         return _silent()
     if isinstance(error, ssl.SSLCertVerificationError):
-        return Unusable(
+        return ServerUnusable(
             f"shows a certificate that is not trusted here ({error.verify_message.rstrip('.')})",
             "correct the CA of --client-config or the name in --connect, or renew the certificate",
             passing=False,
@@ -151,38 +151,38 @@ def _handshake(server: str, error: OSError) -> Unusable:
         return alert
     if _said(server, None):
         remedy = "name its secureClientPort, or leave TLS out of --client-config"
-        return Unusable("speaks no TLS on that port", remedy, passing=False)
-    return Unusable(f"ended the TLS handshake ({error.strerror or error})", "see its log")
+        return ServerUnusable("speaks no TLS on that port", remedy, passing=False)
+    return ServerUnusable(f"ended the TLS handshake ({error.strerror or error})", "see its log")
 
 
-def _silent() -> Unusable:
-    return Unusable(
+def _silent() -> ServerUnusable:
+    return ServerUnusable(
         f"does not answer within {SECONDS} s", "see that its host and its process run, and firewalls"
     )
 
 
-def _alert(error: Exception) -> Unusable | None:
+def _alert(error: Exception) -> ServerUnusable | None:
     """Return what a server says by TLS; None if it is something else."""
     if not isinstance(error, ssl.SSLError) or "ALERT" not in (error.reason or ""):
         return None
     reason = error.reason.replace("_", " ").lower()
-    return Unusable(
+    return ServerUnusable(
         f"refuses this client for its certificate ({reason})",
         "give one in --client-config whose CA it trusts",
         passing=False,
     )
 
 
-def _ended(server: str, context: ssl.SSLContext | None) -> Unusable:
+def _ended(server: str, context: ssl.SSLContext | None) -> ServerUnusable:
     """Return why a server ended the connection instead of giving a session."""
     said = _said(server, context)
     if NOT_SERVING in said:
-        return Unusable("is in no quorum", NO_QUORUM)
+        return ServerUnusable("is in no quorum", NO_QUORUM)
     if not said and not context and (found := listener(server)) and found.tls:
         remedy = "name its clientPort, or give a client's properties as --client-config"
-        return Unusable("speaks TLS on that port", remedy, passing=False)
+        return ServerUnusable("speaks TLS on that port", remedy, passing=False)
     certificate = ", and that an authProvider of it takes this client's certificate" if context else ""
-    return Unusable("ended the connection", f"see its log{certificate}")
+    return ServerUnusable("ended the connection", f"see its log{certificate}")
 
 
 def _said(server: str, context: ssl.SSLContext | None) -> str:

@@ -18,7 +18,7 @@ from kazoo.protocol.states import ZnodeStat
 
 from aqueduct.errors import Failed
 from aqueduct.work.progress import counted
-from aqueduct.zookeeper.client import GetRights, Session
+from aqueduct.zookeeper.client import GetRights, ZooKeeperSession
 from aqueduct.zookeeper.znodes import SYSTEM, Right, Znode
 
 ROUNDS = 10  # of reading what has changed
@@ -71,7 +71,7 @@ class Tree:
         return tuple(sorted(path for path, each in self.seen.items() if each.ephemeral))
 
 
-def read(session: Session) -> Tree:
+def read(session: ZooKeeperSession) -> Tree:
     """Return all znodes but the ensemble's own."""
     tree = Tree(zxid=session.now())
     _walk(tree, ["/"], session)
@@ -89,7 +89,7 @@ def read(session: Session) -> Tree:
     return tree
 
 
-def _changed(tree: Tree, session: Session) -> list[str]:
+def _changed(tree: Tree, session: ZooKeeperSession) -> list[str]:
     """Return paths at which there is not what was seen there."""
     seen = list(tree.seen.values())
     answers = session.answers(Exists(session.at(each.path), None) for each in seen)
@@ -101,7 +101,7 @@ def _changed(tree: Tree, session: Session) -> list[str]:
     ]
 
 
-def _walk(tree: Tree, paths: Iterable[str], session: Session) -> set[str]:
+def _walk(tree: Tree, paths: Iterable[str], session: ZooKeeperSession) -> set[str]:
     """Read these and all below them that is new but the ensemble's own; let go what is not there any more.
 
     Return paths at which there is another znode than before, or one more, or none.
@@ -146,7 +146,7 @@ def _join(path: str, child: str) -> str:
     return f"{'' if path == '/' else path}/{child}"
 
 
-def _look(session: Session, paths: Sequence[str]) -> list[Seen]:
+def _look(session: ZooKeeperSession, paths: Sequence[str]) -> list[Seen]:
     """Return what there is at these paths.
 
     A stamp is of before data and children were read: if these changed in between, it is found to be old.
@@ -166,7 +166,7 @@ def _look(session: Session, paths: Sequence[str]) -> list[Seen]:
 
 
 def _fill(
-    session: Session,
+    session: ZooKeeperSession,
     found: list[Seen],
     sizes: Mapping[int, int],
     kind: Callable[[str, None], Any],
@@ -192,7 +192,9 @@ def _with_children(seen: Seen, answer: list[str]) -> Seen:
     return seen._replace(children=tuple(answer))
 
 
-def _answers(session: Session, requests: Iterable[Any], sizes: Iterable[int] = repeat(0)) -> Iterator[Any]:
+def _answers(
+    session: ZooKeeperSession, requests: Iterable[Any], sizes: Iterable[int] = repeat(0)
+) -> Iterator[Any]:
     """Yield answers, and errors that a znode may have of its own; Failed at any other."""
     for answer in session.answers(requests, sizes=sizes):
         if isinstance(answer, KazooException) and not isinstance(answer, (NoNodeError, NoAuthError)):

@@ -21,7 +21,7 @@ from aqueduct.errors import AqueductError, Refused
 from aqueduct.kafka.requests import in_lists
 from aqueduct.work.progress import counted
 from aqueduct.zookeeper.backup import cluster_of
-from aqueduct.zookeeper.client import AT_ONCE, Ensemble, Session, acl_of, connected
+from aqueduct.zookeeper.client import AT_ONCE, Ensemble, ZooKeeperSession, acl_of, connected
 from aqueduct.zookeeper.reading import Tree, read
 from aqueduct.zookeeper.snapshots import ZnodeSnapshot
 from aqueduct.zookeeper.znodes import (
@@ -147,7 +147,7 @@ def _check_cluster(order: ZnodeOrder, there: Tree) -> None:
         )
 
 
-def _create(order: ZnodeOrder, session: Session, missing: Iterable[str], done: Restored) -> None:
+def _create(order: ZnodeOrder, session: ZooKeeperSession, missing: Iterable[str], done: Restored) -> None:
     """Make what is missing, a level after another: parents are there before their children."""
     dead: set[str] = set()  # that could not be made, so nothing below them can
 
@@ -171,7 +171,7 @@ def _create(order: ZnodeOrder, session: Session, missing: Iterable[str], done: R
                 dead.add(each.path)
 
 
-def _overwrite(order: ZnodeOrder, session: Session, paths: Iterable[str], done: Restored) -> None:
+def _overwrite(order: ZnodeOrder, session: ZooKeeperSession, paths: Iterable[str], done: Restored) -> None:
     def write(each: Znode) -> list[Any]:
         place = session.at(each.path)
         return [SetData(place, each.data or b"", ANY_VERSION), SetACL(place, acl_of(each.acl), ANY_VERSION)]
@@ -183,7 +183,7 @@ def _overwrite(order: ZnodeOrder, session: Session, paths: Iterable[str], done: 
             done.failed.append((each.path, _why(error, each)))
 
 
-def _look_again(order: ZnodeOrder, session: Session, done: Restored) -> None:
+def _look_again(order: ZnodeOrder, session: ZooKeeperSession, done: Restored) -> None:
     """Compare what is there in the end: only that was restored which reads as the snapshot does."""
     found, taken = _compared(order, read(session))
     failed = {path for path, _ in done.failed}
@@ -209,7 +209,7 @@ def _levels(paths: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _written(
-    session: Session, znodes: Collection[Znode], requests: Callable[[Znode], list[Any]]
+    session: ZooKeeperSession, znodes: Collection[Znode], requests: Callable[[Znode], list[Any]]
 ) -> Iterator[tuple[Znode, KazooException | None]]:
     """Write znodes, many at once; yield each, and why it could not be written."""
     watched = counted(znodes, "znode")

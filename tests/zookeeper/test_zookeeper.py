@@ -19,7 +19,7 @@ from aqueduct.cli import main
 from aqueduct.kafka.client_config import ClientConfig
 from aqueduct.work import progress
 from aqueduct.zookeeper import backup, client, reading, restore, snapshots
-from aqueduct.zookeeper.client import Ensemble, Session
+from aqueduct.zookeeper.client import Ensemble, ZooKeeperSession
 from aqueduct.zookeeper.znodes import Right, Znode
 from servers import object_store, zookeeper
 from servers.pki import Authority
@@ -262,7 +262,7 @@ def test_what_changes_after_it_was_read_is_read_again(
         tree.client.create(path, b"0", makepath=True)
     look, looks = reading._look, count()
 
-    def change_after(session: Session, paths: list[str]) -> list[reading.Seen]:
+    def change_after(session: ZooKeeperSession, paths: list[str]) -> list[reading.Seen]:
         found = look(session, paths)
         if "/first/there" in paths and not next(looks):
             change(tree.client)
@@ -285,15 +285,15 @@ def test_what_changes_all_the_time_is_named(
     tree: Tree, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree.client.create("/restless", b"")
-    now, number = Session.now, 0
+    now, number = ZooKeeperSession.now, 0
 
-    def change_first(session: Session) -> int:
+    def change_first(session: ZooKeeperSession) -> int:
         nonlocal number
         number += 1
         tree.client.set("/restless", str(number).encode())
         return now(session)
 
-    monkeypatch.setattr(Session, "now", change_first)
+    monkeypatch.setattr(ZooKeeperSession, "now", change_first)
     assert run("backup", store, tree.connect) == 3
     said = capsys.readouterr().out
     assert "NOT of one moment" in said
