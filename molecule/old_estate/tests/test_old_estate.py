@@ -1,0 +1,199 @@
+"""A site that keeps its metadata in ZooKeeper is deployed, used, guarded, and told from a broken one."""
+
+import contextlib
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+
+import pytest
+import sandboxes
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from lab import Lab, wait_until
+from old_site import BROKER_KEY, BROKERS, ENSEMBLE, LAKE, LOG, SECOND, OldSite
+
+RECORDS = 200
+OF_BROKERS = ("/brokers/topics/flights", "/cluster/id", "/config/topics/flights", "/kafka-acl/Topic/flights")
+ONLY_BROKERS = "'x509,'CN=kafka-old\n: cdrwa\n"
+TO_READ = "'world,'anyone\n: r\n"
+
+
+def write(lab: Lab, begin: str, host: str = ENSEMBLE) -> list[bytes]:
+    """Write records as the principal `dispatch`; their values."""
+    producer = lab.producer(host, "dispatch")
+    values = [f"{begin}-{number}".encode() for number in range(RECORDS)]
+    delivered: list[object] = []
+    for value in values:
+        producer.produce("flights", value, value, on_delivery=lambda error, _: delivered.append(error))
+    assert producer.flush(60) == 0
+    assert delivered == [None] * len(values)
+    return values
+
+
+def read(lab: Lab, host: str, topic: str = "flights") -> list[bytes | None]:
+    return [record.value for records in lab.read(host, topic).values() for record in records]
+
+
+def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
+    sandboxes.check(lab)
+
+
+def test_records_go_in_and_out_over_mutual_tls_and_arrive_at_the_lake(lab: Lab) -> None:
+    values = write(lab, "first")
+    assert sorted(filter(None, read(lab, SECOND))) == sorted(values)
+    wait_until("all records in the lake", lambda: len(read(lab, LAKE)) == len(values), 120)
+    assert sorted(filter(None, read(lab, LAKE))) == sorted(values)
+    done = lab.play("reconcile") if "reconcile" in lab.groups else None
+    assert done is None or done.returncode == 0, done and done.stdout
+
+
+def test_a_group_keeps_its_position_and_another_principal_has_no_right(lab: Lab) -> None:
+    place = TopicPartition("flights", 1, 7)
+    settings = {"group.id": "dispatch-1", "enable.auto.commit": False}
+    consumer = Consumer({**lab.client(ENSEMBLE, "dispatch"), **settings})
+    consumer.commit(offsets=[place], asynchronous=False)
+    [committed] = consumer.committed([TopicPartition("flights", 1)], timeout=30)
+    consumer.close()
+    assert committed.offset == 7
+    stranger = Consumer({**lab.client(ENSEMBLE, "stranger"), **settings})
+    found = stranger.list_topics("flights", timeout=60).topics["flights"]
+    stranger.close()
+    assert found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_brokers_have_the_ids_of_the_inventory(site: OldSite) -> None:
+    assert site.ids() == {*BROKERS.values()}
+    assert {host: int(site.meta(host)["broker.id"]) for host in BROKERS} == BROKERS
+    assert "node.id" not in site.meta(ENSEMBLE)
+    assert site.znode("/cluster/id")["id"] == site.meta(SECOND)["cluster.id"]
+
+
+@pytest.mark.parametrize("path", ["/", "/zookeeper", *OF_BROKERS])
+def test_a_znode_is_the_brokers_and_others_may_read_it(site: OldSite, path: str) -> None:
+    said = site.shell("getAcl", path)
+    assert said.endswith((ONLY_BROKERS + TO_READ, TO_READ + ONLY_BROKERS)), said
+
+
+def test_what_only_brokers_may_read_is_theirs_alone(site: OldSite) -> None:
+    """Users' credentials would be below it."""
+    assert site.shell("getAcl", "/config/users").endswith(ONLY_BROKERS)
+
+
+def test_a_stranger_with_a_certificate_of_the_authority_changes_nothing(site: OldSite) -> None:
+    stranger = site.with_key_of("stranger")
+    assert "11" in site.shell("ls", "/brokers/ids", key=stranger), "it must come as far as reading"
+    for command in (
+        ("create", "/mine", "x"),
+        ("create", "/zookeeper/mine", "x"),
+        ("create", "/brokers/topics/mine", "x"),
+        ("set", "/config/topics/flights", "{}"),
+        ("delete", "/kafka-acl/Topic/flights"),
+        ("setAcl", "/", "world:anyone:cdrwa"),
+        ("ls", "/config/users"),
+    ):
+        assert re.search("Insufficient permission|NoAuth", site.shell(*command, key=stranger)), command
+    site.shell("create", "/brokers/of-a-broker", "x", key=BROKER_KEY)
+    assert "of-a-broker" in site.shell("ls", "/brokers"), "the same by a broker's key goes"
+    site.shell("delete", "/brokers/of-a-broker")
+
+
+def test_who_has_no_certificate_is_not_let_in(site: OldSite, lab: Lab) -> None:
+    """Neither over TLS, nor at ZooKeeper's usual plain port, which is closed."""
+    address = lab.run(ENSEMBLE, "hostname", "-i").stdout.split()[0]
+    context = ssl.create_default_context(cafile=str(lab.pki / "ca/ca.pem"))
+
+    def asked() -> bytes:
+        try:
+            with (
+                socket.create_connection((address, 2182), 10) as plain,
+                context.wrap_socket(plain, server_hostname=ENSEMBLE) as there,
+            ):
+                there.sendall(b"srvr")
+                return there.recv(1000)
+        except OSError:
+            return b""
+
+    assert asked() == b""
+    context.load_cert_chain(lab.pki / "clients/stranger.pem")
+    assert b"Mode: standalone" in asked()
+    listening = lab.run(ENSEMBLE, "ss", "--listening", "--tcp", "--numeric", "--no-header").stdout
+    assert ":2182 " in listening
+    assert ":2181 " not in listening
+    assert re.search(r"127\.0\.0\.1\]?:8080 ", listening), listening
+    assert not re.search(r"(\*|0\.0\.0\.0|\[::\]):8080 ", listening), listening
+
+
+@contextlib.contextmanager
+def changed(site: OldSite, name: str, value: str) -> Iterator[None]:
+    before = site.meta(SECOND)[name]
+    site.write_meta(SECOND, name, value)
+    try:
+        yield
+    finally:
+        site.write_meta(SECOND, name, before)
+
+
+def test_a_data_folder_of_another_is_refused_before_the_broker_starts(site: OldSite, lab: Lab) -> None:
+    before = site.started("kafka")
+    with changed(site, "broker.id", "13"):
+        done = lab.play("kafka", "--limit", SECOND)
+        assert done.returncode != 0
+        said = re.sub(r"\s+", " ", done.stdout)
+        assert (
+            f"{LOG} has the logs of broker 13, and the inventory makes this host broker 12: set its" in said
+        )
+    assert site.started("kafka") == before
+
+
+def test_another_server_s_data_folder_is_refused(site: OldSite, lab: Lab) -> None:
+    lab.run(ENSEMBLE, "sh", "-c", "echo 2 > /var/lib/zookeeper/myid")
+    try:
+        done = lab.play("zookeeper")
+        assert done.returncode != 0
+        assert "is server 2's, and the inventory says that it is 1" in re.sub(r"\s+", " ", done.stdout)
+    finally:
+        lab.run(ENSEMBLE, "sh", "-c", "echo 1 > /var/lib/zookeeper/myid")
+
+
+def test_the_doctor_finds_nothing_and_a_broker_that_is_gone(site: OldSite, lab: Lab) -> None:
+    well = lab.play("doctor")
+    assert well.returncode == 0, well.stdout
+    lab.run(SECOND, "systemctl", "stop", "kafka")
+    try:
+        ill = lab.play("doctor", "--limit", f"{ENSEMBLE},{LAKE}")
+        assert ill.returncode != 0
+        assert "will stay with too few replicas" in re.sub(r"\s+", " ", ill.stdout), ill.stdout
+    finally:
+        lab.run(SECOND, "systemctl", "start", "kafka")
+    wait_until("broker 12", lambda: site.ids() == {11, 12}, 60)
+
+
+def test_a_backup_is_made_and_verified(lab: Lab) -> None:
+    done = lab.play("backup")
+    assert done.returncode == 0, done.stdout
+    verified = lab.run(
+        *(SECOND, "/opt/aqueduct/spark/bin/aqueduct", "verify", "--store", "file:///srv/backup"),
+        check=False,
+    )
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert f"{len(read(lab, ENSEMBLE))} records" in verified.stdout.replace(",", "")
+
+
+def test_a_changed_setting_restarts_the_ensemble_and_no_broker(site: OldSite, lab: Lab) -> None:
+    ensemble, brokers = site.started("zookeeper")[ENSEMBLE], site.started("kafka")
+    done = lab.play("zookeeper", zookeeper_settings={"syncLimit": 7})
+    assert done.returncode == 0, done.stdout
+    assert site.started("zookeeper")[ENSEMBLE] != ensemble
+    assert site.started("kafka") == brokers
+    wait_until("both brokers", lambda: site.ids() == {11, 12}, 60)
+    assert len(write(lab, "after", SECOND)) == RECORDS
+
+
+def test_brokers_restart_one_after_another_and_keep_all(site: OldSite, lab: Lab) -> None:
+    before, values = site.started("kafka"), sorted(filter(None, read(lab, ENSEMBLE)))
+    done = lab.play("rolling_restart", "--limit", "site_old", kafka_restart_all=True)
+    assert done.returncode == 0, done.stdout
+    after = site.started("kafka")
+    assert all(before[host] != after[host] for host in BROKERS)
+    assert site.ids(SECOND) == {*BROKERS.values()}
+    assert sorted(filter(None, read(lab, SECOND))) == values
