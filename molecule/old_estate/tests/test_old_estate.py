@@ -197,3 +197,37 @@ def test_brokers_restart_one_after_another_and_keep_all(site: OldSite, lab: Lab)
     assert all(before[host] != after[host] for host in BROKERS)
     assert site.ids(SECOND) == {*BROKERS.values()}
     assert sorted(filter(None, read(lab, SECOND))) == values
+
+
+def test_what_zookeeper_lost_comes_back_and_brokers_go_on(site: OldSite, lab: Lab) -> None:
+    """A broker that would start beside the empty ensemble is refused, for it would make a new cluster."""
+    values, cluster = sorted(filter(None, read(lab, ENSEMBLE))), site.meta(SECOND)["cluster.id"]
+    rights = site.shell("get", "/kafka-acl/Topic/flights").splitlines()[-1]
+    done = lab.run(ENSEMBLE, "systemctl", "start", "--wait", "zookeeper_backup", check=False)
+    said = lab.run(ENSEMBLE, "journalctl", "--no-pager", "--output=cat", "--unit=zookeeper_backup").stdout
+    assert done.returncode == 0, said
+    assert re.search(r"Snapshot \d+ of old-kafka-1:2182 \(cluster ", said), said
+    for host in BROKERS:
+        lab.run(host, "systemctl", "stop", "kafka")
+    lab.run(ENSEMBLE, "sh", "-c", "systemctl stop zookeeper && rm -r /var/lib/zookeeper/version-2")
+    lab.run(ENSEMBLE, "systemctl", "start", "zookeeper")
+    refused = lab.play("kafka", "--limit", SECOND)
+    assert refused.returncode != 0
+    assert "knows no cluster: restore its znodes first" in re.sub(r"\s+", " ", refused.stdout), refused.stdout
+    tried = lab.play("restore_zookeeper", "--limit", "site_old", dry_run=True)
+    assert tried.returncode == 0, tried.stdout
+    assert re.search(r"Snapshot \d+ would make", tried.stdout), tried.stdout
+    restored = lab.play("restore_zookeeper", "--limit", "site_old")
+    assert restored.returncode == 0, restored.stdout
+    assert site.ids() == {*BROKERS.values()}
+    assert site.znode("/cluster/id")["id"] == cluster
+    assert site.shell("get", "/kafka-acl/Topic/flights").splitlines()[-1] == rights
+    assert sorted(filter(None, read(lab, ENSEMBLE))) == values
+    consumer = Consumer({**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-1"})
+    [committed] = consumer.committed([TopicPartition("flights", 1)], timeout=60)
+    consumer.close()
+    assert committed.offset == 7
+    written = write(lab, "restored", SECOND)
+    wait_until("what came after it in the lake", lambda: written[-1] in read(lab, LAKE), 120)
+    assert site.shell("getAcl", "/").endswith((ONLY_BROKERS + TO_READ, TO_READ + ONLY_BROKERS))
+    assert lab.play("doctor").returncode == 0
