@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from operator import attrgetter
 
-from aqueduct.backup.verify import lend, verify_segments
+from aqueduct.backup.verify import verify_segments
 from aqueduct.errors import Failed, Refused
 from aqueduct.export import files, plan, rows, state
 from aqueduct.export.order import ExportOrder
@@ -30,6 +30,7 @@ from aqueduct.store.catalog import Catalog
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.leases import leased
 from aqueduct.store.objects import EditableObjects, Objects
+from aqueduct.store.segments import lend
 from aqueduct.store.url import parse
 from aqueduct.wording import count, some
 from aqueduct.work.phases import Phases

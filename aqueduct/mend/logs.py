@@ -92,9 +92,8 @@ def _last(segment: Path) -> tuple[int, int] | None:
     with segment.open("rb") as file:
         if not segment.stat().st_size:
             return None
-        last = None
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            for batch in walk(content):
-                last = batch.last_offset + 1, batch.leader_epoch
-                batch.data.release()
-        return last
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    last = None
+    for batch in walk(memoryview(content)):
+        last = batch.last_offset + 1, batch.leader_epoch
+    return last  # the map goes with its last view

@@ -48,10 +48,10 @@ class Mend:
 def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
     """Work out what brings partitions of ids that are gone back; Refused for folders of another cluster."""
     for host, folders in hosts.items():
-        for each in folders:
-            if each.cluster_id != cluster.cluster_id:
+        for folder in folders:
+            if folder.cluster_id != cluster.cluster_id:
                 raise Refused(
-                    f"{each.path} of {host} is of the cluster {each.cluster_id}, and this one is "
+                    f"{folder.path} of {host} is of the cluster {folder.cluster_id}, and this one is "
                     f"{cluster.cluster_id}: name the folders of its own brokers."
                 )
     assigned = {

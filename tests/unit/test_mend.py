@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
-from aqueduct.mend.logs import Folder, Log
+from aqueduct.mend.logs import Folder, Log, look
 from aqueduct.mend.plan import electable, plan, sentences
 from aqueduct.mend.take_back import take_back
 from aqueduct.names import TopicPartition
@@ -113,6 +114,29 @@ def test_nobody_leads_who_lacks_what_another_one_has() -> None:
         "nowhere-0": "no folder of broker 12 that was named has a log of it",
         "gone-0": "none of its replicas runs",
     }
+
+
+def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:
+    """A batch that is cut off ends it before; one with another CRC is damage, which is named."""
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 10**9)
+    for offset, value in enumerate((b"a", b"b")):
+        builder.append(offset, 1000, None, value, [])
+    built = bytes(builder.build())
+    whole = built[:12] + (3).to_bytes(4) + built[16:]  # the leader's epoch is not in the CRC
+    for name, content in (
+        ("a-0", whole),
+        ("a-1", whole + whole[:40]),
+        ("a-2", whole[:-1] + bytes([whole[-1] ^ 1])),
+        ("a-3", b""),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{7 if not content else 0:020}.log").write_bytes(content)
+    found = {each.folder: each for each in look(tmp_path).logs}
+    ends = {name: (each.end, each.epoch) for name, each in found.items()}
+    assert ends == {"a-0": (2, 3), "a-1": (2, 3), "a-2": (0, -1), "a-3": (7, -1)}
+    assert [name for name, each in found.items() if each.damage] == ["a-2"]
+    assert "does not have the CRC" in found["a-2"].damage
 
 
 def test_logs_are_taken_back_once(tmp_path: Path) -> None:

@@ -84,8 +84,7 @@ def test_its_key_may_read_one_folder_and_nothing_else(estate: Estate, outcome: O
         assert done.returncode == 1
         assert "does not run rsync" in done.stderr + done.stdout
     key = lab.run(STORE, "cat", f"{OWN}/key.pub").stdout.split()[1]
-    lines = [
-        line for line in lab.run(SITE, "bash", "-c", "cat ~/.ssh/authorized_keys").stdout.splitlines() if key in line
-    ]
+    keys = lab.run(SITE, "bash", "-c", "cat ~/.ssh/authorized_keys").stdout.splitlines()
+    lines = [line for line in keys if key in line]
     assert [line.split(" ssh-ed25519")[0] for line in lines] == [f'command="rrsync -ro {FOLDER}",restrict']
     assert lab.run(SITE, "bash", "-c", "ls ~/.ssh").stdout.split() == ["authorized_keys"]
