@@ -49,7 +49,9 @@ def compare(
     verdicts, moving = _compare(flow, store, found, compacted, workers)
     left_out += tuple((f"{place} {IN_LIVE}", "retention deletes what is being read") for place in moving)
     kept = tuple(each for each in verdicts if not _thinner(each, compacted))
-    return ComparedLive(Compared(flow, kept), len(verdicts) - len(kept), cut, behind, left_out)
+    recreated = {what.partition(" ")[0] for what, _ in left_out}
+    gone = tuple(sorted({*topics} - names - recreated)) if names else ()
+    return ComparedLive(Compared(flow, kept), len(verdicts) - len(kept), cut, behind, left_out, gone)
 
 
 def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[set[str], set[str], LeftOut]:
@@ -61,12 +63,12 @@ def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[
     if cluster != snapshot.manifest.cluster:
         why = f"its cluster is {cluster}, and that of the snapshot was {snapshot.manifest.cluster}"
         return set(), set(), ((f"everything {IN_LIVE}", why),)
-    gone = [name for name in wanted if name not in there]
     ids = {name: snapshot.topics[name].topic_id for name in wanted if name in there}
     others = [name for name, known in ids.items() if str(there[name].id) != known]
-    why = "the live cluster has no such topic that its client may describe"
-    left_out = [(f"{name} {IN_LIVE}", why) for name in gone]
-    left_out += [(f"{name} {IN_LIVE}", "it was recreated since") for name in others]
+    left_out = [(f"{name} {IN_LIVE}", "it was recreated since") for name in others]
+    if wanted and not ids:  # one that was deleted is no fault; of none, the rights may be
+        why = "the live cluster has none of the topics that its client may describe"
+        left_out.append((f"everything {IN_LIVE}", why))
     same = ids.keys() - set(others)
     # It may have become so since, and then has fewer records than it had.
     compacted = {

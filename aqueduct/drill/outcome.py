@@ -50,6 +50,7 @@ class ComparedLive:
     cut: tuple[str, ...] = ()  # partitions that end before the snapshot does
     behind: Mapping[str, int] = field(default_factory=dict)  # offsets after the snapshot, by topic
     left_out: LeftOut = ()
+    gone: tuple[str, ...] = ()  # topics that the live cluster does not have any more
 
 
 @dataclass(frozen=True)

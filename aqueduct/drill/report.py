@@ -8,7 +8,7 @@ from aqueduct.drill.outcome import LIVE, RECOVERY, Compared, Consumed, DrillOutc
 from aqueduct.errors import ExitCode
 from aqueduct.reconcile import report as reconcile
 from aqueduct.restore import report as restore
-from aqueduct.wording import count, shortened
+from aqueduct.wording import count, shortened, some
 
 LINES = 20  # about one kind of thing
 
@@ -43,6 +43,9 @@ def _lines(outcome: DrillOutcome) -> Iterator[str]:
                 f"{count(outcome.live.thinned, 'partition')} of compacted topics: the live cluster has fewer "
                 "records by now, and no others."
             )
+        if outcome.live.gone:
+            gone = outcome.live.gone
+            yield f"{count(len(gone), 'topic')} not in the live cluster any more: {some(gone)}."
         yield from _first([f"Cut: {each}." for each in outcome.live.cut])
         behind = sum(outcome.live.behind.values())
         yield f"A loss now would take {count(behind, 'offset')} that the live cluster has after the snapshot."
@@ -150,6 +153,7 @@ def report(outcome: DrillOutcome) -> dict[str, Any]:
         and {
             **_compared(live.compared),
             "thinned_partitions": live.thinned,
+            "gone": list(live.gone),
             "cut": list(live.cut),
             "offsets_behind": dict(live.behind),
         },
