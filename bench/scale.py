@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -155,10 +156,7 @@ STEPS: dict[str, Callable[[Place, Counted], Callable[[], object]]] = {
     "restore, plan of all": restore,
     "restore, plan of one topic": lambda place, objects: restore(place, objects, place.estate.names[0]),
     "verify, its tasks": verified,
-    **{
-        f"prune {policy}": lambda place, objects, keep=keep: pruned(place, objects, keep)
-        for policy, keep in POLICIES.items()
-    },
+    **{f"prune {policy}": partial(pruned, policy=keep) for policy, keep in POLICIES.items()},
 }
 
 

@@ -305,7 +305,7 @@ def test_positions_are_committed_where_they_changed_or_are_gone_and_all_once_a_d
     produce(site, topic, numbers(10, 12), 1)
     assert site.back_up("--topics", topic) == 0
     position = f"aqueduct-backup-{Catalog.open(open_store(site.url)).id}"
-    clients.admin(site.broker).delete_consumer_groups([position])[position].result()  # as when they expire
+    site.admin.delete_consumer_groups([position])[position].result()  # as when they expire
     assert site.back_up("--topics", topic) == 0
     all_now = {**all_of_them, (topic, 1): 2}
     assert clients.committed(site.broker, position) == all_now
