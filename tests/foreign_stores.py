@@ -1,7 +1,7 @@
 """Stores of other programs, written by what their documentation says, with nothing of ours.
 
-kafka-backup: https://github.com/osodevops/kafka-backup, of 0.17.4, what is told of format.rs and manifest.rs.
-Stream Reactor: https://github.com/lensesio/stream-reactor, of 4.2.0, kafka-connect-aws-s3/README-sink.md.
+kafka-backup: osodevops/kafka-backup on GitHub, of 0.17.4, what is told of format.rs and manifest.rs.
+Stream Reactor: lensesio/stream-reactor on GitHub, of 4.2.0, kafka-connect-aws-s3/README-sink.md.
 """
 
 import json

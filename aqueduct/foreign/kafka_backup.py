@@ -1,4 +1,4 @@
-"""Backups of OSO's kafka-backup (https://github.com/osodevops/kafka-backup), versions 0.2.0 to 0.17.4.
+"""Backups of OSO's kafka-backup (GitHub: osodevops/kafka-backup), versions 0.2.0 to 0.17.4.
 
     <backup id>/manifest.json
     <backup id>/consumer-groups-snapshot.json                            since 0.10, not always there

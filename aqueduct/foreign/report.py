@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from aqueduct.errors import ExitCode
-from aqueduct.foreign.run import ImportOutcome
+from aqueduct.foreign.outcome import ImportOutcome
 from aqueduct.wording import count, shortened
 
 

@@ -12,10 +12,11 @@ from importlib.metadata import version
 
 import numpy as np
 
-from aqueduct.errors import Failed, LeftOut, Refused
+from aqueduct.errors import Failed, Refused
 from aqueduct.foreign import kafka_backup, s3_binary
 from aqueduct.foreign.fields import batches
 from aqueduct.foreign.layout import ForeignPartition, ForeignStore
+from aqueduct.foreign.outcome import ImportedPartition, ImportOutcome
 from aqueduct.kafka.batches.records import Records
 from aqueduct.kafka.requests import in_lists
 from aqueduct.store import judge, url
@@ -69,27 +70,6 @@ class ImportShare:
 
 
 SIZE: Size[ImportShare] = Size("MB", lambda share: sum(each.size for each in share.partitions), MEGABYTE)
-
-
-@dataclass(frozen=True)
-class ImportedPartition:
-    partition: ForeignPartition
-    start: int
-    stop: int  # exclusive
-    segments: tuple[Segment, ...]
-    gaps: tuple[Gap, ...]
-    twice: int  # records that had come before
-    holes: int  # offsets without a record, of which nothing tells why
-
-
-@dataclass(frozen=True)
-class ImportOutcome:
-    foreign: ForeignStore
-    manifest: Manifest
-    imported: tuple[ImportedPartition, ...]
-    stored_bytes: int
-    left_out: LeftOut
-    seconds: float
 
 
 def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:

@@ -2,7 +2,7 @@
 
     <prefix>/<topic>/<partition>/<offset of the last record>.bytes       numbers padded with zeros, or not
 
-(https://github.com/lensesio/stream-reactor, kafka-connect-aws-s3/README-sink.md; 5.0 has no such files any
+(GitHub: lensesio/stream-reactor, kafka-connect-aws-s3/README-sink.md; 5.0 has no such files any
 more.) A file is records one after the other: the key's length and the value's (8 bytes each, big-endian),
 key, value. Nothing else is there: offsets are counted back from the last one.
 """
