@@ -277,6 +277,14 @@ have_zookeeper() {
     export AQUEDUCT_OLDER_KAFKA_JARS=$jars
 }
 
+# What tests of sources need that today's clients can't read.
+have_oldest_kafka() {
+    local jars
+    have_zookeeper
+    jars_for_tests oldest-kafka artifacts/oldest-kafka-0.10.0.1.sha256
+    export AQUEDUCT_OLDEST_KAFKA_JARS=$jars
+}
+
 # Debian's PostgreSQL is opened and not installed, as promtool is: no service comes with it, nor a cluster of its own.
 have_postgresql() {
     local scratch log package

@@ -1,4 +1,4 @@
-"""python -m servers.jars hadoop|older-kafka CACHE DIRECTORY LOCK
+"""python -m servers.jars hadoop|older-kafka|oldest-kafka CACHE DIRECTORY LOCK
 
 Unpacks the jars of a server for tests into a directory, unless another run was faster.
 """
@@ -9,9 +9,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from aqueduct.controller.artifacts import Artifact, hadoop_jars, kafka_jars
+from aqueduct.controller.artifacts import Artifact, hadoop_jars, kafka_jars, maven_jars
 from aqueduct.errors import AqueductError
-from servers import hadoop, zookeeper
+from servers import hadoop, oldest_kafka, zookeeper
 
 
 def older_kafka(lock: str, cache: str) -> Artifact:
@@ -29,6 +29,9 @@ def main(what: str, cache: str, directory: str, lock: str) -> None:
     try:
         if what == "hadoop":
             jars = hadoop_jars(version=hadoop.VERSION, lock=lock, cache=cache)
+        elif what == "oldest-kafka":
+            name = f"{what}-{oldest_kafka.VERSION}"
+            jars = maven_jars(name, [oldest_kafka.COORDINATES], lock=lock, cache=cache)
         else:
             jars = older_kafka(lock, cache)
     except AqueductError as error:

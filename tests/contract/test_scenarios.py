@@ -217,7 +217,7 @@ test "$call" != "{fails}"
     (tmp_path / "script/_setup.sh").write_text(
         f"source {ROOT}/script/_setup.sh\ncd {tmp_path}\n"
         "have_controller() { :; }\nhave_test_software() { :; }\nhave_hive_metastore() { :; }\n"
-        "have_schema_registry() { :; }\nhave_zookeeper() { :; }\nhave_lab_image() { :; }\n"
+        "have_schema_registry() { :; }\nhave_oldest_kafka() { :; }\nhave_lab_image() { :; }\n"
         f'pytest() {{\nlocal call="pytest $*" other report\n{stub}}}\nexport -f pytest\n'
     )
     command = [tmp_path / "script/test", *arguments] if arguments else [tmp_path / ".ci/run"]
