@@ -181,6 +181,7 @@ def roles_of(node: Any) -> Iterator[str]:
 def rights() -> Iterator[tuple[str, str, str, str]]:
     """Yield principal, site, resource and operations of a small estate's ACLs."""
     flow = Flow("pro1", "dwpro1", ("flights",), groups=("billing-.*",))
+    classic = Flow("old1", "lake1", ("flights",), engine="classic")
     link = Link("pro1", "enclave1", 1, ("flights",))
     sink = DeclaredConnector("to-files", {"topics": "flights"})
     by_site = {
@@ -196,6 +197,8 @@ def rights() -> Iterator[tuple[str, str, str, str]]:
             *acls.schema_registry_acls("dwpro1"),
         ],
         "enclave1": acls.link_acls("enclave1", (link,), ()),
+        "old1": acls.flow_acls("old1", [classic]),
+        "lake1": acls.flow_acls("lake1", [classic]),
     }
     for site, found in by_site.items():
         for acl in found:

@@ -1,5 +1,6 @@
 """Kafka as tests use it: independent clients (confluent-kafka, aiokafka's decoder), with no code of ours."""
 
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -28,6 +29,13 @@ from confluent_kafka.admin import (
 from servers.broker import Broker
 
 SECONDS = 30
+# The command line as a host of a mirror has it: with nothing but the base packages.
+BASE_ONLY = [
+    sys.executable,
+    "-c",
+    "import sys; sys.modules |= dict.fromkeys(('numpy', 'google_crc32c', 'confluent_kafka')); "
+    "from aqueduct.cli import main; sys.exit(main(sys.argv[1:]))",
+]
 Record = tuple[bytes | None, bytes | None, Any, tuple[int, int]]  # key, value, headers, time with its type
 
 End = Literal["commit", "abort", "leave"]  # of a transaction

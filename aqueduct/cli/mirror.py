@@ -1,6 +1,7 @@
-"""Tell how one MirrorMaker 2 flow is doing: whether every task runs, and how far each partition is behind.
+"""Tell how one flow is doing: whether its mirror runs, and how far each partition is behind.
 
-It reads what the flow leaves in the target cluster, and the source's logs; no port of MirrorMaker is asked.
+It reads what MirrorMaker 2 leaves in the target cluster, and the source's logs; no port of MirrorMaker is
+asked. Of a classic mirror it reads the consumer group at the source: name it with --group.
 What the source deleted before it was mirrored shows until the mirror has passed it: then nothing in Kafka
 tells of it any more, so look often, or compare with `aqueduct reconcile`.
 
@@ -9,16 +10,19 @@ until all is well or the time is up.
 """
 
 import argparse
+import re
 import time
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from aqueduct.cli import duration, report_file, selection
-from aqueduct.errors import ExitCode, Failed
+from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
-from aqueduct.mirror import reading, status
+from aqueduct.mirror import classic_reading, reading, status
+from aqueduct.mirror.classic_reading import ClassicReader
+from aqueduct.mirror.reading import MirrorReader
 from aqueduct.mirror.status import MirrorProgress
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, shortened
@@ -34,6 +38,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         servers = f"--{end}-bootstrap-servers"
         add(servers, metavar="HOST:PORT,...", type=selection.servers, required=True)
         add(f"--{end}-config", metavar="FILE", help="Kafka client properties")
+    add("--group", metavar="GROUP", help="of a classic mirror, at the source; wants --topics-pattern")
+    add(
+        "--topics-pattern",
+        metavar="REGEX",
+        type=_pattern,
+        help="of a classic mirror: whole names at the source",
+    )
+    add(
+        "--target-prefix",
+        metavar="PREFIX",
+        default="",
+        help="of a classic mirror: of names at the target",
+    )
+    add(
+        "--begin-at-ends",
+        action="store_true",
+        help="a classic mirror that has no position yet begins at the ends of the logs as they are now",
+    )
     add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
     add("--until-caught-up", action="store_true", help="all is well only if none is behind")
     report_file.add_arguments(parser)
@@ -41,13 +63,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
+    _refuse(args)
     source_end = client_config.end("source", args.source_bootstrap_servers, args.source_config)
     target_end = client_config.end("target", args.target_bootstrap_servers, args.target_config)
-    with (
-        connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source,
-        connect(target_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as target,
-    ):
-        findings, progress, lost = _look(reading.MirrorReader(args.source, source, target), args)
+    with connect(target_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as target:
+        if args.group:
+            with classic_reading.opened(source_end, args.group, CLIENT) as clients:
+                names = args.topics_pattern, args.target_prefix
+                flow = ClassicReader(args.source, *names, clients, target)
+                if args.begin_at_ends:
+                    return _begin(flow, args, started)
+                findings, progress, lost = _look(flow, args)
+        else:
+            with connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source:
+                findings, progress, lost = _look(reading.MirrorReader(args.source, source, target), args)
     print(_table(progress))
     for finding in findings:
         print(finding)
@@ -57,8 +86,33 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text} does not compile: {error}") from None
+
+
+def _refuse(args: argparse.Namespace) -> None:
+    if bool(args.group) != bool(args.topics_pattern):
+        raise Refused("--group and --topics-pattern are those of a classic mirror: give both, or neither.")
+    if not args.group and (args.begin_at_ends or args.target_prefix):
+        raise Refused("--begin-at-ends and --target-prefix are for a classic mirror: give its --group, too.")
+
+
+def _begin(flow: ClassicReader, args: argparse.Namespace, started: datetime) -> int:
+    begun = flow.begin_at_ends()
+    if begun:
+        print(f"Group {args.group} begins at the ends of {count(begun, 'partition')}.")
+    else:
+        print(f"Group {args.group} has positions: it goes on from them.")
+    if args.report:
+        report_file.write(args.report, "mirror", ExitCode.DONE, started, {"begun": begun})
+    return ExitCode.DONE
+
+
 def _look(
-    flow: reading.MirrorReader, args: argparse.Namespace
+    flow: MirrorReader | ClassicReader, args: argparse.Namespace
 ) -> tuple[list[str], list[MirrorProgress], Collection[MirrorProgress]]:
     """Find what is not well, how far each partition is, and where records were lost.
 
@@ -69,14 +123,11 @@ def _look(
     lost: dict[TopicPartition, MirrorProgress] = {}
     while True:
         try:
-            group, statuses, tasks, positions = flow.state()
-            progress = flow.progress(tasks.partitions, positions)
+            findings, progress = flow.look()
         except Failed:
             if time.monotonic() >= deadline:
                 raise
         else:
-            findings = status.task_findings(flow.source, group, statuses, tasks)
-            findings += status.log_findings(flow.source, tasks.partitions, progress)
             if args.until_caught_up:
                 findings += status.lag_findings(progress)
             lost |= {p.partition: p for p in progress if p.gone}

@@ -189,6 +189,12 @@ def _replay_acls(site: str, sink: DeclaredConnector) -> list[DeclaredAcl]:
 def source_acls(flow: Flow) -> list[DeclaredAcl]:
     """Return a flow's rights at its source: to read and describe. The mirror's own topics are elsewhere."""
     mirror, topics = principal("mirror_maker", flow.target), resources(flow.topics)
+    if flow.engine == "classic":
+        return [
+            *_allow(mirror, "topic", topics, "describe read"),
+            *_allow(mirror, "group", [Resource(flow.group, "literal")], "describe read"),
+            *_allow(principal("reconcile", flow.target), "topic", topics, "describe read"),
+        ]
     return [
         *_allow(mirror, "topic", topics, "describe describe_configs read"),
         *_allow(mirror, "group", resources(flow.groups), "describe"),
@@ -198,6 +204,11 @@ def source_acls(flow: Flow) -> list[DeclaredAcl]:
 
 def target_acls(flow: Flow) -> list[DeclaredAcl]:
     mirror, topics = principal("mirror_maker", flow.target), written(flow)
+    if flow.engine == "classic":  # it makes no topics
+        return [
+            *_allow(mirror, "topic", topics, "describe write"),
+            *_allow(principal("reconcile", flow.target), "topic", topics, "describe read"),
+        ]
     connect = f"{flow.name}-mm2"  # the Connect group of this flow's MirrorMaker
     leader = Resource(f"connect-cluster-{connect}", "literal")
     tasks = Resource(f"{connect}-", "prefixed")

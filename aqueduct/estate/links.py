@@ -156,7 +156,7 @@ class Reader:
 
     host: str
     unit: str
-    group: str = ""  # whose offsets are its position; empty for a mirror, which keeps it at its target
+    group: str = ""  # of a link, whose offsets are its position; a restore moves a mirror's by other means
 
 
 def read_readers(groups: Groups, hostvars: HostVars, site: str) -> tuple[Reader, ...]:

@@ -6,12 +6,13 @@ Everything is read for one site at a time: a filter that every host evaluates mu
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aqueduct.errors import Refused
 
 SITE_PREFIX = "site_"
+NEW, TRANSACTIONS_SINCE = (4,), (0, 11)  # versions of Kafka; the latter: KIP-98
 KRAFT, ZOOKEEPER = "kraft", "zookeeper"  # where a cluster keeps its metadata
 
 Groups = Mapping[str, Sequence[str]]
@@ -52,6 +53,16 @@ class Flow:
     groups_exclude: tuple[str, ...] = ()
     header: str = ""  # name=value that this source's records have in a topic that several sources feed
     given_name: str = ""
+    engine: str = "mm2"  # or classic
+    tasks: int = 2  # of MirrorMaker 2
+    settings: Mapping[str, str] = field(default_factory=dict, hash=False)  # of MirrorMaker 2
+    start: str = ""  # of the classic one: earliest, latest
+    threads: int = 1  # of each of its processes
+    source_servers: tuple[str, ...] = ()  # of a source outside the estate
+    source_settings: Mapping[str, str] = field(
+        default_factory=dict, hash=False
+    )  # a client's, of such a source
+    source_version: str = ""  # of Kafka there, where it is an old one
 
     @property
     def name(self) -> str:
@@ -69,6 +80,21 @@ class Flow:
         exclude = "|".join([*self.topics_exclude, r"mm2.*\.internal", r".*\.replica", "__.*"])
         return f"(?!(?:{exclude})$)(?:{'|'.join(self.topics)})"
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Return the source's version of Kafka, such as (0, 10, 0, 1); ValueError if what is said is none."""
+        return tuple(int(each) for each in self.source_version.split(".")) if self.source_version else NEW
+
+    @property
+    def isolation(self) -> str:
+        """Return the source's isolation.level; brokers without transactions refuse the other."""
+        return "read_committed" if self.version >= TRANSACTIONS_SINCE else "read_uncommitted"
+
+    @property
+    def group(self) -> str:
+        """Return the classic mirror's consumer group at the source, whose offsets are its positions."""
+        return f"{principal('mirror_maker', self.target)}-{self.name}"
+
     @classmethod
     def of(cls, target: str, declared: Mapping[str, Any]) -> "Flow":
         """Make a flow from an item of `mirror_maker_flows`."""
@@ -82,6 +108,14 @@ class Flow:
             groups_exclude=tuple(declared.get("groups_exclude", ())),
             header=declared.get("header", ""),
             given_name=declared.get("name", ""),
+            engine=declared.get("engine", "mm2"),
+            tasks=int(declared.get("tasks", 2)),
+            settings=dict(declared.get("settings", {})),
+            start=declared.get("start", ""),
+            threads=int(declared.get("threads", 1)),
+            source_servers=tuple(declared.get("source_servers", ())),
+            source_settings=dict(declared.get("source_settings", {})),
+            source_version=str(declared.get("source_version", "")),
         )
 
 
@@ -92,6 +126,7 @@ class MirrorUnit:
     host: str
     flow: str
     target: str
+    engine: str = "mm2"
 
 
 @dataclass(frozen=True)
@@ -181,7 +216,7 @@ def read_all_flows(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
 def read_mirrors(groups: Groups, hostvars: HostVars, source: str) -> tuple[MirrorUnit, ...]:
     """Return the mirrors that read a site."""
     return tuple(
-        MirrorUnit(host, flow.name, flow.target)
+        MirrorUnit(host, flow.name, flow.target, flow.engine)
         for flow in read_all_flows(groups, hostvars)
         if flow.source == source
         for host in members(groups, flow.target, "mirror_maker")

@@ -1,1 +1,4 @@
-"""MirrorMaker 2 flows: `reading` fetches what a flow leaves in its target, `status` judges it (pure)."""
+"""Mirrors of flows, MirrorMaker 2 and the classic one: what each leaves is read, and judged by pure modules.
+
+`reading` and `status` are of MirrorMaker 2, `classic_reading` and `classic` of the classic one.
+"""

@@ -36,6 +36,13 @@ class MirrorReader:
         topics = ("status", "configs", "offsets")
         self._tables = {f"mm2-{name}.{source}.internal": Table(target_cluster) for name in topics}
 
+    def look(self) -> tuple[list[str], list[MirrorProgress]]:
+        """Return what is not well, and how far each partition is."""
+        group, statuses, tasks, positions = self.state()
+        progress = self.progress(tasks.partitions, positions)
+        findings = status.task_findings(self.source, group, statuses, tasks)
+        return findings + status.log_findings(self.source, tasks.partitions, progress), progress
+
     def state(self) -> tuple[WorkersGroup, list[MirrorStatus], Tasks, dict[TopicPartition, int]]:
         """Read the group, the statuses, the planned tasks, and the next offset to mirror by partition."""
         with answering(self._target.end.bootstrap_servers):

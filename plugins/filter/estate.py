@@ -10,7 +10,17 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from aqueduct.errors import AqueductError
-from aqueduct.estate import acls, connectors, hadoop, links, model, schema_registry, spark, zookeeper
+from aqueduct.estate import (
+    acls,
+    classic_mirror,
+    connectors,
+    hadoop,
+    links,
+    model,
+    schema_registry,
+    spark,
+    zookeeper,
+)
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 
@@ -49,8 +59,56 @@ def bootstrap_servers(groups: model.Groups, hostvars: model.HostVars, site: str)
 
 def flows(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
     """`groups | flows(hostvars, site)`: the flows that arrive at a site, as `aqueduct.estate.model.Flow` with
-    `name`, `prefix` and `topics_pattern`."""
-    return [_flow(flow) for flow in model.read_flows(groups, hostvars, site)]
+    its properties and `servers`, the source's brokers; without `source_settings`, which may be secret."""
+    found = model.read_flows(groups, hostvars, site)
+    return [{**_flow(flow), "servers": _servers(groups, hostvars, flow)} for flow in found]
+
+
+def source_settings(groups: model.Groups, hostvars: model.HostVars, site: str, name: str) -> Json:
+    """`groups | source_settings(hostvars, site, flow)`: a client's, of a source outside the estate."""
+    return dict(_named_flow(groups, hostvars, site, name).source_settings)
+
+
+def classic_consumer(
+    groups: model.Groups,
+    hostvars: model.HostVars,
+    site: str,
+    name: str,
+    access: Json,
+    tuning: Json,
+    refresh: Any,
+) -> Json:
+    """`groups | classic_consumer(hostvars, site, flow, access, tuning, refresh_seconds)`: its properties."""
+    flow = _named_flow(groups, hostvars, site, name)
+    servers = _servers(groups, hostvars, flow)
+    return classic_mirror.consumer(flow, servers, access, tuning, int(refresh))
+
+
+def classic_producer(
+    groups: model.Groups,
+    hostvars: model.HostVars,
+    site: str,
+    name: str,
+    access: Json,
+    tuning: Json,
+    host: str,
+) -> Json:
+    """`groups | classic_producer(hostvars, site, flow, access, tuning, host)`: its properties there."""
+    flow = _named_flow(groups, hostvars, site, name)
+    servers = bootstrap_servers(groups, hostvars, site)
+    return classic_mirror.producer(flow, servers, access, tuning, host)
+
+
+def classic_arguments(
+    groups: model.Groups, hostvars: model.HostVars, site: str, name: str, folder: str, commit: Any
+) -> list[str]:
+    """`groups | classic_arguments(hostvars, site, flow, folder, commit_seconds)`: its class and arguments."""
+    return classic_mirror.arguments(_named_flow(groups, hostvars, site, name), folder, int(commit))
+
+
+def argument_file(arguments: list[str]) -> str:
+    """`arguments | argument_file`: as `java @FILE` reads them."""
+    return classic_mirror.argument_file(arguments)
 
 
 def flow_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
@@ -115,7 +173,7 @@ def readers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[J
 
 def reader_options(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[str]:
     """`groups | reader_options(hostvars, site)`: what `aqueduct restore` is told of who reads a site."""
-    mirrors = model.read_mirrors(groups, hostvars, site)
+    mirrors = [each for each in model.read_mirrors(groups, hostvars, site) if each.engine == "mm2"]
     flows = sorted({(mirror.flow, mirror.target) for mirror in mirrors})
     leaving = links.read_links_from(groups, hostvars, site)
     return [
@@ -316,8 +374,18 @@ def _acl(acl: acls.DeclaredAcl) -> Json:
 
 
 def _flow(flow: model.Flow) -> Json:
-    derived = {"name": flow.name, "prefix": flow.prefix, "topics_pattern": flow.topics_pattern}
-    return {**asdict(flow), **derived}
+    names = ("name", "prefix", "topics_pattern", "group", "isolation")
+    found = {**asdict(flow), **{name: getattr(flow, name) for name in names}}
+    del found["source_settings"]
+    return found
+
+
+def _named_flow(groups: model.Groups, hostvars: model.HostVars, site: str, name: str) -> model.Flow:
+    return next(flow for flow in model.read_flows(groups, hostvars, site) if flow.name == name)
+
+
+def _servers(groups: model.Groups, hostvars: model.HostVars, flow: model.Flow) -> str:
+    return ",".join(flow.source_servers) or bootstrap_servers(groups, hostvars, flow.source)
 
 
 def _in_ansible(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -346,7 +414,8 @@ class FilterModule:
         )
         every += (schema_registry_acls, schema_registry_topics, schema_registry_url)
         every += (schema_registry_settings, properties_file, with_registry)
-        every += (managed_principals,)
+        every += (managed_principals, classic_consumer, classic_producer, classic_arguments, argument_file)
+        every += (source_settings,)
         every += (reader_options, links_to, links_from, ledgers, link_topics, link_acls)
         every += (connect_topics, connect_acls, connectors_of, connect_worker, dead_letters, letters_topics)
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)

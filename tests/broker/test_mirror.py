@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,14 +38,6 @@ dedicated.mode.enable.internal.rest=true
 listeners=http://127.0.0.1:0
 """
 
-# As a host of a mirror has it: with nothing but the base packages.
-BASE_ONLY = """
-import sys
-sys.modules |= dict.fromkeys(("numpy", "google_crc32c", "confluent_kafka"))
-from aqueduct.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
-
 
 @contextmanager
 def mirror_maker(source: Broker, target: Broker, directory: Path) -> Iterator[None]:
@@ -79,7 +70,7 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
         code, text = said("--wait", "60s", "--until-caught-up")
         assert (code, text) == (0, "2 partitions, 0 of them behind by 0 records.\n")
         on_a_host = subprocess.run(
-            [sys.executable, "-c", BASE_ONLY, *ask, "--until-caught-up"], capture_output=True, text=True
+            [*clients.BASE_ONLY, *ask, "--until-caught-up"], capture_output=True, text=True
         )
         assert (on_a_host.returncode, on_a_host.stdout) == (0, text), on_a_host.stderr
         first = json.loads(report.read_text())["partitions"][0]

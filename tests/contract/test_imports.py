@@ -41,7 +41,7 @@ RUNNING = {
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs")),
     *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics")),
     *(f"work.{name}" for name in ("session", "shared_classes", "spark", "workers")),
-    "mirror.reading",
+    *(f"mirror.{name}" for name in ("reading", "classic_reading")),
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options")),
     *(f"link.{name}" for name in ("outlet", "resend", "silence", "udp", "upstream", "ledger.gap_topic")),

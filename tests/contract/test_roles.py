@@ -55,7 +55,7 @@ def code_of(role: str) -> str:
         *ROOT.glob("plugins/filter/*.py"),
         *ROOT.glob("aqueduct/estate/*.py"),
     ]
-    texts = [path.read_text() for path in files]
+    texts = [path.read_text(errors="replace") for path in files]
     return "\n".join([*texts, *map(str, defaults.values())])
 
 

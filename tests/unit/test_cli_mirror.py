@@ -2,19 +2,17 @@
 
 import argparse
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from aqueduct.cli import duration, mirror
 from aqueduct.errors import Failed
 from aqueduct.mirror.reading import MirrorReader
-from aqueduct.mirror.status import SOURCE_CONNECTOR, Log, MirrorProgress, MirrorStatus, Tasks, WorkersGroup
+from aqueduct.mirror.status import Log, MirrorProgress
 from aqueduct.names import TopicPartition
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
-TASKS = Tasks({SOURCE_CONNECTOR: 1}, frozenset({A0}))
-RUNNING = [MirrorStatus(SOURCE_CONNECTOR, task, "RUNNING", "h:1", "") for task in (None, 0)]
 LOSING = MirrorProgress(A0, 10, Log(15, 20), False)
 BEHIND = MirrorProgress(A0, 16, Log(15, 20), False)
 CAUGHT_UP = MirrorProgress(A0, 20, Log(15, 20), False)
@@ -28,14 +26,11 @@ class Flow:
     def __init__(self, *looks: MirrorProgress | Failed) -> None:
         self._looks: Iterator[MirrorProgress | Failed] = iter([*looks, *[looks[-1]] * 1000])
 
-    def state(self) -> tuple[WorkersGroup, list[MirrorStatus], Tasks, dict[TopicPartition, int]]:
-        return WorkersGroup("Stable", frozenset({"h:1"})), RUNNING, TASKS, {}
-
-    def progress(self, *_: Any) -> list[MirrorProgress]:
+    def look(self) -> tuple[list[str], list[MirrorProgress]]:
         look = next(self._looks)
         if isinstance(look, Failed):
             raise look
-        return [look]
+        return [], [look]
 
 
 @pytest.fixture(autouse=True)

@@ -78,6 +78,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         yield from flows.check_hosts(inventory, site)
         for mirror in arriving:
             yield from flows.check_names(mirror, own_topics)
+            yield from flows.check_made(mirror, own_topics)
         yield from flows.check_pairs(arriving)
         right += arriving
     yield from flows.check_loops(right)

@@ -8,8 +8,14 @@ from aqueduct.estate.check.sound import Item, Sound
 from aqueduct.estate.model import ZOOKEEPER, principal
 from aqueduct.names import LEGAL_NAME
 
-# And whether it must be one with ZooKeeper; of kafka_version, kafka_metadata decides that.
-VERSIONS = {"connect_version": False, "mirror_maker_version": False, "zookeeper_kafka_version": True}
+# And whether it must be one that has ZooKeeper and the classic mirror (None: it may); of kafka_version,
+# kafka_metadata decides that.
+VERSIONS = {
+    "connect_version": False,
+    "mirror_maker_version": None,
+    "mirror_maker_classic_version": True,
+    "zookeeper_kafka_version": True,
+}
 
 
 def check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
@@ -106,12 +112,15 @@ def check_versions(
             if not isinstance(value, str | float) or (name, id(value), zookeeper) in told:
                 continue
             told.add((name, id(value), zookeeper))
-            fitting = [each for each in supported if has_zookeeper(each) == zookeeper]
+            fitting = [each for each in supported if zookeeper in (None, has_zookeeper(each))]
             from_archive = variables.get("artifact_kafka_source") == "archive"
-            if has_zookeeper(str(value)) == zookeeper if from_archive else str(value) in fitting:
+            fits = zookeeper in (None, has_zookeeper(str(value)))
+            if fits if from_archive else str(value) in fitting:
                 continue
             sentence = f"Kafka {value} is not supported; take {' or '.join(fitting)}."
-            if zookeeper and not has_zookeeper(str(value)):
+            if name == "mirror_maker_classic_version" and not has_zookeeper(str(value)):
+                sentence = f"Kafka {value} has no classic mirror; take {' or '.join(fitting)}."
+            elif zookeeper and not has_zookeeper(str(value)):
                 sentence = f"Kafka {value} has no ZooKeeper; set {name}: {' or '.join(fitting)}."
             elif str(value) in supported and name == "kafka_version":
                 sentence = f"Kafka {value} is for kafka_metadata: zookeeper; take {' or '.join(fitting)}."
@@ -120,7 +129,7 @@ def check_versions(
 
 def _versions(
     variables: Mapping[str, Any], defaults: Mapping[str, Any]
-) -> Iterator[tuple[str, str, Any, bool]]:
+) -> Iterator[tuple[str, str, Any, bool | None]]:
     """Yield a host's versions of Kafka, each with the variable to blame, and whether it is for ZooKeeper."""
     metadata = variables.get("kafka_metadata") == ZOOKEEPER
     for name, zookeeper in {**VERSIONS, "kafka_version": metadata}.items():

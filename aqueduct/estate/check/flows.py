@@ -12,9 +12,22 @@ from aqueduct.estate.check.sound import Item, Sound
 from aqueduct.estate.languages import EVERYTHING, Language, shortest, words
 from aqueduct.estate.model import Flow
 from aqueduct.estate.patterns import PatternError, language, names
+from aqueduct.names import LEGAL_NAME
 
 VARIABLE = "mirror_maker_flows"
 RESERVED = "tls"  # of /etc/aqueduct/mirror_maker
+MM2, CLASSIC = "mm2", "classic"
+# What only one of the engines has.
+OPTIONS = {
+    MM2: ("groups", "groups_exclude", "settings", "tasks"),
+    CLASSIC: ("start", "threads"),
+}
+INSTEAD = {
+    "tasks": "threads divide a classic flow's work",
+    "threads": "tasks divide the work of MirrorMaker 2",
+}
+# The oldest brokers that clients of Kafka 3.9 (KIP-97) and of Kafka 4 (KIP-896) read.
+OLDEST, OLDEST_BY_4 = (0, 10), (2, 1)
 
 # What MirrorMaker 2 never mirrors (ReplicationPolicy.isInternalTopic).
 INTERNAL = names([r"__.*", r"\..*", r"mm2.*\.internal", r".*\.checkpoints\.internal"])
@@ -29,7 +42,7 @@ class DeclaredFlow(Item):
     @cached_property
     def reads(self) -> Language:
         read = names(self.flow.topics, self.flow.topics_exclude) - INTERNAL
-        if self.flow.prefix:
+        if self.flow.prefix and self.flow.engine == MM2:
             # DefaultReplicationPolicy sees by its prefixes that a topic came from the target, and leaves it.
             from_target = words([f"{self.flow.target}."]) + EVERYTHING
             read -= from_target | EVERYTHING + words(["."]) + from_target
@@ -53,7 +66,13 @@ def declared_at(sound: Sound, site: str) -> list[DeclaredFlow]:
 def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
     """Check one flow by itself."""
     source, target = mirror.flow.source, mirror.flow.target
-    if source not in inventory.sites:
+    yield from _check_engine(inventory, mirror)
+    if mirror.flow.source_servers:
+        yield from _check_outside(inventory, mirror)
+    elif mirror.flow.source_settings:
+        sentence = "it is for a source that is in no inventory; give its source_servers, or take it out."
+        yield mirror.finding(sentence, ("source_settings",))
+    elif source not in inventory.sites:
         remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")
         yield mirror.finding(f"there is no site {source}; {remedy}", ("source",))
     elif source == target:
@@ -85,6 +104,74 @@ def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
     header = mirror.flow.header or "name=value"
     if header.startswith("=") or "=" not in header:
         yield mirror.finding(f'"{header}" isn\'t a header with its value; write name=value.', ("header",))
+
+
+def _check_engine(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
+    flow = mirror.flow
+    other = CLASSIC if flow.engine == MM2 else MM2
+    for option in OPTIONS[other]:
+        if option in mirror.value:
+            remedy = f"{INSTEAD[option]}." if option in INSTEAD else f"take it out, or set engine to {other}."
+            sentence = f"{option} is for engine {other}, and this is {flow.engine}; {remedy}"
+            yield mirror.finding(sentence, (option,))
+    if flow.engine == CLASSIC and not flow.start:
+        sentence = (
+            "where it begins must be said; set start to earliest, for all that the source has, "
+            "or to latest, for what is written from its first deployment on."
+        )
+        yield mirror.finding(sentence)
+    try:
+        version = flow.version
+    except ValueError:
+        sentence = f'"{flow.source_version}" is no version; write such as "0.10.2" or "1.1", in quotes.'
+        yield mirror.finding(sentence, ("source_version",))
+        return
+    if not isinstance(mirror.value.get("source_version", ""), str):
+        sentence = f"without quotes it is the number {flow.source_version}; put it into quotes."
+        yield mirror.finding(sentence, ("source_version",))
+    elif version < OLDEST:
+        sentence = (
+            f"no client of Kafka 3.9 or later reads Kafka {flow.source_version}; "
+            "upgrade the source to 0.10.0 at least."
+        )
+        yield mirror.finding(sentence, ("source_version",))
+    elif flow.engine == MM2 and version < OLDEST_BY_4 and not _is_older(inventory, mirror):
+        sentence = (
+            f"MirrorMaker 2 of Kafka 4 doesn't read Kafka {flow.source_version}; "
+            "set engine to classic, or mirror_maker_version to 3.9.2."
+        )
+        yield mirror.finding(sentence, ("source_version",))
+
+
+def _is_older(inventory: Inventory, mirror: DeclaredFlow) -> bool:
+    return str(inventory.hosts[mirror.host].get("mirror_maker_version", "")).startswith("3.")
+
+
+def _check_outside(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
+    source = mirror.flow.source
+    if source in inventory.sites:
+        sentence = (
+            f"{source} is a site, whose brokers are known; take this out, or name the source otherwise."
+        )
+        yield mirror.finding(sentence, ("source_servers",))
+    elif not LEGAL_SITE.fullmatch(source):
+        sentence = "a source's name becomes part of names in Kafka; take letters, digits, - and _ only."
+        yield mirror.finding(sentence, ("source",))
+    if "security.protocol" not in mirror.flow.source_settings:
+        sentence = f"how to reach {source} must be said; set security.protocol in source_settings."
+        yield mirror.finding(sentence)
+
+
+def check_made(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Finding]:
+    """Check that topics which a classic mirror writes by name are there: it makes none."""
+    flow = mirror.flow
+    for index, topic in enumerate(flow.topics if flow.engine == CLASSIC else ()):
+        if LEGAL_NAME.fullmatch(topic) and "." not in topic and flow.prefix + topic not in own_topics:
+            sentence = (
+                f"a classic mirror makes no topics, and site {flow.target} declares no {flow.prefix}{topic}; "
+                "add it to kafka_topics there, with as many partitions as at the source."
+            )
+            yield mirror.finding(sentence, ("topics", index))
 
 
 def _patterns(mirror: DeclaredFlow) -> Iterator[tuple[Path, str]]:
@@ -123,14 +210,14 @@ def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
 def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Finding]:
     """Check names that are taken at the target: by its own topics, by MirrorMaker's heartbeats."""
     flow = mirror.flow
-    for topic in own_topics if flow.prefix else ():
+    for topic in own_topics if flow.prefix and flow.engine == MM2 else ():
         if topic in mirror.writes:
             sentence = (
                 f"site {flow.target} has a topic {topic} of its own, into which this flow would write; "
                 "rename it, or exclude it here."
             )
             yield mirror.finding(sentence)
-    for index, topic in enumerate(() if flow.prefix else flow.topics):
+    for index, topic in enumerate(() if flow.prefix or flow.engine == CLASSIC else flow.topics):
         if topic.endswith("heartbeats") and topic in mirror.reads:
             sentence = (
                 f"MirrorMaker takes {topic} for heartbeats and would name it {flow.source}.{topic}; "
@@ -189,7 +276,7 @@ def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
     told: set[frozenset[DeclaredFlow]] = set()
     for start in mirrors:
         # Where all flows prefix their source's name, MirrorMaker itself sees to it that nothing comes back.
-        is_safe = start.flow.prefix == f"{start.flow.source}."
+        is_safe = start.flow.prefix == f"{start.flow.source}." and start.flow.engine == MM2
         way, topic = ((), "") if is_safe else _way_back(start, leaving)
         if way and frozenset(way) not in told:
             told.add(frozenset(way))

@@ -138,7 +138,7 @@ def _fault_of_number(name: str, value: int) -> str | None:
     """Check a number by the unit that the end of its name says."""
     if name.endswith("port") and not 1 <= value <= 65_535:
         return f"there is no port {value}; take one from 1 to 65535."
-    if name.endswith(("_days", "_mebibytes", "tasks")) and value < 1:
+    if name.endswith(("_days", "_mebibytes", "tasks", "threads")) and value < 1:
         return f"it must be 1 or more, not {value}."
     if name.endswith(("_seconds", "_bytes", "_id")) and value < 0:
         return f"it can't be less than 0, and is {value}."

@@ -1,0 +1,50 @@
+"""Status of a flow by the classic MirrorMaker, judged from its consumer group at the source.
+
+Its positions are the group's offsets there, and the target holds nothing of it. A partition without an offset
+begins at its start. It makes no topics: where the target lacks one, or a partition of it, it stands still.
+"""
+
+from collections.abc import Mapping
+
+from aqueduct.mirror.status import Log, MirrorProgress
+from aqueduct.names import TopicPartition
+from aqueduct.wording import count, some
+
+
+def progress(
+    committed: Mapping[TopicPartition, int | None], logs: Mapping[TopicPartition, Log]
+) -> list[MirrorProgress]:
+    """Return the progress of each partition whose log the source shows; None: nothing is committed."""
+    nexts = {partition: committed.get(partition) for partition in logs}
+    return [
+        MirrorProgress(partition, log.start if (at := nexts[partition]) is None else at, log, False)
+        for partition, log in logs.items()
+    ]
+
+
+def group_findings(source: str, group: str, state: str) -> list[str]:
+    """Return what is not well with the group, in a state of DescribeGroups; at most one sentence."""
+    unit = f"mirror_maker@{source}"
+    if state in ("Empty", "Dead"):
+        return [f"No process of the mirror from {source} is in its group {group}; see the journal of {unit}."]
+    if state != "Stable":
+        return [f"The processes of the mirror from {source} are dividing its partitions ({state})."]
+    return []
+
+
+def topic_findings(
+    source: str, prefix: str, partitions: Mapping[str, int], target: Mapping[str, int]
+) -> list[str]:
+    """Return what the target lacks, by how many partitions each topic has at both ends."""
+    if not partitions:
+        return [f"No topic of {source} matches the flow's patterns."]
+    lacking = [
+        f"{prefix}{topic} ({count(number, 'partition')}, has {target.get(prefix + topic, 0)})"
+        for topic, number in sorted(partitions.items())
+        if target.get(prefix + topic, 0) < number
+    ]
+    if not lacking:
+        return []
+    return [
+        f"The target lacks {some(lacking)}; declare them in kafka_topics, for without them it stands still."
+    ]

@@ -1,0 +1,267 @@
+"""The classic MirrorMaker between two real brokers: what a kill or a failure left is sent again."""
+
+import json
+import subprocess
+import time
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import classic
+import clients
+import pytest
+from classic import Mirror
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+from aqueduct.cli import main
+from servers.broker import Broker
+from servers.process import Process, binary
+
+PARTITIONS = 4
+
+
+def mirror(source: Broker, target: Broker, folder: Path, *topics: str, **options: Any) -> Mirror:
+    mine = ("host", "commit_seconds", "tuning", "patience")
+    own = {each: options.pop(each) for each in mine if each in options}
+    flow = classic.flow(clients.unique("pro").replace(".", "-"), *topics, **options)
+    return Mirror(flow, source.plaintext, target.plaintext, folder, **own)
+
+
+def made(brokers: list[Broker], partitions: int = PARTITIONS, **config: str) -> str:
+    """Make one topic at both ends."""
+    name = clients.unique("flights")
+    clients.create(brokers[0], name, partitions)
+    return clients.create(brokers[1], name, partitions, **config)
+
+
+def values(broker: Broker, topic: str, partitions: int = PARTITIONS) -> list[list[bytes]]:
+    """Return what each partition has, in its order."""
+    found: list[list[bytes]] = [[] for _ in range(partitions)]
+    for each in clients.read(broker, topic, *range(partitions)):
+        found[each.partition() or 0].append(each.value() or b"")
+    return found
+
+
+def firsts(found: list[bytes]) -> list[bytes]:
+    return list(dict.fromkeys(found))
+
+
+def ended(process: Process) -> int:
+    """Wait until a process ends by itself, and return how."""
+    try:
+        return process._process.wait(60)
+    finally:
+        process.kill()
+
+
+def mirrored(source: Broker, ours: Mirror) -> int:
+    """Return how many records its group has committed."""
+    return sum(clients.committed(source, ours.flow.group).values())
+
+
+def reconciled(source: Broker, target: Broker, topic: str, report: Path) -> tuple[int, int, int]:
+    """Return the exit code of reconcile, how many records are missing, and how many are there beyond them."""
+    ask = ["reconcile", "--source", source.plaintext, "--target", target.plaintext, "--topics", topic]
+    code = main([*ask, "--report", str(report)])
+    partitions = json.loads(report.read_text())["partitions"]
+    missing = sum(each["sources"][0]["missing"]["records"] for each in partitions)
+    return code, missing, sum(each["target"]["extra"]["records"] for each in partitions)
+
+
+def produce_all(broker: Broker, topic: str, records: int, start: int = 0) -> None:
+    """Write records without a key, whose place no hash can tell."""
+    for partition in range(PARTITIONS):
+        numbers = range(start, start + records)
+        clients.produce(broker, topic, [f"{partition}-{n}" for n in numbers], partition)
+
+
+def test_what_was_not_committed_before_a_kill_is_doubled_and_named(
+    brokers: list[Broker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = brokers
+    topic = made(brokers)
+    produce_all(source, topic, 500)
+    first = mirror(source, target, tmp_path / "m", topic, commit_seconds=600)
+    with first.process().running() as process:
+        clients.wait_for("all records", lambda: sum(clients.ends(target, topic, *range(4))) == 2000)
+        process.kill()
+    assert clients.committed(source, first.flow.group) == {}
+    assert reconciled(source, target, topic, tmp_path / "r.json") == (0, 0, 0)
+    capsys.readouterr()
+
+    first.commit_seconds = 1
+    with first.process().running():
+        clients.wait_for("its commits", lambda: mirrored(source, first) == 2000)
+    assert reconciled(source, target, topic, tmp_path / "r.json") == (3, 0, 2000)
+    told = capsys.readouterr().out
+    assert f"{topic}-0: 500 records of the target are not in the source, first at target offset 500." in told
+    there = values(target, topic)
+    assert [firsts(each) for each in there] == values(source, topic)
+    assert {*Counter(chain(*there)).values()} == {2}
+
+
+def test_kills_in_the_middle_of_writing_lose_nothing(brokers: list[Broker], tmp_path: Path) -> None:
+    source, target = brokers
+    topic = made(brokers)
+    stop, written = Event(), [0]
+
+    def write() -> None:
+        while not stop.is_set():
+            produce_all(source, topic, 50, written[0])
+            written[0] += 50
+
+    writer = Thread(target=write)
+    ours = mirror(source, target, tmp_path / "m", topic, threads=2)
+    writer.start()
+    try:
+        for _ in range(3):
+            more = sum(clients.ends(target, topic, *range(4))) + 400
+            with ours.process().running():
+                clients.wait_for("more", lambda more=more: sum(clients.ends(target, topic, *range(4))) > more)
+    finally:
+        stop.set()
+        writer.join()
+    with ours.process().running():
+        total = written[0] * PARTITIONS
+        clients.wait_for("the end", lambda: mirrored(source, ours) == total)
+    there = values(target, topic)
+    assert [firsts(each) for each in there] == values(source, topic)
+    doubled = sum(map(len, there)) - total
+    assert doubled > 0
+    assert reconciled(source, target, topic, tmp_path / "r.json") == (3, 0, doubled)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_send_that_fails_ends_it_before_the_next_commit(
+    brokers: list[Broker], tmp_path: Path, alone: bool
+) -> None:
+    source, target = brokers
+    topic = made(brokers, 1, max_message_bytes="2000")
+    large = "x" * 100_000
+    # Alone in its batch it fails at once; with others that is split and sent again until its time is up.
+    after = range(50, 100)
+    clients.produce(source, topic, [*range(50), large, *(() if alone else after)])
+    tuning = {"request.timeout.ms": 2000}
+    ours = mirror(source, target, tmp_path / "m", topic, tuning=tuning, patience=4000)
+    process = ours.process()
+    for _ in range(2):  # a service that systemd starts again fails there again
+        process.start()
+        assert ended(process) == 255
+    assert ("RecordTooLargeException" if alone else "TimeoutException") in ours.said()
+    assert "Exiting on send failure, skip committing offsets" in ours.said()
+    assert clients.committed(source, ours.flow.group).get((topic, 0), 0) <= 50
+    there = values(target, topic, 1)[0]
+    assert large.encode() not in there
+
+    asked, what = clients.admin(target), ConfigResource(ConfigResource.Type.TOPIC, topic)
+    larger = ConfigEntry("max.message.bytes", "1000000", incremental_operation=AlterConfigOpType.SET)
+    what.add_incremental_config(larger)
+    for done in asked.incremental_alter_configs([what]).values():
+        done.result()
+    clients.produce(source, topic, after if alone else ())
+    ours.patience = 0
+    with ours.process().running():
+        clients.wait_for("the end", lambda: mirrored(source, ours) == 101)
+    assert {*values(source, topic, 1)[0]} == {*values(target, topic, 1)[0]}
+    _, missing, _ = reconciled(source, target, topic, tmp_path / "r.json")
+    assert missing == 0
+
+
+def test_a_target_that_is_silent_is_waited_for(brokers: list[Broker], tmp_path: Path) -> None:
+    source, target = brokers
+    topic = made(brokers, 1)
+    clients.produce(source, topic, range(10))
+    ours = mirror(source, target, tmp_path / "m", topic)
+    with ours.process().running() as process:
+        clients.wait_for("a commit", lambda: mirrored(source, ours) == 10)
+        with target.process.silent():
+            clients.produce(source, topic, range(10, 500))
+            time.sleep(5)
+            assert clients.committed(source, ours.flow.group) == {(topic, 0): 10}
+        clients.wait_for("the rest", lambda: mirrored(source, ours) == 500)
+        assert process._process.poll() is None
+    assert reconciled(source, target, topic, tmp_path / "r.json")[1] == 0
+
+
+def test_two_hosts_share_the_partitions_and_one_takes_over(brokers: list[Broker], tmp_path: Path) -> None:
+    source, target = brokers
+    topic = made(brokers)
+    one = mirror(source, target, tmp_path / "1", topic)
+    other = Mirror(one.flow, one.source, one.target, tmp_path / "2", host="h2")
+    group = one.flow.group
+
+    asked = clients.admin(source)
+
+    def members() -> list[int]:
+        described = asked.describe_consumer_groups([group])[group].result()
+        return sorted(len(each.assignment.topic_partitions) for each in described.members)
+
+    with other.process().running():
+        with one.process().running():
+            clients.wait_for("two halves", lambda: members() == [2, 2])
+            produce_all(source, topic, 100)
+            clients.wait_for("all", lambda: mirrored(source, one) == 400)
+        produce_all(source, topic, 100, 100)
+        clients.wait_for("the rest", lambda: mirrored(source, one) == 800)
+        assert members() == [4]
+    assert [firsts(each) for each in values(target, topic)] == values(source, topic)
+    for each in (one, other):
+        assert f"client.id = {group}-{each.host}" in each.said()
+
+
+def test_it_begins_where_it_is_told_and_never_leaves_out_a_new_topic(
+    brokers: list[Broker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = brokers
+    topic = made(brokers, 2)
+    clients.produce(source, topic, range(100))
+    late = f"{topic}.late"
+    names = (topic.replace(".", r"\."), late.replace(".", r"\."))
+    ends = mirror(source, target, tmp_path / "m", *names, naming="prefix")
+    flow = ends.flow
+    clients.create(target, flow.prefix + topic, 2)
+    ask = ["mirror", "--source", flow.name, "--group", flow.group, "--topics-pattern", flow.topics_pattern]
+    ask += ["--source-bootstrap-servers", source.plaintext, "--target-bootstrap-servers", target.plaintext]
+    ask += ["--target-prefix", flow.prefix]
+
+    def said(*more: str) -> tuple[int, str]:
+        return main([*ask, *more]), capsys.readouterr().out
+
+    assert said("--begin-at-ends")[1] == f"Group {flow.group} begins at the ends of 2 partitions.\n"
+    assert said("--begin-at-ends")[1] == f"Group {flow.group} has positions: it goes on from them.\n"
+    code, text = said()
+    assert code == 3
+    assert f"No process of the mirror from {flow.name} is in its group {flow.group}" in text
+    with ends.process().running():
+        clients.produce(source, topic, range(100, 110))
+        code, text = said("--wait", "60s", "--until-caught-up")
+        assert (code, text) == (0, "2 partitions, 0 of them behind by 0 records.\n")
+        on_a_host = subprocess.run([*clients.BASE_ONLY, *ask], capture_output=True, text=True)
+        assert (on_a_host.returncode, on_a_host.stdout) == (0, text), on_a_host.stderr
+        clients.create(source, late)
+        clients.transaction(source, late, range(5), "commit")
+        code, text = said()
+        assert code == 3
+        assert (
+            f"The target lacks {flow.prefix}{late} (1 partition, has 0); declare them in kafka_topics" in text
+        )
+        clients.create(target, flow.prefix + late)
+        code, text = said("--wait", "60s", "--until-caught-up")
+        # The transaction's marker is no record that could be behind.
+        assert (code, text) == (0, "3 partitions, 0 of them behind by 0 records.\n")
+    assert values(target, flow.prefix + topic, 2)[0] == [b"%d" % n for n in range(100, 110)]
+    assert values(target, flow.prefix + late, 1)[0] == [b"%d" % n for n in range(5)]
+    clients.produce(source, topic, range(20))
+    clients.delete_records(source, topic, 115)
+    code, text = said()
+    assert f"deleted it before it was mirrored: {topic}-0 (5 offsets from 110)" in text
+
+
+def test_the_handler_in_the_repository_is_its_source_compiled(tmp_path: Path) -> None:
+    source = classic.HANDLER / "SamePartition.java"
+    command = ["javac", "--release", "11", "-g:none", "-cp", f"{binary('AQUEDUCT_OLDER_KAFKA_JARS')}/*"]
+    subprocess.run([*command, "-d", str(tmp_path), str(source)], check=True, capture_output=True)
+    built = (tmp_path / "SamePartition.class").read_bytes()
+    assert built == source.with_suffix(".class").read_bytes()
