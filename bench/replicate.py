@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 import yaml
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from aqueduct.estate import classic_mirror
 from aqueduct.estate.model import Flow
@@ -108,7 +108,10 @@ def copied(engine: str, data: Data, source: Broker, target: Broker, folder: Path
     there = 0
     with Process(command, folder / f"{alias}.log", lambda: True).running() as process:
         while there < data.records or time.monotonic() - moved < STILL_SECONDS:
-            found = sum(reader.get_watermark_offsets(each, timeout=30)[1] for each in places)
+            try:
+                found = sum(reader.get_watermark_offsets(each, timeout=30)[1] for each in places)
+            except KafkaException:  # of a topic that was made just now
+                found = there
             now = time.monotonic()
             if found > there:
                 if not there:
