@@ -174,6 +174,7 @@ HOSTS = {
     "maven.apache.org",
     "spark.apache.org",
     "www.apache.org",
+    "zookeeper.apache.org",
 }
 PRIVATE_KEY = re.compile("-----BEGIN ([A-Z]+ )*PRIVATE " + "KEY-----")
 HOME = re.compile(r"(?<![\w.~}])/(root|home/\w+|Users/\w+)/")
