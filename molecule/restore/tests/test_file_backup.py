@@ -11,7 +11,7 @@ FOLDER, BACKUPS, OWN = "/etc/aqueduct/kafka", "/var/lib/file_backup", "/etc/aque
 USER = "aqueduct-files"
 UNIT = "file_backup@pro1-kafka.service"
 # What is in a folder, as programs tell it that have nothing to do with the backup.
-ALL = r"find . -printf '%P %y %m %U:%G %T@ %l %n\n' | sort"
+ALL = r"find . -printf '%P %y %m %U:%G %T@ %l\n' | sort"
 TRUTH = f"cd {{}} && {ALL} && find . -type f -print0 | sort -z | xargs -0 sha256sum"
 AQUEDUCT = ("/opt/aqueduct/base/bin/aqueduct", "files")
 
@@ -85,7 +85,9 @@ def test_its_key_may_read_one_folder_and_nothing_else(estate: Estate, outcome: O
         assert "does not run rsync" in done.stderr + done.stdout
     key = lab.run(STORE, "cat", f"{OWN}/key.pub").stdout.split()[1]
     lines = [
-        line for line in lab.run(SITE, "bash", "-c", "cat ~/.ssh/authorized_keys").stdout.splitlines() if key in line
+        line
+        for line in lab.run(SITE, "bash", "-c", "cat ~/.ssh/authorized_keys").stdout.splitlines()
+        if key in line
     ]
     assert [line.split(" ssh-ed25519")[0] for line in lines] == [f'command="rrsync -ro {FOLDER}",restrict']
     assert lab.run(SITE, "bash", "-c", "ls ~/.ssh").stdout.split() == ["authorized_keys"]
