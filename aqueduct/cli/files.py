@@ -9,8 +9,8 @@ whole. Exit code: 0 done; 3 done but for files that could not be read, or for ol
 failed, 2 refused: nothing was kept.
 
 list, du and verify look at backups: what there is, what each takes on the disk beyond those before it, and
-whether all files are as they were backed up (1 if not; a hard link that was edited in place is damaged in
-each backup that has it).
+whether all files are as they were backed up (1 if not, 3 if a name has no complete backup; a hard link that
+was edited in place is damaged in each backup that has it).
 
 restore writes a backup, or some paths of it, to a folder of this host, and compares what is there then. It
 verifies what it takes first. Files that are other there are left, and the exit code is 2, without
@@ -267,7 +267,8 @@ def _verify(args: argparse.Namespace) -> int:
     bad = any(each.damage or each.unusable for each in found)
     for each in found:
         print(_verified(each))
-    code = ExitCode.FAILED if bad else ExitCode.DONE
+    none = any(not each.backups for each in found)
+    code = ExitCode.FAILED if bad else ExitCode.INCOMPLETE if none else ExitCode.DONE
     content = [
         {
             "name": each.name,
@@ -283,6 +284,8 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _verified(found: "FilesVerified") -> str:
+    if not found.backups:
+        return f"{found.name}: there is NO complete backup."
     lines = [f"{found.name}: {why}" for why in found.unusable]
     lines += [f"{found.name}: {each.path}: {each.what}; in {', '.join(each.dates)}." for each in found.damage]
     what = f"{count(found.backups, 'backup')}, {count(found.files, 'file')}, {found.bytes:,} bytes read"

@@ -22,6 +22,7 @@ from aqueduct.wording import some
 
 FORMAT = 1
 TREE, LIST, HEAD = "tree", "files.jsonl", "backup.json"
+LOCKS = CHANGING, READING = ".changing", ".reading"
 UNFINISHED, GOING = ".unfinished-", ".going-"
 
 
@@ -91,7 +92,7 @@ class BackupsOf:
     def changing(self) -> Iterator[int]:
         """Be the one who adds or removes; Refused if another one is."""
         with lock.held(
-            self.path / ".changing", f"{self.path} is being changed by another backup or prune."
+            self.path / CHANGING, f"{self.path} is being changed by another backup or prune."
         ) as it:
             yield it
 
@@ -100,7 +101,7 @@ class BackupsOf:
         """Read what nobody removes meanwhile; `alone`: who removes. Refused if another one has it."""
         what = "read by a restore or verify" if alone else "pruned"
         why = f"{self.path} is being {what}; wait until that ends."
-        with lock.held(self.path / ".reading", why, shared=not alone):
+        with lock.held(self.path / READING, why, shared=not alone):
             yield
 
     def write(self, unfinished: Path, head: Mapping[str, Any], found: Iterable[FileEntry]) -> None:
@@ -148,6 +149,9 @@ def made(folder: Path, name: str) -> BackupsOf:
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
+        # Whose backups these are makes the locks: root, who restores, would leave ones that are root's.
+        for each in LOCKS:
+            (path / each).touch(mode=0o600)
     except OSError as error:
         raise Refused(f"{path} can't be made: {error.strerror}.") from None
     return BackupsOf(path)

@@ -220,7 +220,7 @@ def test_five_days_come_back_as_they_were_and_take_what_is_new(site: Site) -> No
     assert "was killed by signal 9. Nothing of this backup was kept" in said or "broke" in said, said
     assert "Traceback" not in said
     big.unlink()
-    assert names(site.backups / "etc") == [".changing", date(0), date(1), date(3)]
+    assert names(site.backups / "etc") == [".changing", ".reading", date(0), date(1), date(3)]
     back_up(5)
     assert site.inode(3, "keys/new.key") == site.inode(5, "keys/new.key")
     assert site.dates() == [date(day) for day in was]
@@ -602,3 +602,10 @@ def test_a_backup_removes_what_no_rule_keeps_if_it_is_whole(here: Site) -> None:
         assert here.backup(day, "--keep-daily=2") == 0
     assert f"Removed: 1 older backup, {date(0)}." in here.said()
     assert here.dates() == [date(1), date(2)]
+
+
+def test_where_nothing_is_complete_nothing_is_called_so(site: Site) -> None:
+    assert site.backup(0, "--ssh-port=1") == 1
+    site.said()
+    assert site.run("verify") == 3
+    assert "etc: there is NO complete backup" in site.said()

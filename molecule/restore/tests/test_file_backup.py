@@ -11,7 +11,7 @@ FOLDER, BACKUPS, OWN = "/etc/aqueduct/kafka", "/var/lib/file_backup", "/etc/aque
 USER = "aqueduct-files"
 UNIT = "file_backup@pro1-kafka.service"
 # What is in a folder, as programs tell it that have nothing to do with the backup.
-ALL = r"find . -printf '%P %y %m %U:%G %T@ %l %n\n' | sort"
+ALL = r"find . -printf '%P %y %m %U:%G %T@ %l\n' | sort"
 TRUTH = f"cd {{}} && {ALL} && find . -type f -print0 | sort -z | xargs -0 sha256sum"
 AQUEDUCT = ("/opt/aqueduct/base/bin/aqueduct", "files")
 
