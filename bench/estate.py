@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from aqueduct.backup import commit
 from aqueduct.backup.order import BackupOrder
-from aqueduct.backup.plan import PlannedReading, ReadingResult, Source, plan, settle
+from aqueduct.backup.plan import Generations, PlannedReading, ReadingResult, Source, plan, settle
 from aqueduct.backup.selection import GroupSelection, TopicSelection
 from aqueduct.backup.survey import Surveyed
 from aqueduct.kafka.client_config import ClientConfig, End
@@ -143,7 +143,7 @@ def run(catalog: Catalog, estate: Estate, survey: Surveyed, number: int) -> Mani
     """Do what a run does that found this, without reading any data; return what it committed."""
     parent = catalog.parent()
     now = BEGAN + number * estate.minutes * 60_000
-    todo = plan(parent.manifest, survey.sources, now=now, generation_milliseconds=86_400_000)
+    todo = plan(parent.manifest, survey.sources, now=now, generations=Generations(86_400_000))
     added = settle(todo, [estate.read(each, number) for each in todo.readings])
     with patch.object(commit, "now", lambda: now):
         return commit.snapshot(catalog, parent.follow(), ORDER, survey, added, run=_run(number), started=now)

@@ -189,7 +189,7 @@ def _hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
 def _folder(said: dict[str, object]) -> logs.Folder:
     each = said | {
         "logs": tuple(
-            logs.Log(**(log | {"partition": TopicPartition(*log["partition"])}))
+            logs.DiskLog(**(log | {"partition": TopicPartition(*log["partition"])}))
             for log in said["logs"]  # type: ignore[attr-defined]
         )
     }

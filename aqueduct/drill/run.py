@@ -25,24 +25,10 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.snapshots import Snapshot
+from aqueduct.work.phases import Phases
 from aqueduct.work.workers import Workers
 
 CLIENT = "aqueduct-drill"
-
-
-class Phases:
-    """How long each phase took, for who wants to know it also when a later one fails."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
 
 
 def drill(order: DrillOrder, workers: Workers, phases: Phases) -> DrillOutcome:

@@ -19,7 +19,7 @@ LOG = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>[0-9]+)")
 
 
 @dataclass(frozen=True)
-class Log:
+class DiskLog:
     """A partition's log on a disk.
 
     `end` is the offset after its last whole batch, `epoch` the leader epoch of that batch, -1 without one.
@@ -42,7 +42,7 @@ class Folder:
     path: str
     cluster_id: str
     node_id: int
-    logs: tuple[Log, ...]
+    logs: tuple[DiskLog, ...]
 
 
 def look(path: Path) -> Folder:
@@ -57,7 +57,7 @@ def look(path: Path) -> Folder:
     return Folder(str(path), found.cluster_id, found.node_id, tuple(logs))
 
 
-def _logs(path: Path) -> Iterator[Log]:
+def _logs(path: Path) -> Iterator[DiskLog]:
     for each in path.iterdir():
         for pattern in (LOG, STRAY):
             named = pattern.fullmatch(each.name)
@@ -65,7 +65,7 @@ def _logs(path: Path) -> Iterator[Log]:
                 yield _log(each, TopicPartition(named["topic"], int(named["number"])), pattern is STRAY)
 
 
-def _log(folder: Path, partition: TopicPartition, stray: bool) -> Log:
+def _log(folder: Path, partition: TopicPartition, stray: bool) -> DiskLog:
     segments = sorted(folder.glob("*.log"))
     metadata = folder / "partition.metadata"
     topic_id = parse_properties(metadata.read_text().replace(": ", "=")) if metadata.exists() else {}
@@ -81,7 +81,7 @@ def _log(folder: Path, partition: TopicPartition, stray: bool) -> Log:
             end, epoch = last
             break
     size = sum(segment.stat().st_size for segment in segments)
-    return Log(partition, folder.name, stray, topic_id.get("topic_id", ""), end, epoch, size, damage)
+    return DiskLog(partition, folder.name, stray, topic_id.get("topic_id", ""), end, epoch, size, damage)
 
 
 def _last(segment: Path) -> tuple[int, int] | None:

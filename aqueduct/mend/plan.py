@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition
-from aqueduct.mend.logs import Folder, Log
+from aqueduct.mend.logs import Folder, DiskLog
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
 
@@ -24,7 +24,7 @@ class Changed:
     host: str
     now: int
     before: int
-    logs: Mapping[TopicPartition, Log]  # of partitions that are assigned to the id before
+    logs: Mapping[TopicPartition, DiskLog]  # of partitions that are assigned to the id before
     strays: int  # of these that the broker has put aside
     since: tuple[TopicPartition, ...]  # partitions that the cluster gave to the id it has now
 
@@ -42,7 +42,7 @@ class Mend:
     move: Replicas
     lead: tuple[TopicPartition, ...]
     empty: tuple[TopicPartition, ...]
-    damaged: tuple[Log, ...]
+    damaged: tuple[DiskLog, ...]
 
 
 def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
@@ -63,7 +63,7 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
     move: dict[TopicPartition, tuple[int, ...]] = {}
     lead: list[TopicPartition] = []
     empty: list[TopicPartition] = []
-    damaged: list[Log] = []
+    damaged: list[DiskLog] = []
     for each in cluster.partitions:
         at = _named(each)
         replicas = tuple(by_id[node].now if node in by_id else node for node in each.replicas)
@@ -107,7 +107,7 @@ def electable(
 
     Of those in `emptied` no folder that was named has a log.
     """
-    logs: dict[TopicPartition, dict[int, Log]] = defaultdict(dict)
+    logs: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
     aside: set[TopicPartition] = set()
     for folder in (folder for folders in hosts.values() for folder in folders):
         for log in folder.logs:
@@ -180,9 +180,9 @@ def _id(host: str, folders: Sequence[Folder]) -> int:
     return ids.pop()
 
 
-def _furthest(folders: Sequence[Folder]) -> dict[TopicPartition, Log]:
+def _furthest(folders: Sequence[Folder]) -> dict[TopicPartition, DiskLog]:
     """Return the log of each partition that a host has; of two, that which goes further."""
-    found: dict[TopicPartition, Log] = {}
+    found: dict[TopicPartition, DiskLog] = {}
     for log in (log for folder in folders for log in folder.logs):
         if log.partition not in found or _far(log) > _far(found[log.partition]):
             found[log.partition] = log
@@ -239,7 +239,7 @@ def _replicas(cluster: Cluster) -> dict[TopicPartition, tuple[int, ...]]:
     return {_named(each): each.replicas for each in cluster.partitions}
 
 
-def _far(log: Log) -> tuple[int, int]:
+def _far(log: DiskLog) -> tuple[int, int]:
     return log.epoch, log.end
 
 

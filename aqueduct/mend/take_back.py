@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.mend.logs import Folder, Log, look
+from aqueduct.mend.logs import Folder, DiskLog, look
 
 LONGEST = 255  # letters of a folder's name
 ID = re.compile(r"^(?P<name>node\.id|broker\.id)\s*=.*$", re.MULTILINE)  # of KRaft; of ZooKeeper's time
@@ -71,7 +71,7 @@ def _take_back(path: Path, folder: Folder, node_id: int | None) -> TakenBack:
     return TakenBack(str(path), folder.node_id, now, tuple(back), tuple(emptied), tuple(left))
 
 
-def _put_aside(path: Path, empty: Log) -> None:
+def _put_aside(path: Path, empty: DiskLog) -> None:
     """Mark an empty log as one that a broker deletes when it starts (LogFileUtils.DELETE_DIR_SUFFIX)."""
     (path / empty.folder).rename(path / f"{empty.folder}.{uuid4().hex}-delete")
 

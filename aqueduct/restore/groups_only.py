@@ -63,12 +63,12 @@ def main(order: RestoreOrder) -> GroupsRestored:
     return GroupsRestored(snapshot.manifest.number, done, kept, left_out, order.dry_run)
 
 
-Positions = dict[str, dict[TopicPartition, tuple[int, str]]]
+GroupPositions = dict[str, dict[TopicPartition, tuple[int, str]]]
 
 
 def _wanted(
     client: Client, stored: Sequence[StoredGroup], topics: Mapping[str, StoredTopic], only: set[str]
-) -> tuple[Positions, LeftOut]:
+) -> tuple[GroupPositions, LeftOut]:
     """Return the groups' positions in topics that are still those of the snapshot."""
     named = {each.topic for group in stored for each in group.offsets if not only or each.topic in only}
     there = client.topics(named)
@@ -80,7 +80,7 @@ def _wanted(
             left_out.append((f"groups' offsets of {name}", OTHER))
         else:
             same.add(name)
-    wanted: Positions = {}
+    wanted: GroupPositions = {}
     for group in stored:
         for each in group.offsets:
             if each.topic in same:
@@ -89,7 +89,7 @@ def _wanted(
     return wanted, tuple(left_out)
 
 
-def _moves(client: Client, wanted: Positions) -> dict[str, list[Move]]:
+def _moves(client: Client, wanted: GroupPositions) -> dict[str, list[Move]]:
     """Return where each group goes on: where it was, or the nearest record that its partition still has."""
     partitions = {at for mine in wanted.values() for at in mine}
     starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 
 class Phases:
+    """Also for who wants to know it when a later phase fails; one that comes again adds to its time."""
+
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
@@ -15,4 +17,4 @@ class Phases:
         try:
             yield
         finally:
-            self.seconds[name] = time.monotonic() - began
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began

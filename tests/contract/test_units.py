@@ -148,7 +148,12 @@ def test_a_link_s_options_are_taken(
 def faults(code: str) -> Iterator[str]:
     """Yield the options in a role's code that none of the commands which it runs takes so."""
     named = re.findall(r"(?:_aqueduct|bin/aqueduct)\b\W*([a-z]+)\b(?:[\s',-]+([a-z]+)\b)?", code)
-    paths = {words if words in COMMANDS else words[:1] for words in named} & COMMANDS.keys()
+    # Where a variable says which command of a verb it is, the options of all of them are taken.
+    paths = {
+        path
+        for words in named
+        for path in ([words] if words in COMMANDS else (each for each in COMMANDS if each[0] == words[0]))
+    }
     actions = (action for path in paths for action in COMMANDS[path]._actions)
     options = {spelling: action for action in actions for spelling in action.option_strings}
     for option, value in set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)(=?)", code)) if paths else ():

@@ -7,7 +7,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
-from aqueduct.mend.logs import Folder, Log, look
+from aqueduct.mend.logs import Folder, DiskLog, look
 from aqueduct.mend.plan import electable, plan, sentences
 from aqueduct.mend.take_back import take_back
 from aqueduct.names import TopicPartition
@@ -22,13 +22,13 @@ def part(name: str, leader: int | None, *replicas: int) -> Partition:
     return Partition(topic, int(number), leader, replicas, (leader,) if leader else ())
 
 
-def log(name: str, end: int, epoch: int = 0, *, stray: bool = False, damage: str = "") -> Log:
+def log(name: str, end: int, epoch: int = 0, *, stray: bool = False, damage: str = "") -> DiskLog:
     topic, _, number = name.rpartition("-")
     folder = f"{name}.{'0' * 32}-stray" if stray else name
-    return Log(TopicPartition(topic, int(number)), folder, stray, "", end, epoch, end * 10, damage)
+    return DiskLog(TopicPartition(topic, int(number)), folder, stray, "", end, epoch, end * 10, damage)
 
 
-def folder(node_id: int, *logs: Log, cluster_id: str = "C") -> list[Folder]:
+def folder(node_id: int, *logs: DiskLog, cluster_id: str = "C") -> list[Folder]:
     return [Folder("/data", cluster_id, node_id, logs)]
 
 
