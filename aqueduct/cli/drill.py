@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.backup.selection import TopicSelection, compiled
         from aqueduct.drill import report
         from aqueduct.drill.order import DrillOrder
-        from aqueduct.drill.run import Phases, drill
+        from aqueduct.drill.run import drill
+        from aqueduct.work.phases import Phases
         from aqueduct.work.workers import Workers
 
     for path in (args.report, args.metrics_file):

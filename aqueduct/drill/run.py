@@ -5,8 +5,7 @@ The live cluster is only read. The scratch cluster is left as it is: who started
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 
 from aqueduct.drill import live, scratch

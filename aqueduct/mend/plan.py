@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition
-from aqueduct.mend.logs import Folder, DiskLog
+from aqueduct.mend.logs import DiskLog, Folder
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
 

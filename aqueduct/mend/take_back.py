@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.mend.logs import Folder, DiskLog, look
+from aqueduct.mend.logs import DiskLog, Folder, look
 
 LONGEST = 255  # letters of a folder's name
 ID = re.compile(r"^(?P<name>node\.id|broker\.id)\s*=.*$", re.MULTILINE)  # of KRaft; of ZooKeeper's time

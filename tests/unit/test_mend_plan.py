@@ -7,7 +7,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
-from aqueduct.mend.logs import Folder, DiskLog, look
+from aqueduct.mend.logs import DiskLog, Folder, look
 from aqueduct.mend.plan import electable, plan, sentences
 from aqueduct.mend.take_back import take_back
 from aqueduct.names import TopicPartition
