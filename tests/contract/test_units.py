@@ -152,7 +152,7 @@ def faults(code: str) -> Iterator[str]:
     paths = {
         path
         for words in named
-        for path in ([words] if words in COMMANDS else (each for each in COMMANDS if each[0] == words[0]))
+        for path in ([words] if words in COMMANDS else (each for each in COMMANDS if each[:1] == words[:1]))
     }
     actions = (action for path in paths for action in COMMANDS[path]._actions)
     options = {spelling: action for action in actions for spelling in action.option_strings}
