@@ -53,11 +53,13 @@ class Cluster:
                 values = (f"{partition}-{n}" + "x" * 5000 for n in range(RECORDS))
                 clients.produce(self.first, topic, values, partition)
         for number, group in enumerate(GROUPS):
-            place = TopicPartition("lost", 0, number)
-            [done] = asked.alter_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, [place])]
-            ).values()
-            done.result()
+            place = ConsumerGroupTopicPartitions(group, [TopicPartition("lost", 0, number)])
+
+            def committed(place: ConsumerGroupTopicPartitions = place, number: int = number) -> bool:
+                asked.alter_consumer_group_offsets([place])[place.group_id].result()
+                return clients.coordinated(self.first, place.group_id, "lost") == number
+
+            clients.wait_for("the position", committed)
         self.before = self.seen()
 
     def seen(self) -> object:
