@@ -39,6 +39,8 @@ class Cluster:
 
     def with_id(self, node_id: int) -> AbstractContextManager[Process]:
         """Run the second broker on its data folder, with this id."""
+        # One that comes back before its session has ended finds itself there in ZooKeeper, and ends.
+        clients.wait_for("the end of its session", lambda: node_id not in self.brokers())
         return self.second(node_id, self.directory / "second").running()
 
     def fill(self) -> None:
@@ -77,7 +79,10 @@ class Cluster:
         return all(clients.led(asked, topic, 2) for topic in TOPICS)
 
     def await_second(self, node_id: int) -> None:
-        clients.wait_for("the broker", lambda: node_id in clients.admin(self.first).list_topics().brokers)
+        clients.wait_for("the broker", lambda: node_id in self.brokers())
+
+    def brokers(self) -> set[int]:
+        return {*clients.admin(self.first).list_topics().brokers}
 
 
 @contextmanager

@@ -68,7 +68,14 @@ def test_groups_get_the_positions_that_they_lack(
 
 
 @pytest.mark.parametrize(
-    "more", [("--append",), ("--acls",), ("--no-groups",), ("--topics", "a:b"), ("--from-time", "2026-01-31T18:00:00Z")]
+    "more",
+    [
+        ("--append",),
+        ("--acls",),
+        ("--no-groups",),
+        ("--topics", "a:b"),
+        ("--from-time", "2026-01-31T18:00:00Z"),
+    ],
 )
 def test_what_is_of_records_is_refused_beside_it(
     more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
