@@ -82,7 +82,7 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
             best = max(logs, key=lambda node: _far(logs[node]))
             move[at] = (best, *(node for node in replicas if node != best))
             lead.append(at)
-        elif not cluster.fenced & set(each.replicas):
+        else:
             empty.append(at)
     return Mend(tuple(changed), move, tuple(lead), tuple(empty), tuple(damaged))
 
@@ -229,7 +229,7 @@ def sentences(cluster: Cluster, mend: Mend) -> list[str]:
     if mend.empty:
         said.append(
             f"No folder that was named has a log of {count(len(mend.empty), 'partition')}: "
-            f"{some(mend.empty)}. Look for other disks; made empty, all of their records are lost, and with "
+            f"{some(mend.empty)}. Look for other disks, or start their brokers; made empty, all of their records are lost, and with "
             "a partition of __consumer_offsets the positions of its groups."
         )
     return said
