@@ -229,8 +229,8 @@ def sentences(cluster: Cluster, mend: Mend) -> list[str]:
     if mend.empty:
         said.append(
             f"No folder that was named has a log of {count(len(mend.empty), 'partition')}: "
-            f"{some(mend.empty)}. Look for other disks, or start their brokers; made empty, all of their records are lost, and with "
-            "a partition of __consumer_offsets the positions of its groups."
+            f"{some(mend.empty)}. Look for other disks, or start their brokers; made empty, all of their "
+            "records are lost, and with a partition of __consumer_offsets the positions of its groups."
         )
     return said
 
