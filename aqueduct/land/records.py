@@ -62,7 +62,7 @@ def _fields(data: bytes, array: varints.Bytes, at: Numbers) -> tuple[pa.BinaryAr
 
     IndexError or ValueError beyond the data.
     """
-    begins, ends, null = bodies.spans(array, at)
+    begins, ends, null = varints.fields(array, at)
     return cut_out(data, begins, ends, null), ends
 
 

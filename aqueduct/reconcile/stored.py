@@ -8,7 +8,7 @@ from itertools import repeat
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from aqueduct.kafka.batches import bodies
+from aqueduct.kafka.batches import bodies, varints
 from aqueduct.kafka.batches.batch import Batch, damaged
 from aqueduct.kafka.batches.records import RecordPlaces
 from aqueduct.kafka.client_config import End
@@ -113,7 +113,7 @@ def columns(batches: Sequence[Batch], whole: Range, header: RecordHeader | None)
         fields = []
         at = places.begins
         for _ in ("key", "value"):
-            begins, ends, null = bodies.spans(array, at)
+            begins, ends, null = varints.fields(array, at)
             field: list[bytes | None] = list(
                 map(places.data.__getitem__, map(slice, begins.tolist(), ends.tolist()))
             )

@@ -30,22 +30,21 @@ CLUSTER = "/cluster/id"
 def kept(ensemble: Any, *paths: str) -> list[dict[str, Any]]:
     """Return what brokers keep at these paths, empty where nothing is: the chroot may be new, too."""
     from kazoo.exceptions import NoNodeError
+    from kazoo.protocol.serialization import GetData
 
     from aqueduct.errors import Failed
-    from aqueduct.zookeeper.client import reached, start, stop
+    from aqueduct.zookeeper.client import ZooKeeperSession
 
-    client, found = start(ensemble), []
+    session, found = ZooKeeperSession(ensemble), []
     try:
         for path in paths:
+            answer = session.ask(GetData(session.at(path), None), but=(NoNodeError,))
             try:
-                data, _ = reached(ensemble, lambda path=path: client.get_async(path))
-                found.append(dict(json.loads(data)))
-            except NoNodeError:
-                found.append({})
+                found.append({} if isinstance(answer, NoNodeError) else dict(json.loads(answer[0])))
             except (TypeError, ValueError):
                 raise Failed(f"{ensemble} has at {path} what no broker wrote: restore it.") from None
     finally:
-        stop(client)
+        session.close()
     return found
 
 

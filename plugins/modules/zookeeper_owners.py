@@ -28,6 +28,7 @@ znodes: {description: Those that got another ACL., type: list, returned: success
 
 # The ensemble's configuration, /zookeeper/config, nobody but a super user may change.
 TOP = ("/", "/zookeeper", "/zookeeper/quota")
+ANY_VERSION = -1
 
 
 def main() -> None:
@@ -40,11 +41,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    from kazoo.protocol.serialization import SetACL
     from kazoo.security import Permissions
 
     from aqueduct.errors import AqueductError
     from aqueduct.kafka import client_config
-    from aqueduct.zookeeper.client import Ensemble, acl_of, ask, connected, rights_of
+    from aqueduct.zookeeper.client import Ensemble, GetRights, acl_of, connected
     from aqueduct.zookeeper.znodes import Right
 
     given = module.params
@@ -53,13 +55,13 @@ def main() -> None:
     changed = []
     try:
         ensemble = Ensemble(given["connect"], client_config.load(given["client_config"]))
-        with connected(ensemble) as client:
+        with connected(ensemble) as session:
             for path in TOP:
-                acl, _ = ask(ensemble, lambda path=path: client.get_acls_async(path))
-                if {*rights_of(acl)} != {*rights}:
+                there, _ = session.ask(GetRights(path))
+                if {*there} != {*rights}:
                     changed.append(path)
                     if not module.check_mode:
-                        ask(ensemble, lambda path=path: client.set_acls_async(path, acl_of(rights)))
+                        session.ask(SetACL(path, acl_of(rights), ANY_VERSION))
     except AqueductError as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=bool(changed), znodes=changed)

@@ -5,6 +5,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,34 @@ from kazoo.exceptions import NoAuthError
 
 from aqueduct.estate.zookeeper import Server, connect
 from aqueduct.kafka import client_config
-from aqueduct.zookeeper.client import Ensemble, start, stop
 from servers import zookeeper
 from servers.pki import Authority
 from servers.process import Process
 
 MODULES = Path(__file__).resolve().parents[2] / "plugins/modules"
 CLUSTER = "Mk3OEYBSD34fcwNTJENDM2"
+
+
+def start(ensemble: str, properties: Path) -> KazooClient:
+    """Return a client of kazoo's with a session, as whom these properties say."""
+    config = client_config.load(properties)
+    client = KazooClient(
+        hosts=ensemble,
+        use_ssl=True,
+        ca=config.ca,
+        certfile=config.certificate,
+        keyfile=config.key,
+        keyfile_password=config.key_password,
+    )
+    with warnings.catch_warnings():  # of a chroot that is not there yet
+        warnings.simplefilter("ignore", UserWarning)
+        client.start(30)
+    return client
+
+
+def stop(client: KazooClient) -> None:
+    client.stop()
+    client.close()
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +100,7 @@ def test_servers_find_a_quorum_and_outlive_their_leader(
     assert sorted(modes.values()) == ["follower", "follower", "leader"]
     leader = next(server for server, mode in modes.items() if mode == "leader")
     others = [server for server in servers if server != leader]
-    client = start(Ensemble(connect([others[0]]), client_config.load(configs["kafka-old"])))
+    client = start(connect([others[0]]), configs["kafka-old"])
     client.create("/kept", b"by most")
     servers[leader].kill()
     try:
@@ -143,9 +165,7 @@ def test_the_tree_is_its_owners_from_the_first_moment(
     first = module("zookeeper_owners", **asked)
     assert first["znodes"] == ["/", "/zookeeper", "/zookeeper/quota"], first
     assert module("zookeeper_owners", **asked)["changed"] is False
-    clients_of = {
-        name: start(Ensemble(connect([*servers]), client_config.load(path))) for name, path in configs.items()
-    }
+    clients_of = {name: start(connect([*servers]), path) for name, path in configs.items()}
     try:
         for path in ("/mine", "/zookeeper/mine", "/zookeeper/quota/mine"):
             with pytest.raises(NoAuthError):
@@ -169,8 +189,7 @@ def folder(
 ) -> Iterator[tuple[Path, KazooClient, dict[str, Any]]]:
     """A data folder of broker 12, a client in a chroot of the test's own, and a module's arguments."""
     chroot = f"/{tmp_path.name}"
-    config = client_config.load(configs["zookeeper-old"])
-    client = start(Ensemble(connect([*servers]) + chroot, config))
+    client = start(connect([*servers]) + chroot, configs["zookeeper-old"])
     client.create("/cluster/id", json.dumps({"version": "1", "id": CLUSTER}).encode(), makepath=True)
     client.ensure_path("/brokers/ids")
     log = tmp_path / "log"

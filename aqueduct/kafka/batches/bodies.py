@@ -2,12 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from aqueduct.kafka.batches import varints
-from aqueduct.kafka.batches.varints import Numbers
-
 Header = tuple[bytes, bytes | None]  # a name may come several times
 
 
@@ -37,17 +31,6 @@ def headers(data: bytes) -> list[Header]:
         value, at = _read(data, at)
         found.append((name, value))
     return found
-
-
-def spans(data: varints.Bytes, at: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-    """Return where fields begin and end that have their lengths at these places, and which are null.
-
-    IndexError or ValueError where there is none.
-    """
-    lengths, begins = varints.get(data, at)
-    if (lengths > len(data)).any():
-        raise ValueError("a field is longer than all records")
-    return begins, begins + np.maximum(lengths, 0), lengths < 0
 
 
 def _field(content: bytes | None) -> bytes:

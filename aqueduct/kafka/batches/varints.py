@@ -46,3 +46,14 @@ def get(data: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
         if not len(unended):
             return ((zigzags >> 1) ^ -(zigzags & 1)).view(np.int64), after
     raise ValueError("a number has more than 64 bits")
+
+
+def fields(data: Bytes, at: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """Return where fields begin and end that have their lengths at these places, and which are null.
+
+    IndexError or ValueError where there is none.
+    """
+    lengths, begins = get(data, at)
+    if (lengths > len(data)).any():
+        raise ValueError("a field is longer than all records")
+    return begins, begins + np.maximum(lengths, 0), lengths < 0
