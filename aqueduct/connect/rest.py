@@ -9,10 +9,10 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from aqueduct import job_files
 from aqueduct.connect.connectors import ConnectorStatus, RunningConnector, Validation
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.kafka.tls import tls_context
 
 CONNECT_SECONDS = 10  # a host that is gone answers nothing, and another one is to be asked
 REQUEST_SECONDS = 100  # Connect itself gives up after 90
@@ -186,22 +186,6 @@ def _checked(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Refused(f"{url!r} is no URL of Connect's REST; write https://connect.example.com:8083.")
     return url.rstrip("/")
-
-
-def tls_context(config: ClientConfig) -> ssl.SSLContext:
-    """Return how https is spoken, in a job's task, too; Refused if certificate and key are of no use."""
-    context = ssl.create_default_context(cafile=config.ca and job_files.path(config.ca))
-    context.check_hostname = config.verify_host
-    if config.certificate and config.key:
-        try:
-            files = job_files.path(config.certificate), job_files.path(config.key)
-            context.load_cert_chain(*files, config.key_password or "")
-        except (ssl.SSLError, OSError) as error:
-            raise Refused(
-                f"{config.certificate} can't be used for REST ({error.strerror or error}); see that its key "
-                "fits and ssl.key.password opens it."
-            ) from None
-    return context
 
 
 def _tls_sentence(url: str, error: ssl.SSLError) -> str:

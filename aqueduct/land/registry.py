@@ -11,8 +11,8 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from aqueduct.connect.rest import tls_context
 from aqueduct.errors import Failed
+from aqueduct.kafka.tls import tls_context
 from aqueduct.land import avro_schema
 from aqueduct.land.avro_schema import RecordType, Schema, WrongSchema
 from aqueduct.land.declaration import SchemaRegistry

@@ -14,9 +14,9 @@ from kazoo.protocol.serialization import Create, Exists, GetACL, Sync, int_struc
 from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id
 
-from aqueduct.connect.rest import tls_context
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.kafka.tls import tls_context
 from aqueduct.wording import some
 from aqueduct.zookeeper.connection import Connection, ServerUnusable
 from aqueduct.zookeeper.znodes import Right, parent

@@ -14,8 +14,6 @@ from typing import Any
 from kazoo.exceptions import EXCEPTIONS, KazooException
 from kazoo.protocol.serialization import CloseInstance, Connect, int_int_struct, int_struct
 
-from aqueduct.connect.tls import listener
-
 SECONDS = 5  # for a server to take the connection and to answer
 WORD_SECONDS = 2  # ... to say a word; one that waits for TLS says none
 SILENCE_SECONDS = 20  # after requests
@@ -178,7 +176,7 @@ def _ended(server: str, context: ssl.SSLContext | None) -> ServerUnusable:
     said = _said(server, context)
     if NOT_SERVING in said:
         return ServerUnusable("is in no quorum", NO_QUORUM)
-    if not said and not context and (found := listener(server)) and found.tls:
+    if not said and not context and _speaks_tls(server):
         remedy = "name its clientPort, or give a client's properties as --client-config"
         return ServerUnusable("speaks TLS on that port", remedy, passing=False)
     certificate = ", and that an authProvider of it takes this client's certificate" if context else ""
@@ -202,3 +200,12 @@ def _said(server: str, context: ssl.SSLContext | None) -> str:
 def _address(server: str) -> tuple[str, int]:
     host, _, port = server.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def _speaks_tls(server: str) -> bool:
+    try:
+        from aqueduct.connect.tls import listener
+    except ImportError:  # on hosts that have no more than brokers need
+        return False
+    found = listener(server)
+    return found is not None and found.tls
