@@ -63,6 +63,9 @@ def _check_lifecycle(
     except re.error as error:
         sentence = f"topics_pattern {pattern} does not compile: {error}; mend it."
         yield inventory.finding(host, "backup_lifecycle", sentence)
+    if "days" not in wanted:
+        yield inventory.finding(host, "backup_lifecycle", "days are not set; say after how many segments go.")
+        return
     if not 0 <= wanted["days"] <= MOST_DAYS:
         sentence = f"days must be from 0 to {MOST_DAYS}, not {wanted['days']}."
         yield inventory.finding(host, "backup_lifecycle", sentence)
