@@ -50,7 +50,7 @@ RUNNING = {
     *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "quotas", "reassign")),
     *(f"kafka.admin.{name}" for name in ("settings", "topics")),
     *(f"kafka.{name}" for name in ("answers", "client", "fan_out", "fetch", "follow", "groups")),
-    *(f"kafka.{name}" for name in ("offsets", "produce", "table", "transport")),
+    *(f"kafka.{name}" for name in ("offsets", "produce", "table", "tls", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),
     *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics")),
     *(f"work.{name}" for name in ("session", "shared_classes", "spark", "workers")),
