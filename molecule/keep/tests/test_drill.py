@@ -83,7 +83,8 @@ def test_a_good_drill_restores_all_and_leaves_nothing(kept: Kept, backed_up: int
 # Prune would leave alone what the newest snapshot builds on; whoever has the credentials needs no prune.
 DELETING = """
 import boto3, botocore.config
-s3 = boto3.client("s3", region_name="us-east-1", config=botocore.config.Config(s3={"addressing_style": "path"}))
+style = botocore.config.Config(s3={"addressing_style": "path"})
+s3 = boto3.client("s3", region_name="us-east-1", config=style)
 [first, *_] = s3.list_objects_v2(Bucket="backup", Prefix="pro1/snapshots/")["Contents"]
 s3.delete_object(Bucket="backup", Key=first["Key"])
 """
