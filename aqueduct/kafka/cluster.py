@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
 
 # A controller is caught up if it had all of the leader's log this recently. It is Kafka's default of
@@ -19,6 +20,10 @@ class Partition:
     leader: int | None
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.number)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.number}"

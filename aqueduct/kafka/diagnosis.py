@@ -159,7 +159,7 @@ def _assigned(cluster: Cluster) -> Assigned:
     found: dict[int, set[TopicPartition]] = defaultdict(set)
     for each in cluster.partitions:
         for node in each.replicas:
-            found[node].add(TopicPartition(each.topic, each.number))
+            found[node].add(each.topic_partition)
     return found
 
 

@@ -15,7 +15,6 @@ from aqueduct.names import TopicPartition
 # A log that was not the broker's when it started: `<topic>-<partition>.<32 digits>-stray`, the topic's name
 # cut where the whole would be too long for a folder (UnifiedLog.logStrayDirName).
 STRAY = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>[0-9]+)\.[0-9a-f]{32}-stray")
-LOG = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>[0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def look(path: Path) -> Folder:
 
 def _logs(path: Path) -> Iterator[DiskLog]:
     for each in path.iterdir():
-        for pattern in (LOG, STRAY):
+        for pattern in (data_folder.LOG, STRAY):
             named = pattern.fullmatch(each.name)
             if named and each.is_dir() and named["topic"] != data_folder.OF_CONTROLLERS:
                 yield _log(each, TopicPartition(named["topic"], int(named["number"])), pattern is STRAY)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from aqueduct.errors import Refused
-from aqueduct.kafka.cluster import Cluster, Partition
+from aqueduct.kafka.cluster import Cluster
 from aqueduct.mend.logs import DiskLog, Folder
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
@@ -55,7 +55,7 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
                     f"{cluster.cluster_id}: name the folders of its own brokers."
                 )
     assigned = {
-        node: {_named(each) for each in cluster.partitions if node in each.replicas}
+        node: {each.topic_partition for each in cluster.partitions if node in each.replicas}
         for node in {node for each in cluster.partitions for node in each.replicas}
     }
     changed = _changed(hosts, assigned, assigned.keys() - cluster.brokers)
@@ -65,7 +65,7 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
     empty: list[TopicPartition] = []
     damaged: list[DiskLog] = []
     for each in cluster.partitions:
-        at = _named(each)
+        at = each.topic_partition
         replicas = tuple(by_id[node].now if node in by_id else node for node in each.replicas)
         if each.leader is not None:
             if replicas != each.replicas:
@@ -93,7 +93,7 @@ def emptied(
     """Choose running brokers for partitions that are to be made empty; Refused for one that has a log."""
     if wrong := sorted(set(named) - set(mend.empty)):
         raise Refused(f"{some(wrong)}: not without a log, so not made empty. Nothing was assigned.")
-    factors = {_named(each): len(each.replicas) for each in cluster.partitions}
+    factors = {each.topic_partition: len(each.replicas) for each in cluster.partitions}
     nodes = sorted(cluster.brokers)
     return {
         at: tuple((nodes * 2)[at.partition % len(nodes) :][: min(factors[at], len(nodes))]) for at in named
@@ -119,7 +119,7 @@ def electable(
     for each in cluster.partitions:
         if each.leader is not None:
             continue
-        at, running = _named(each), [node for node in each.replicas if node in cluster.brokers]
+        at, running = each.topic_partition, [node for node in each.replicas if node in cluster.brokers]
         its_own = logs[at]
         most = max(map(_far, its_own.values()), default=None)
         if not running:
@@ -236,12 +236,8 @@ def sentences(cluster: Cluster, mend: Mend) -> list[str]:
 
 
 def _replicas(cluster: Cluster) -> dict[TopicPartition, tuple[int, ...]]:
-    return {_named(each): each.replicas for each in cluster.partitions}
+    return {each.topic_partition: each.replicas for each in cluster.partitions}
 
 
 def _far(log: DiskLog) -> tuple[int, int]:
     return log.epoch, log.end
-
-
-def _named(partition: Partition) -> TopicPartition:
-    return TopicPartition(partition.topic, partition.number)

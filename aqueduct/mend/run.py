@@ -17,7 +17,7 @@ def assign(client: Client, move: Mapping[TopicPartition, Sequence[int]]) -> None
     """Give partitions their replicas, and return when brokers know them; Failed with what is refused."""
     if refused := reassign(client, move):
         raise Failed(f"The controller refused {some(refused)}; the rest is assigned. Run it again.")
-    _await(client, move, "assigned", lambda each: set(move[_at(each)]) <= set(each.replicas))
+    _await(client, move, "assigned", lambda each: set(move[each.topic_partition]) <= set(each.replicas))
 
 
 def lead(client: Client, partitions: Collection[TopicPartition]) -> None:
@@ -33,7 +33,9 @@ def _await(
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         state = describe_cluster(client)
-        left = [str(each) for each in state.partitions if _at(each) in partitions and not done(each)]
+        left = [
+            str(each) for each in state.partitions if each.topic_partition in partitions and not done(each)
+        ]
         if not left:
             return
         if time.monotonic() > deadline:
@@ -42,7 +44,3 @@ def _await(
                 "journals of the brokers."
             )
         client.sleep(POLL_SECONDS)
-
-
-def _at(each: Partition) -> TopicPartition:
-    return TopicPartition(each.topic, each.number)
