@@ -20,7 +20,7 @@ from pathlib import Path
 from aqueduct.cli import common, selection
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config
-from aqueduct.kafka.admin.cluster import describe_cluster
+from aqueduct.kafka.admin.cluster import describe_by_controller
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.mend import logs, plan, run, take_back
@@ -110,7 +110,7 @@ def _look(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> int:
     hosts = _hosts(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
-        state = describe_cluster(client)
+        state = describe_by_controller(client)
     found = plan.sentences(state, plan.plan(state, hosts))
     for sentence in found or ["No id was changed."]:
         print(sentence)
@@ -134,7 +134,7 @@ def _take_back(args: argparse.Namespace) -> int:
 def _assign(args: argparse.Namespace) -> int:
     hosts = _hosts(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
-        state = describe_cluster(client)
+        state = describe_by_controller(client)
         mend = plan.plan(state, hosts)
         if mend.damaged:
             damage = some(f"{each.partition} ({each.damage})" for each in mend.damaged)
@@ -154,7 +154,7 @@ def _assign(args: argparse.Namespace) -> int:
 def _elect(args: argparse.Namespace) -> int:
     hosts = _hosts(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
-        found, left = plan.electable(describe_cluster(client), hosts, args.empty)
+        found, left = plan.electable(describe_by_controller(client), hosts, args.empty)
         run.lead(client, found)
     print(f"{count(len(found), 'partition')} got leaders.")
     if any(each.topic == GROUPS for each in set(found) & set(args.empty)):

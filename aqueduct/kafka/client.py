@@ -217,12 +217,16 @@ class Client:
             raise NodeNotReadyError("the cluster has no controller")
         return found
 
-    def ask_topics(self, names: list[str] | None) -> dict[str, Topic]:
-        """Ask for the named topics, and return those that exist; None: all that the client may describe."""
+    def ask_topics(self, names: list[str] | None, node_id: int | None = None) -> dict[str, Topic]:
+        """Ask for the named topics, and return those that exist; None: all that the client may describe.
+
+        Any broker is asked, or `node_id`.
+        """
         asked = None
         if names is not None:
             asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
-        metadata = self.send(MetadataRequest(topics=asked, allow_auto_topic_creation=False, min_version=4))
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False, min_version=4)
+        metadata = self.send(request, node_id)
         self._client.cluster.update_metadata(metadata)
         found = {}
         for topic in metadata.topics:

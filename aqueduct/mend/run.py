@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS
-from aqueduct.kafka.admin.cluster import describe_cluster
+from aqueduct.kafka.admin.cluster import describe_by_all
 from aqueduct.kafka.admin.reassign import elect_unclean, reassign
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.cluster import Partition
@@ -14,7 +14,7 @@ from aqueduct.wording import count, some
 
 
 def assign(client: Client, move: Mapping[TopicPartition, Sequence[int]]) -> None:
-    """Give partitions their replicas, and return when brokers know them; Failed with what is refused."""
+    """Give partitions their replicas, and return when all brokers know them; Failed with what is refused."""
     if refused := reassign(client, move):
         raise Failed(f"The controller refused {some(refused)}; the rest is assigned. Run it again.")
     _await(client, move, "assigned", lambda each: set(move[each.topic_partition]) <= set(each.replicas))
@@ -32,10 +32,14 @@ def _await(
 ) -> None:
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
-        state = describe_cluster(client)
-        left = [
-            str(each) for each in state.partitions if each.topic_partition in partitions and not done(each)
-        ]
+        left = sorted(
+            {
+                str(each)
+                for state in describe_by_all(client)
+                for each in state.partitions
+                if each.topic_partition in partitions and not done(each)
+            }
+        )
         if not left:
             return
         if time.monotonic() > deadline:

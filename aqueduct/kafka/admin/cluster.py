@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from kafka.errors import IncompatibleBrokerVersion, KafkaError, RetriableError, for_code
 from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest
@@ -12,6 +13,8 @@ from aqueduct.kafka.admin.asking import POLL_SECONDS, answer
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.cluster import Cluster, Quorum
 
+T = TypeVar("T")
+
 
 def cluster_id(client: Client) -> str:
     """Return the id that the cluster was formatted with."""
@@ -20,7 +23,21 @@ def cluster_id(client: Client) -> str:
 
 def describe_cluster(client: Client) -> Cluster:
     """Return what one broker knows of the cluster, and the active controller of its quorum, now."""
-    return Patience(client, "does not describe itself").until_done(lambda: _describe(client))
+    return _described(client, lambda: _describe(client))
+
+
+def describe_by_controller(client: Client) -> Cluster:
+    """Return what the controller's broker knows: with ZooKeeper others learn of a change after it."""
+    return _described(client, lambda: _describe(client, client.controller()))
+
+
+def describe_by_all(client: Client) -> list[Cluster]:
+    """Return what each broker knows."""
+    return _described(client, lambda: [_describe(client, node) for node in client.brokers()])
+
+
+def _described(client: Client, attempt: Callable[[], T]) -> T:
+    return Patience(client, "does not describe itself").until_done(attempt)
 
 
 def await_cluster(client: Client, problems: Callable[[Cluster], Sequence[str]], seconds: float) -> Cluster:
@@ -52,8 +69,8 @@ def silence(client: Client, node_id: int) -> list[str]:
     return []
 
 
-def _describe(client: Client) -> Cluster:
-    topics = client.ask_topics(None)
+def _describe(client: Client, node_id: int | None = None) -> Cluster:
+    topics = client.ask_topics(None, node_id)
     found = client.send(DescribeClusterRequest(include_fenced_brokers=True))
     if found.error_code:
         raise for_code(found.error_code)(found.error_message or "")

@@ -1,6 +1,7 @@
 """Promise `connect`: poison goes to its dead letters, and what comes after it arrives."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -152,8 +153,8 @@ def test_workers_forward_to_each_other_what_their_leader_must_do(site: Site) -> 
 
 def test_without_a_folder_there_is_no_file_connector(site: Site) -> None:
     """The folder of this lab is named; so the unit is tried as it would be without one."""
-    [home] = site.lab.run(WORKERS[0], "sh", "-c", "ls -d /opt/aqueduct/kafka-*").stdout.split()
-    version = home.rpartition("-")[2]
+    unit = site.lab.run(WORKERS[0], "systemctl", "cat", "connect.service").stdout
+    [(home, version)] = set(re.findall(r"(/opt/aqueduct/kafka-([\d.]+))/", unit))
     name = "org.apache.kafka.connect.file.FileStreamSinkConnector"
     java = ("java", "-cp", f"{home}/libs/*", name)  # it has no main()
     for hidden, said in (
