@@ -134,6 +134,8 @@ have_python() {
         exec 9>&-
         return
     fi
+    # It is emptied before it is filled, and another work tree may be using what a link leads to.
+    [[ ! -L .venv ]] || refuse ".venv is a link, and what it leads to is not what locks/controller.txt has; remove the link and run again."
     say "Making the Python environment"
     log=$(mktemp)
     "$python" -m venv --clear .venv

@@ -21,6 +21,9 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     NewTopic,
     ResourcePatternType,
     ResourceType,
@@ -62,6 +65,17 @@ def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> str
         assert time.monotonic() < deadline, f"{name} has no leaders"
         time.sleep(0.02)
     return name
+
+
+def configure(broker: Broker, topic: str, **config: str) -> None:
+    """Change settings of a topic. In settings' names _ is the dot."""
+    asked = admin(broker)
+    set_ = [
+        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in config.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=set_)
+    asked.incremental_alter_configs([resource])[resource].result(SECONDS)
 
 
 def led(asked: AdminClient, name: str, partitions: int) -> bool:

@@ -13,7 +13,6 @@ import classic
 import clients
 import pytest
 from classic import Mirror
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from aqueduct.cli import main
 from servers.broker import Broker
@@ -155,11 +154,7 @@ def test_a_send_that_fails_ends_it_before_the_next_commit(
     there = values(target, topic, 1)[0]
     assert large.encode() not in there
 
-    asked, what = clients.admin(target), ConfigResource(ConfigResource.Type.TOPIC, topic)
-    larger = ConfigEntry("max.message.bytes", "1000000", incremental_operation=AlterConfigOpType.SET)
-    what.add_incremental_config(larger)
-    for done in asked.incremental_alter_configs([what]).values():
-        done.result()
+    clients.configure(target, topic, max_message_bytes="1000000")
     clients.produce(source, topic, after if alone else ())
     ours.patience = 0
     with ours.process().running():

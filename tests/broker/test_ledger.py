@@ -5,7 +5,6 @@ from typing import Any
 
 import clients
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from test_dedup import ID, Crossed, crossed, frames  # noqa: F401  # a fixture
 
 from aqueduct.cli import main
@@ -83,17 +82,9 @@ def test_compaction_takes_nothing_from_the_ledger(
     """Of each partition the newest entry stays, in as many records as it has; what it had more of goes."""
     monkeypatch.setattr(entry, "PER_RECORD", 2)
     broker, (topic, _) = brokers[0], crossed.topics
-    eager = {"min.cleanable.dirty.ratio": "0.001", "segment.ms": "1", "delete.retention.ms": "0"}
-    resource = ConfigResource(
-        ResourceType.TOPIC,
-        crossed.gaps,
-        incremental_configs=[
-            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-            for name, value in eager.items()
-        ],
+    clients.configure(
+        *(broker, crossed.gaps), min_cleanable_dirty_ratio="0.001", segment_ms="1", delete_retention_ms="0"
     )
-    admin = clients.admin(broker)
-    admin.incremental_alter_configs([resource])[resource].result(30)
 
     lose(crossed, topic, 0, arrived=[0, 2, 4, 6, 8, 10, 12], end=13)  # six gaps: three records
     lose(crossed, topic, 1, arrived=[0, 2, 4, 6], end=7)  # three gaps: two records

@@ -1,7 +1,7 @@
 """Lifecycle rules of a bucket: put through S3's API, told by manifests, and what they remove is no damage.
 
-moto's server keeps rules and removes nothing; `expire` does what they say, as S3's documentation has it, by
-another client and by its own reading of them.
+moto's server keeps rules and removes nothing; its `expire` here does what they say, as S3's documentation
+has it, by another client and by its own reading of them.
 """
 
 import secrets
@@ -44,13 +44,12 @@ def server() -> Iterator[MotoS3]:
 
 
 @pytest.fixture
-def s3(server: MotoS3, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Yield an independent client; the environment is that of the server, whose bucket has no rules."""
+def s3(server: MotoS3, monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoS3]:
+    """Yield the server that the environment tells of, whose bucket has no rules."""
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    client = server.client
-    yield client
-    client.delete_bucket_lifecycle(Bucket="store")
+    yield server
+    server.client.delete_bucket_lifecycle(Bucket="store")
 
 
 @pytest.fixture
@@ -68,41 +67,11 @@ def restore(broker: Broker, store: str, topics: str, *more: str) -> int:
     return main([*argv, *more])
 
 
-def rules(s3: Any) -> list[dict[str, Any]]:
-    try:
-        return list(s3.get_bucket_lifecycle_configuration(Bucket="store")["Rules"])
-    except s3.exceptions.ClientError:
-        return []
-
-
-def ours(s3: Any) -> dict[str, int]:
+def ours(s3: MotoS3) -> dict[str, int]:
     """Return the days of each prefix that Aqueduct's rules have."""
-    mine = [rule for rule in rules(s3) if rule["ID"].startswith("aqueduct-")]
+    mine = [rule for rule in s3.rules() if rule["ID"].startswith("aqueduct-")]
     assert all(rule["Status"] == "Enabled" for rule in mine)
     return {rule["Filter"]["Prefix"]: rule["Expiration"]["Days"] for rule in mine}
-
-
-def every(s3: Any, store: str) -> dict[str, datetime]:
-    """Return when the objects of a store were written, by their keys."""
-    prefix = store.removeprefix("s3://store/")
-    found = s3.list_objects_v2(Bucket="store", Prefix=f"{prefix}/").get("Contents", ())
-    return {each["Key"]: each["LastModified"] for each in found}
-
-
-def expire(s3: Any, written: dict[str, datetime], now: datetime) -> list[str]:
-    """Remove objects whose time has come by the rules; return their keys."""
-    gone = []
-    for key, at in written.items():
-        for rule in rules(s3):
-            prefix = rule["Filter"].get("Prefix")
-            if prefix is None or rule["Status"] != "Enabled" or not key.startswith(prefix):
-                continue
-            after = at.astimezone(UTC) + rule["Expiration"]["Days"] * DAY
-            midnight = after.replace(hour=0, minute=0, second=0, microsecond=0) + DAY
-            if now >= midnight:
-                s3.delete_object(Bucket="store", Key=key)
-                gone.append(key)
-    return gone
 
 
 def later(monkeypatch: pytest.MonkeyPatch, days: int) -> datetime:
@@ -118,10 +87,10 @@ def ago(monkeypatch: pytest.MonkeyPatch, days: int) -> None:
 
 
 def test_each_topic_has_a_rule_and_others_keep_theirs(
-    broker: Broker, s3: Any, store: str, capsys: Said
+    broker: Broker, s3: MotoS3, store: str, capsys: Said
 ) -> None:
-    s3.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": OTHERS})
-    before = rules(s3)
+    s3.client.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": OTHERS})
+    before = s3.rules()
     topic = clients.numbered(broker, "old", 1, 10)
     like = clients.create(broker, f"{topic}.more")
     compacted = clients.create(broker, f"{topic}.latest", cleanup_policy="compact")
@@ -134,12 +103,12 @@ def test_each_topic_has_a_rule_and_others_keep_theirs(
 
     prefix = store.removeprefix("s3://store/")
     assert ours(s3) == {f"{prefix}/topics/{topic}/": 7}
-    assert [rule for rule in rules(s3) if not rule["ID"].startswith("aqueduct-")] == before
+    assert [rule for rule in s3.rules() if not rule["ID"].startswith("aqueduct-")] == before
 
-    found = rules(s3)
+    found = s3.rules()
     assert back_up(broker, store, f"{topic},{like},{compacted}", *chosen) == 0
     assert "(0 rules changed)" in capsys.readouterr().out
-    assert rules(s3) == found
+    assert s3.rules() == found
 
     other = f"s3://store/{secrets.token_hex(4)}"
     assert back_up(broker, other, like, "--lifecycle-days", "9") == 0
@@ -164,7 +133,12 @@ def _segments(store: str) -> Any:
 
 
 def test_what_has_expired_is_a_gap_and_what_is_lost_before_is_damage(
-    broker: Broker, target: Broker, s3: Any, store: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
+    broker: Broker,
+    target: Broker,
+    s3: MotoS3,
+    store: str,
+    capsys: Said,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     topic = clients.numbered(broker, "old", 1, 100)
     reader = clients.consumer(broker, group := clients.unique("readers"))
@@ -173,9 +147,9 @@ def test_what_has_expired_is_a_gap_and_what_is_lost_before_is_damage(
     days = ["--lifecycle-days", "7"]
     ago(monkeypatch, 6)
     assert back_up(broker, store, topic, *days) == 0
-    written = {key: at - 6 * DAY for key, at in every(s3, store).items()}
+    written = {key: at - 6 * DAY for key, at in s3.written(store).items()}
     monkeypatch.undo()
-    for name, value in moto_environment(s3).items():
+    for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
     clients.produce(broker, topic, [f"new-{n}" for n in range(50)])
     assert back_up(broker, store, topic, *days) == 0
@@ -183,13 +157,13 @@ def test_what_has_expired_is_a_gap_and_what_is_lost_before_is_damage(
 
     # The day before its time, an object that is gone is damage.
     now = later(monkeypatch, 0)
-    assert expire(s3, written, now) == []
+    assert s3.expire(written, now) == []
     [lost] = [key for key in written if key.endswith(".log.zst")]
-    content = s3.get_object(Bucket="store", Key=lost)["Body"].read()
-    s3.delete_object(Bucket="store", Key=lost)
+    content = s3.client.get_object(Bucket="store", Key=lost)["Body"].read()
+    s3.client.delete_object(Bucket="store", Key=lost)
     assert main(["verify", "--store", store]) == 1
     assert "DAMAGED" in capsys.readouterr().out
-    s3.put_object(Bucket="store", Key=lost, Body=content)
+    s3.client.put_object(Bucket="store", Key=lost, Body=content)
 
     # When its time has come it may still be there, and is used.
     now = later(monkeypatch, 2)
@@ -197,7 +171,7 @@ def test_what_has_expired_is_a_gap_and_what_is_lost_before_is_damage(
     assert restore(target, store, f"{topic}:{topic}.whole", "--no-groups") == 0
     assert len(clients.read(target, f"{topic}.whole", 0)) == 150
 
-    gone = expire(s3, written, now)
+    gone = s3.expire(written, now)
     assert len(gone) == 2
     capsys.readouterr()
     assert main(["verify", "--store", store]) == 3
@@ -231,23 +205,19 @@ def test_what_has_expired_is_a_gap_and_what_is_lost_before_is_damage(
     assert main(["verify", "--store", store]) == 3
 
 
-def moto_environment(s3: Any) -> dict[str, str]:
-    return MotoS3(s3.meta.endpoint_url).environment
-
-
 def test_a_rule_holds_for_what_was_there_before(
-    broker: Broker, s3: Any, store: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, s3: MotoS3, store: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = clients.numbered(broker, "old", 2, 20)
     for _ in range(3):
         assert back_up(broker, store, topic) == 0
         clients.produce(broker, topic, ["more"])
-    written = every(s3, store)
+    written = s3.written(store)
     assert back_up(broker, store, topic, "--lifecycle-days", "5") == 0
     assert back_up(broker, store, topic, "--lifecycle-days", "5") == 0
 
     now = later(monkeypatch, 7)
-    assert len(expire(s3, written, now)) == 2 * (2 + 1 + 1)
+    assert len(s3.expire(written, now)) == 2 * (2 + 1 + 1)
     assert main(["verify", "--store", store]) == 3
     assert main(["verify", "--store", store, "--snapshot", "4"]) == 3
     # A snapshot of before knows of no rule: to it they are lost.
@@ -256,11 +226,11 @@ def test_a_rule_holds_for_what_was_there_before(
 
 
 def test_rules_that_a_run_set_before_it_died_are_told_by_the_next(
-    broker: Broker, s3: Any, store: str, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, s3: MotoS3, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = clients.numbered(broker, "old", 1, 20)
     assert back_up(broker, store, topic) == 0
-    written = every(s3, store)
+    written = s3.written(store)
 
     def dies(*_: Any, **__: Any) -> Any:
         raise Failed("The test breaks it here.")
@@ -270,7 +240,7 @@ def test_rules_that_a_run_set_before_it_died_are_told_by_the_next(
         broken.setattr(commit, "snapshot", dies)
         assert back_up(broker, store, topic, "--lifecycle-days", "5") == 1
     assert len(ours(s3)) == 1
-    expire(s3, written, datetime.now(UTC) + 6 * DAY)
+    s3.expire(written, datetime.now(UTC) + 6 * DAY)
     assert back_up(broker, store, topic, "--lifecycle-days", "5") == 0
     assert main(["verify", "--store", store]) == 1
     later(monkeypatch, 6)
@@ -278,11 +248,16 @@ def test_rules_that_a_run_set_before_it_died_are_told_by_the_next(
 
 
 def test_a_restore_that_was_interrupted_goes_on_only_with_the_same_records(
-    broker: Broker, target: Broker, s3: Any, store: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
+    broker: Broker,
+    target: Broker,
+    s3: MotoS3,
+    store: str,
+    capsys: Said,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     topic = clients.numbered(broker, "old", 1, 20)
     assert back_up(broker, store, topic, "--lifecycle-days", "1") == 0
-    written = every(s3, store)
+    written = s3.written(store)
     clients.produce(broker, topic, ["kept"])
     assert back_up(broker, store, topic, "--lifecycle-days", "1") == 0
 
@@ -293,7 +268,7 @@ def test_a_restore_that_was_interrupted_goes_on_only_with_the_same_records(
         broken.setattr(records, "write", breaks)
         assert restore(target, store, topic, "--no-groups") == 1
     now = later(monkeypatch, 3)
-    expire(s3, written, now)
+    s3.expire(written, now)
     capsys.readouterr()
     assert restore(target, store, topic, "--no-groups") == 2
     assert f"Records of {topic} have expired in {store} since this restore began" in capsys.readouterr().err
@@ -303,24 +278,24 @@ def test_a_restore_that_was_interrupted_goes_on_only_with_the_same_records(
     assert restore(target, store, topic, "--no-groups") == 3
 
 
-def test_more_rules_than_s3_allows_are_refused(broker: Broker, s3: Any, store: str, capsys: Said) -> None:
+def test_more_rules_than_s3_allows_are_refused(broker: Broker, s3: MotoS3, store: str, capsys: Said) -> None:
     one, other = (clients.numbered(broker, "old", 1, 1) for _ in range(2))
     many = [{**OTHERS[0], "ID": f"r{n}", "Filter": {"Prefix": f"x{n}/"}} for n in range(999)]
-    s3.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": many})
+    s3.client.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": many})
     assert back_up(broker, store, f"{one},{other}", "--lifecycle-days", "1") == 2
     said = capsys.readouterr().err
     assert "has 999 of others, of 1,000 that S3 allows" in said
     assert "`aqueduct prune`" in said
-    assert [key for key in every(s3, store) if not key.endswith("/store.json")] == []
+    assert [key for key in s3.written(store) if not key.endswith("/store.json")] == []
     assert back_up(broker, store, one, "--lifecycle-days", "1") == 0
-    assert len(rules(s3)) == 1000
+    assert len(s3.rules()) == 1000
 
 
 def test_a_rule_of_others_that_takes_segments_is_named(
-    broker: Broker, s3: Any, store: str, capsys: Said
+    broker: Broker, s3: MotoS3, store: str, capsys: Said
 ) -> None:
     everything = [{**OTHERS[0], "ID": "everything", "Filter": {"Prefix": ""}}]
-    s3.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": everything})
+    s3.client.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": everything})
     topic = clients.numbered(broker, "old", 1, 1)
     assert back_up(broker, store, topic, "--lifecycle-days", "1") == 3
     assert "Left out: the rule everything of the bucket store: it removes objects" in capsys.readouterr().out

@@ -379,6 +379,27 @@ def test_compaction_is_no_difference(
     assert "fewer records by now, and no others" in capsys.readouterr().out
 
 
+def test_records_that_a_topic_without_compaction_lacks_are_a_difference(
+    source: Broker, name: str, backup: Callable[..., None], drill: Drill, capsys: Said
+) -> None:
+    """Somebody compacted it for a while: what is gone in the middle of it was not to go."""
+    create(source, name, min_cleanable_dirty_ratio="0.001", segment_ms="100")
+    produce(source, name, [{"key": f"{n % 3}", "value": f"{n}"} for n in range(30)])
+    backup()
+    clients.configure(source, name, cleanup_policy="compact")
+
+    def compacted() -> bool:
+        produce(source, name, [{"key": "other", "value": "x"}])
+        return len([each for each in read(source, name) if each[0] != b"other"]) == 3
+
+    clients.wait_for("compaction", compacted)
+    clients.configure(source, name, cleanup_policy="delete")
+    report = drill("--live", source.plaintext, code=ExitCode.INCOMPLETE)
+    assert report["live"]["thinned_partitions"] == 0
+    assert len(report["live"]["unequal"]) == 1
+    assert f"{name}-0: 27 records of the store are not in the live cluster" in capsys.readouterr().out
+
+
 def test_another_topic_of_the_name_is_left_out(
     source: Broker, name: str, backup: Callable[..., None], drill: Drill
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from aqueduct.errors import Refused
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.check.stores import store_of, users_of
 from aqueduct.estate.model import principal
 from aqueduct.store import url
 
@@ -81,34 +82,30 @@ def _check_lifecycle(
 
 
 def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:
-    stores = inventory.groups.get("object_store", ())
-    own = sound.value(host, "backup_object_store")
-    server = next(iter(stores), "") if own is None else own
+    server, wrong = store_of(inventory, sound, host, "backup_object_store")
     given = sound.value(host, "backup_store_url")
     try:
         location = url.parse(given or f"s3://backup/{site}")
     except Refused as error:
         yield inventory.finding(host, "backup_store_url", str(error))
         return
-    if server and server not in stores:
-        sentence = f"{server} is not in the group object_store; name one of its hosts."
-        yield inventory.finding(host, "backup_object_store", sentence)
+    if wrong:
+        yield from wrong
     elif not server and given is None:
         sentence = (
             f"site {site} has no place to back up to; set it, or put a host into the group object_store."
         )
         yield Finding(inventory.declared(host), "backup_store_url", sentence)
     yield from _check_lifecycle(inventory, sound, host, location, own=bool(server))
-    if server in stores and location.scheme == "s3":
-        user, buckets = principal("backup", site), sound.value(server, "object_store_buckets") or ()
-        rights = {bucket["name"]: bucket for bucket in buckets}.get(location.bucket, {})
-        if user not in rights.get("write", ()):
+    if server and not wrong and location.scheme == "s3":
+        user, users = principal("backup", site), users_of(sound, server, location.bucket)
+        if user not in users.get("write", ()):
             sentence = (
                 f"{user} may not write bucket {location.bucket} of {server}; name it there under write, "
                 'or set backup_object_store to "" if the backup goes elsewhere.'
             )
             yield inventory.finding(server, "object_store_buckets", sentence)
-        pruner, deleters = principal("backup-prune", site), rights.get("delete", ())
+        pruner, deleters = principal("backup-prune", site), users.get("delete", ())
         if sound.value(host, "backup_prune_keep") and pruner not in deleters:
             sentence = (
                 f"{pruner} may not delete in bucket {location.bucket} of {server}, so backup_prune_keep can "

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from aqueduct.errors import Refused
 from aqueduct.estate.check.inventory import Finding, Inventory
 from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.check.stores import store_of, users_of
 from aqueduct.estate.model import principal
 from aqueduct.store import url
 
@@ -38,21 +39,17 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: s
         sentence = f"site {of} has its backups in {wanted}; drill that: set drill_store_url."
         yield Finding(inventory.declared(host), "drill", sentence)
         return
-    stores = inventory.groups.get("object_store", ())
-    own = sound.value(host, "drill_object_store")
-    server = next(iter(stores), "") if own is None else own
-    if server and server not in stores:
-        sentence = f"{server} is not in the group object_store; name one of its hosts."
-        yield inventory.finding(host, "drill_object_store", sentence)
+    server, wrong = store_of(inventory, sound, host, "drill_object_store")
+    if wrong:
+        yield from wrong
     elif server and location.scheme == "s3":
-        user, buckets = principal("drill", site), sound.value(server, "object_store_buckets") or ()
-        rights = {bucket["name"]: bucket for bucket in buckets}.get(location.bucket, {})
-        if user not in rights.get("read", ()):
+        user, users = principal("drill", site), users_of(sound, server, location.bucket)
+        if user not in users.get("read", ()):
             sentence = (
                 f"{user} may not read bucket {location.bucket} of {server}; name it there under read, "
                 'or set drill_object_store to "" if the backup is elsewhere.'
             )
             yield inventory.finding(server, "object_store_buckets", sentence)
-        if user in rights.get("delete", ()):
+        if user in users.get("delete", ()):
             sentence = f"{user} may delete in bucket {location.bucket}, and has only to read; take it out."
             yield inventory.finding(server, "object_store_buckets", sentence)

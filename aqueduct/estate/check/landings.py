@@ -8,6 +8,7 @@ from aqueduct.estate import schema_registry
 from aqueduct.estate.check.hadoop import check_metastore
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.check.stores import store_of, users_of
 from aqueduct.estate.model import principal
 from aqueduct.land import declaration
 from aqueduct.land.declaration import TableKind
@@ -102,9 +103,7 @@ def _check_catalogue(inventory: Inventory, sound: Sound, site: str, host: str) -
 
 
 def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:
-    stores = inventory.groups.get("object_store", ())
-    own = sound.value(host, "land_object_store")
-    server = next(iter(stores), "") if own is None else own
+    server, wrong = store_of(inventory, sound, host, "land_object_store")
     given = sound.value(host, "land_location")
     if given is None and inventory.members(site, "hdfs"):
         return  # there
@@ -117,9 +116,8 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
     if names in inventory.hosts and names not in inventory.groups.get("hdfs", ()):
         sentence = f"{names} has no HDFS; put it into the group hdfs, or name another host."
         yield inventory.finding(host, "land_location", sentence)
-    if server and server not in stores:
-        sentence = f"{server} is not in the group object_store; name one of its hosts."
-        yield inventory.finding(host, "land_object_store", sentence)
+    if wrong:
+        yield from wrong
     elif not server and given is None:
         sentence = (
             f"site {site} has no place for its tables; set it, or put a host into the group hdfs or "
@@ -127,10 +125,9 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
         )
         yield Finding(inventory.declared(host), "land_location", sentence)
     elif server and location.scheme == "s3":
-        user, buckets = principal("land", site), sound.value(server, "object_store_buckets") or ()
-        rights = {bucket["name"]: bucket for bucket in buckets}.get(location.bucket, {})
+        user, users = principal("land", site), users_of(sound, server, location.bucket)
         for right in ("write", "delete"):
-            if user not in rights.get(right, ()):
+            if user not in users.get(right, ()):
                 sentence = (
                     f"{user} may not {right} in bucket {location.bucket} of {server}; name it there under "
                     f'{right}, or set land_object_store to "" if the tables are elsewhere.'
