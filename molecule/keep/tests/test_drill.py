@@ -12,6 +12,8 @@ from backed_up import number
 from kept import DRILL, SEEDS, SITE, Kept
 from lab import wait_until
 
+from aqueduct.cli.drill import ANSWER_SECONDS
+
 BROKER_FOLDER = "/var/lib/aqueduct-drill-broker"
 METRICS = "/var/lib/aqueduct-drill-metrics/aqueduct_drill.prom"
 
@@ -155,7 +157,10 @@ def test_a_drill_that_is_killed_leaves_nothing(kept: Kept, backed_up: int, seed:
     victim = chance.choice(["drill", "drill_broker"]) if state(kept, "drill") == "active" else "drill"
     print(f"kill -9 of {victim}")
     kept.lab.kill(DRILL, victim)
-    wait_until("an end of the drill", lambda: state(kept, "drill") in ("failed", "inactive"), 200)
+    # It waits for as long for a cluster that was killed while it started.
+    wait_until(
+        "an end of the drill", lambda: state(kept, "drill") in ("failed", "inactive"), ANSWER_SECONDS + 60
+    )
     wait_until("a scratch cluster that is stopped and wiped", lambda: not kept.lab.run(
         DRILL, "find", BROKER_FOLDER, "-mindepth", "1"
     ).stdout, 60)  # fmt: skip
