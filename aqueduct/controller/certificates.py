@@ -92,7 +92,10 @@ def fault(pem: str, public_key: str, wanted: Wanted, authority: Authority, now: 
     """Say why a certificate is to be replaced; nothing where it is good."""
     if not pem:
         return "there is none"
-    certificate = x509.load_pem_x509_certificate(pem.encode())
+    try:
+        certificate = x509.load_pem_x509_certificate(pem.encode())
+    except ValueError:
+        return "it can't be read"
     if certificate.public_key() != _public(public_key):
         return "it is another key's"
     if not _signed(certificate, authority.certificate):
@@ -108,9 +111,11 @@ def fault(pem: str, public_key: str, wanted: Wanted, authority: Authority, now: 
 
 def of_another_authority(pem: str, authority: Authority) -> bool:
     """Tell if a certificate is another authority's. Its key is not signed again: it may be known."""
-    if "-----BEGIN CERTIFICATE" not in pem:
+    try:
+        certificate, *_ = x509.load_pem_x509_certificates(pem.encode())
+    except ValueError:
         return False
-    return not _signed(x509.load_pem_x509_certificates(pem.encode())[0], authority.certificate)
+    return not _signed(certificate, authority.certificate)
 
 
 def provided_fault(file: Path, authorities: Path, principal: str, now: datetime) -> str:
@@ -263,9 +268,13 @@ def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def _public(pem: str) -> ec.EllipticCurvePublicKey:
-    key = serialization.load_pem_public_key(pem.encode())
+    """Load a public key. Refused at anything else, a request for a certificate too: a host can't ask."""
+    try:
+        key = serialization.load_pem_public_key(pem.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise Refused("A host sent a public key that isn't on the curve P-256: nothing was signed.")
+        raise Refused("A host sent something else than a public key on the curve P-256: nothing was signed.")
     return key
 
 

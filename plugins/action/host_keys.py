@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from aqueduct.controller import certificates
-from aqueduct.errors import AqueductError
+from aqueduct.errors import AqueductError, Refused
 
 MODULE = "host_keys"
 
@@ -100,8 +100,11 @@ class ActionModule(ActionBase):
                 given["renewal_days"],
             )
             public = found["public_key"]
-            why = public and certificates.fault(found["certificate"], public, wanted, authority, now)
-            made = {"certificate": certificates.issue(public, wanted, authority, now)} if why else {}
+            try:
+                why = public and certificates.fault(found["certificate"], public, wanted, authority, now)
+                made = {"certificate": certificates.issue(public, wanted, authority, now)} if why else {}
+            except Refused as error:
+                raise AnsibleActionFail(f"{self._host}, {key['principal']}: {error}") from error
             signed.append(made | ({"new_key": True} if number in old and made else {}))
         new = [(key, made) for key, made in zip(given["keys"], signed, strict=True) if made]
         if new:
@@ -132,4 +135,24 @@ class ActionModule(ActionBase):
                 str(next(filter(None, map(result.get, ("msg", "module_stderr", "exception"))), result))
             )
         result.pop("invocation", None)
+        self._check(result, len(keys))
         return result
+
+    def _check(self, result: dict[str, Any], asked: int) -> None:
+        """Check that a host told one key for each of its principals: who has it may answer anything."""
+        found = result.get("keys")
+        if not (
+            isinstance(result.get("files"), list)
+            and isinstance(found, list)
+            and len(found) == asked
+            and all(
+                isinstance(each, dict)
+                and isinstance(each.get("public_key"), str)
+                and isinstance(each.get("certificate"), str)
+                for each in found
+            )
+        ):
+            raise AnsibleActionFail(
+                f"{self._host} did not answer with one public key for each of its {asked} principals: "
+                "nothing was signed. The module that ran there was not ours: see who has that host."
+            )
