@@ -101,3 +101,30 @@ PORT = {"kafka_port": {"type": "int", "description": "Port."}}
 )
 def test_a_fault_is_found(options: Json, defaults: Json, expected: list[str]) -> None:
     assert list(faults("kafka", options, defaults, "{{ kafka_port }} {{ port }}")) == expected
+
+
+def handed_out(tasks: Any) -> Iterator[Json]:
+    """Yield the variables of each task that has a key for somebody who is no service of the host."""
+    if isinstance(tasks, list):
+        for each in tasks:
+            yield from handed_out(each)
+    elif isinstance(tasks, dict):
+        variables = tasks.get("vars") or {}
+        if isinstance(variables.get("_certificates_keys"), list):  # else of a role's needs
+            yield variables
+        for part in ("block", "always", "rescue"):
+            yield from handed_out(tasks.get(part))
+
+
+def test_a_key_that_is_handed_out_for_one_run_is_short_lived() -> None:
+    """The administrator's for a restore, and that of a replay: who keeps a copy has little of it."""
+    found = [
+        (file, variables)
+        for file in sorted(ROOT.glob("roles/*/tasks/*.yml"))
+        for variables in handed_out(yaml.safe_load(file.read_text()))
+    ]
+    principals = [key["principal"] for _, variables in found for key in variables["_certificates_keys"]]
+    assert "admin" in principals
+    assert len(principals) >= 2
+    for file, variables in found:
+        assert variables.get("certificates_validity_days", 365) <= 2, file

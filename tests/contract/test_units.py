@@ -130,6 +130,17 @@ def test_a_unit_s_command_line_is_taken(role: str, rendered: Mapping[tuple[str, 
         assert other_defaults(arguments_of(unit)) == {}
 
 
+def test_what_reads_records_of_strangers_has_a_limit_of_memory_and_few_calls(
+    rendered: Mapping[tuple[str, str], str],
+) -> None:
+    """What inflates ends a service and not its host; of all that run, scenarios ask systemd."""
+    units = {key: text.splitlines() for key, text in rendered.items() if "service" in key[1]}
+    assert len(units) > len(ROLES)
+    for key, lines in units.items():
+        assert [line for line in lines if re.fullmatch(r"MemoryMax=\d+[%M]", line)], key
+        assert "SystemCallFilter=@system-service" in lines, key
+
+
 @pytest.mark.parametrize("role", ENDS)
 def test_a_link_s_options_are_taken(
     role: str, rendered: Mapping[tuple[str, str], str], tmp_path: Path
