@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import subprocess
@@ -97,6 +98,49 @@ def test_our_own_wheel_that_changed_stops_the_play_by_name(
         artifacts.own_wheel(repository=str(tmp_path), cache=cache)
 
 
+def packed(target: Path, files: dict[str, bytes]) -> str:
+    """Write an archive as the cache has them; return its digest."""
+    with tarfile.open(target, "w") as archive:
+        for name, content in {**files, "complete": b""}.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"libs/b.jar": b"of somebody else"}, "b.jar has another digest"),
+        ({"libs/c.jar": b"one more"}, "c.jar is not in the lock"),
+        ({"libs/b.jar": None}, "b.jar is missing"),
+    ],
+)
+def test_jars_that_changed_stop_the_play_by_name(
+    tmp_path: Path, changed: dict[str, bytes | None], why: str
+) -> None:
+    jars = {"libs/a.jar": b"a", "libs/b.jar": b"b"}
+    lock, archive = tmp_path / "kafka.txt", tmp_path / "kafka-9.9.tar"
+    digests = {Path(name).name: hashlib.sha256(content).hexdigest() for name, content in jars.items()}
+    lock.write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
+
+    def get() -> artifacts.Artifact:
+        return artifacts.kafka_jars(
+            version="9.9",
+            source="archive",
+            archive_url="http://localhost:1/never-asked",
+            archive_sha256="",
+            lock=str(lock),
+            cache=str(tmp_path),
+        )
+
+    packed(archive, jars)
+    assert not get().fetched
+    packed(archive, {name: content for name, content in {**jars, **changed}.items() if content is not None})
+    with pytest.raises(Failed, match=rf"^{archive} does not match {lock}: {why}. Nothing was installed"):
+        get()
+
+
 class Stopped(Exception):
     pass
 
@@ -128,6 +172,42 @@ def test_what_changed_on_its_way_is_not_installed(host_software: Any, tmp_path: 
         with pytest.raises(Stopped, match=r"^kafka-1\.tar came with SHA-256 .* It was not installed"):
             install()
         assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"), [("with its digest", r"Computed: *sha256:"), ("without", "must have a hash")]
+)
+def test_a_wheel_that_is_not_the_required_one_is_not_installed(
+    host_software: Any, lock: Path, tmp_path: Path, asked: str, why: str
+) -> None:
+    """Also where the archive's digest fits: uv compares each wheel with what asks for it, by its digest."""
+
+    def fail(msg: str) -> None:
+        raise Stopped(msg)
+
+    made = artifacts.wheelhouse(lock=str(lock), python="3.11", cache=str(tmp_path / "cache"))
+    with tarfile.open(made.path) as archive:
+        files = {each.name: (archive.extractfile(each) or io.BytesIO()).read() for each in archive}
+    [wheel] = (name for name in files if name.endswith(".whl"))
+    with zipfile.ZipFile(io.BytesIO(files[wheel])) as members:
+        content = {name: members.read(name) for name in members.namelist()}
+    exchanged = io.BytesIO()
+    with zipfile.ZipFile(exchanged, "w") as members:
+        for name, text in {**content, "some_package.py": b"of = 'somebody else'"}.items():
+            members.writestr(name, text)
+    if asked == "without":
+        files["requirements.txt"] = b"some-package==1.0\n"
+    came, own = tmp_path / "base.tar", tmp_path / "aqueduct-1.0-py3-none-any.whl"
+    own.write_bytes(b"")
+    brought = {
+        "base": {"path": str(came), "sha256": packed(came, {**files, wheel: exchanged.getvalue()})},
+        host_software.OWN: {"path": str(own), "sha256": hashlib.sha256(b"").hexdigest()},
+    }
+    host = host_software.Host(SimpleNamespace(check_mode=False, params={"brought": brought}, fail_json=fail))
+    uv, there = str(Path(sys.executable).with_name("uv")), tmp_path / "there"
+    with pytest.raises(Stopped, match=why):
+        host.environment("base", str(there), "wheels", own.name, uv)
+    assert not list(there.glob("lib/*/site-packages/some_package*"))
 
 
 def test_maven_runs_no_plugin_that_is_not_named_whole() -> None:

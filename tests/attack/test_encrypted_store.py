@@ -181,6 +181,41 @@ def test_what_a_writer_with_a_fitting_manifest_exchanges_does_not_open(
     assert name not in clients.topics(target)
 
 
+@pytest.mark.parametrize("kind", ["segment", "index"])
+def test_objects_of_one_run_that_change_places_do_not_open(
+    kind: str, source: Broker, target: Broker, name: str, folder: Path, backup: Run, restore: Restore,
+    encrypt: list[str], recipient: Pair, host: Pair, capsys: Said,
+) -> None:  # fmt: skip
+    """They are of one key and as long as each other, and the manifest is made to fit."""
+    clients.create(source, name, 2)
+    for partition in (0, 1):
+        clients.produce(source, name, [f"of {partition}"] * 9, partition=partition)
+    backup(name, *encrypt)
+    objects = open_store(folder.as_uri())
+    ring = Keyring(objects, [host.key])
+    path = stores.snapshot(folder, 1)
+    stored = path.read_bytes()
+    opened = manifest.unpack(ring.opened("snapshots/0000000001.json.zst", memoryview(stored)), "it")
+    first, second = opened.segments
+    if kind == "segment":
+        (folder / first.path).write_bytes((folder / second.path).read_bytes())
+        changed = first._replace(stored_bytes=second.stored_bytes, sha256=second.sha256)
+    else:
+        (folder / first.index_path).write_bytes((folder / second.index_path).read_bytes())
+        changed = first._replace(index_bytes=second.index_bytes, index_sha256=second.index_sha256)
+    key = ring.open(str(key_id(stored)), DataKind.MANIFEST, "It")
+    path.unlink()
+    forged = stores.replace(opened, segments=(changed, second))
+    stores.Catalog(objects, opened.store, keys=ring).commit(forged, None, key)
+    assert verify(folder, *host.opens) == ExitCode.DONE, "the control: digests fit"
+    assert verify(folder, *recipient.opens) == ExitCode.FAILED
+    damaged = first.path if kind == "segment" else first.index_path
+    assert f"{damaged} is damaged: frame 1 of 1 isn't what was encrypted there" in capsys.readouterr().out
+    if kind == "segment":
+        restore(name, *recipient.opens, code=ExitCode.FAILED)
+        assert name not in clients.topics(target)
+
+
 def test_a_damaged_or_lost_key_is_named(made: Path, recipient: Pair, capsys: Said) -> None:
     needed = {key_id(path.read_bytes()) for path in (*encrypted(made), stores.snapshot(made, 3))}
     assert len(needed) == 3

@@ -1,6 +1,7 @@
 """Somebody who may write into the store: names, numbers and sizes lead nowhere, and memory has an end."""
 
 import hashlib
+import shutil
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -104,8 +105,8 @@ OUTSIDE = "../../outside"
 
 @pytest.mark.parametrize("verb", ["verify", "restore"])
 def test_no_name_leads_out_of_the_store(store: Path, target: Broker, capsys: Said, verb: str) -> None:
-    outside = store.parent / "outside/0"
-    outside.mkdir(parents=True)
+    # There is what a reader would look for: who believes the name reads it, and calls the snapshot whole.
+    shutil.copytree(store / names.TOPICS / "flights", store.parent / "outside")
 
     def rename(told: dict[str, Any]) -> None:
         for topic in told["topics"]:
@@ -114,11 +115,9 @@ def test_no_name_leads_out_of_the_store(store: Path, target: Broker, capsys: Sai
             told[of][OUTSIDE] = told[of].pop("flights")
         for segment in told["segments"]:
             segment[0] = OUTSIDE if segment[0] == "flights" else segment[0]
-        told["chain"].update(base=3, base_bytes=0, increments_bytes=0)
+        told["chain"].update(number=3, base=3)
 
-    # Full, so that it is judged by itself: all that is below flights is another folder's.
-    whole = stores.content(store, 1)
-    stores.forge(store, lambda told: (told.update(segments=whole["segments"]), rename(told)))
+    stores.forge(store, rename, of=1)  # full, so that it is judged by itself
     more = ["--bootstrap-servers", target.plaintext] if verb == "restore" else []
     assert main([verb, "--store", store.as_uri(), *more]) == ExitCode.FAILED
     assert "no topic can be called '../../outside'" in sentence(capsys)
