@@ -93,7 +93,7 @@ class Link:
     def following(self, **more: str) -> subprocess.Popen[bytes]:
         """Start an upstream that has announced its keys, and sends from now on whatever is new."""
         process = self.upstream(**more)
-        wait_for("following", lambda: "following" in self.said("upstream") or bool(process.poll()))
+        wait_for("sending", lambda: "sending to" in self.said("upstream") or bool(process.poll()))
         return process
 
     def downstream(self, **more: str) -> subprocess.Popen[bytes]:

@@ -8,18 +8,20 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 from kafka.errors import TopicAuthorizationFailedError
-from kafka.record import MemoryRecords
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.admin.settings import setting_if_there
+from aqueduct.kafka.batches.batch import Batch, Damaged, walk
+from aqueduct.kafka.batches.bodies import Header, headers, key_and_value
+from aqueduct.kafka.batches.records import records
 from aqueduct.kafka.client import Client, Stopped, connect
 from aqueduct.keys import ReceiverKey, SenderPublicKey, load
 from aqueduct.link import files
@@ -31,7 +33,7 @@ from aqueduct.link.strangers import Strangers
 from aqueduct.link.udp import ReceivingSocket as Socket
 from aqueduct.link.udp import check_card, resolve
 from aqueduct.link.wire import frame, state
-from aqueduct.link.wire.frame import Frame
+from aqueduct.link.wire.frame import Frame, FrameKey
 from aqueduct.link.wire.receiver import RawRecord, Receiver, ReceiverLimits
 from aqueduct.lock import held
 from aqueduct.names import matches
@@ -124,6 +126,15 @@ def _run(
     log.info("listening at %s as link %d", address, settings.link)
     _Receiving(settings, figures, producer, partitions, memory).run(stopping)
     socket.close()
+
+
+class _Row(NamedTuple):
+    """One record, as a producer takes it."""
+
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, str | bytes | None]]
 
 
 class _Receiving:
@@ -232,12 +243,41 @@ class _Receiving:
 
     def _produce_records(self, record: RawRecord) -> None:
         """Produce into the plain topics, as another producer would (mode=record)."""
-        found = frame.unpack(record.value)
-        rows = list(_records(found)) if isinstance(found, Frame) else []
-        for row in rows:
-            size = len(record.value) // len(rows)
-            self._send(found.topic, row.value, row.key, found.partition, size, row.timestamp, row.headers)
-        self._figures.settled_bytes += len(record.value) - len(record.value) // max(1, len(rows)) * len(rows)
+        key, left = frame.read_key(record.key), len(record.value)
+        first = key.first
+        try:
+            found = frame.unpack(record.value)
+            batches = found.batches if isinstance(found, Frame) else b""
+            for batch in walk(batches):
+                rows = self._read(batch, key)
+                size = len(record.value) * len(batch) // len(batches) // max(1, len(rows))
+                for row in rows:
+                    self._send(key.topic, row.value, row.key, key.partition, size, row.timestamp, row.headers)
+                left -= size * len(rows)
+                first = batch.last_offset + 1
+        except (frame.Malformed, Damaged) as error:
+            self._refuse_unread(key, first, key.last, error)
+        self._figures.settled_bytes += left
+
+    def _read(self, batch: Batch, key: FrameKey) -> list[_Row]:
+        """Read a batch whose producer may be anybody; none of it where it can't be, or inflates too much."""
+        try:
+            return [
+                _Row(each.timestamp, *key_and_value(each.body), _named(headers(each.body)))
+                for each in records(batch)
+            ]
+        except (Damaged, IndexError, ValueError) as error:
+            self._refuse_unread(key, batch.base_offset, batch.last_offset, error)
+            return []
+
+    def _refuse_unread(self, key: FrameKey, first: int, last: int, error: Exception) -> None:
+        self._figures.refused += 1
+        if times := self._seldom.due(("unread", key.topic, key.partition), 1, time.monotonic()):
+            log.error(
+                "%s-%d: offsets %d to %d are not written, for they can't be read: %s (%d times since this "
+                "was last said); see who produces them, and who has the sender's key",
+                key.topic, key.partition, first, last, error, times,
+            )  # fmt: skip
 
     def _send(
         self,
@@ -303,11 +343,9 @@ class _Receiving:
         )  # fmt: skip
 
 
-def _records(found: Frame) -> Iterator[Any]:
-    """Decode a frame's records with kafka-python."""
-    batches = MemoryRecords(found.batches)
-    while (batch := batches.next_batch()) is not None:
-        yield from batch
+def _named(found: Iterable[Header]) -> list[tuple[str, str | bytes | None]]:
+    """Name headers as librdkafka takes them; UnicodeDecodeError where a name is no text."""
+    return [(name.decode(), value) for name, value in found]
 
 
 def _needed(settings: Downstream) -> int:

@@ -80,11 +80,18 @@ class Feed:
 
     # Reading
 
+    def begin(self) -> None:
+        """Follow what is there, and commit that the session began, before anybody hears of it.
+
+        If it is killed at once, and its clock set back, the next one is still later.
+        """
+        self._refresh()
+        self.commit(self.reached())
+
     def poll(self, seconds: float) -> Iterator[tuple[Frame, int]]:
         """Yield frames of what is new, each with its number of records."""
         if time.monotonic() >= self._refresh_at:
             self._refresh()
-            self._refresh_at = time.monotonic() + REFRESH_SECONDS
         for news in self._follower.poll(seconds):
             yield from self._frames(news)
 
@@ -126,10 +133,12 @@ class Feed:
     def _refuse(self, partition: TopicPartition, record: TooLarge) -> None:
         self.oversized += 1
         log.error(
-            "%s-%d: the record at offset %d has %d bytes, over largestRecord (%d): it does not cross, and "
+            "%s-%d: the %s at offset %d has %d bytes, over largestRecord (%d): it does not cross, and "
             "stays in the ledger as a gap; set largestRecord at both ends and max.message.bytes of the raw "
             "topic, and send it again",
-            *partition, record.start, record.size, self._largest,
+            *partition,
+            "record" if record.stop == record.start + 1 else "batch, which inflates too much to be parted,",
+            record.start, record.size, self._largest,
         )  # fmt: skip
 
     @property
@@ -197,6 +206,7 @@ class Feed:
 
     def _refresh(self) -> None:
         """Follow new topics and partitions, and leave those that are gone."""
+        self._refresh_at = time.monotonic() + REFRESH_SECONDS
         found = {name: topic for name, topic in self._client.topics().items() if self._wanted(name)}
         for name in {topic for topic, _ in self._follower.positions} - found.keys():
             log.warning("topic %s is gone", name)

@@ -1,8 +1,11 @@
 """Ordered rules on a record's value, by which it may not cross. The filter fails closed.
 
-A value that is denied is withheld: the offset stays inside the frame, so it isn't a gap.
+A value that is denied is withheld: the offset stays inside the frame, so it isn't a gap. So is a batch whose
+values can't be read, or that takes too much to be opened: its producer may be anybody.
 """
 
+import logging
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,13 +13,16 @@ import numpy as np
 import regex
 
 from aqueduct.errors import Refused
-from aqueduct.kafka.batches.batch import Batch, walk
+from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.batches.bodies import key_and_value
 from aqueduct.kafka.batches.records import Records, build
 from aqueduct.link.options import Sending
+from aqueduct.link.seldom import Seldom
 from aqueduct.link.wire.frame import Frame
 
 ALLOW, DENY = "allow", "deny"
+
+log = logging.getLogger(__name__)
 
 
 class Filter:
@@ -27,7 +33,8 @@ class Filter:
         self._rules = rules
         self._default = default
         self._timeout = timeout_seconds
-        self.withheld = self.timeouts = 0
+        self._seldom = Seldom()
+        self.withheld = self.timeouts = self.unread = 0
 
     @classmethod
     def of(cls, settings: Sending) -> "Filter":
@@ -39,18 +46,33 @@ class Filter:
         """Return the same range, with what may cross."""
         if not self._rules and self._default:
             return frame
-        kept = (self._batch(batch) for batch in walk(frame.batches, check_crc=False))
+        kept = (self._batch(batch, frame) for batch in walk(frame.batches, check_crc=False))
         return replace(frame, batches=b"".join(kept))
 
-    def _batch(self, batch: Batch) -> bytes:
-        records = Records.of([batch])
-        allowed = [self._allowed(key_and_value(body)[1] or b"") for body in records.bodies]
+    def _batch(self, batch: Batch, frame: Frame) -> bytes:
+        try:
+            records = Records.of([batch])
+            values = [key_and_value(body)[1] or b"" for body in records.bodies]
+        except (Damaged, IndexError, ValueError) as error:
+            self._withhold_unread(batch, frame, error)
+            return b""
+        allowed = [self._allowed(value) for value in values]
         self.withheld += len(allowed) - sum(allowed)
         if all(allowed):
             return batch.data.tobytes()
         if not any(allowed):
             return b""
         return bytes(build(records.where(np.array(allowed)), codec=batch.codec, attributes=batch.attributes))
+
+    def _withhold_unread(self, batch: Batch, frame: Frame, error: Exception) -> None:
+        self.unread += 1
+        self.withheld += batch.count
+        if times := self._seldom.due((frame.topic, frame.partition), 1, time.monotonic()):
+            log.error(
+                "%s-%d: offsets %d to %d do not cross, for the filter can't read them: %s (%d times since "
+                "this was last said); see who produces them",
+                frame.topic, frame.partition, batch.base_offset, batch.last_offset, error, times,
+            )  # fmt: skip
 
     def _allowed(self, value: bytes) -> bool:
         for allow, pattern in self._rules:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from aqueduct.kafka.batches.batch import Batch
+from aqueduct.kafka.batches.batch import Batch, Unopened
 from aqueduct.kafka.batches.cut import split
 
 FRAME_BYTES = 512 << 10  # of batches: what is lost with one datagram too many is about a block's
@@ -29,7 +29,7 @@ class FrameSpan:
 
 @dataclass(frozen=True)
 class TooLarge:
-    """Offsets, `stop` exclusive, that have one record, which is too large."""
+    """Offsets, `stop` exclusive, of one record, or of a batch that can't be parted, which is too large."""
 
     start: int
     stop: int
@@ -42,11 +42,11 @@ def frame_spans(
     """Yield all from `start` to `stop`, exclusive, in order.
 
     A span has at most FRAME_BYTES, or one batch of at most `largest` bytes; one of more is split. Only a
-    record that is over it by itself, with a batch's header, is too large.
+    record that is over it by itself, with a batch's header, is too large, or a batch that inflates too much.
     """
     some: list[Batch] = []
     size = 0
-    for batch in (part for whole in batches for part in split(whole, largest)):
+    for batch in (part for whole in batches for part in _split(whole, largest)):
         too_large = len(batch) > largest
         if batch.base_offset > start and (too_large or (some and size + len(batch) > FRAME_BYTES)):
             yield FrameSpan(start, batch.base_offset, tuple(some))
@@ -59,3 +59,10 @@ def frame_spans(
             size += len(batch)
     if stop > start:
         yield FrameSpan(start, stop, tuple(some))
+
+
+def _split(batch: Batch, largest: int) -> Iterator[Batch]:
+    try:
+        yield from split(batch, largest)
+    except Unopened:  # before the first part
+        yield batch

@@ -34,6 +34,7 @@ def upstream(of: Upstream) -> Iterator[Metric]:
     yield OWN.counter("upstream_oversized", "batches over largestRecord", of.feed.oversized)
     yield OWN.gauge("upstream_cut", "partitions whose logs lost what was sent; they wait", of.feed.cut)
     yield OWN.counter("upstream_withheld", "records that the filter withheld", of.filter.withheld)
+    yield OWN.counter("upstream_unread", "batches that the filter can't read, so withheld", of.filter.unread)
     yield OWN.counter("upstream_filter_timeouts", "matches that took too long", of.filter.timeouts)
     yield OWN.counter("upstream_repeated", "frames that were sent again", of.repeated)
     yield OWN.counter("upstream_not_repeated", "frames that were not, for want of memory", of.not_repeated)

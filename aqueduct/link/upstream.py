@@ -69,6 +69,7 @@ def run(settings: Upstream, stopping: Event, publish: Callable[[UpstreamFigures]
         )
         figures = UpstreamFigures(feed, outlets, rules)
         publish(figures)
+        feed.begin()
         _Sending(settings, figures).run(stopping)
 
 

@@ -1,10 +1,12 @@
 """A producer writes batches that inflate: what need not be opened is moved, the rest is left out by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import clients
 import pytest
+from links import Link, linked
 
 from aqueduct.errors import ExitCode
 from aqueduct.kafka import client as kafka
@@ -127,3 +129,45 @@ def test_a_position_has_room_for_all_that_may_be_left_out() -> None:
         unopened=(progress.UnopenedBatch(largest, largest, 1_000_000),) * records.MOST_UNOPENED,
     )
     assert progress.loads(progress.RestoreProgress, progress.dumps(full, "topic-0")) == full
+
+
+@pytest.fixture
+def link(source: Broker, target: Broker, name: str, tmp_path: Path) -> Iterator[Link]:
+    """Yield a link for a topic with ten records of others, and between them three that inflate."""
+    for broker in (source, target):
+        clients.create(broker, name, 2)
+    for first in (0, 5):
+        clients.produce(source, name, [f"value {number}" for number in range(first, first + 5)])
+        if not first:
+            bomb(source, name, *3 * [EARLY])
+    with linked(tmp_path, source, target, name) as link:
+        yield link
+
+
+def test_what_a_filter_cannot_read_does_not_cross_and_stops_nothing(link: Link) -> None:
+    link.downstream()
+    link.upstream(inputFilterRules="deny:secret")
+    clients.wait_for("all as covered", lambda: {(0, offset) for offset in range(14)} <= link.covered())
+    assert f"{link.topic}-0: offsets 5 to 7 do not cross, for the filter can't read" in link.said("upstream")
+    link.check()
+    link.dedup()
+    assert values(link.target, link.topic) == [f"value {number}" for number in range(10)]
+
+
+def test_without_a_filter_it_crosses_as_it_is(link: Link) -> None:
+    link.downstream()
+    link.upstream()
+    clients.wait_for("all as covered", lambda: {(0, offset) for offset in range(14)} <= link.covered())
+    link.check()
+    link.dedup()
+    assert clients.settle(link.target, link.topic, 0) >= [13]
+
+
+def test_what_is_written_record_by_record_is_left_out_by_name(link: Link) -> None:
+    link.downstream(topics=link.topic, mode="record", rawTopic="")
+    link.upstream()
+    clients.wait_for("the others", lambda: clients.ends(link.target, link.topic, 0) == [10])
+    said = f"{link.topic}-0: offsets 5 to 7 are not written, for they can't be read"
+    assert said in link.said("downstream")
+    assert link.counted("refused") == 1
+    link.check()

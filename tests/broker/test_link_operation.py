@@ -1,6 +1,7 @@
 """A link's life: clocks that are wrong, keys that are replaced, and records that cross without dedup."""
 
 import json
+import os
 from pathlib import Path
 
 import clients
@@ -38,6 +39,26 @@ def test_a_senders_clock_may_be_wrong_and_set_right(
     assert "clock was set back" in link.said("upstream")
     link.dedup()
     link.assert_equal(600)
+
+
+def test_a_session_is_kept_before_anybody_hears_of_it(
+    link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kill a sending end at once whose clock is an hour ahead: no position of what it sent is committed."""
+    link.downstream()
+    (tmp_path / "wrong").mkdir()
+    (tmp_path / "wrong/sitecustomize.py").write_text(CLOCK.format(HOUR))
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{tmp_path / 'wrong'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        up = link.upstream()
+    wait_for("a session", lambda: link.counted("sessions"))
+    link.kill(up)
+    link.write(10)
+    before = link.said("upstream").count("sending to")
+    link.upstream()
+    wait_for("a sender with a right clock", lambda: link.said("upstream").count("sending to") > before)
+    assert "clock was set back" in link.said("upstream")
+    wait_for("what it sends", lambda: len(link.covered()) == 10)
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ def test_what_was_lost_comes_when_everything_is_sent_again(link: Link) -> None:
     log = link.folder / "upstream.txt"
     down = link.downstream()
     up = link.upstream(repeatAfter="15", logFileName=str(log))
-    wait_for("following", lambda: log.exists() and "following" in log.read_text())
+    wait_for("sending", lambda: log.exists() and "sending to" in log.read_text())
     link.relay.faults = Faults(lose=1)
     link.write(500)
     link.wait_until_sent()

@@ -112,3 +112,14 @@ def test_a_frame_has_batches_of_about_a_block() -> None:
         (2, 4),
         (4, 5),
     ]
+
+
+def test_a_batch_that_inflates_too_much_to_be_parted_is_too_large() -> None:
+    bomb = batch([5, 6, 7], 60 << 20, codec="zstd")
+    assert len(bomb) > LARGE
+    first, refused, last = frame_spans([batch([1]), bomb, batch([8])], 0, 9, LARGE)
+    assert isinstance(refused, TooLarge)
+    assert (refused.start, refused.stop) == (5, 8)
+    assert isinstance(first, FrameSpan)
+    assert isinstance(last, FrameSpan)
+    assert [(first.start, first.stop), (last.start, last.stop)] == [(0, 5), (8, 9)]
