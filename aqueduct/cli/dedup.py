@@ -4,8 +4,8 @@ Reads the raw topics of one link or several, writes records and ledger in the sa
 killed at any moment. The gap topic must be compacted and have as many partitions as each raw topic.
 
 Exit code: 0 done; 1 failed; 2 a topic can't be used or the arguments can't be right; 3 something in a raw
-topic can't be read or written, which is named and missing, or its sender is silent: so what is missing is not
-known.
+topic can't be read or written, which is named and missing, or its sender is silent, or announces less than
+the ledger knows of: so what is missing is not known.
 """
 
 import argparse
@@ -96,7 +96,8 @@ def run(args: argparse.Namespace) -> ExitCode:
             return _retire(order, args.retire, with_gaps=args.with_gaps)
         common.serve_metrics(args, done_so_far.all, workers)
         done = dedup.run(order, workers, tell)
-    return ExitCode.INCOMPLETE if done.malformed or done.quarantined or done.silent else ExitCode.DONE
+    odd = done.malformed or done.quarantined or done.contradicted or done.silent
+    return ExitCode.INCOMPLETE if odd else ExitCode.DONE
 
 
 def _retire(order: "DedupOrder", topic: str, *, with_gaps: bool) -> ExitCode:

@@ -4,9 +4,15 @@ from pathlib import Path
 
 import clients
 import pytest
+from crossed import ID, Crossed, frames
 from links import Link, linked
 
+from aqueduct.link.dedup import task
+from aqueduct.link.wire.frame import Announcement, Frame
 from servers.broker import Broker
+
+Said = pytest.CaptureFixture[str]
+LAST = (1 << 63) - 1
 
 
 @pytest.mark.parametrize("mode", ["raw", "record"])
@@ -39,3 +45,39 @@ def of_topic(link: Link, topic: str) -> int:
     return sum(
         (each.key() or b"").startswith(topic.encode()) for each in clients.read(link.target, link.raw, 0, 1)
     )
+
+
+@pytest.mark.parametrize("forged", ["a frame", "an announcement"])
+def test_offsets_that_a_log_does_not_have_hide_nothing_without_a_word(
+    forged: str, brokers: list[Broker], monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    """Who has the sender's key says that all has crossed; then its owner has it again, and sends."""
+    monkeypatch.setattr(task, "OVERTAKEN_SECONDS", 0)  # as if a minute had passed
+    crossed = Crossed(brokers[0])
+    topic, other = crossed.topics
+    crossed.bring(
+        Frame(topic, ID, 1, 0, LAST, b"")
+        if forged == "a frame"
+        else Announcement(topic, ID, 1, 0, LAST, compacted=False),
+        *frames(other, numbers=[1]),
+    )
+    crossed.dedup()
+    assert "against the ledger" not in capsys.readouterr().out
+    ends = [Announcement(name, ID, 1, 0, 10, compacted=False) for name in (topic, other)]
+    crossed.bring(*frames(topic, numbers=[1]), *ends, *ends)
+    crossed.dedup(code=3)
+    said = capsys.readouterr().out
+    assert "2 announcements against the ledger" in said
+    known = LAST + (forged == "a frame")
+    assert said.count(f"{topic}-1: its sender announces a log that ends before offset {known}, ") == 1
+    assert f"{other}-1" not in said
+
+
+def test_an_announcement_that_was_overtaken_contradicts_nothing(brokers: list[Broker], capsys: Said) -> None:
+    crossed = Crossed(brokers[0])
+    topic, _ = crossed.topics
+    crossed.bring(*frames(topic, numbers=[1]), *frames(topic, 10, 19, [1]))
+    crossed.dedup()
+    crossed.bring(*(Announcement(topic, ID, 1, 0, end, compacted=False) for end in (10, 20)))
+    crossed.dedup()
+    assert "against the ledger" not in capsys.readouterr().out

@@ -169,6 +169,7 @@ CASES = {
     "LinkLostForGood": Case([{"dedup:lost": step(30)}], [{"dedup:lost": always(9)}]),
     "LinkForeignTopic": counted("down:foreign_total", 15),
     "DedupQuarantines": counted("dedup:quarantined_total", 15),
+    "DedupContradicted": counted("dedup:contradicted_total", 15),
     "DedupCannotRead": counted("dedup:malformed_total", 15),
     "LandDown": Case(
         [{LAND_UP: step(6, 1, 0)}], [{LAND_UP: always(1)}, {LAND_UP: step(4, 1, 0)}]

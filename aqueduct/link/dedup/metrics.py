@@ -32,6 +32,9 @@ class DedupFigures:
         yield OWN.counter("repeated", "offsets that had arrived before", total.repeated)
         yield OWN.counter("malformed", "raw records that aren't frames", total.malformed)
         yield OWN.counter("quarantined", "frames that were not written; they are missing", total.quarantined)
+        yield OWN.counter(
+            "contradicted", "announcements of a log that ends before what came of it", total.contradicted
+        )
         if last:
             yield OWN.gauge("missing", "offsets that may yet be sent again", last.missing)
             yield OWN.gauge("lost", "offsets that can't be sent again", last.lost)

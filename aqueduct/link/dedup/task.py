@@ -38,6 +38,7 @@ from aqueduct.wording import count
 POLL_SECONDS = 0.5
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
 LEDGER_BATCH_BYTES = 900_000
+OVERTAKEN_SECONDS = 60  # by which, at most, an announcement comes later than what was sent after it
 
 log = logging.getLogger(__name__)
 
@@ -78,13 +79,14 @@ class DedupCounts:
     repeated: int = 0  # offsets that had arrived before
     malformed: int = 0  # records of the raw topics that aren't frames
     quarantined: int = field(default=0, metadata=ADDED)  # frames that can't be written; they are missing
+    contradicted: int = field(default=0, metadata=ADDED)  # announcements of a log that ends before what came
     missing: int = 0  # offsets that the ledger lists at the end
     lost: int = 0  # of these others, those that can't be sent again
     lag: int = 0  # raw records that were not read at the end
     committed_time: float = 0.0  # of the last transaction, seconds since 1970
     left_out: dict[str, int] = field(default_factory=dict)  # frames, by source topics that are not wanted
     silent: tuple[str, ...] = ()  # sentences on senders that were not heard of when the run began
-    # Sentences on frames in quarantine, the first of them; they are not kept with the position.
+    # Sentences on what was quarantined or contradicted, the first; they are not kept with the position.
     told: tuple[str, ...] = field(default=(), metadata=ADDED)
 
     def add(self, other: "DedupCounts") -> None:
@@ -94,6 +96,7 @@ class DedupCounts:
         self.repeated += other.repeated
         self.malformed += other.malformed
         self.quarantined += other.quarantined
+        self.contradicted += other.contradicted
         self.told = (*self.told, *other.told)[:MOST_TOLD]
         self.missing += other.missing
         self.lost += other.lost
@@ -320,6 +323,8 @@ class _Run:
                     if isinstance(found, Announcement):
                         if wanted:
                             bucket.hear(_Told(record.timestamp, news.topic_partition, record.offset, found))
+                            if new:
+                                self._compare(bucket, found, record.timestamp)
                         continue
                     if wanted:
                         (bucket.frames if new else bucket.again).append(found)
@@ -378,6 +383,23 @@ class _Run:
             bucket.done.quarantined += 1
             what = f"offsets {found.first} to {found.last} of {found.topic}-{found.partition}"
             said = f"{raw_topic}-{number} has {what} at offset {offset}, which are not written: {why}."
+            log.error(said)
+            bucket.done.told = (*bucket.done.told, said)[:MOST_TOLD]
+
+    def _compare(self, bucket: _Bucket, told: Announcement, came: int) -> None:
+        """Tell of a partition whose ledger knows more than its log has: what is to come there is not new."""
+        late = int(max(OVERTAKEN_SECONDS, self._share.grace_seconds) * 1000)
+        known = bucket.ledger.contradicted(told, came - late)
+        if known is None:
+            return
+        bucket.done.contradicted += 1
+        said = (
+            f"{told.topic}-{told.partition}: its sender announces a log that ends before offset {known}, and "
+            f"the ledger in {self._share.gap_topic} knows of all up to there: so what comes below it is not "
+            "taken for new. Its log was cut, or somebody else has, or had, the sender's key: see who, "
+            "and let the topic cross by another name."
+        )
+        if said not in bucket.done.told:
             log.error(said)
             bucket.done.told = (*bucket.done.told, said)[:MOST_TOLD]
 

@@ -79,10 +79,24 @@ class Bucket:
         if lineage != before:
             self._changed.add(partition)
 
+    def contradicted(self, told: Announcement, before: int) -> int | None:
+        """Return up to which offset a partition is known, if its log is announced to end before it.
+
+        None, too, if that was entered later than `before` (milliseconds since 1970): what was sent after an
+        announcement may overtake it.
+        """
+        partition = self._ledger.get(TopicPartition(told.topic, told.partition))
+        if partition is None or partition.updated > before:
+            return None
+        current = partition.current
+        known = current.next if current and current.topic_id == str(told.topic_id) else 0
+        return known if told.end < known else None
+
     def changes(self, updated: int) -> LedgerRecords:
         """Return the gap topic's new records; `updated` in milliseconds since 1970."""
         told: LedgerRecords = {}
         for partition in self._changed:
+            self._ledger[partition].updated = updated
             of_partition = records(self._ledger[partition], updated, self._keys.get(partition, ()))
             self._keys[partition] = [key for key, value in of_partition.items() if value is not None]
             told |= of_partition

@@ -29,6 +29,7 @@ class LedgerPartition:
     partition: int
     current: Lineage | None = None
     retired: dict[str, Lineage] = field(default_factory=dict)
+    updated: int = field(default=0, compare=False)  # milliseconds since 1970
 
     @property
     def missing(self) -> Spans:
@@ -128,10 +129,11 @@ def partitions(found: Mapping[str, str]) -> dict[TopicPartition, LedgerPartition
                 [(first, last) for body in bodies for first, last in body["gaps"]],
                 [(first, last) for body in bodies for first, last in body["lost"]],
             )
-            retired = bool(head["retired"])
+            retired, updated = bool(head["retired"]), int(head["updated"])
         except (KeyError, TypeError, ValueError) as error:
             raise Failed(f"{_which(key)} is not whole: {error!r} is missing or wrong.") from None
         partition = ledger.setdefault(topic_partition, LedgerPartition(*topic_partition))
+        partition.updated = max(partition.updated, updated)
         if retired:
             partition.retired[lineage.topic_id] = lineage
         else:
