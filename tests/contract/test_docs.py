@@ -68,6 +68,38 @@ def test_a_dead_link_is_found(text: str, expected: list[str]) -> None:
     assert list(dead_links(ROOT / "README.md", text)) == expected
 
 
+NAMED = re.compile(r"`([\w/]+\.py)?::(test_\w+)`")
+
+
+def attacks_named(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each test that a text names, with its file: `FILE::TEST`, or `::TEST` of the file before."""
+    file = ""
+    for named in NAMED.finditer(text):
+        file = named[1] or file
+        yield file, named[2]
+
+
+def missing_tests(text: str) -> list[str]:
+    return [
+        f"{file}::{test}"
+        for file, test in attacks_named(text)
+        if not (ROOT / file).is_file() or f"\ndef {test}(" not in (ROOT / file).read_text()
+    ]
+
+
+def test_the_tests_of_attacks_are_there_and_every_file_of_them_is_named() -> None:
+    text = (ROOT / "docs/security.md").read_text()
+    assert missing_tests(text) == []
+    there = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/attack/test_*.py")}
+    assert there - {file for file, _ in attacks_named(text)} == set()
+
+
+def test_a_test_that_is_not_there_is_found() -> None:
+    own = "tests/contract/test_docs.py"
+    text = f"`{own}::test_links_lead_somewhere`, `::test_nothing` and `tests/none.py::test_nothing`"
+    assert missing_tests(text) == [f"{own}::test_nothing", "tests/none.py::test_nothing"]
+
+
 EXAMPLE = re.compile(
     r"^(?:<!-- (?P<needs>in the lab|with a broker|with an ensemble) -->\n)?```console\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
