@@ -112,6 +112,7 @@ CASES = {
         [{'up:refused_total{link="1"}': always(7)}, {'up:refused_total{link="1"}': step(3)}],
     ),
     "LinkFilterTooSlow": counted("up:filter_timeouts_total", 15),
+    "LinkFilterUnread": counted("up:unread_total", 15),
     "LinkNotRepeated": counted("up:not_repeated_total", 15),
     "LinkDownstreamDown": down(RECEIVING, 1),
     "LinkSilent": Case(
