@@ -30,12 +30,17 @@ def flipped(found: Frame) -> Frame:
     return replace(found, batches=bytes(data))
 
 
-def miscounted(found: Frame) -> Frame:
+def miscounted(found: Frame, count: int = 99) -> Frame:
     """Tell more records than there are, under a right CRC: only who opens it sees that."""
     data = bytearray(found.batches)
-    data[HEADER.size - 4 : HEADER.size] = (99).to_bytes(4)
+    data[HEADER.size - 4 : HEADER.size] = count.to_bytes(4)
     seal(data)
     return replace(found, batches=bytes(data))
+
+
+def left_over(found: Frame) -> Frame:
+    """Tell fewer: whoever stops there takes the others for withheld."""
+    return miscounted(found, 5)
 
 
 def inflating(found: Frame) -> Frame:
@@ -53,6 +58,7 @@ def of_no_partition(found: Frame) -> Frame:
 ATTACKS: dict[str, tuple[Spoil, str]] = {
     "flipped": (flipped, "does not have the CRC that it tells"),
     "miscounted": (miscounted, "its records do not fill it"),
+    "left over": (left_over, "its records do not fill it"),
     "inflating": (inflating, "is not opened: it unpacks to more than 104,857,600 bytes"),
     "of no partition": (of_no_partition, "has only 4 partitions: add some"),
 }
@@ -84,3 +90,13 @@ def test_a_frame_that_cannot_be_written_is_named_and_missing(
     assert "10 records in 1 frame" in capsys.readouterr().out
     values = [each.value() for each in clients.read(crossed.broker, topic, 1)]
     assert len(values) == 30
+
+
+def test_the_last_frame_is_missing_too(crossed: Crossed) -> None:
+    """What comes after it would tell that it is; nothing does."""
+    topic, _ = crossed.topics
+    before, bad = (frames(topic, first, first + 9, [1])[0] for first in (0, 10))
+    crossed.bring(before, flipped(bad))
+    crossed.dedup(code=3)
+    with kafka.connect(crossed.end, "test") as client:
+        assert gap_topic.whole(client, crossed.gaps)[TopicPartition(topic, 1)].missing == [(10, 19)]
