@@ -28,6 +28,7 @@ from aqueduct.names import LEGAL_NAME, TopicPartition
 from aqueduct.wording import count, some
 
 NO_LOG = "no folder that was named has a log of it"
+STOPPED = "the broker that has most of its log does not run"
 NODE_ID = selection.whole(0, (1 << 31) - 1)
 
 
@@ -145,10 +146,13 @@ def _assign(args: argparse.Namespace) -> int:
         empty = plan.emptied(state, mend, args.empty)
         run.assign(client, {**mend.move, **empty})
     print(
-        f"{count(len(mend.move), 'partition')} assigned to the ids of now, {len(mend.lead):,} of them "
-        f"without a leader yet; {count(len(empty), 'partition')} to be empty."
+        f"{count(len(mend.move), 'partition')} assigned to the ids of now; {len(mend.lead):,} without a "
+        f"leader yet; {count(len(empty), 'partition')} to be empty."
     )
-    return _left([(each, NO_LOG) for each in mend.empty if each not in empty])
+    return _left(
+        [(each, NO_LOG) for each in mend.empty if each not in empty]
+        + [(each, STOPPED) for each in mend.stopped]
+    )
 
 
 def _elect(args: argparse.Namespace) -> int:
@@ -156,6 +160,7 @@ def _elect(args: argparse.Namespace) -> int:
     with connect(_end(args), "aqueduct-mend") as client:
         found, left = plan.electable(describe_by_controller(client), hosts, args.empty)
         run.lead(client, found)
+        run.end_reassignments(client)
     print(f"{count(len(found), 'partition')} got leaders.")
     if any(each.topic == GROUPS for each in set(found) & set(args.empty)):
         print("Groups whose positions are gone get them by `aqueduct restore --groups-only`.")

@@ -34,13 +34,15 @@ class Mend:
     """What a cluster lacks whose brokers' ids were changed, and what would bring it back.
 
     `move` are the replicas of each partition with the ids of now in place of those that are gone. Where
-    nobody leads it, who has most of its log comes first; `lead` are these partitions. `empty` have no log
-    anywhere; `damaged` are logs that can't be read to their end.
+    nobody leads it, who has most of its log comes first; `lead` are these partitions. `stopped` wait for a
+    broker that has their logs and does not run. `empty` have no log anywhere; `damaged` are logs that can't
+    be read to their end.
     """
 
     changed: tuple[Changed, ...]
     move: Replicas
     lead: tuple[TopicPartition, ...]
+    stopped: tuple[TopicPartition, ...]
     empty: tuple[TopicPartition, ...]
     damaged: tuple[DiskLog, ...]
 
@@ -60,31 +62,37 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
     }
     changed = _changed(hosts, assigned, assigned.keys() - cluster.brokers)
     by_id = {each.before: each for each in changed}
+    own = {folders[0].node_id: _furthest(folders) for folders in hosts.values() if folders}
     move: dict[TopicPartition, tuple[int, ...]] = {}
     lead: list[TopicPartition] = []
+    stopped: list[TopicPartition] = []
     empty: list[TopicPartition] = []
     damaged: list[DiskLog] = []
     for each in cluster.partitions:
         at = each.topic_partition
-        replicas = tuple(by_id[node].now if node in by_id else node for node in each.replicas)
+        # Both ids of one broker are there while it is reassigned from one to the other.
+        replicas = tuple(dict.fromkeys(by_id[node].now if node in by_id else node for node in each.replicas))
         if each.leader is not None:
             if replicas != each.replicas:
                 move[at] = replicas
             continue
         logs = {
-            by_id[node].now: by_id[node].logs[at]
+            by_id[node].now if node in by_id else node: log
             for node in each.replicas
-            if node in by_id and at in by_id[node].logs
+            if (log := (by_id[node].logs if node in by_id else own.get(node, {})).get(at))
         }
         if damage := [log for log in logs.values() if log.damage]:
             damaged += damage
-        elif logs:
-            best = max(logs, key=lambda node: _far(logs[node]))
-            move[at] = (best, *(node for node in replicas if node != best))
+        elif not logs:
+            empty.append(at)
+        elif (best := max(logs, key=lambda node: _far(logs[node]))) in cluster.brokers:
+            first = (best, *(node for node in replicas if node != best))
+            if first != each.replicas:
+                move[at] = first
             lead.append(at)
         else:
-            empty.append(at)
-    return Mend(tuple(changed), move, tuple(lead), tuple(empty), tuple(damaged))
+            stopped.append(at)
+    return Mend(tuple(changed), move, tuple(lead), tuple(stopped), tuple(empty), tuple(damaged))
 
 
 def emptied(
@@ -220,6 +228,17 @@ def sentences(cluster: Cluster, mend: Mend) -> list[str]:
         said.append(
             f"Or assign {count(len(mend.move), 'partition')} to the ids of now, and elect leaders of "
             f"{count(len(mend.lead), 'partition')} by what is on the disks."
+        )
+    elif mend.lead:
+        said.append(
+            f"{count(len(mend.lead), 'partition')} without a leader, whose logs are on running brokers: "
+            f"{some(mend.lead)}. Take back what a broker has put aside, and elect leaders by what is on the "
+            "disks."
+        )
+    if mend.stopped:
+        said.append(
+            f"Who has most of the log does not run, of {count(len(mend.stopped), 'partition')}: "
+            f"{some(mend.stopped)}. Start their brokers."
         )
     said += [
         f"{log.partition} can't be led by {log.folder}: {log.damage} A broker that starts with it cuts its "

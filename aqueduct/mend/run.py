@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS
-from aqueduct.kafka.admin.cluster import describe_by_all
-from aqueduct.kafka.admin.reassign import elect_unclean, reassign
+from aqueduct.kafka.admin.cluster import describe_by_all, describe_cluster
+from aqueduct.kafka.admin.reassign import elect_unclean, reassign, under_way
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.cluster import Partition
 from aqueduct.names import TopicPartition
@@ -25,6 +25,27 @@ def lead(client: Client, partitions: Collection[TopicPartition]) -> None:
     if refused := elect_unclean(client, partitions):
         raise Failed(f"The controller refused to elect leaders of {some(refused)}. Run it again.")
     _await(client, partitions, "led", lambda each: each.leader is not None)
+
+
+def end_reassignments(client: Client) -> None:
+    """Let go of ids that are gone where all replicas that are to be there are in sync.
+
+    KRaft looks whether a reassignment has ended before it elects (PartitionChangeBuilder.build). So one that
+    an election makes complete waits for another change; a partition of one replica has none. One that was
+    reassigned back meanwhile waits for an id that is to go, too, until that is taken back.
+    """
+    found = under_way(client)
+    whole = {
+        each.topic_partition: found[each.topic_partition]
+        for each in describe_cluster(client).partitions
+        if each.topic_partition in found and {*found[each.topic_partition].wanted} <= {*each.in_sync}
+    }
+    ends = {at: None if each.contradictory else each.wanted for at, each in whole.items()}
+    if refused := reassign(client, ends):
+        raise Failed(f"The controller refused to end the reassignments of {some(refused)}. Run it again.")
+    _await(
+        client, whole, "reassigned", lambda each: {*each.replicas} == {*whole[each.topic_partition].wanted}
+    )
 
 
 def _await(

@@ -78,6 +78,11 @@ class Cluster:
         asked = clients.admin(self.first)
         return all(clients.led(asked, topic, 2) for topic in TOPICS)
 
+    def assigned(self) -> set[int]:
+        """Return all brokers that have a replica of something, or are said to."""
+        topics = clients.admin(self.first).list_topics().topics.values()
+        return {node for topic in topics for each in topic.partitions.values() for node in each.replicas}
+
     def await_second(self, node_id: int) -> None:
         clients.wait_for("the broker", lambda: node_id in self.brokers())
 
@@ -173,6 +178,7 @@ def test_its_logs_are_assigned_to_the_new_id(changed: Cluster, aqueduct: Mend) -
         assert aqueduct("elect") == (0, ANY)
         clients.wait_for("leaders", changed.led)
         assert changed.seen() == changed.before
+        clients.wait_for("the end of what is reassigned", lambda: changed.assigned() == {1, 12})
         clients.produce(changed.first, "lost", ["one more"], 1)
         assert aqueduct("plan") == (0, "No id was changed.\n")
 

@@ -8,7 +8,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
 from aqueduct.mend.logs import DiskLog, Folder, look
-from aqueduct.mend.plan import electable, plan, sentences
+from aqueduct.mend.plan import electable, emptied, plan, sentences
 from aqueduct.mend.take_back import take_back
 from aqueduct.names import TopicPartition
 
@@ -75,6 +75,28 @@ def test_what_has_no_log_anywhere_is_named() -> None:
     mend = plan(state, {"y": folder(12, log("a-0", 9))})
     assert mend.empty == (TopicPartition("a", 1), TopicPartition("b", 0))
     assert any("a-1" in each and "positions of its groups" in each for each in sentences(state, mend))
+
+
+def test_a_log_of_a_broker_that_kept_its_id_is_one() -> None:
+    """Its partition isn't empty: it waits for a leader, as when KRaft's got its old id back, or a broker."""
+    state = cluster(part("a-0", None, 2), part("a-1", None, 2), part("b-0", None, 3), brokers={2})
+    hosts = {"x": folder(2, log("a-0", 9), log("a-1", 4, stray=True)), "y": folder(3, log("b-0", 5))}
+    mend = plan(state, hosts)
+    assert (mend.changed, mend.move, mend.empty) == ((), {}, ())
+    assert mend.lead == (TopicPartition("a", 0), TopicPartition("a", 1))
+    assert mend.stopped == (TopicPartition("b", 0),)
+    said = sentences(state, mend)
+    assert said[0].startswith("2 partitions without a leader, whose logs are on running brokers: a-0, a-1.")
+    assert said[1:] == ["Who has most of the log does not run, of 1 partition: b-0. Start their brokers."]
+    with pytest.raises(Refused, match="a-0, b-0: not without a log"):
+        emptied(state, mend, [TopicPartition("a", 0), TopicPartition("b", 0)])
+
+
+def test_nobody_is_chosen_while_who_has_more_of_the_log_does_not_run() -> None:
+    state = cluster(part("a-0", None, 2, 3), brokers={2})
+    hosts = {"x": folder(2, log("a-0", 9)), "y": folder(3, log("a-0", 10))}
+    assert plan(state, hosts).stopped == (TopicPartition("a", 0),)
+    assert plan(state, hosts | {"y": folder(3, log("a-0", 9))}).lead == (TopicPartition("a", 0),)
 
 
 def test_a_damaged_log_leads_nothing() -> None:

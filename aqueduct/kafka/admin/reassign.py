@@ -1,10 +1,16 @@
 """Which brokers have a partition's replicas: change it, and elect a leader that was not in sync."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.errors import ElectionNotNeededError, for_code
-from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectionType, ElectLeadersRequest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    ElectionType,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 
 from aqueduct.kafka.admin.asking import Said, change
 from aqueduct.kafka.client import REQUEST_SECONDS, Client, Patience
@@ -15,9 +21,10 @@ PARTITIONS_PER_REQUEST = 1_000
 _MILLISECONDS = REQUEST_SECONDS * 1000
 
 
-def reassign(client: Client, replicas: Mapping[TopicPartition, Sequence[int]]) -> list[str]:
+def reassign(client: Client, replicas: Mapping[TopicPartition, Sequence[int] | None]) -> list[str]:
     """Give partitions these replicas, in this order (KIP-455); return what the controller refused.
 
+    None takes the partition's reassignment back.
     It answers at once: a broker that is new to a partition is to copy its log from the leader first.
     """
     refused: list[str] = []
@@ -27,7 +34,7 @@ def reassign(client: Client, replicas: Mapping[TopicPartition, Sequence[int]]) -
             kind(
                 name=topic,
                 partitions=[
-                    kind.ReassignablePartition(partition_index=at.partition, replicas=list(nodes))
+                    kind.ReassignablePartition(partition_index=at.partition, replicas=nodes and [*nodes])
                     for at, nodes in each
                     if at.topic == topic
                 ],
@@ -48,6 +55,35 @@ def reassign(client: Client, replicas: Mapping[TopicPartition, Sequence[int]]) -
             ),
         )
     return refused
+
+
+@dataclass(frozen=True)
+class Reassignment:
+    """One that has not ended: what is to be there then, and an id that is to come and to go."""
+
+    wanted: tuple[int, ...]
+    contradictory: bool
+
+
+def under_way(client: Client) -> dict[TopicPartition, Reassignment]:
+    """Return the reassignments that have not ended."""
+
+    def attempt() -> Any:
+        asked = ListPartitionReassignmentsRequest(timeout_ms=_MILLISECONDS)
+        response = client.send(asked, client.controller())
+        if response.error_code:
+            raise for_code(response.error_code)(response.error_message or "")
+        return response
+
+    found = Patience(client, "does not tell its reassignments").until_done(attempt)
+    return {
+        TopicPartition(topic.name, part.partition_index): Reassignment(
+            tuple(node for node in part.replicas if node not in part.removing_replicas),
+            not {*part.adding_replicas}.isdisjoint(part.removing_replicas),
+        )
+        for topic in found.topics
+        for part in topic.partitions
+    }
 
 
 def elect_unclean(client: Client, partitions: Iterable[TopicPartition]) -> list[str]:
