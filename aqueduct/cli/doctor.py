@@ -9,9 +9,12 @@ cluster: what stops clients without an error. Partitions whose replicas are all 
 after a change of ids; groups that nobody coordinates; brokers that don't answer where they say that they are.
 With --data-folder, on a broker's host: whose logs it has.
 
+broker: why a broker that keeps its metadata in ZooKeeper may not start, by its own properties: a folder of
+another broker or cluster, or an ensemble that has lost the cluster, where it would make a new, empty one.
+
 Exit code of connect: 0 nothing is wrong, or only what is warned of; 1 a fault was found; 2 a file can't be
-read, or isn't of that kind. Of cluster: 0 nothing is wrong; 3 something was found; 1 no broker answers; 2 a
-folder can't be read.
+read, or isn't of that kind. Of cluster and broker: 0 nothing is wrong; 3 something was found; 1 no broker
+answers; 2 a folder or file can't be read, or no ensemble answers.
 """
 
 import argparse
@@ -37,6 +40,7 @@ REST_SECONDS = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="WHAT", required=True)
     _add_cluster(commands.add_parser("cluster", help="a cluster of Kafka"))
+    _add_broker(commands.add_parser("broker", help="a broker of Kafka 3.9 that is to start"))
     _add_connect(commands.add_parser("connect", help="a worker of Kafka Connect"))
 
 
@@ -76,6 +80,35 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
     if args.report:
         report_file.write(args.report, "doctor cluster", code, started, {"findings": found})
     return code
+
+
+def _add_broker(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--properties", metavar="FILE", type=Path, required=True, help="what it starts with")
+    add("--client-config", metavar="FILE", help="Kafka client properties, by which ZooKeeper is asked")
+    parser.set_defaults(run=_broker)
+
+
+def _broker(args: argparse.Namespace) -> ExitCode:
+    from aqueduct.zookeeper.brokers import misfits
+    from aqueduct.zookeeper.client import Ensemble
+
+    try:
+        given = client_config.parse_properties(args.properties.read_text(encoding="utf-8"))
+        connect, node, folders = (given[each] for each in ("zookeeper.connect", "broker.id", "log.dirs"))
+        node_id = int(node)
+    except OSError as error:
+        raise Refused(f"{args.properties} can't be read: {error.strerror}.") from None
+    except (KeyError, ValueError):
+        raise Refused(
+            f"{args.properties} isn't of a broker with ZooKeeper: it lacks zookeeper.connect, log.dirs, or a "
+            "number as its broker.id."
+        ) from None
+    ensemble = Ensemble(connect, client_config.load(args.client_config))
+    _, found = misfits(ensemble, node_id, [Path(each.strip()) for each in folders.split(",")])
+    for sentence in found or ["Nothing is wrong."]:
+        print(sentence)
+    return ExitCode.INCOMPLETE if found else ExitCode.DONE
 
 
 def _add_connect(parser: argparse.ArgumentParser) -> None:

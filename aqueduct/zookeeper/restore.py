@@ -107,8 +107,10 @@ def restore(order: ZnodeOrder) -> Restored:
             done.left += [_other(each) for each in found.changed if each[0] not in chosen]
             return done
         try:
-            _create(order, session, found.missing, done)
+            # The id last: a broker that waits for its cluster (`aqueduct doctor broker`) finds all of it.
+            _create(order, session, (path for path in found.missing if path != CLUSTER), done)
             _overwrite(order, session, chosen, done)
+            _create(order, session, {CLUSTER}.intersection(found.missing), done)
             _look_again(order, session, done)
         except AqueductError as error:
             done.stopped = error

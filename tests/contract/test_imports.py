@@ -73,7 +73,7 @@ RUNNING = {
     ),
     *(f"land.{name}" for name in ("opened", "reset", "run", "sql", "status", "task", "verify")),
     *(f"file_backup.{name}" for name in ("backup", "restore", "rsync")),
-    *(f"zookeeper.{name}" for name in ("backup", "client", "connection", "reading", "restore")),
+    *(f"zookeeper.{name}" for name in ("backup", "brokers", "client", "connection", "reading", "restore")),
     "controller.artifacts",
     *(f"export.{name}" for name in ("run", "task")),
     "mend.run",

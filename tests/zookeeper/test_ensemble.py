@@ -15,6 +15,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
+from aqueduct.cli import main
 from aqueduct.estate.zookeeper import Server, connect
 from aqueduct.kafka import client_config
 from servers import zookeeper
@@ -251,3 +252,33 @@ def test_an_id_that_another_broker_has_is_refused_to_a_new_one(folder: Folder) -
     assert "Broker 12 runs at CLIENT://old-kafka-9:9092, and this host has no data folder" in said["msg"]
     write_meta(log)  # it is that broker itself
     assert "failed" not in module("kafka_data_folder", **asked)
+
+
+def test_a_unit_asks_the_same_before_it_starts_its_broker(
+    folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, client, asked = folder
+    properties = tmp_path / "server.properties"
+    properties.write_text(
+        f"broker.id=12\nzookeeper.connect={asked['zookeeper']}\nlog.dirs={log}, {log}-new\n"
+    )
+    command = ["doctor", "broker", f"--properties={properties}", f"--client-config={asked['client_config']}"]
+
+    def said() -> tuple[int, str]:
+        code = main(command)
+        told = capsys.readouterr()
+        return code, told.out + told.err
+
+    assert said() == (0, "Nothing is wrong.\n")
+    client.delete("/cluster/id")
+    code, told = said()
+    assert code == 3
+    assert "knows no cluster: restore its znodes first (aqueduct zookeeper restore)" in told
+    (log / "meta.properties").unlink()
+    assert said() == (0, "Nothing is wrong.\n")
+    properties.write_text(f"node.id=12\nlog.dirs={log}\n")
+    assert said() == (
+        2,
+        f"aqueduct: {properties} isn't of a broker with ZooKeeper: it lacks zookeeper.connect, log.dirs, or "
+        "a number as its broker.id.\n",
+    )
