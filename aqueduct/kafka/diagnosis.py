@@ -38,6 +38,7 @@ def findings(
         *_too_few(cluster),
         *silent,
         *node_problems(cluster),
+        *_idle(cluster),
         *(sentence for folder in folders for sentence in _misplaced(cluster, folder, assigned)),
         *_without_log(cluster, folders, assigned),
     ]
@@ -111,6 +112,15 @@ def _too_few(cluster: Cluster) -> Iterator[str]:
             f"{count(len(short), 'partition')} will stay with too few replicas, for others are on "
             f"{_named(gone)}, {_absent(cluster, gone)}: {some(short)}. Give the host its old id again, or "
             "reassign them."
+        )
+
+
+def _idle(cluster: Cluster) -> Iterator[str]:
+    """Name brokers that don't run and have nothing: KRaft knows an id until somebody removes it."""
+    if idle := cluster.fenced - {node for each in cluster.partitions for node in each.replicas}:
+        yield (
+            f"Nothing is assigned to {_named(idle)}, {_absent(cluster, idle)}: where no host has that id any "
+            "more, `kafka-cluster unregister` removes it."
         )
 
 

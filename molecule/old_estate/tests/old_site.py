@@ -8,7 +8,7 @@ from lab import Lab
 
 ENSEMBLE, SECOND = "old-kafka-1", "old-kafka-2"
 BROKERS = {ENSEMBLE: 11, SECOND: 12}
-LAKE = "lake-kafka-1"
+LAKE, LAKE_SECOND = "lake-kafka-1", "lake-kafka-2"
 KAFKA = "/etc/aqueduct/kafka"
 LOG = "/var/lib/kafka/log"
 JARS = "/opt/aqueduct/kafka-3.9.2/libs/*"
@@ -21,6 +21,7 @@ zookeeper.ssl.keyStore.type=PEM
 zookeeper.ssl.trustStore.location={ca}
 zookeeper.ssl.trustStore.type=PEM
 """
+RECORDS = 200
 BROKER_KEY, BROKER_CA = f"{KAFKA}/tls/kafka-old.pem", f"{KAFKA}/tls/ca.pem"
 
 
@@ -70,3 +71,19 @@ class OldSite:
         """Return what a znode of Kafka's has."""
         said = self.shell("get", path)
         return json.loads(next(line for line in said.splitlines() if line.startswith("{")))
+
+
+def write(lab: Lab, begin: str, host: str = ENSEMBLE) -> list[bytes]:
+    """Write records as the principal `dispatch`; their values."""
+    producer = lab.producer(host, "dispatch")
+    values = [f"{begin}-{number}".encode() for number in range(RECORDS)]
+    delivered: list[object] = []
+    for value in values:
+        producer.produce("flights", value, value, on_delivery=lambda error, _: delivered.append(error))
+    assert producer.flush(60) == 0
+    assert delivered == [None] * len(values)
+    return values
+
+
+def read(lab: Lab, host: str, topic: str = "flights") -> list[bytes | None]:
+    return [record.value for records in lab.read(host, topic).values() for record in records]

@@ -1,0 +1,119 @@
+"""A broker's id was changed: a consumer waits without a word, the doctor says why, and all comes back."""
+
+import re
+from pathlib import Path
+
+import pytest
+from changed_id import GROUPS, Site, gist, lake, of_the_guide, old
+from lab import Lab, wait_until
+
+LONG = pytest.mark.long
+SILENT_SECONDS = 10
+
+
+def flat(text: str) -> str:
+    """Return what Ansible printed, in one line."""
+    return re.sub(r"\s+", " ", text)
+
+
+@pytest.fixture
+def site(request: pytest.FixtureRequest, lab: Lab) -> Site:
+    made: Site = request.param(lab)
+    made.fill()
+    return made
+
+
+def waits(site: Site) -> tuple[list[str], list[str]]:
+    """Return which groups nobody coordinates, and the others."""
+    waiting = site.waiting()
+    others = [group for group in GROUPS if group not in waiting]
+    assert waiting, "some must have had their coordinator there"
+    assert others, "and some elsewhere"
+    return waiting, others
+
+
+@pytest.mark.parametrize("site", [old, pytest.param(lake, marks=LONG)], indirect=True)
+def test_a_consumer_waits_without_a_word_until_the_old_id_is_given_back(site: Site, tmp_path: Path) -> None:
+    before = site.seen()
+    site.change_id(site.node_id + 1)
+    waiting, others = waits(site)
+    with site.consumer(others[0]) as served, site.consumer(waiting[0]) as hanging:
+        assert served.firsts(30, enough=1), "where somebody coordinates the group, records come"
+        assert hanging.firsts(SILENT_SECONDS) == {}
+        assert hanging.errors == []
+        ill = site.doctor()
+        print(ill.stdout)
+        assert ill.returncode != 0
+        said = flat(ill.stdout)
+        assert f"for all replicas are on broker {site.node_id}, which does" in said
+        assert f"on broker {site.node_id + 1}: if that is the same host, its id was changed." in said
+        assert f"Of the groups that were named: {', '.join(waiting)}" in said
+        assert [
+            line
+            for line in of_the_guide(f"doctor.yml --limit site_{site.name}")
+            if gist(line) not in gist(ill.stdout)
+        ] == []
+        planned = site.mend(site.node_id, tmp_path, confirm=False)
+        print(planned.stdout)
+        assert planned.returncode != 0
+        said = flat(planned.stdout)
+        assert f"{site.changed} was broker {site.node_id} and is {site.node_id + 1} now" in said
+        assert f"Best: give {site.changed} the id {site.node_id} back" in said
+        if site.name == "old":
+            shown = of_the_guide("mend_broker_ids.yml -e site=old")
+            assert [line for line in shown if gist(line) not in gist(planned.stdout)] == []
+        assert site.node_id + 1 in site.ids(), "a plan does nothing"
+        mended = site.mend(site.node_id, tmp_path, confirm=True)
+        print(mended.stdout)
+        assert mended.returncode == 0
+        assert site.seen() == before
+        assert hanging.firsts(60) == before[1][waiting[0]], "the consumer that waited goes on by itself"
+    site.forget({site.node_id + 1})
+    wait_until("nothing to find", lambda: site.examined() == "Nothing is wrong.\n", 60)
+
+
+@LONG
+@pytest.mark.parametrize("site", [lake, old], indirect=True)
+def test_an_id_that_stays_gets_the_logs(site: Site, tmp_path: Path) -> None:
+    """And the one that it had gets them in the same way, when it has that again."""
+    before = site.seen()
+    for node_id in (site.node_id + 1, site.node_id):
+        site.change_id(node_id)
+        waiting, _ = waits(site)
+        with site.consumer(waiting[0]) as hanging:
+            assert hanging.firsts(SILENT_SECONDS) == {}
+            mended = site.mend(node_id, tmp_path, confirm=True)
+            print(mended.stdout)
+            assert mended.returncode == 0
+            assert site.seen() == before
+            assert hanging.firsts(60) == before[1][waiting[0]]
+            assert hanging.errors == []
+        wait_until("nothing on the id that is gone", lambda: site.assigned() == site.ids(), 60)
+        again = site.mend(node_id, tmp_path, confirm=True)
+        assert again.returncode == 0, again.stdout
+        assert "No id was changed." in again.stdout
+        assert site.seen() == before
+        site.forget({site.node_id, site.node_id + 1} - {node_id})
+        wait_until("nothing to find", lambda: site.examined() == "Nothing is wrong.\n", 60)
+
+
+@LONG
+def test_a_site_that_does_not_answer_is_told_whose_logs_its_hosts_have(lab: Lab, tmp_path: Path) -> None:
+    """Nothing can be planned. What is known is said, with the remedy for a broker that refuses its folder."""
+    site = old(lab)
+    for host in (site.host, site.changed):
+        lab.run(host, "systemctl", "stop", "kafka", seconds=330)
+    try:
+        said = site.mend(site.node_id + 1, tmp_path, confirm=False)
+        assert said.returncode != 0
+        assert f"{site.host} has the logs of broker 11, as in the inventory: not its id keeps it" in flat(
+            said.stdout
+        )
+        assert (
+            f"{site.changed} has the logs of broker 12, and is 13 in the inventory: a broker does not start "
+            "so. Set its kafka_node_id to 12 there, and run playbooks/kafka.yml" in flat(said.stdout)
+        )
+    finally:
+        for host in (site.host, site.changed):
+            lab.run(host, "systemctl", "start", "kafka")
+    wait_until("both brokers", lambda: site.ids() == {11, 12}, 60)
