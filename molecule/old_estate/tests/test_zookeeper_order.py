@@ -1,0 +1,74 @@
+"""ZooKeeper is lost while brokers run, and restored beside them: the wrong order, which ends well, too."""
+
+import re
+
+from confluent_kafka import Consumer, TopicPartition
+from lab import Lab, wait_until
+from old_site import BROKERS, ENSEMBLE, SECOND, OldSite, read, write
+
+STORE = "file:///srv/znodes"
+TLS = "/etc/aqueduct/zookeeper/tls/client.properties"
+PLACE = TopicPartition("flights", 2, 5)
+
+
+def journal(lab: Lab, host: str, unit: str) -> str:
+    return lab.run(host, "journalctl", "--no-pager", "--output=cat", f"--unit={unit}").stdout
+
+
+def position(lab: Lab) -> int:
+    consumer = Consumer({**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-order"})
+    try:
+        [committed] = consumer.committed([TopicPartition(PLACE.topic, PLACE.partition)], timeout=30)
+        return int(committed.offset)
+    finally:
+        consumer.close()
+
+
+def commit(lab: Lab) -> None:
+    settings = {**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-order", "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    consumer.commit(offsets=[PLACE], asynchronous=False)
+    consumer.close()
+
+
+def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: Lab) -> None:
+    """What ends with its session is in no snapshot, so none stands in the way of a broker that comes back."""
+    write(lab, "before the loss")
+    commit(lab)
+    values, cluster = sorted(filter(None, read(lab, ENSEMBLE))), site.meta(SECOND)["cluster.id"]
+    lab.run(ENSEMBLE, "systemctl", "start", "--wait", "zookeeper_backup")
+    said = journal(lab, ENSEMBLE, "zookeeper_backup")
+    assert "/brokers/ids/11, /brokers/ids/12, /controller" in said, "ephemerals are named, and not kept"
+    lab.run(ENSEMBLE, "sh", "-c", "systemctl stop zookeeper && rm -r /var/lib/zookeeper/version-2")
+    lab.run(ENSEMBLE, "systemctl", "start", "zookeeper")
+
+    lab.kill(SECOND, "kafka")
+    wait_until(
+        "why systemd doesn't start it beside an ensemble that knows no cluster",
+        lambda: "knows no cluster: restore its znodes first" in journal(lab, SECOND, "kafka"),
+        60,
+    )
+    assert "Node does not exist" in site.shell("get", "/cluster/id"), "nobody has made a new cluster"
+    assert site.meta(SECOND)["cluster.id"] == cluster
+
+    restore = ("/opt/aqueduct/spark/bin/aqueduct", "zookeeper", "restore", f"--connect={ENSEMBLE}:2182")
+    options = (f"--client-config={TLS}", f"--store={STORE}", "--overwrite=/")
+    restored = lab.run(ENSEMBLE, *restore, *options, check=False)
+    assert restored.returncode == 0, restored.stdout + restored.stderr
+    root = "1 overwritten, 0|0 overwritten, 1"
+    assert re.search(rf"[1-9]\d+ znodes made, ({root}) were as in it", restored.stdout), (
+        f"a broker that runs has written nothing to an ensemble that has forgotten it: {restored.stdout}"
+    )
+    wait_until("the broker that waited for its cluster", lambda: 12 in site.ids(SECOND), 120)
+    lab.kill(ENSEMBLE, "kafka")  # it ran all the time, and told nobody that it is there
+    wait_until("both brokers", lambda: site.ids(SECOND) == {*BROKERS.values()}, 120)
+    for node_id in BROKERS.values():
+        owner = re.search("ephemeralOwner = (0x[0-9a-f]+)", site.shell("stat", f"/brokers/ids/{node_id}"))
+        assert owner
+        assert int(owner[1], 16), "it is the broker's own, of its session"
+    assert site.znode("/cluster/id")["id"] == cluster
+    wait_until("all records", lambda: sorted(filter(None, read(lab, SECOND))) == values, 60)
+    wait_until("the group", lambda: position(lab) == PLACE.offset, 60)
+    write(lab, "after the restore", SECOND)
+    well = lab.play("doctor")
+    assert well.returncode == 0, well.stdout
