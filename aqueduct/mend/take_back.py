@@ -59,9 +59,12 @@ def _take_back(path: Path, folder: Folder, node_id: int | None) -> TakenBack:
             if other:
                 _put_aside(path, other)
                 emptied.append(other.folder)
+            _remove_indexes(path / stray.folder)
             (path / stray.folder).rename(path / name)
         except OSError as error:
-            raise Failed(f"{path / stray.folder} can't be renamed: {error.strerror}; run it again.") from None
+            raise Failed(
+                f"{path / stray.folder} can't be taken back: {error.strerror}; run it again."
+            ) from None
         there[stray.partition] = stray
         back.append(name)
     if node_id is not None and node_id != folder.node_id:
@@ -69,6 +72,18 @@ def _take_back(path: Path, folder: Folder, node_id: int | None) -> TakenBack:
     _sync(path)
     now = folder.node_id if node_id is None else node_id
     return TakenBack(str(path), folder.node_id, now, tuple(back), tuple(emptied), tuple(left))
+
+
+def _remove_indexes(log: Path) -> None:
+    """Remove a log's indexes: a broker makes those anew that it lacks (LogLoader.loadSegmentFiles).
+
+    One that puts a log aside has opened it, and does not cut its indexes when it stops: they stay at their
+    full size, of zeros. Read as they are, the log's newest record would be of 1970, and retention would
+    delete all of it within the first half minute.
+    """
+    for pattern in ("*.index", "*.timeindex"):
+        for each in log.glob(pattern):
+            each.unlink()
 
 
 def _put_aside(path: Path, empty: DiskLog) -> None:

@@ -10,7 +10,7 @@ from unittest.mock import ANY
 import clients
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from aqueduct import cli
 from servers import broker, zookeeper
@@ -65,7 +65,11 @@ class Cluster:
         self.before = self.seen()
 
     def seen(self) -> object:
+        asked = clients.admin(self.first)  # whose answers don't come when it is gone
+        newest = {TopicPartition("lost", number): OffsetSpec.max_timestamp() for number in range(2)}
         return (
+            # Retention goes by it.
+            [each.result().timestamp for each in asked.list_offsets(newest).values()],
             [
                 clients.records(self.first, topic, partition)
                 for topic in ("lost", "kept")
@@ -210,7 +214,7 @@ def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Mend, 
             0, ["Groups whose positions are gone get them by `aqueduct restore --groups-only`."],
         )  # fmt: skip
         clients.wait_for("leaders", changed.led)
-        (kept, positions), (former, earlier) = changed.seen(), changed.before  # type: ignore[misc, attr-defined]
+        (_, kept, positions), (_, former, earlier) = changed.seen(), changed.before  # type: ignore[misc, attr-defined]
         assert kept == [former[0], [], *former[2:]]
         assert set(positions) ^ set(earlier) == {-1001} | {each for each in earlier if each not in positions}
         assert -1001 in positions

@@ -169,14 +169,15 @@ def test_logs_are_taken_back_once(tmp_path: Path) -> None:
     aside = "0123456789abcdef" * 2 + "-stray"
     for name in (f"a-0.{aside}", f"b-0.{aside}", f"c-0.{aside}", "b-0", "c-0"):
         (tmp_path / name).mkdir()
-    (tmp_path / f"b-0.{aside}/mine").touch()
+    for name in ("mine", f"{0:020}.log", f"{0:020}.index", f"{0:020}.timeindex"):
+        (tmp_path / f"b-0.{aside}/{name}").touch()
     (tmp_path / "b-0" / f"{0:020}.log").touch()
     (tmp_path / "c-0" / f"{0:020}.log").write_bytes(b"records")
     [done] = take_back([tmp_path], 2)
     assert (done.before, done.now) == (12, 2)
     assert (sorted(done.logs), done.emptied) == (["a-0", "b-0"], ("b-0",))
     assert done.left == ((f"c-0.{aside}", "c-0 has 7 bytes of its own"),)
-    assert (tmp_path / "b-0/mine").exists()
+    assert sorted(each.name for each in (tmp_path / "b-0").iterdir()) == [f"{0:020}.log", "mine"]
     assert meta.read_text() == "version=1\nnode.id=2\ncluster.id=C\n"
     assert meta.stat().st_mode & 0o777 == 0o640
     [again] = take_back([tmp_path], 2)

@@ -9,6 +9,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 from lab import Lab, Record, wait_until
 from old_site import ENSEMBLE, KAFKA, LAKE, LAKE_SECOND, LOG, SECOND
 
@@ -19,6 +20,15 @@ TOPIC, PARTITIONS, RECORDS = "bookings", range(4), 50
 GROUPS = [f"desk-{number}" for number in range(4)]
 
 Offsets = dict[int, int]  # the next record, by partition
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What clients see: records, the time of the newest, by which retention goes, and groups' positions."""
+
+    records: dict[int, list[Record]]
+    newest: dict[int, int]
+    positions: dict[str, Offsets]
 
 
 @dataclass(frozen=True)
@@ -71,9 +81,15 @@ class Site:
         partitions = offsets.topics["__consumer_offsets"].partitions
         return [group for group in GROUPS if partitions[java_hash(group) % len(partitions)].leader < 0]
 
-    def seen(self) -> tuple[dict[int, list[Record]], dict[str, Offsets]]:
-        """Return all records, and all groups' positions."""
-        return self.lab.read(self.host, TOPIC), {group: self.position(group) for group in GROUPS}
+    def seen(self) -> "Seen":
+        newest = {TopicPartition(TOPIC, at): OffsetSpec.max_timestamp() for at in PARTITIONS}
+        asked = self.lab.admin(self.host)  # whose answers don't come when it is gone
+        told = asked.list_offsets(newest)
+        return Seen(
+            self.lab.read(self.host, TOPIC),
+            {place.partition: each.result().timestamp for place, each in told.items()},
+            {group: self.position(group) for group in GROUPS},
+        )
 
     # What people do
 

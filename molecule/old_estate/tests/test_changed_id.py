@@ -67,7 +67,9 @@ def test_a_consumer_waits_without_a_word_until_the_old_id_is_given_back(site: Si
         print(mended.stdout)
         assert mended.returncode == 0
         assert site.seen() == before
-        assert hanging.firsts(60) == before[1][waiting[0]], "the consumer that waited goes on by itself"
+        assert hanging.firsts(60) == before.positions[waiting[0]], (
+            "the consumer that waited goes on by itself"
+        )
     site.forget({site.node_id + 1})
     wait_until("nothing to find", lambda: site.examined() == "Nothing is wrong.\n", 60)
 
@@ -82,12 +84,12 @@ def test_an_id_that_stays_gets_the_logs(site: Site, tmp_path: Path) -> None:
         waiting, _ = waits(site)
         with site.consumer(waiting[0]) as hanging:
             assert hanging.firsts(SILENT_SECONDS) == {}
+            assert hanging.errors == []
             mended = site.mend(node_id, tmp_path, confirm=True)
             print(mended.stdout)
             assert mended.returncode == 0
             assert site.seen() == before
-            assert hanging.firsts(60) == before[1][waiting[0]]
-            assert hanging.errors == []
+            assert hanging.firsts(60) == before.positions[waiting[0]]
         wait_until("nothing on the id that is gone", lambda: site.assigned() == site.ids(), 60)
         again = site.mend(node_id, tmp_path, confirm=True)
         assert again.returncode == 0, again.stdout
