@@ -73,8 +73,9 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             assert [clients.coordinated(first, group, "lost") for group in GROUPS] == [*range(len(GROUPS))]
             # Until its session ends at the controller, broker 12 is one that does not answer.
             clients.wait_for("broker 12 to be fenced", lambda: "fenced" in doctor(first, capsys)[1][0], 60)
-            code, [fenced] = doctor(first, capsys)
+            code, [fenced, unused] = doctor(first, capsys)
             assert (code, fenced.split(":")[0]) == (3, "Broker 12 is registered but fenced")
+            assert unused.startswith("Nothing is assigned to broker 12, which does not run")
 
 
 def test_a_broker_that_can_t_be_reached_where_it_says_that_it_is(

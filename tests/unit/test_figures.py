@@ -130,9 +130,10 @@ def test_what_dedup_did_and_what_is_left_to_do() -> None:
         assert read().keys() == {"records_total", "batch_bytes_total", "frames_total", "repeated_total"} | {
             "malformed_total",
             "quarantined_total",
+            "contradicted_total",
         }
         of.add(DedupCounts(records=5, frames=2, missing=7, lost=1, lag=3, committed_time=100.0), 110.0)
-        of.add(DedupCounts(records=4, frames=1, quarantined=2, missing=2, lag=1), 170.0)
+        of.add(DedupCounts(records=4, frames=1, quarantined=2, contradicted=1, missing=2, lag=1), 170.0)
         found = read()
         with pytest.raises(Failed, match=f"Port {port} of localhost can't be listened at"):
             serve(port, of.all)
@@ -140,5 +141,6 @@ def test_what_dedup_did_and_what_is_left_to_do() -> None:
         server.shutdown()
         server.server_close()
     assert (found["records_total"], found["frames_total"], found["quarantined_total"]) == (9, 3, 2)
+    assert found["contradicted_total"] == 1
     assert (found["missing"], found["lost"], found["lag"]) == (2, 0, 1)
     assert (found["committed_time"], found["round_time"]) == (100.0, 170.0)
