@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS
-from aqueduct.kafka.admin.cluster import describe_by_all, describe_cluster
+from aqueduct.kafka.admin.cluster import describe_by_all, describe_by_controller
 from aqueduct.kafka.admin.reassign import elect_unclean, reassign, under_way
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.cluster import Partition
@@ -37,7 +37,7 @@ def end_reassignments(client: Client) -> None:
     found = under_way(client)
     whole = {
         each.topic_partition: found[each.topic_partition]
-        for each in describe_cluster(client).partitions
+        for each in describe_by_controller(client).partitions
         if each.topic_partition in found and {*found[each.topic_partition].wanted} <= {*each.in_sync}
     }
     ends = {at: None if each.contradictory else each.wanted for at, each in whole.items()}
