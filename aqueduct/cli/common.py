@@ -40,6 +40,15 @@ def add_snapshot(parser: argparse.ArgumentParser, listed_by: str = "snapshots") 
     parser.add_argument("--snapshot", metavar="ID", type=selection.positive, help=help_)
 
 
+def add_keep_newest(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep",
+        metavar="N",
+        type=selection.positive,
+        help="remove all snapshots but the newest N, which needs the right to; default: all stay",
+    )
+
+
 def add_keep(parser: argparse.ArgumentParser, of: str) -> None:
     """Add the options that say what a prune keeps."""
     for rule, help_ in (

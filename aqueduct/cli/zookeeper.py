@@ -40,12 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     backup = commands.add_parser("backup", help="add a snapshot of an ensemble to a store")
     _add_ensemble(backup)
-    backup.add_argument(
-        "--keep",
-        metavar="N",
-        type=selection.positive,
-        help="remove all snapshots but the newest N, which needs the right to; default: all stay",
-    )
+    common.add_keep_newest(backup)
     report_file.add_arguments(backup)
     backup.set_defaults(run=_backup)
 

@@ -2,27 +2,16 @@
 
 import json
 import time
-from dataclasses import dataclass
 
-from aqueduct.errors import AqueductError
 from aqueduct.store.backends import open_editable
-from aqueduct.zookeeper import snapshots
+from aqueduct.store.numbered import CLUSTER_ID, Kept, keep
 from aqueduct.zookeeper.client import Ensemble, connected
 from aqueduct.zookeeper.reading import Tree, read
-from aqueduct.zookeeper.snapshots import CLUSTER_ID, ZnodeSnapshot, ZnodeSnapshots
+from aqueduct.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots
 from aqueduct.zookeeper.znodes import CLUSTER, Znode, counters
 
 
-@dataclass(frozen=True)
-class Kept:
-    """What a backup added to a store, and what it removed."""
-
-    snapshot: ZnodeSnapshot
-    removed: tuple[int, ...] = ()  # numbers of older snapshots
-    not_removed: str = ""  # why they stay, where they should have gone
-
-
-def backup(ensemble: Ensemble, store: str, most: int | None = None) -> Kept:
+def backup(ensemble: Ensemble, store: str, most: int | None = None) -> Kept[ZnodeSnapshot]:
     """Add a snapshot, and remove older ones so that no more than `most` are kept.
 
     Refused if the ensemble or the store can't be used, Failed if one of them went away: then nothing is kept.
@@ -30,15 +19,7 @@ def backup(ensemble: Ensemble, store: str, most: int | None = None) -> Kept:
     objects = open_editable(store, private=True)
     with connected(ensemble) as session:
         found = snapshot_of(ensemble, read(session))
-    made = ZnodeSnapshots.open(objects, make=True).add(found)
-    if not most:
-        return Kept(made)
-    if not made.whole:
-        return Kept(made, not_removed="this one is not whole")
-    try:
-        return Kept(made, tuple(snapshots.keep(objects, most)))
-    except AqueductError as error:
-        return Kept(made, not_removed=str(error).rstrip("."))
+    return keep(ZnodeSnapshots, objects, found, most)
 
 
 def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:

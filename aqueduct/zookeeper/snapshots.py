@@ -1,40 +1,35 @@
 """Snapshots of an ensemble in a store: each an object of its own, whole or not there.
 
-Lines of JSON, compressed with zstd: the first one tells what the snapshot is, the last one has the SHA-256 of
-all before it, and each between is a znode, parents before children.
+Between its first line, which tells what it is, and its last, the digest, each line of JSON is a znode,
+parents before children.
 """
 
 import base64
-import hashlib
 import io
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from itertools import takewhile, zip_longest
+from itertools import zip_longest
 from typing import Any
 
-import zstandard
-
-from aqueduct.errors import Failed, Refused
-from aqueduct.store.objects import EditableObjects, Exists, MissingObject, Objects
+from aqueduct.store.numbered import (
+    CLUSTER_ID,
+    LAST_MILLISECOND,
+    NumberedSnapshots,
+    check_format,
+    line,
+    loaded,
+    opened,
+    seal,
+    whole,
+)
+from aqueduct.store.objects import Data
 from aqueduct.zookeeper.znodes import IN_NO_PATH, Right, Znode, is_path, parent
 
 FORMAT = 1
-STORE = "zookeeper.json"
-FOLDER = "znodes"
-LEVEL = 3  # of zstd
-UNPACKED_BYTES = 512 << 20  # at most: an ensemble has all of it in memory
-HEAD_BYTES = 1 << 20  # of an object, in which its first line is, unless that names very many paths
-NUMBERS = range(1, 10**20)
-CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 CONNECT = re.compile(r"[!-~]{1,4096}")
 PERMISSIONS = range(32)
-LARGEST = 2**63 - 1
-LAST_MILLISECOND = 253_402_300_799_999  # of the year 9999
 HALF_A_LETTER = re.compile("[\ud800-\udfff]")  # of UTF-16; in an ACL all whole ones may be
-NAME = re.compile(rf"{FOLDER}/(\d{{20}})\.jsonl\.zst")
 
 
 @dataclass(frozen=True)
@@ -62,21 +57,16 @@ class ZnodeSnapshot:
         return sum(len(each.data or b"") for each in self.znodes.values())
 
 
-def path(number: int) -> str:
-    return f"{FOLDER}/{number:020}.jsonl.zst"
-
-
 def encode(snapshot: ZnodeSnapshot) -> bytes:
     """Return a snapshot as an object has it."""
     about = {name: value for name, value in asdict(replace(snapshot, znodes={})).items() if name != "znodes"}
-    whole = bytearray(_packed({"format": FORMAT, **about}))
+    content = bytearray(line({"format": FORMAT, **about}))
     for znode in snapshot.znodes.values():
-        whole += _line(znode)
-    whole += _packed({"sha256": hashlib.sha256(whole).hexdigest()})
-    return zstandard.ZstdCompressor(level=LEVEL).compress(whole)
+        content += _line(znode)
+    return seal(content)
 
 
-def decode(packed: bytes | memoryview) -> ZnodeSnapshot:
+def decode(packed: Data) -> ZnodeSnapshot:
     """Return an object's snapshot; Refused if it is newer.
 
     ValueError, KeyError or TypeError if it isn't one: nothing is believed that a backup would not write.
@@ -93,23 +83,12 @@ def check(packed: bytes, snapshot: ZnodeSnapshot) -> None:
         raise ValueError("it reads otherwise than it was written")
 
 
-def _unpacked(packed: bytes | memoryview) -> tuple[ZnodeSnapshot, Iterator[Znode]]:
+def _unpacked(packed: Data) -> tuple[ZnodeSnapshot, Iterator[Znode]]:
     """Return a snapshot without its znodes, and these."""
-    try:
-        size = zstandard.frame_content_size(packed)
-        if not 0 <= size <= UNPACKED_BYTES:
-            raise ValueError("its size can't be right")
-        whole = zstandard.ZstdDecompressor().decompress(packed, max_output_size=size)
-    except zstandard.ZstdError as error:
-        raise ValueError(str(error)) from None
-    end = whole.rfind(b"\n", 0, -1) + 1
-    if _loaded(whole[end:])["sha256"] != hashlib.sha256(memoryview(whole)[:end]).hexdigest():
-        raise ValueError("it is not what was kept")
-    lines = io.BytesIO(whole)
-    head = _loaded(next(lines))
-    if _whole(head["format"]) > FORMAT:
-        raise Refused("The snapshot is of a newer version of Aqueduct: take that one.")
-    return _about(head), _tree(takewhile(lambda _: lines.tell() <= end, lines))
+    lines = io.BytesIO(opened(packed))
+    head = loaded(next(lines))
+    check_format(head, FORMAT)
+    return _about(head), _tree(lines)
 
 
 def _about(head: dict[str, Any]) -> ZnodeSnapshot:
@@ -120,11 +99,11 @@ def _about(head: dict[str, Any]) -> ZnodeSnapshot:
     if not CONNECT.fullmatch(head["connect"]):
         raise ValueError("it tells no ensemble")
     return ZnodeSnapshot(
-        _whole(head["number"]),
-        _whole(head["created"], LAST_MILLISECOND),
+        whole(head["number"]),
+        whole(head["created"], LAST_MILLISECOND),
         head["connect"],
         cluster,
-        _whole(head["zxid"]),
+        whole(head["zxid"]),
         {},
         _paths(head["ephemeral"]),
         tuple((_path(each), _text(why)) for each, why in head["left_out"]),
@@ -144,23 +123,6 @@ def _tree(lines: Iterable[bytes]) -> Iterator[Znode]:
         yield znode
     if not there:
         raise ValueError("it has no znodes")
-
-
-def _packed(content: object) -> bytes:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-
-
-def _loaded(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except RecursionError as error:
-        raise ValueError(str(error)) from None
-
-
-def _whole(number: object, most: int = LARGEST) -> int:
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
-        raise ValueError(f"{number!r:.40} is no number that it can have")
-    return number
 
 
 def _text(text: object, not_in: re.Pattern[str] = IN_NO_PATH) -> str:
@@ -183,18 +145,18 @@ def _paths(found: object) -> tuple[str, ...]:
 
 def _line(znode: Znode) -> bytes:
     data = None if znode.data is None else base64.b64encode(znode.data).decode()
-    return _packed({**znode._asdict(), "data": data})
+    return line({**znode._asdict(), "data": data})
 
 
-def _znode(line: bytes) -> Znode:
-    of = _loaded(line)
+def _znode(text: bytes) -> Znode:
+    of = loaded(text)
     data = None if of["data"] is None else base64.b64decode(of["data"], validate=True)
     return Znode(_path(of["path"]), data, tuple(_right(*each) for each in of["acl"]), _version(of["version"]))
 
 
 def _right(permissions: object, scheme: object, identity: object) -> Right:
     texts = _text(scheme, HALF_A_LETTER), _text(identity, HALF_A_LETTER)
-    return Right(_whole(permissions, PERMISSIONS[-1]), *texts)
+    return Right(whole(permissions, PERMISSIONS[-1]), *texts)
 
 
 def _version(number: object) -> int:
@@ -204,125 +166,33 @@ def _version(number: object) -> int:
     return number
 
 
-class ZnodeSnapshots:
+class ZnodeSnapshots(NumberedSnapshots[ZnodeSnapshot]):
     """The snapshots of one ensemble in a store."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
+    FORMAT, STORE, FOLDER, SUFFIX, OF = FORMAT, "zookeeper.json", "znodes", ".jsonl.zst", "ZooKeeper"
 
-    @classmethod
-    def open(cls, objects: Objects, *, make: bool = False) -> "ZnodeSnapshots":
-        """Open what a store has of an ensemble; Refused if that is nothing, unless it is to be made."""
-        told = json.dumps({"format": FORMAT}).encode()
-        if make:
-            with suppress(Exists):
-                objects.create(STORE, told)
-        try:
-            newer = json.loads(bytes(objects.read(STORE, at_most=4096)))["format"] > FORMAT
-        except MissingObject:
-            raise Refused(f"There is no backup of ZooKeeper in {objects.url}: {STORE} is missing.") from None
-        except (ValueError, KeyError, TypeError):
-            raise Failed(f"{objects.url}/{STORE} is damaged: bring it back from a copy.") from None
-        if newer:
-            raise Refused(f"{objects.url} is of a newer version of Aqueduct: take that one.")
-        return cls(objects)
+    @staticmethod
+    def encode(snapshot: ZnodeSnapshot) -> bytes:
+        return encode(snapshot)
 
-    def numbers(self) -> list[int]:
-        """Return the number of every snapshot, ascending."""
-        return sorted(
-            int(match[1]) for each in self._objects.list(FOLDER) if (match := NAME.fullmatch(each.path))
+    @staticmethod
+    def decode(packed: Data) -> ZnodeSnapshot:
+        return decode(packed)
+
+    @staticmethod
+    def check(packed: bytes, snapshot: ZnodeSnapshot) -> None:
+        check(packed, snapshot)
+
+    @staticmethod
+    def source(snapshot: ZnodeSnapshot) -> str:
+        return snapshot.connect
+
+    def refusal(self, snapshot: ZnodeSnapshot, before: str) -> str:
+        of = f"that of {snapshot.cluster}" if snapshot.cluster else "no cluster's, as when it was lost"
+        return (
+            f"{self._objects.url} keeps the ensemble of cluster {before}, and {snapshot.connect} is {of}: "
+            "nothing was kept. Restore it first, or name a folder of its own."
         )
-
-    def read(self, number: int | None = None) -> ZnodeSnapshot:
-        """Return a snapshot, or the newest; Refused without one, Failed if it is damaged."""
-        numbers = self.numbers()
-        if not numbers:
-            raise Refused(f"There is no snapshot in {self._objects.url} yet.")
-        if number is not None and number not in numbers:
-            raise Refused(
-                f"There is no snapshot {number} in {self._objects.url}; the newest is {numbers[-1]}."
-            )
-        chosen = number or numbers[-1]
-        try:
-            snapshot = decode(self._objects.read(path(chosen), at_most=UNPACKED_BYTES))
-        except (ValueError, KeyError, TypeError) as error:
-            older = [each for each in numbers if each < chosen]
-            other = f", or take an older one: --snapshot {older[-1]}" if older else ""
-            raise Failed(
-                f"{self._objects.url}/{path(chosen)} is damaged ({error}): bring it back from a copy{other}."
-            ) from None
-        if snapshot.number != chosen:
-            raise Failed(f"{self._objects.url}/{path(chosen)} is damaged: it is snapshot {snapshot.number}.")
-        return snapshot
-
-    def all(self) -> Iterator[ZnodeSnapshot | Failed]:
-        """Yield every snapshot, or why it can't be used."""
-        for number in self.numbers():
-            try:
-                yield self.read(number)
-            except Failed as error:
-                yield error
-
-    def add(self, snapshot: ZnodeSnapshot) -> ZnodeSnapshot:
-        """Keep a snapshot under the next number; Refused if those before are of another cluster."""
-        self._check_cluster(snapshot)
-        number = max(self.numbers(), default=0)
-        while True:
-            number += 1
-            if number not in NUMBERS:
-                raise Failed(
-                    f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: remove it."
-                )
-            numbered = replace(snapshot, number=number)
-            packed = encode(numbered)
-            try:
-                check(packed, numbered)
-            except (ValueError, KeyError, TypeError) as error:
-                raise Failed(
-                    f"{snapshot.connect} can't be kept so that it can be read again: {error}."
-                ) from None
-            with suppress(Exists):  # another run took it
-                self._objects.create(path(number), packed)
-                return numbered
-
-    def _check_cluster(self, snapshot: ZnodeSnapshot) -> None:
-        for number in reversed(self.numbers()):
-            if self._tells(number, snapshot.cluster):
-                if snapshot.cluster:
-                    return
-                continue
-            with suppress(Failed):
-                before = self.read(number).cluster
-                if before == snapshot.cluster:
-                    return
-                if before:
-                    found = (
-                        f"that of {snapshot.cluster}"
-                        if snapshot.cluster
-                        else "no cluster's, as when it was lost"
-                    )
-                    raise Refused(
-                        f"{self._objects.url} keeps the ensemble of cluster {before}, and {snapshot.connect} "
-                        f"is {found}: nothing was kept. Restore it first, or name a folder of its own."
-                    )
-
-    def _tells(self, number: int, cluster: str | None) -> bool:
-        """Tell whether a snapshot's first line names this cluster: it alone is read, so nothing is proved."""
-        start = next(self._objects.stream(path(number), HEAD_BYTES), b"")
-        try:
-            unpacked = zstandard.ZstdDecompressor().stream_reader(start).read(HEAD_BYTES)
-            head = json.loads(unpacked.partition(b"\n")[0])
-            return bool(head["format"] == FORMAT and head["cluster"] == cluster)
-        except (zstandard.ZstdError, ValueError, KeyError, TypeError, RecursionError):
-            return False
-
-
-def keep(objects: EditableObjects, many: int) -> list[int]:
-    """Remove all snapshots but the newest ones, the oldest first; return which."""
-    gone = ZnodeSnapshots(objects).numbers()[:-many]
-    for number in gone:
-        objects.remove(path(number))
-    return gone
 
 
 def told(snapshot: ZnodeSnapshot) -> dict[str, Any]:

@@ -1,0 +1,268 @@
+"""Snapshots that are one numbered object each: whole or not there.
+
+Compressed with zstd: a first line of JSON tells what the snapshot is, and its last one has the SHA-256 of all
+before it.
+"""
+
+import hashlib
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import zstandard
+
+from aqueduct.errors import AqueductError, Failed, Refused
+from aqueduct.store.objects import Data, EditableObjects, Exists, MissingObject, Objects
+
+LEVEL = 3  # of zstd
+UNPACKED_BYTES = 512 << 20  # at most: who keeps such metadata has all of it in memory
+HEAD_BYTES = 1 << 20  # of an object, in which its first line is, unless that names very much
+NUMBERS = range(1, 10**20)
+LARGEST = 2**63 - 1
+LAST_MILLISECOND = 253_402_300_799_999  # of the year 9999
+CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class NumberedSnapshot(Protocol):
+    """What an object has: a dataclass."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def cluster(self) -> str | None:
+        """The id of Kafka's cluster, if it is one's."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has all that can be kept."""
+
+
+S = TypeVar("S", bound=NumberedSnapshot)
+
+
+def seal(content: bytearray) -> bytes:
+    """Return content, whose first line is JSON, as an object has it."""
+    content += line({"sha256": hashlib.sha256(content).hexdigest()})
+    return zstandard.ZstdCompressor(level=LEVEL).compress(content)
+
+
+def opened(packed: Data) -> memoryview:
+    """Return an object's content; ValueError, KeyError or TypeError if it isn't what was sealed."""
+    try:
+        size = zstandard.frame_content_size(packed)
+        if not 0 <= size <= UNPACKED_BYTES:
+            raise ValueError("its size can't be right")
+        whole = zstandard.ZstdDecompressor().decompress(packed, max_output_size=size)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from None
+    end = whole.rfind(b"\n", 0, -1) + 1
+    content = memoryview(whole)[:end]
+    if loaded(whole[end:])["sha256"] != hashlib.sha256(content).hexdigest():
+        raise ValueError("it is not what was kept")
+    return content
+
+
+def line(content: object) -> bytes:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def loaded(text: bytes) -> Any:
+    """Parse a line; ValueError if it isn't JSON."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+
+
+def whole(number: object, most: int = LARGEST) -> int:
+    """Return a number that is at least 0; ValueError if it isn't one."""
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
+        raise ValueError(f"{number!r:.40} is no number that it can have")
+    return number
+
+
+def check_format(head: Any, newest: int) -> None:
+    """Check a first line's format; Refused if it is newer."""
+    if whole(head["format"]) > newest:
+        raise Refused("The snapshot is of a newer version of Aqueduct: take that one.")
+
+
+class NumberedSnapshots(ABC, Generic[S]):
+    """The snapshots of one thing in a store."""
+
+    FORMAT: ClassVar[int]
+    STORE: ClassVar[str]  # the object that says whose store it is
+    FOLDER: ClassVar[str]
+    SUFFIX: ClassVar[str]
+    OF: ClassVar[str]  # as sentences name it
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    @staticmethod
+    @abstractmethod
+    def encode(snapshot: S) -> bytes:
+        """Return a snapshot as an object has it."""
+
+    @staticmethod
+    @abstractmethod
+    def decode(packed: Data) -> S:
+        """Return an object's snapshot; Refused if it is newer.
+
+        ValueError, KeyError or TypeError if it isn't one: nothing is believed that a backup would not write.
+        """
+
+    @staticmethod
+    @abstractmethod
+    def check(packed: bytes, snapshot: S) -> None:
+        """Check that an object reads as this snapshot; errors as those of `decode`."""
+
+    @staticmethod
+    @abstractmethod
+    def source(snapshot: S) -> str:
+        """Name what was kept."""
+
+    @abstractmethod
+    def refusal(self, snapshot: S, before: str) -> str:
+        """Say why a snapshot does not belong to those of the cluster `before`."""
+
+    @classmethod
+    def open(cls, objects: Objects, *, make: bool = False) -> Self:
+        """Open what a store has; Refused if that is nothing, unless it is to be made."""
+        told = json.dumps({"format": cls.FORMAT}).encode()
+        if make:
+            with suppress(Exists):
+                objects.create(cls.STORE, told)
+        try:
+            newer = json.loads(bytes(objects.read(cls.STORE, at_most=4096)))["format"] > cls.FORMAT
+        except MissingObject:
+            raise Refused(
+                f"There is no backup of {cls.OF} in {objects.url}: {cls.STORE} is missing."
+            ) from None
+        except (ValueError, KeyError, TypeError):
+            raise Failed(f"{objects.url}/{cls.STORE} is damaged: bring it back from a copy.") from None
+        if newer:
+            raise Refused(f"{objects.url} is of a newer version of Aqueduct: take that one.")
+        return cls(objects)
+
+    @classmethod
+    def path(cls, number: int) -> str:
+        return f"{cls.FOLDER}/{number:020}{cls.SUFFIX}"
+
+    def numbers(self) -> list[int]:
+        """Return the number of every snapshot, ascending."""
+        names = (each.path.removeprefix(f"{self.FOLDER}/") for each in self._objects.list(self.FOLDER))
+        digits = (name.removesuffix(self.SUFFIX) for name in names if name.endswith(self.SUFFIX))
+        return sorted(int(each) for each in digits if len(each) == 20 and each.isascii() and each.isdecimal())
+
+    def read(self, number: int | None = None) -> S:
+        """Return a snapshot, or the newest; Refused without one, Failed if it is damaged."""
+        numbers = self.numbers()
+        if not numbers:
+            raise Refused(f"There is no snapshot in {self._objects.url} yet.")
+        if number is not None and number not in numbers:
+            raise Refused(
+                f"There is no snapshot {number} in {self._objects.url}; the newest is {numbers[-1]}."
+            )
+        chosen = number or numbers[-1]
+        path = self.path(chosen)
+        try:
+            snapshot = self.decode(self._objects.read(path, at_most=UNPACKED_BYTES))
+        except (ValueError, KeyError, TypeError) as error:
+            older = [each for each in numbers if each < chosen]
+            other = f", or take an older one: --snapshot {older[-1]}" if older else ""
+            raise Failed(
+                f"{self._objects.url}/{path} is damaged ({error}): bring it back from a copy{other}."
+            ) from None
+        if snapshot.number != chosen:
+            raise Failed(f"{self._objects.url}/{path} is damaged: it is snapshot {snapshot.number}.")
+        return snapshot
+
+    def all(self) -> Iterator[S | Failed]:
+        """Yield every snapshot, or why it can't be used."""
+        for number in self.numbers():
+            try:
+                yield self.read(number)
+            except Failed as error:
+                yield error
+
+    def add(self, snapshot: S) -> S:
+        """Keep a snapshot under the next number; Refused if those before are of another cluster."""
+        self._check_cluster(snapshot)
+        number = max(self.numbers(), default=0)
+        while True:
+            number += 1
+            if number not in NUMBERS:
+                raise Failed(
+                    f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: remove it."
+                )
+            numbered = replace(snapshot, number=number)  # type: ignore[type-var]
+            packed = self.encode(numbered)
+            try:
+                self.check(packed, numbered)
+            except (ValueError, KeyError, TypeError) as error:
+                raise Failed(
+                    f"{self.source(snapshot)} can't be kept so that it can be read again: {error}."
+                ) from None
+            with suppress(Exists):  # another run took it
+                self._objects.create(self.path(number), packed)
+                return numbered
+
+    def _check_cluster(self, snapshot: S) -> None:
+        for number in reversed(self.numbers()):
+            if self._tells(number, snapshot.cluster):
+                if snapshot.cluster:
+                    return
+                continue
+            with suppress(Failed):
+                before = self.read(number).cluster
+                if before == snapshot.cluster:
+                    return
+                if before:
+                    raise Refused(self.refusal(snapshot, before))
+
+    def _tells(self, number: int, cluster: str | None) -> bool:
+        """Tell whether a snapshot's first line names this cluster: it alone is read, so nothing is proved."""
+        start = next(self._objects.stream(self.path(number), HEAD_BYTES), b"")
+        try:
+            unpacked = zstandard.ZstdDecompressor().stream_reader(start).read(HEAD_BYTES)
+            head = json.loads(unpacked.partition(b"\n")[0])
+            return bool(head["format"] == self.FORMAT and head["cluster"] == cluster)
+        except (zstandard.ZstdError, ValueError, KeyError, TypeError, RecursionError):
+            return False
+
+
+@dataclass(frozen=True)
+class Kept(Generic[S]):
+    """What a backup added to a store, and what it removed."""
+
+    snapshot: S
+    removed: tuple[int, ...] = ()  # numbers of older snapshots
+    not_removed: str = ""  # why they stay, where they should have gone
+
+
+def keep(
+    kind: type[NumberedSnapshots[S]], objects: EditableObjects, snapshot: S, most: int | None = None
+) -> Kept[S]:
+    """Add a snapshot, and remove the oldest ones so that no more than `most` are kept.
+
+    Refused or Failed where nothing is kept.
+    """
+    snapshots = kind.open(objects, make=True)
+    made = snapshots.add(snapshot)
+    if not most:
+        return Kept(made)
+    if not made.whole:
+        return Kept(made, not_removed="this one is not whole")
+    gone = snapshots.numbers()[:-most]
+    try:
+        for number in gone:
+            objects.remove(kind.path(number))
+    except AqueductError as error:
+        return Kept(made, not_removed=str(error).rstrip("."))
+    return Kept(made, tuple(gone))
