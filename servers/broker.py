@@ -7,7 +7,7 @@ user: by PLAIN at once, by SCRAM once it was made.
 import base64
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +79,7 @@ class Broker:
     cluster_id: str
     controller: str  # its address
     coordinators: int  # partitions of __consumer_offsets: each broker takes the number at its start
+    data: Path  # its data folder
 
 
 @contextmanager
@@ -113,11 +114,13 @@ def running(
         )
         + "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
     )
-    cluster_id = _cluster_id()
+    cluster_id = new_uuid()
     by_plaintext, by_tls, by_sasl = (f"127.0.0.1:{port}" for port in (plaintext, tls, sasl))
     with _formatted(properties, cluster_id, by_plaintext, jvm).running() as process:
         at = f"127.0.0.1:{controller}"
-        yield Broker(by_plaintext, by_tls, by_sasl, authority, process, cluster_id, at, coordinators)
+        addresses = by_plaintext, by_tls, by_sasl
+        data = directory / "data"
+        yield Broker(*addresses, authority, process, cluster_id, at, coordinators, data)
 
 
 def joining(first: Broker, node_id: int, directory: Path, advertised: str = "") -> Process:
@@ -149,6 +152,11 @@ def _formatted(properties: Path, cluster_id: str, servers: str, jvm: Sequence[st
     with log.open("w") as out:
         if subprocess.run(tool, stdout=out, stderr=out).returncode:
             raise RuntimeError(f"the broker's storage was not formatted:\n{log.read_text()}")
+    return Process(java("kafka.Kafka", properties, jvm=jvm), log, answers(servers))
+
+
+def answers(servers: str) -> Callable[[], bool]:
+    """Return what tells whether a broker answers its clients."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
 
     def ready() -> bool:
@@ -158,9 +166,9 @@ def _formatted(properties: Path, cluster_id: str, servers: str, jvm: Sequence[st
             return False
         return True
 
-    return Process(java("kafka.Kafka", properties, jvm=jvm), log, ready)
+    return ready
 
 
-def _cluster_id() -> str:
+def new_uuid() -> str:
     """Return a UUID as Kafka writes it: 22 characters of base64 for 16 bytes, and no option."""
     return "M" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:21] + "A"

@@ -32,6 +32,7 @@ VERBS = {
     "mend": "bring partitions back whose brokers came back with other ids",
     "mirror": "tell how one MirrorMaker flow is doing",
     "prune": "remove old snapshots from a store, and what they alone name",
+    "quorum": "keep what a KRaft cluster's controllers know, and form a new quorum from it",
     "reconcile": "compare two ends of a flow, record by record",
     "restore": "write a snapshot of a store back to a cluster",
     "rewrap": "let others open an encrypted backup, without writing it again",

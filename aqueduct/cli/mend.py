@@ -72,6 +72,10 @@ def _add_folders(parser: argparse.ArgumentParser) -> None:
 
 def _add_looks(parser: argparse.ArgumentParser) -> None:
     common.add_cluster(parser)
+    add_looks(parser)
+
+
+def add_looks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--look",
         metavar="FILE",
@@ -109,10 +113,10 @@ def _look(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    hosts = _hosts(args.look)
+    seen = hosts(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
-    found = plan.sentences(state, plan.plan(state, hosts))
+    found = plan.sentences(state, plan.plan(state, seen))
     for sentence in found or ["No id was changed."]:
         print(sentence)
     return ExitCode.INCOMPLETE if found else ExitCode.DONE
@@ -133,10 +137,10 @@ def _take_back(args: argparse.Namespace) -> int:
 
 
 def _assign(args: argparse.Namespace) -> int:
-    hosts = _hosts(args.look)
+    seen = hosts(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
-        mend = plan.plan(state, hosts)
+        mend = plan.plan(state, seen)
         if mend.damaged:
             damage = some(f"{each.partition} ({each.damage})" for each in mend.damaged)
             raise Refused(
@@ -156,9 +160,9 @@ def _assign(args: argparse.Namespace) -> int:
 
 
 def _elect(args: argparse.Namespace) -> int:
-    hosts = _hosts(args.look)
+    seen = hosts(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
-        found, left = plan.electable(describe_by_controller(client), hosts, args.empty)
+        found, left = plan.electable(describe_by_controller(client), seen, args.empty)
         run.lead(client, found)
         run.end_reassignments(client)
     print(f"{count(len(found), 'partition')} got leaders.")
@@ -177,18 +181,18 @@ def _end(args: argparse.Namespace) -> client_config.End:
     return client_config.end("cluster", args.bootstrap_servers, args.client_config)
 
 
-def _hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
+def hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
     """Read what look said on each host; Refused if a file is not that."""
-    hosts = {}
+    found = {}
     for path in paths:
         try:
             folders = json.loads(path.read_text(encoding="utf-8"))
-            hosts[path.stem] = [_folder(each) for each in folders]
+            found[path.stem] = [_folder(each) for each in folders]
         except OSError as error:
             raise Refused(f"{path} can't be read: {error.strerror}.") from None
         except (ValueError, TypeError, KeyError, AttributeError):
             raise Refused(f"{path} isn't what `aqueduct mend look` writes.") from None
-    return hosts
+    return found
 
 
 def _folder(said: dict[str, object]) -> logs.Folder:

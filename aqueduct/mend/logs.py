@@ -22,6 +22,7 @@ class DiskLog:
     """A partition's log on a disk.
 
     `end` is the offset after its last whole batch, `epoch` the leader epoch of that batch, -1 without one.
+    Up to `committed` all replicas in sync had it, by what the broker wrote down last; 0 if it did not.
     """
 
     partition: TopicPartition
@@ -32,6 +33,7 @@ class DiskLog:
     epoch: int
     bytes: int
     damage: str = ""
+    committed: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,29 @@ def look(path: Path) -> Folder:
 
 
 def _logs(path: Path) -> Iterator[DiskLog]:
+    committed = _committed(path / "replication-offset-checkpoint")
     for each in path.iterdir():
         for pattern in (data_folder.LOG, STRAY):
             named = pattern.fullmatch(each.name)
             if named and each.is_dir() and named["topic"] != data_folder.OF_CONTROLLERS:
-                yield _log(each, TopicPartition(named["topic"], int(named["number"])), pattern is STRAY)
+                at, stray = TopicPartition(named["topic"], int(named["number"])), pattern is STRAY
+                yield _log(each, at, stray, 0 if stray else committed.get(at, 0))
 
 
-def _log(folder: Path, partition: TopicPartition, stray: bool) -> DiskLog:
+def _committed(checkpoint: Path) -> dict[TopicPartition, int]:
+    """Read the high watermarks that a broker writes down each five seconds, and when it stops.
+
+    After a line with the version and one with their number, lines of topic, partition and offset.
+    """
+    try:
+        lines = checkpoint.read_text(encoding="utf-8").splitlines()[2:]
+        parts = (line.split() for line in lines)
+        return {TopicPartition(topic, int(number)): int(offset) for topic, number, offset in parts}
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -> DiskLog:
     segments = sorted(folder.glob("*.log"))
     metadata = folder / "partition.metadata"
     topic_id = parse_properties(metadata.read_text().replace(": ", "=")) if metadata.exists() else {}
@@ -80,7 +97,8 @@ def _log(folder: Path, partition: TopicPartition, stray: bool) -> DiskLog:
             end, epoch = last
             break
     size = sum(segment.stat().st_size for segment in segments)
-    return DiskLog(partition, folder.name, stray, topic_id.get("topic_id", ""), end, epoch, size, damage)
+    name = topic_id.get("topic_id", "")
+    return DiskLog(partition, folder.name, stray, name, end, epoch, size, damage, committed)
 
 
 def _last(segment: Path) -> tuple[int, int] | None:

@@ -39,7 +39,7 @@ def take_back(paths: Sequence[Path], node_id: int | None) -> list[TakenBack]:
     folders = [look(each) for each in paths]
     with ExitStack() as locks:
         for each in paths:
-            locks.enter_context(_locked(each))
+            locks.enter_context(locked(each))
         return [_take_back(Path(folder.path), folder, node_id) for folder in folders]
 
 
@@ -69,7 +69,7 @@ def _take_back(path: Path, folder: Folder, node_id: int | None) -> TakenBack:
         back.append(name)
     if node_id is not None and node_id != folder.node_id:
         _write_id(path / "meta.properties", node_id)
-    _sync(path)
+    sync(path)
     now = folder.node_id if node_id is None else node_id
     return TakenBack(str(path), folder.node_id, now, tuple(back), tuple(emptied), tuple(left))
 
@@ -110,7 +110,7 @@ def _write_id(meta: Path, node_id: int) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold the lock that a broker holds while it uses a data folder; Refused if one does."""
     lock = path / ".lock"
     try:
@@ -124,7 +124,7 @@ def _locked(path: Path) -> Iterator[None]:
         raise Refused(f"{error.filename} can't be opened: run this as the user of the broker.") from None
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)

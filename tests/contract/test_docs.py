@@ -200,19 +200,20 @@ FOLDER, PORT = "/tmp/", "9777"  # noqa: S108
 
 
 @pytest.fixture(scope="module")
-def servers(brokers: list[Broker]) -> str:
-    """Return the address of a broker that has what the examples need."""
+def server(brokers: list[Broker]) -> Broker:
+    """Return a broker that has what the examples need."""
     fill(brokers[1])
-    return brokers[1].plaintext
+    return brokers[1]
 
 
 @pytest.mark.parametrize("name", sorted(RUN["with a broker"]))
 def test_examples_with_a_broker_do_what_they_show(
-    name: str, servers: str, tree: Path, tmp_path: Path
+    name: str, server: Broker, tree: Path, tmp_path: Path
 ) -> None:
     here = {
-        "localhost:9092": servers,
+        "localhost:9092": server.plaintext,
         FOLDER: f"{tmp_path}/",
+        "/var/lib/kafka/log": str(server.data),
         PORT: str(*free_ports(1, socket.SOCK_DGRAM)),
     }
     check_examples(name, "with a broker", here, tree)

@@ -41,7 +41,7 @@ ROOMS = (
     ("link",),
     ("link.dedup",),
     ("backup", "reconcile", "land", "controller", "zookeeper", "prune", "foreign", "mend"),
-    ("restore", "file_backup"),
+    ("restore", "file_backup", "quorum"),
     ("estate", "export", "drill"),
     ("cli",),
 )
@@ -78,6 +78,7 @@ RUNNING = {
     *(f"export.{name}" for name in ("run", "task")),
     "mend.run",
     "prune.run",
+    "quorum.check",
     "foreign.run",
     "prometheus",
     "cli",

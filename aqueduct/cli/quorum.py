@@ -1,0 +1,261 @@
+"""Keep what a KRaft cluster's controllers know, and form a new quorum from it when they are lost.
+
+backup adds a snapshot of a node's metadata to a store: topics, partitions, settings, ACLs, users, quotas and
+voters, up to the record that was written last. Controllers have them, and brokers a copy. Exit code: 0 done;
+3 done, but older snapshots stay; 1 failed; 2 nothing was done. snapshots lists what a store has: 1 if one is
+damaged.
+
+Where no controller has its disk any more, and brokers have theirs: copy prints the metadata that a broker
+has. plan takes the newest of these copies and of a store, compares them with what `aqueduct mend look` saw on
+all brokers, says what will not be as it was (3), and writes what controllers begin with (--seed). restore
+puts that into a controller's empty folder, and refuses where one has its metadata, or another cluster's (2).
+put-aside moves the old copy of a stopped broker away, which then follows the new controllers. check asks the
+brokers for every topic, its id, its partitions and their ends: 3 if something is missing.
+playbooks/restore_quorum.yml does all of it in its order.
+"""
+
+import argparse
+import base64
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aqueduct import moments
+from aqueduct.cli import common, mend, report_file
+from aqueduct.cli.extra import spark_packages
+from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
+from aqueduct.kafka import client_config
+from aqueduct.kafka.client import connect
+from aqueduct.quorum import check, metadata, plan, seed, snapshots
+from aqueduct.quorum.snapshots import QuorumSnapshot, QuorumSnapshots
+from aqueduct.wording import count, some
+
+if TYPE_CHECKING:
+    from aqueduct.store.numbered import Kept
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    backup = commands.add_parser("backup", help="add a snapshot of a node's metadata to a store")
+    _add_folder(backup)
+    common.add_store(backup)
+    common.add_keep_newest(backup)
+    report_file.add_arguments(backup)
+    backup.set_defaults(run=_backup)
+
+    listed = commands.add_parser("snapshots", help="list what a store has")
+    common.add_store(listed)
+    listed.set_defaults(run=_snapshots)
+
+    copy = commands.add_parser(
+        "copy", help="print the metadata that a node has; they hold users' credentials"
+    )
+    _add_folder(copy)
+    copy.set_defaults(run=_copy)
+
+    planned = commands.add_parser("plan", help="say what a new quorum will know, and make its beginning")
+    planned.add_argument(
+        "--store", metavar="URL", help="where backups are, as `aqueduct quorum backup` takes it"
+    )
+    common.add_snapshot(planned, "quorum snapshots")
+    planned.add_argument(
+        "--copy",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="what copy printed on a broker; give those of all brokers",
+    )
+    mend.add_looks(planned)
+    planned.add_argument("--seed", metavar="FILE", type=report_file.file, help="write what restore takes")
+    planned.set_defaults(run=_plan)
+
+    restore = commands.add_parser("restore", help="let a controller begin with what plan made")
+    _add_folder(restore)
+    restore.add_argument("--seed", metavar="FILE", type=Path, required=True, help="what plan wrote")
+    restore.add_argument(
+        "--node-id", metavar="N", type=mend.NODE_ID, required=True, help="the controller's id"
+    )
+    restore.add_argument("--dry-run", action="store_true", help="tell whether it may")
+    restore.set_defaults(run=_restore)
+
+    checked = commands.add_parser("check", help="say whether the brokers have what plan promised")
+    common.add_cluster(checked)
+    mend.add_looks(checked)
+    checked.add_argument("--seed", metavar="FILE", type=Path, required=True, help="what plan wrote")
+    checked.set_defaults(run=_check)
+
+    aside = commands.add_parser("put-aside", help="move the old metadata of a stopped broker away")
+    _add_folder(aside)
+    aside.set_defaults(run=_put_aside)
+
+
+def _add_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data-folder",
+        metavar="FOLDER",
+        type=Path,
+        required=True,
+        help="in which the node keeps its metadata: metadata.log.dir, or the first of log.dirs",
+    )
+
+
+def _backup(args: argparse.Namespace) -> int:
+    with spark_packages():
+        from aqueduct.store.backends import open_editable
+        from aqueduct.store.numbered import keep
+
+    report_file.outside(args.report, args.store)
+    started = datetime.now(UTC)
+    found = snapshots.of(metadata.read(args.data_folder))
+    kept = keep(QuorumSnapshots, open_editable(args.store, private=True), found, args.keep)
+    code = ExitCode.INCOMPLETE if kept.not_removed else ExitCode.DONE
+    print(_told(kept))
+    if args.report:
+        content = {
+            "snapshot": kept.snapshot.number,
+            "cluster": kept.snapshot.cluster,
+            "node": found.metadata.node,
+            "offset": found.metadata.end,
+            "epoch": found.metadata.end_epoch,
+            "topics": len(found.metadata.image.topics),
+            "removed": list(kept.removed),
+            "not_removed": kept.not_removed,
+        }
+        report_file.write(args.report, "quorum backup", code, started, content)
+    return code
+
+
+def _told(kept: "Kept[QuorumSnapshot]") -> str:
+    of = kept.snapshot.metadata
+    lines = [
+        f"Snapshot {kept.snapshot.number} of cluster {of.cluster}, by node {of.node}: "
+        f"{count(len(of.image.topics), 'topic')}, as they were at {moments.text(of.time)} (offset {of.end:,} "
+        f"of epoch {of.end_epoch})."
+    ]
+    if kept.removed:
+        lines.append(f"Removed: {count(len(kept.removed), 'older snapshot')}, {some(kept.removed)}.")
+    if kept.not_removed:
+        lines.append(f"Older snapshots stay: {kept.not_removed}.")
+    return "\n".join(lines)
+
+
+def _snapshots(args: argparse.Namespace) -> int:
+    with spark_packages():
+        from aqueduct.store.backends import open_store
+
+    code = ExitCode.DONE
+    row = "{:>10}  {:<24}  {:<24}  {:>4}  {:>12}  {:>6}  {:>8}  {}"
+    print(row.format("id", "created", "as it was at", "node", "offset", "epoch", "topics", "cluster"))
+    for each in QuorumSnapshots.open(open_store(args.store)).all():
+        if isinstance(each, Failed):
+            print(f"aqueduct: {each}", file=sys.stderr)
+            code = ExitCode.FAILED
+            continue
+        of = each.metadata
+        times = moments.text(each.created), moments.text(of.time)
+        figures = of.node, f"{of.end:,}", of.end_epoch, f"{len(of.image.topics):,}"
+        print(row.format(each.number, *times, *figures, of.cluster))
+    return code
+
+
+def _copy(args: argparse.Namespace) -> int:
+    packed = snapshots.encode(snapshots.of(metadata.read(args.data_folder)))
+    print(base64.b64encode(packed).decode())
+    return ExitCode.DONE
+
+
+def _plan(args: argparse.Namespace) -> int:
+    sources = [*_sources(args)]
+    if not sources:
+        raise Refused("There are no metadata: name a store, or copies of brokers.")
+    clusters = {each.cluster for _, each in sources}
+    if len(clusters) > 1:
+        raise Refused(
+            f"These are metadata of {len(clusters)} clusters, {some(sorted(clusters))}: name a store and "
+            "copies of one. Nothing was done."
+        )
+    name, newest = max(sources, key=lambda each: each[1].far)
+    found = plan.plan(newest, mend.hosts(args.look))
+    print(f"Taken: {name}, the newest of {len(sources)}: {some(source for source, _ in sources)}.")
+    lines = plan.sentences(found)
+    print("\n".join(lines))
+    if args.seed:
+        text = base64.b64encode(snapshots.encode(snapshots.of(found.seed()))).decode()
+        try:
+            args.seed.touch(mode=0o600)
+            args.seed.chmod(0o600)
+            args.seed.write_text(text + "\n", encoding="ascii")
+        except OSError as error:
+            raise Failed(f"{args.seed} can't be written: {error.strerror}.") from None
+    return ExitCode.INCOMPLETE if found.differs else ExitCode.DONE
+
+
+def _sources(args: argparse.Namespace) -> Iterator[tuple[str, metadata.Metadata]]:
+    """Yield all metadata that were named, each with its name; Refused where none of a store is there."""
+    for path in args.copy:
+        found = _packed(path, "copy")
+        yield f"the copy of node {found.node} (offset {found.end:,})", found
+    if args.store:
+        with spark_packages():
+            from aqueduct.store.backends import open_store
+
+        try:
+            snapshot = QuorumSnapshots.open(open_store(args.store)).read(args.snapshot)
+        except AqueductError as error:
+            if args.snapshot is not None or not args.copy:
+                raise
+            print(f"No backup is taken: {error}")
+            return
+        yield f"snapshot {snapshot.number} (offset {snapshot.metadata.end:,})", snapshot.metadata
+
+
+def _restore(args: argparse.Namespace) -> int:
+    begun = _packed(args.seed, "plan --seed")
+    if args.dry_run:
+        there = seed.check(args.data_folder, args.node_id, begun)
+        print(f"{args.data_folder} {'has them already' if there else 'can take them'}.")
+        return ExitCode.DONE
+    done = seed.put(args.data_folder, args.node_id, begun)
+    what = "begins with" if done else "had already"
+    print(
+        f"Controller {args.node_id} {what} the metadata of cluster {begun.cluster} up to offset "
+        f"{begun.end:,}, in {args.data_folder}."
+    )
+    return ExitCode.DONE
+
+
+def _check(args: argparse.Namespace) -> int:
+    promised = plan.plan(_packed(args.seed, "plan --seed"), mend.hosts(args.look))
+    end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    with connect(end, "aqueduct-quorum") as client:
+        left = check.check(client, promised)
+    for each in left:
+        print(each)
+    if not left:
+        topics = promised.metadata.image.topics.values()
+        partitions = sum(len(each.partitions) for each in topics)
+        print(
+            f"{count(len(topics), 'topic')} with the ids that they had, and {count(partitions, 'partition')} "
+            "with all that was committed."
+        )
+    return ExitCode.INCOMPLETE if left else ExitCode.DONE
+
+
+def _put_aside(args: argparse.Namespace) -> int:
+    to = seed.put_aside(args.data_folder)
+    print(f"The old metadata are in {to}." if to else f"{args.data_folder} has none.")
+    return ExitCode.DONE
+
+
+def _packed(path: Path, by: str) -> metadata.Metadata:
+    try:
+        packed = base64.b64decode(path.read_text(encoding="ascii").strip(), validate=True)
+        return snapshots.decode(packed).metadata
+    except OSError as error:
+        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(f"{path} is damaged, or isn't what `aqueduct quorum {by}` writes ({error}).") from None

@@ -1,0 +1,153 @@
+"""A node's copy of the metadata log: the newest snapshot of Kafka's own, and what follows it.
+
+Controllers have it, and brokers as well, which follow the log without a vote (KIP-595): a broker's copy is
+as new as the last thing that the controllers told it.
+"""
+
+import re
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka import data_folder
+from aqueduct.kafka.batches.batch import Damaged, walk
+from aqueduct.quorum.records import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, MetadataImage, batch_of
+
+FOLDER = f"{data_folder.OF_CONTROLLERS}-0"
+CHECKPOINT = re.compile(r"(?P<offset>[0-9]{20})-(?P<epoch>[0-9]{10})\.checkpoint")
+SEGMENT = re.compile(r"[0-9]{20}\.log")
+ATTEMPTS = 5  # where a node removes a file while it is read
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a node has of its cluster's metadata; `offset` and `epoch` are the snapshot's end.
+
+    `image` reads all of it: ValueError or Damaged if that is not what a controller wrote.
+    """
+
+    cluster: str
+    node: int
+    offset: int
+    epoch: int
+    checkpoint: bytes  # none: the log is there from its first record on
+    log: bytes  # whole batches from `offset` on
+
+    @cached_property
+    def _read(self) -> tuple[MetadataImage, int, int, int]:
+        image, end, epoch, at = MetadataImage(), self.offset, self.epoch, 0
+        controls, size = [], 0
+        for batch in walk(self.checkpoint):
+            controls += image.replay(batch)
+            at = max(at, batch.max_time)
+            size += len(batch)
+        if size != len(self.checkpoint) or (size and (controls[:1], controls[-1:]) != _ENDS):
+            raise ValueError("its snapshot is cut off")
+        size = 0
+        for batch in walk(self.log):
+            if batch.base_offset != end or batch.leader_epoch < epoch:
+                raise ValueError(f"its log does not go on at offset {end}")
+            image.replay(batch)
+            end, epoch, at = batch.last_offset + 1, batch.leader_epoch, batch.max_time
+            size += len(batch)
+        if size != len(self.log):
+            raise ValueError("its log is cut off")
+        if not self.checkpoint and not self.log:
+            raise ValueError("it has no records")
+        return image, end, epoch, at
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._read[0]
+
+    @property
+    def end(self) -> int:
+        """Return the offset after its last record."""
+        return self._read[1]
+
+    @property
+    def end_epoch(self) -> int:
+        return self._read[2]
+
+    @property
+    def time(self) -> int:
+        """Return when its last record was written, milliseconds since 1970."""
+        return self._read[3]
+
+    @property
+    def far(self) -> tuple[int, int]:
+        """Return what is greater for who has more of one log."""
+        return self.end_epoch, self.end
+
+    def with_records(self, values: list[bytes]) -> "Metadata":
+        """Return the same with records at its end, as a controller would have written them."""
+        more = batch_of(values, self.end, self.end_epoch, self.time)
+        return Metadata(self.cluster, self.node, self.offset, self.epoch, self.checkpoint, self.log + more)
+
+
+_ENDS = [SNAPSHOT_HEADER], [SNAPSHOT_FOOTER]
+
+
+def has_records(folder: Path) -> bool:
+    """Tell whether a data folder has a metadata log in which a controller or broker has written anything.
+
+    A node that is formatted and never ran has at most the snapshot of its first voters, at offset 0.
+    """
+    try:
+        names = [each.name for each in (folder / FOLDER).iterdir()]
+        sizes = [(folder / FOLDER / name).stat().st_size for name in names if SEGMENT.fullmatch(name)]
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise Refused(
+            f"{error.filename} can't be read: {error.strerror}; look as the user of the node."
+        ) from None
+    found = (CHECKPOINT.fullmatch(name) for name in names)
+    return any(sizes) or any(int(each["offset"]) for each in found if each)
+
+
+def read(folder: Path) -> Metadata:
+    """Read the copy in a data folder (metadata.log.dir, or the first of log.dirs), while its node may run.
+
+    Refused if there is none, Failed if it is damaged.
+    """
+    of = data_folder.read(folder)
+    for attempt in range(ATTEMPTS):
+        try:
+            found = _found(of, folder / FOLDER)
+            found.image  # noqa: B018
+            return found
+        except FileNotFoundError:
+            pass  # it went with a newer snapshot
+        except OSError as error:
+            raise Refused(
+                f"{error.filename} can't be read: {error.strerror}; run this as the user of the node."
+            ) from None
+        except (ValueError, Damaged) as error:
+            if attempt + 1 == ATTEMPTS:
+                raise Failed(
+                    f"The metadata in {folder / FOLDER} are damaged: {str(error).rstrip('.')}; take those of "
+                    "another node, or a backup."
+                ) from None
+        time.sleep(0.2)
+    raise Refused(f"{folder} has no metadata log ({FOLDER}): name the folder in which the node keeps it.")
+
+
+def _found(of: data_folder.DataFolder, folder: Path) -> Metadata:
+    names = sorted(each.name for each in folder.iterdir())
+    checkpoints = [match for name in names if (match := CHECKPOINT.fullmatch(name))]
+    newest = checkpoints[-1] if checkpoints else None
+    checkpoint = (folder / newest[0]).read_bytes() if newest else b""
+    offset, epoch = (int(newest["offset"]), int(newest["epoch"])) if newest else (0, 0)
+    segments = [name for name in names if SEGMENT.fullmatch(name)]
+    starts = [int(name.partition(".")[0]) for name in segments]
+    begin = max((at for at, start in enumerate(starts) if start <= offset), default=0)
+    log = b"".join(_from(offset, (folder / name).read_bytes()) for name in segments[begin:])
+    return Metadata(of.cluster_id, of.node_id, offset, epoch, checkpoint, log)
+
+
+def _from(offset: int, segment: bytes) -> bytes:
+    """Return the whole batches from an offset on: a last one that is being written is left out."""
+    return b"".join(each.data for each in walk(segment) if each.base_offset >= offset)

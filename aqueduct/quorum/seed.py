@@ -1,0 +1,149 @@
+"""Put metadata into the empty folder of a controller, as a node that ran would have them."""
+
+import os
+import re
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka import data_folder
+from aqueduct.mend.take_back import locked, sync
+from aqueduct.quorum.metadata import FOLDER, Metadata, has_records
+from aqueduct.wording import some
+
+DIRECTORY = re.compile(r"^directory\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
+
+
+def check(folder: Path, node_id: int, seed: Metadata) -> bool:
+    """Tell whether a controller's folder has the seed already; Refused where it may not be put there."""
+    if not folder.is_dir():
+        raise Refused(f"{folder} is no folder: make it, for the user of the node. Nothing was done.")
+    if why := _misfit(folder, node_id, seed):
+        raise Refused(f"{why} Nothing was done.")
+    if _is_there(folder, seed):
+        return (folder / data_folder.META).exists()
+    if has_records(folder):
+        raise Refused(
+            f"{folder / FOLDER} has the metadata of this controller, which are newer than any backup: start "
+            "it. Where it can't be started, move that folder away first. Nothing was done."
+        )
+    return False
+
+
+def _misfit(folder: Path, node_id: int, seed: Metadata) -> str:
+    """Say why a node of this id may not begin there with the seed; empty if it may."""
+    voters = {each.node_id: each for each in seed.image.voters}
+    if voters and node_id not in voters:
+        return (
+            f"Node {node_id} has no vote in the quorum of these metadata, whose controllers are "
+            f"{some(sorted(voters))}: give the hosts the ids that they had."
+        )
+    meta = folder / data_folder.META
+    if not meta.exists():
+        return ""
+    found = data_folder.read(folder)
+    if found.cluster_id != seed.cluster:
+        return (
+            f"{folder} is of the cluster {found.cluster_id}, and the metadata are of {seed.cluster}: name a "
+            "store of that cluster, or empty the folder if nothing in it is needed."
+        )
+    if found.node_id != node_id:
+        return (
+            f"{folder} is node {found.node_id}'s, and this is to be {node_id}: give each host the id that it "
+            "had."
+        )
+    directory = DIRECTORY.search(meta.read_text(encoding="utf-8"))
+    if voters and found.logs and directory and directory[1] != voters[node_id].directory:
+        return (
+            f"{folder} has logs, and another directory.id than the controller {node_id} of these metadata: "
+            "name the folder that the controller had."
+        )
+    return ""
+
+
+def put(folder: Path, node_id: int, seed: Metadata) -> bool:
+    """Put the seed there; tell whether that was not done before. Failed half-way, it goes on when run again.
+
+    A node refuses to start without meta.properties, which come last.
+    """
+    if check(folder, node_id, seed):
+        return False
+    with locked(folder):
+        try:
+            if not _is_there(folder, seed):
+                _put_log(folder, seed)
+            _put_meta(folder, node_id, seed)
+        except OSError as error:
+            raise Failed(
+                f"{error.filename or folder} can't be written: {error.strerror}; run it again."
+            ) from None
+    return True
+
+
+def _files(seed: Metadata) -> dict[str, bytes]:
+    log = {f"{seed.offset:020}.log": seed.log}
+    return (
+        {f"{seed.offset:020}-{seed.epoch:010}.checkpoint": seed.checkpoint} if seed.checkpoint else {}
+    ) | log
+
+
+def _is_there(folder: Path, seed: Metadata) -> bool:
+    files = _files(seed)
+    there = folder / FOLDER
+    try:
+        return {each.name for each in there.iterdir()} == {*files} and all(
+            (there / name).read_bytes() == content for name, content in files.items()
+        )
+    except OSError:
+        return False
+
+
+def _put_log(folder: Path, seed: Metadata) -> None:
+    unfinished = folder / f"{FOLDER}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    for name, content in _files(seed).items():
+        _write(unfinished / name, content)
+    sync(unfinished)
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)  # of a node that never ran: no record is in it
+    unfinished.rename(folder / FOLDER)
+    sync(folder)
+
+
+def _put_meta(folder: Path, node_id: int, seed: Metadata) -> None:
+    lines = ["version=1", f"cluster.id={seed.cluster}", f"node.id={node_id}"]
+    # A controller has its vote by its id and its folder's (KIP-853). Without voters a node makes itself one.
+    lines += [f"directory.id={each.directory}" for each in seed.image.voters if each.node_id == node_id]
+    meta = folder / data_folder.META
+    if meta.exists() and not seed.image.voters:
+        return
+    new = meta.with_name("meta.properties.tmp")  # a node removes one that it finds
+    _write(new, "".join(f"{line}\n" for line in lines).encode())
+    new.replace(meta)
+    sync(folder)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def put_aside(folder: Path) -> Path | None:
+    """Move a stopped broker's own copy of the old log out of its data folder; None if it has none.
+
+    It follows the new quorum from its beginning: of the old one it may have had more than that begins with.
+    """
+    found = folder / FOLDER
+    with locked(folder):
+        if not found.exists():
+            return None
+        to = folder.with_name(f"{folder.name}.metadata-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+        try:
+            found.rename(to)
+        except OSError as error:
+            raise Failed(f"{found} can't be moved to {to}: {error.strerror}; do it by hand.") from None
+        sync(folder)
+        return to

@@ -1,0 +1,106 @@
+"""A KRaft cluster whose controllers are processes of their own, each with its disk, as are the brokers."""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from servers.broker import answers, new_uuid
+from servers.process import QUICK, Process, free_ports, java, listens
+
+OF_ALL = """
+node.id={node_id}
+process.roles={role}
+controller.quorum.bootstrap.servers={controllers}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners={listeners}
+log.dirs={directory}/data
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+"""
+OF_BROKERS = """
+offsets.topic.replication.factor=2
+offsets.topic.num.partitions=2
+transaction.state.log.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+@dataclass(frozen=True)
+class Node:
+    node_id: int
+    directory: Path
+    process: Process
+    address: str
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """Controllers and brokers, none of which runs."""
+
+    cluster_id: str
+    controllers: tuple[Node, ...]
+    brokers: tuple[Node, ...]
+
+    @property
+    def plaintext(self) -> str:
+        return ",".join(each.address for each in self.brokers)
+
+    @contextmanager
+    def running(self, *nodes: Node) -> Iterator[None]:
+        """Run nodes, all of them if none is named: controllers first."""
+        with ExitStack() as stack:
+            for each in nodes or (*self.controllers, *self.brokers):
+                stack.enter_context(each.process.running())
+            yield
+
+
+def formatted(directory: Path, controllers: int = 1, brokers: int = 2) -> Quorum:
+    """Format the nodes of a new cluster: controllers from 101 on, brokers from 1 on."""
+    ports = free_ports(controllers + brokers)
+    addresses = [f"127.0.0.1:{port}" for port in ports]
+    voting = ",".join(addresses[:controllers])
+    cluster_id = new_uuid()
+    ids = [101 + number for number in range(controllers)]
+    initial = ",".join(
+        f"{node_id}@{address}:{new_uuid()}" for node_id, address in zip(ids, addresses, strict=False)
+    )
+    nodes = []
+    for node_id, address in zip(ids + [1 + number for number in range(brokers)], addresses, strict=True):
+        controls = node_id in ids
+        folder = directory / f"node-{node_id}"
+        folder.mkdir(parents=True)
+        properties = folder / "server.properties"
+        text = OF_ALL.format(
+            node_id=node_id,
+            role="controller" if controls else "broker",
+            controllers=voting,
+            listeners=f"{'CONTROLLER' if controls else 'PLAINTEXT'}://{address}",
+            directory=folder,
+        )
+        properties.write_text(text + ("" if controls else OF_BROKERS))
+        _format(properties, cluster_id, ["--initial-controllers", initial] if controls else [])
+        ready = partial(listens, int(address.rpartition(":")[2])) if controls else answers(address)
+        process = Process(java("kafka.Kafka", properties, jvm=QUICK), folder / "node.log", ready)
+        nodes.append(Node(node_id, folder, process, address))
+    return Quorum(cluster_id, tuple(nodes[:controllers]), tuple(nodes[controllers:]))
+
+
+def _format(properties: Path, cluster_id: str, more: Sequence[str]) -> None:
+    arguments = ("format", "--cluster-id", cluster_id, "--config", str(properties), *more)
+    done = subprocess.run(
+        java("kafka.tools.StorageTool", *arguments), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"the storage was not formatted:\n{done.stdout}{done.stderr}")

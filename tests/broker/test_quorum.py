@@ -1,0 +1,389 @@
+"""All controllers lose their disks: a new quorum is formed from a backup, or from a broker's copy."""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import clients
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from kafka import TopicPartition as Place
+from kafka.admin import KafkaAdminClient
+from kafka.protocol.admin import ElectionType
+
+from aqueduct import cli
+from servers import quorum
+from servers.broker import Broker
+from servers.quorum import Node, Quorum
+
+OFFSETS, METADATA = "__consumer_offsets", "__cluster_metadata-0"
+TOPICS = {"kept": [[1, 2], [2, 1]], "single": [[1], [2]], OFFSETS: [[1, 2], [2, 1]]}
+GROUPS = [f"readers-{number}" for number in range(6)]
+READ = [("kept", 0), ("kept", 1), ("single", 0), ("single", 1)]
+RIGHT = AclBinding(
+    *(ResourceType.TOPIC, "kept", ResourcePatternType.LITERAL, "User:CN=anna", "*"),
+    *(AclOperation.READ, AclPermissionType.ALLOW),
+)
+PRODUCERS = 20  # each of which gets an id
+
+
+@dataclass
+class Lost:
+    """What is left of a cluster when its controllers' disks are gone, and what its clients saw before."""
+
+    quorum: Quorum
+    directory: Path
+    ids: Mapping[str, str]
+    records: object
+    positions: object
+
+    @property
+    def broker(self) -> Broker:
+        return cast(Broker, self.quorum)  # clients take its address alone
+
+    @property
+    def store(self) -> str:
+        return f"file://{self.directory}/store"
+
+    def lose(self) -> None:
+        """Bring brokers' disks into the state that they had, and controllers' into that of new ones."""
+        for node in (*self.quorum.brokers, *self.quorum.controllers):
+            shutil.rmtree(node.data)
+        for node in self.quorum.brokers:
+            shutil.copytree(self.saved(node), node.data)
+        for node in self.quorum.controllers:
+            node.data.mkdir()
+
+    def saved(self, node: Node) -> Path:
+        return self.directory / f"saved-{node.node_id}"
+
+
+def read(broker: Broker) -> object:
+    return [clients.records(broker, *each) for each in READ]
+
+
+def positions(broker: Broker) -> list[int | None]:
+    return [clients.coordinated(broker, group, "kept") for group in GROUPS]
+
+
+def commit(broker: Broker, begin: int) -> None:
+    asked = clients.admin(broker)
+    for number, group in enumerate(GROUPS):
+        place = ConsumerGroupTopicPartitions(group, [TopicPartition("kept", 0, begin + number)])
+
+        def committed(place: ConsumerGroupTopicPartitions = place) -> bool:
+            asked.alter_consumer_group_offsets([place])[place.group_id].result()
+            return clients.coordinated(broker, place.group_id, "kept") == place.topic_partitions[0].offset
+
+        clients.wait_for("the position", committed)
+
+
+def topic_ids(broker: Broker) -> dict[str, str]:
+    asked = clients.admin(broker)
+    names = TopicCollection([*asked.list_topics(timeout=20).topics])
+    return {name: str(found.result().topic_id) for name, found in asked.describe_topics(names).items()}
+
+
+def in_sync(broker: Broker, nodes: set[int], *topics: str) -> bool:
+    found = clients.admin(broker).list_topics(timeout=20).topics
+    return {*topics} <= found.keys() and all(
+        {*part.isrs} == nodes & {*part.replicas} and part.leader >= 0
+        for topic in topics
+        for part in found[topic].partitions.values()
+    )
+
+
+def write_each(broker: Broker, begin: str) -> None:
+    """Write a record by each of many producers, which are idempotent: all are the first of their ids."""
+    for number in range(PRODUCERS):
+        producer = clients.idempotent(broker)
+        producer.produce("kept", f"{begin}-{number}", partition=0)
+        assert producer.flush(30) == 0
+
+
+def fill(broker: Broker) -> None:
+    asked = clients.admin(broker)
+    clients.wait_for("both brokers", lambda: len(asked.list_topics(timeout=20).brokers) == 2)
+    for topic, replicas in TOPICS.items():
+        config = {"cleanup.policy": "compact"} if topic == OFFSETS else {}
+        made = NewTopic(topic, 2, replica_assignment=replicas, config=config)
+        asked.create_topics([made])[topic].result()
+    clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, *TOPICS))
+    asked.create_acls([RIGHT])[RIGHT].result()
+    for topic, partition in READ:
+        clients.produce(broker, topic, (f"{partition}-{n}" + "x" * 500 for n in range(300)), partition)
+    commit(broker, 0)
+
+
+def move_leaders(broker: Broker) -> None:
+    """Let the leaders of a topic change eight times, and be who they were."""
+    asked = KafkaAdminClient(bootstrap_servers=broker.plaintext.split(","))
+    for first, second in ((2, 1), (1, 2)) * 4:
+        leaders = {0: first, 1: second}
+        replicas = {Place("kept", 0): [first, second], Place("kept", 1): [second, first]}
+        asked.alter_partition_reassignments(replicas)
+        asked.elect_leaders(ElectionType.PREFERRED, {"kept": [0, 1]})
+
+        def lead(leaders: Mapping[int, int] = leaders) -> bool:
+            found = clients.admin(broker).list_topics(timeout=20).topics["kept"].partitions
+            return {number: part.leader for number, part in found.items()} == leaders
+
+        clients.wait_for("other leaders", lead)
+    asked.close()
+
+
+def go_on(cluster: Quorum) -> None:
+    """Do what a backup before it can't know, but for a broker that falls behind."""
+    broker, first = cast(Broker, cluster), cluster.brokers[0]
+    move_leaders(broker)
+    first.process.kill()  # when it is back, it is given other ids for producers
+    clients.wait_for("the end of broker 1", lambda: in_sync(broker, {2}, "kept", OFFSETS))
+    first.process.start()
+    clients.wait_for("both in sync", lambda: in_sync(broker, {1, 2}, "kept", OFFSETS))
+    asked = clients.admin(broker)
+    asked.create_topics([NewTopic("later", 1, replica_assignment=[[1, 2]])])["later"].result()
+    clients.wait_for("its leader", lambda: in_sync(broker, {1, 2}, "later"))
+    clients.produce(broker, "later", (f"later-{n}" for n in range(50)))
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory: pytest.TempPathFactory) -> Lost:
+    directory = tmp_path_factory.mktemp("quorum")
+    cluster = quorum.formatted(directory)
+    broker, (first, second) = cast(Broker, cluster), cluster.brokers
+    [controller] = cluster.controllers
+    with cluster.running():
+        fill(broker)
+        found = Lost(cluster, directory, topic_ids(broker), None, None)
+        backup = ("quorum", "backup", "--data-folder", str(controller.data), "--store", found.store)
+        assert cli.main(backup) == 0
+        go_on(cluster)
+        singles = clients.records(broker, "single", 1)
+        second.process.kill()
+        clients.wait_for("broker 1 alone", lambda: in_sync(broker, {1}, "kept", OFFSETS))
+        clients.produce(broker, "kept", (f"alone-{n}" for n in range(100)), 1)
+        write_each(broker, "before")
+        commit(broker, 40)
+        found.records = [*(clients.records(broker, *each) for each in READ[:3]), singles]
+        found.positions = positions(broker)
+        checkpoint = first.data / "replication-offset-checkpoint"
+        clients.wait_for("what is committed on the disk", lambda: "kept 1 400" in checkpoint.read_text())
+    for node in cluster.brokers:
+        shutil.copytree(node.data, found.saved(node))
+    return found
+
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def aqueduct(lost: Lost, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return what runs a command of `aqueduct quorum`, and takes its output."""
+    lost.lose()
+    capsys.readouterr()
+
+    def run(*arguments: str, verb: str = "quorum") -> tuple[int, str]:
+        code = cli.main([verb, *arguments])
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return run
+
+
+def looks(lost: Lost, aqueduct: Run) -> list[str]:
+    options = []
+    for node in lost.quorum.brokers:
+        _, said = aqueduct("look", "--data-folder", str(node.data), verb="mend")
+        file = lost.directory / f"broker-{node.node_id}.json"
+        file.write_text(said)
+        options += ["--look", str(file)]
+    return options
+
+
+def restore(lost: Lost, aqueduct: Run, node: Node, *more: str, node_id: int = 0) -> tuple[int, str]:
+    return aqueduct(
+        *("restore", "--data-folder", str(node.data), "--node-id", str(node_id or node.node_id)),
+        *("--seed", str(lost.directory / "seed"), *more),
+    )
+
+
+@contextmanager
+def formed(lost: Lost, aqueduct: Run, *sources: str) -> Iterator[tuple[int, str]]:
+    """Form a new quorum, and yield what the plan said, with all nodes running."""
+    looked, seed = looks(lost, aqueduct), str(lost.directory / "seed")
+    planned = aqueduct("plan", *sources, *looked, "--seed", seed)
+    for node in lost.quorum.controllers:
+        assert restore(lost, aqueduct, node, "--dry-run") == (0, f"{node.data} can take them.\n")
+        code, said = restore(lost, aqueduct, node)
+        assert (code, "begins with the metadata of cluster" in said) == (0, True)
+        code, said = restore(lost, aqueduct, node)
+        assert (code, "had already" in said) == (0, True)
+    for node in lost.quorum.brokers:
+        assert aqueduct("put-aside", "--data-folder", str(node.data))[0] == 0
+    with lost.quorum.running():
+        whole = partial(in_sync, lost.broker, {1, 2}, *TOPICS)
+        clients.wait_for("all replicas in sync", whole, 120)
+        code, said = aqueduct("check", "--bootstrap-servers", lost.quorum.plaintext, "--seed", seed, *looked)
+        assert (code, "with all that was committed" in said) == (0, True), said
+        yield planned
+
+
+def check_clients(lost: Lost) -> None:
+    """Compare with what clients saw before, and write more."""
+    broker = lost.broker
+    assert read(broker) == lost.records
+    assert positions(broker) == lost.positions
+    asked = clients.admin(broker)
+    assert [*asked.describe_acls(AclBindingFilter(*ANY)).result()] == [RIGHT]
+    write_each(broker, "after")
+    values = [value for _, value, *_ in clients.records(broker, "kept", 0)]
+    assert values[-PRODUCERS:] == [f"after-{number}".encode() for number in range(PRODUCERS)]
+
+
+ANY: tuple[Any, ...] = (
+    *(ResourceType.ANY, None, ResourcePatternType.ANY, None, None),
+    *(AclOperation.ANY, AclPermissionType.ANY),
+)
+
+
+def test_from_a_backup_all_comes_back_but_what_it_can_t_know(lost: Lost, aqueduct: Run) -> None:
+    logs = [(node.data / "later-0" / f"{0:020}.log").read_bytes() for node in lost.quorum.brokers]
+    with formed(lost, aqueduct, "--store", lost.store) as (code, said):
+        assert code == 3
+        assert re.search(r"NOT known: later-0 \(id \S+\), for the topic is not in the metadata;", said), said
+        assert "kept-1 goes on with what broker 1 has, which goes furthest, for 2 lacks" in said
+        assert topic_ids(lost.broker) == lost.ids
+        check_clients(lost)
+    for node, log in zip(lost.quorum.brokers, logs, strict=True):
+        [stray] = node.data.glob("later-0.*-stray")
+        assert (stray / f"{0:020}.log").read_bytes() == log
+
+
+def copied(lost: Lost, aqueduct: Run) -> list[str]:
+    options = []
+    for node in lost.quorum.brokers:
+        file = lost.directory / f"broker-{node.node_id}.copy"
+        file.write_text(aqueduct("copy", "--data-folder", str(node.data))[1])
+        options += ["--copy", str(file)]
+    return options
+
+
+def test_from_brokers_copies_all_comes_back(lost: Lost, aqueduct: Run) -> None:
+    with formed(lost, aqueduct, *copied(lost, aqueduct), "--store", lost.store) as (code, said):
+        assert code == 0, said
+        assert said.startswith("Taken: the copy of node 1 ")
+        check_clients(lost)
+        later = [value for _, value, *_ in clients.records(lost.broker, "later", 0)]
+        assert later == [f"later-{n}".encode() for n in range(50)]
+        assert topic_ids(lost.broker).items() > lost.ids.items()
+
+
+def plan(lost: Lost, aqueduct: Run, *sources: str) -> tuple[int, str]:
+    return aqueduct("plan", *sources, *looks(lost, aqueduct), "--seed", str(lost.directory / "seed"))
+
+
+def test_what_can_t_be_used_is_refused_and_nothing_is_done(lost: Lost, aqueduct: Run, tmp_path: Path) -> None:
+    [controller] = lost.quorum.controllers
+    store = shutil.copytree(lost.directory / "store", tmp_path / "store")
+    assert plan(lost, aqueduct) == (
+        2,
+        "aqueduct: There are no metadata: name a store, or copies of brokers.\n",
+    )
+    assert plan(lost, aqueduct, "--store", f"file://{tmp_path}/none") == (
+        2,
+        f"aqueduct: There is no backup of a quorum in file://{tmp_path}/none: quorum.json is missing.\n",
+    )
+    [snapshot] = (store / "metadata").iterdir()
+    flip(snapshot)
+    for command in (("snapshots",), ("plan", *looks(lost, aqueduct))):
+        code, said = aqueduct(*command, "--store", f"file://{store}")
+        assert (code, f"{snapshot.name} is damaged (" in said) == (1, True), said
+
+    copies = copied(lost, aqueduct)
+    code, said = plan(lost, aqueduct, *copies, "--store", f"file://{store}")
+    assert (code, said.startswith("No backup is taken: file://"), "copy of node 1" in said) == (0, True, True)
+    assert plan(lost, aqueduct, *copies, "--store", f"file://{store}", "--snapshot", "1")[0] == 1
+
+    seed = lost.directory / "seed"
+    assert plan(lost, aqueduct, "--store", lost.store)[0] == 3
+    code, said = restore(lost, aqueduct, controller, node_id=7)
+    assert (
+        code,
+        "Node 7 has no vote in the quorum of these metadata, whose controllers are 101" in said,
+    ) == (
+        2,
+        True,
+    ), said
+    for meta, reason in (
+        (f"cluster.id={'x' * 22}\nnode.id=101\n", f"is of the cluster {'x' * 22}, and the metadata are of "),
+        (f"cluster.id={lost.quorum.cluster_id}\nnode.id=102\n", "is node 102's, and this is to be 101"),
+    ):
+        (controller.data / "meta.properties").write_text(meta)
+        code, said = restore(lost, aqueduct, controller)
+        assert (code, reason in said) == (2, True), said
+        (controller.data / "meta.properties").unlink()
+    text = seed.read_text()
+    for other in ("", "x", text[:-9], text[:400] + "AAAA" + text[404:]):
+        seed.write_text(other)
+        code, said = restore(lost, aqueduct, controller)
+        assert (code, f"{seed} is damaged, or isn't what `aqueduct quorum plan --seed` writes" in said) == (
+            2,
+            True,
+        )
+    assert [*controller.data.iterdir()] == []
+
+
+def test_another_cluster_s_metadata_are_refused(lost: Lost, aqueduct: Run) -> None:
+    for node in lost.quorum.brokers:
+        meta = node.data / "meta.properties"
+        meta.write_text(meta.read_text().replace(lost.quorum.cluster_id, "x" * 22))
+    code, said = plan(lost, aqueduct, "--store", lost.store)
+    assert (
+        code,
+        f"is of the cluster {'x' * 22}, and the metadata are of {lost.quorum.cluster_id}" in said,
+    ) == (2, True)
+    before = sorted((lost.directory / "store").rglob("*"))
+    node = lost.quorum.brokers[0]
+    code, said = aqueduct("backup", "--data-folder", str(node.data), "--store", lost.store)
+    assert (code, "nothing was kept" in said) == (2, True), said
+    assert sorted((lost.directory / "store").rglob("*")) == before
+
+
+def test_a_controller_that_has_its_metadata_keeps_them(lost: Lost, aqueduct: Run) -> None:
+    [controller] = lost.quorum.controllers
+    shutil.copytree(lost.quorum.brokers[0].data / METADATA, controller.data / METADATA)
+    before = {path: path.read_bytes() for path in (controller.data / METADATA).iterdir()}
+    assert plan(lost, aqueduct, "--store", lost.store)[0] == 3
+    code, said = restore(lost, aqueduct, controller)
+    assert (code, "has the metadata of this controller, which are newer than any backup" in said) == (2, True)
+    assert {path: path.read_bytes() for path in (controller.data / METADATA).iterdir()} == before
+    assert [path.name for path in controller.data.iterdir()] == [METADATA]
+
+
+def test_damaged_metadata_of_a_node_are_not_kept(lost: Lost, aqueduct: Run, tmp_path: Path) -> None:
+    node = lost.quorum.brokers[0]
+    flip(next((node.data / METADATA).glob("*.log")))
+    code, said = aqueduct("backup", "--data-folder", str(node.data), "--store", f"file://{tmp_path}/store")
+    assert (code, f"The metadata in {node.data / METADATA} are damaged: " in said) == (1, True), said
+    assert not (tmp_path / "store").exists()
+
+
+def flip(file: Path) -> None:
+    """Change one byte in the middle of a file."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)

@@ -1,0 +1,173 @@
+"""What metadata don't know of the logs on brokers' disks, and with what a new quorum begins."""
+
+import base64
+import struct
+from dataclasses import replace
+
+import pytest
+
+from aqueduct.errors import Refused
+from aqueduct.mend.logs import DiskLog, Folder
+from aqueduct.names import TopicPartition
+from aqueduct.quorum import plan
+from aqueduct.quorum.metadata import Metadata
+from aqueduct.quorum.records import PartitionState, batch_of, partition_record, producer_ids_record
+
+ID, OTHER = (base64.urlsafe_b64encode(bytes([number] * 16)).decode().rstrip("=") for number in (1, 2))
+STATE = PartitionState(1, (1, 2), (1, 2), (), (), 1, 4, 9, (bytes(16), b"x" * 16))
+
+
+def topic_record(name: str, number: int) -> bytes:
+    return bytes((1, 2, 0, len(name) + 1)) + name.encode() + bytes([number] * 16) + b"\0"
+
+
+def change_record(number: int, *tags: tuple[int, bytes]) -> bytes:
+    fields = b"".join(bytes((tag, len(value))) + value for tag, value in tags)
+    return bytes((1, 5, 1)) + struct.pack(">i", number) + bytes([1] * 16) + bytes([len(tags)]) + fields
+
+
+def nodes(*ids: int) -> bytes:
+    return bytes([len(ids) + 1]) + struct.pack(f">{len(ids)}i", *ids)
+
+
+def metadata(*more: bytes) -> Metadata:
+    """Return those of a cluster with one topic of two partitions, and further records."""
+    values = [
+        topic_record("flights", 1),
+        *(partition_record(ID, number, STATE) for number in range(2)),
+        *more,
+    ]
+    return Metadata("cluster", 101, 0, 0, b"", batch_of(values, 0, 3, 1_700_000_000_000))
+
+
+def log(number: int = 0, end: int = 10, **other: object) -> DiskLog:
+    at = TopicPartition("flights", number)
+    found = DiskLog(at, str(at), False, ID, end, 4, 100, committed=end)
+    return replace(found, **other)  # type: ignore[arg-type]
+
+
+def planned(first: list[DiskLog], second: list[DiskLog] | None, *more: bytes) -> plan.QuorumPlan:
+    """Plan with the logs of broker 1, and of broker 2 unless it was not looked at."""
+    hosts = {"one": [Folder("/data", "cluster", 1, tuple(first))]}
+    if second is not None:
+        hosts["two"] = [Folder("/data", "cluster", 2, tuple(second))]
+    return plan.plan(metadata(*more), hosts)
+
+
+def said(found: plan.QuorumPlan) -> str:
+    return "\n".join(plan.sentences(found)[1:])
+
+
+BOTH = [log(0), log(1)]
+
+
+def test_logs_as_the_metadata_know_them_need_nothing() -> None:
+    found = planned(BOTH, BOTH)
+    assert (found.differs, found.corrected, said(found)) == (False, (), "")
+
+
+@pytest.mark.parametrize(
+    ("strange", "expected"),
+    [
+        (
+            log(2),
+            f"NOT known: flights-2 (id {ID}), for the partition is not in the metadata; 1 log on one, ",
+        ),
+        (
+            log(0, topic_id=OTHER),
+            "for another topic of this name is in the metadata; 1 log on one, up to offset 10.",
+        ),
+        (
+            log(partition=TopicPartition("later", 0), topic_id=OTHER),
+            f"NOT known: later-0 (id {OTHER}), for the topic is not in the metadata; 1 log on one, up to",
+        ),
+        (
+            log(partition=TopicPartition("older", 0), topic_id=""),
+            "NOT known: older-0 (id none), for the topic",
+        ),
+        (
+            log(partition=TopicPartition("__consumer_offsets", 0), topic_id=OTHER),
+            "With these go positions of groups: `aqueduct restore --groups-only` sets those of a backup.",
+        ),
+    ],
+)
+def test_a_log_that_the_metadata_don_t_know_is_named(strange: DiskLog, expected: str) -> None:
+    found = planned([*BOTH, strange], BOTH)
+    assert found.differs
+    assert expected in said(found)
+
+
+def test_what_is_not_there_is_named() -> None:
+    assert said(planned([log(0)], [log(0)])).startswith("EMPTY: flights-1: no broker has a log of them;")
+    found = planned(BOTH, None)
+    assert found.differs
+    assert said(found) == "NOT looked at: brokers 2, whose logs may have more than those of the others."
+    damaged = log(1, damage="it is cut")
+    assert "DAMAGED: flights-1 on two: it is cut" in said(planned(BOTH, [log(0), damaged]))
+    assert said(planned([*BOTH, log(7, stray=True)], BOTH)) == "1 log had been put aside before, and stay so."
+
+
+def state_of(found: plan.QuorumPlan, number: int) -> PartitionState:
+    """Return how a partition begins, as the records of the new log have it."""
+    return found.seed().image.topics[ID].partitions[number]
+
+
+def test_a_newer_epoch_on_a_disk_begins_a_newer_one() -> None:
+    found = planned([log(0), log(1, epoch=7)], BOTH)
+    assert not found.differs
+    assert said(found) == "flights-1 goes on with what broker 1 has, which goes furthest."
+    assert state_of(found, 0) == STATE
+    assert state_of(found, 1) == replace(STATE, in_sync=(1,), leader=1, leader_epoch=8, epoch=10)
+
+
+def test_who_lacks_what_was_committed_is_in_sync_no_more() -> None:
+    found = planned(BOTH, [log(0), log(1, end=20)])
+    assert found.differs
+    assert "flights-1 goes on with what broker 2 has, which goes furthest, for 1 lacks what was" in said(
+        found
+    )
+    assert state_of(found, 1) == replace(STATE, in_sync=(2,), leader=2, leader_epoch=5, epoch=10)
+    # What goes further and was not committed, the leader that there is decides about.
+    assert planned(BOTH, [log(0), log(1, end=20, committed=10)]).corrected == ()
+    # Who was not in sync any more may lack it.
+    out = change_record(1, (0, nodes(2)), (1, struct.pack(">i", 2)))
+    assert planned(BOTH, [log(0), log(1, end=20)], out).corrected == ()
+
+
+def test_records_are_replayed_as_a_controller_does() -> None:
+    more = (
+        change_record(0, (0, nodes(2)), (1, struct.pack(">i", 2)), (2, nodes(2, 3)), (8, b"\x01")),
+        topic_record("gone", 2),
+        bytes((1, 9, 0)) + bytes([2] * 16) + b"\0",
+        producer_ids_record(5000),
+        bytes((1, 20, 0, 0)),  # one that says nothing
+    )
+    image = metadata(*more).image
+    assert [each.name for each in image.topics.values()] == ["flights"]
+    assert image.topics[ID].partitions[1] == STATE
+    assert image.topics[ID].partitions[0] == replace(
+        STATE, replicas=(2, 3), in_sync=(2,), leader=2, leader_epoch=5, epoch=10, directories=()
+    )
+    assert planned(BOTH, BOTH, *more).seed().image.next_producer_id == 5000 + plan.PRODUCER_IDS
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (bytes((1, 3, 9)) + bytes(40), "a record of kind 3 has version 9, which this version of Aqueduct"),
+        (bytes((2, 2, 0)) + bytes(40), "a record of kind 2 has version 0"),
+        (bytes((1, 3, 1, 0)), "a record of the batch at offset 0 can't be read"),
+        (change_record(7), "a record of the batch at offset 0 can't be read"),
+        (b"", "a record of the batch at offset 0 can't be read"),
+    ],
+)
+def test_a_record_that_can_t_be_read_is_damage(record: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        _ = metadata(record).image
+
+
+def test_folders_of_another_cluster_are_refused() -> None:
+    with pytest.raises(
+        Refused, match="/data of one is of the cluster other, and the metadata are of cluster"
+    ):
+        plan.plan(metadata(), {"one": [Folder("/data", "other", 1, ())]})
