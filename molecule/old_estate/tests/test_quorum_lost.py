@@ -1,0 +1,90 @@
+"""The lake's controller loses its metadata, and its logs stay: a quorum is formed anew from the backup."""
+
+import re
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewTopic
+from lab import Lab, wait_until
+from old_site import LAKE, LOG
+
+METADATA = f"{LOG}/__cluster_metadata-0"
+
+
+def said(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def values(lab: Lab, topic: str) -> list[bytes | None]:
+    return [record.value for records in lab.read(LAKE, topic).values() for record in records]
+
+
+def write(lab: Lab, topic: str, begin: str) -> list[bytes]:
+    producer = lab.producer(LAKE, "admin")
+    written = [f"{begin}-{number}".encode() for number in range(100)]
+    for each in written:
+        producer.produce(topic, each, partition=0)
+    assert producer.flush(60) == 0
+    return written
+
+
+def make(lab: Lab, topic: str) -> None:
+    admin = lab.admin(LAKE)  # whose answers don't come when it is gone
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    wait_until(f"the topic {topic}", lambda: topic in admin.list_topics(timeout=20).topics, 30)
+
+
+def position(lab: Lab, commit: int | None = None) -> int:
+    consumer = Consumer({**lab.client(LAKE, "admin"), "group.id": "readers", "enable.auto.commit": False})
+    if commit is not None:
+        consumer.commit(offsets=[TopicPartition("known", 0, commit)], asynchronous=False)
+    [found] = consumer.committed([TopicPartition("known", 0)], timeout=60)
+    consumer.close()
+    return int(found.offset)
+
+
+@pytest.mark.long
+def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
+    make(lab, "known")
+    first = write(lab, "known", "first")
+    assert position(lab, 41) == 41
+    done = lab.run(LAKE, "systemctl", "start", "--wait", "quorum_backup", check=False)
+    journal = lab.run(LAKE, "journalctl", "--no-pager", "--output=cat", "--unit=quorum_backup").stdout
+    assert done.returncode == 0, journal
+    kept = re.findall(r"Snapshot (\d+) of cluster \S+, by node 1: \d+ topics", journal)
+    assert kept, journal
+    make(lab, "later")
+    later, second = write(lab, "later", "later"), write(lab, "known", "second")
+    flights = sorted(filter(None, values(lab, "flights")))
+
+    refused = lab.play("restore_quorum", site="lake", confirm="lake")
+    assert refused.returncode != 0
+    assert "has the metadata of this controller, which are newer" in said(refused.stdout), refused.stdout
+    assert values(lab, "known") == first + second, "nothing was stopped"
+
+    lab.run(LAKE, "sh", "-c", f"systemctl stop kafka && rm -r {METADATA}")
+    newest = lab.play("restore_quorum", site="lake")
+    assert newest.returncode != 0
+    assert "Taken: the copy of node 2" in said(newest.stdout), newest.stdout
+    assert "NOT known" not in said(newest.stdout)
+    older = {"site": "lake", "snapshot": kept[-1]}
+    planned = lab.play("restore_quorum", **older)
+    assert planned.returncode != 0
+    assert "NOT known: later-0" in said(planned.stdout), planned.stdout
+    assert "Nothing was done to the cluster." in said(planned.stdout)
+    assert lab.run(LAKE, "test", "-e", METADATA, check=False).returncode == 1
+
+    formed = lab.play("restore_quorum", **older, confirm="lake")
+    assert "with all that was committed" in said(formed.stdout), formed.stdout
+    assert "NOT known: later-0" in said(formed.stdout)
+    assert formed.returncode != 0, "it fails at its end, for later is not known"
+    assert values(lab, "known") == first + second
+    assert sorted(filter(None, values(lab, "flights"))) == flights
+    assert position(lab) == 41
+    assert "later" not in lab.admin(LAKE).list_topics(timeout=20).topics
+    [stray] = lab.run(LAKE, "sh", "-c", f"ls -d {LOG}/later-0.*-stray").stdout.split()
+    there = lab.run(LAKE, "grep", "--count", "--text", later[-1].decode(), f"{stray}/{0:020}.log")
+    assert there.stdout.strip() == "1"
+    assert lab.run(LAKE, "test", "-e", "/run/aqueduct-quorum", check=False).returncode == 1
+    again = lab.play("site", "--limit", "site_lake")
+    assert again.returncode == 0, again.stdout
