@@ -184,10 +184,12 @@ def sentences(found: QuorumPlan) -> list[str]:
             )
     if found.empty:
         lines.append(f"EMPTY: {some(found.empty)}: no broker has a log of them; deleted since, or lost.")
+    furthest: dict[tuple[int, tuple[int, ...]], list[TopicPartition]] = defaultdict(list)
     for fitting in found.corrected:
-        [leader] = fitting.state.in_sync
-        why = f", for {some(fitting.lacking)} lacks what was committed" if fitting.lacking else ""
-        lines.append(f"{fitting.partition} goes on with what broker {leader} has, which goes furthest{why}.")
+        furthest[fitting.state.leader, fitting.lacking].append(fitting.partition)
+    for (leader, lacking), led in sorted(furthest.items()):
+        why = f"; {some(lacking)}, in sync by the metadata, lacks what was committed" if lacking else ""
+        lines.append(f"What broker {leader} has goes furthest, and leads: {some(led)}{why}.")
     lines += [f"DAMAGED: {log.folder} on {host}: {log.damage}" for host, log in found.damaged]
     if found.unseen:
         lines.append(

@@ -115,7 +115,7 @@ def state_of(found: plan.QuorumPlan, number: int) -> PartitionState:
 def test_a_newer_epoch_on_a_disk_begins_a_newer_one() -> None:
     found = planned([log(0), log(1, epoch=7)], BOTH)
     assert not found.differs
-    assert said(found) == "flights-1 goes on with what broker 1 has, which goes furthest."
+    assert said(found) == "What broker 1 has goes furthest, and leads: flights-1."
     assert state_of(found, 0) == STATE
     assert state_of(found, 1) == replace(STATE, in_sync=(1,), leader=1, leader_epoch=8, epoch=10)
 
@@ -123,7 +123,7 @@ def test_a_newer_epoch_on_a_disk_begins_a_newer_one() -> None:
 def test_who_lacks_what_was_committed_is_in_sync_no_more() -> None:
     found = planned(BOTH, [log(0), log(1, end=20)])
     assert found.differs
-    assert "flights-1 goes on with what broker 2 has, which goes furthest, for 1 lacks what was" in said(
+    assert "What broker 2 has goes furthest, and leads: flights-1; 1, in sync by the metadata, lacks" in said(
         found
     )
     assert state_of(found, 1) == replace(STATE, in_sync=(2,), leader=2, leader_epoch=5, epoch=10)
