@@ -292,6 +292,42 @@ def test_from_brokers_copies_all_comes_back(lost: Lost, aqueduct: Run) -> None:
         assert topic_ids(lost.broker).items() > lost.ids.items()
 
 
+@pytest.mark.long
+def test_three_controllers_begin_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two of them are enough afterwards."""
+    cluster = quorum.formatted(tmp_path, controllers=3)
+    broker, copy, seed = cast(Broker, cluster), tmp_path / "copy", tmp_path / "seed"
+    with cluster.running():
+        asked = clients.admin(broker)
+        clients.wait_for("both brokers", lambda: len(asked.list_topics(timeout=20).brokers) == 2)
+        asked.create_topics([NewTopic("kept", 2, replica_assignment=[[1, 2], [2, 1]])])["kept"].result()
+        clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
+        clients.produce(broker, "kept", (f"kept-{n}" for n in range(100)))
+        before, ids = clients.records(broker, "kept"), topic_ids(broker)
+    options = []
+    for node in cluster.brokers:
+        capsys.readouterr()
+        assert cli.main(["mend", "look", "--data-folder", str(node.data)]) == 0
+        (tmp_path / f"{node.node_id}.json").write_text(capsys.readouterr().out)
+        options += ["--look", str(tmp_path / f"{node.node_id}.json")]
+    assert cli.main(["quorum", "copy", "--data-folder", str(cluster.brokers[0].data)]) == 0
+    copy.write_text(capsys.readouterr().out)
+    assert cli.main(["quorum", "plan", "--copy", str(copy), *options, "--seed", str(seed)]) == 0
+    for node in cluster.controllers:
+        shutil.rmtree(node.data)
+        node.data.mkdir()
+        begin = ["--data-folder", str(node.data), "--node-id", str(node.node_id), "--seed", str(seed)]
+        assert cli.main(["quorum", "restore", *begin]) == 0
+    for node in cluster.brokers:
+        assert cli.main(["quorum", "put-aside", "--data-folder", str(node.data)]) == 0
+    with cluster.running():
+        clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
+        cluster.controllers[0].process.kill()
+        clients.create(broker, "new")
+        assert topic_ids(broker).items() > ids.items()
+        assert clients.records(broker, "kept") == before
+
+
 def plan(lost: Lost, aqueduct: Run, *sources: str) -> tuple[int, str]:
     return aqueduct("plan", *sources, *looks(lost, aqueduct), "--seed", str(lost.directory / "seed"))
 
