@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 
 START_SECONDS = 120
+STOP_SECONDS = 60
 PORTS = range(20_000, 32_000)  # below those of outgoing connections (ip_local_port_range), which may take any
 WORKERS = 8  # of pytest's, at most, on one machine
 GIVEN: set[int] = set()  # ports
@@ -52,6 +53,14 @@ class Process:
         """Stop the server as a host does that loses its power, but for its disks."""
         self._process.kill()
         self._process.wait()
+
+    def stop(self) -> None:
+        """Stop the server as systemd does."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
 
     @contextmanager
     def silent(self) -> Iterator[None]:

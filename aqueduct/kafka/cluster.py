@@ -47,6 +47,9 @@ class Quorum:
         return {node for node, behind in self.voters.items() if _is_caught_up(behind)}
 
 
+NO_QUORUM = Quorum(None, {}, {})
+
+
 @dataclass(frozen=True)
 class Cluster:
     cluster_id: str

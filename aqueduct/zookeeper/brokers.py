@@ -19,7 +19,11 @@ def misfits(ensemble: Ensemble, node_id: int, folders: Sequence[Path]) -> tuple[
 
     A folder that is new is taken, unless another broker that runs has this id.
     """
-    cluster, broker = _kept(ensemble, CLUSTER, f"/brokers/ids/{node_id}")
+    session = ZooKeeperSession(ensemble)
+    try:
+        cluster, broker = (kept(session, path) for path in (CLUSTER, f"/brokers/ids/{node_id}"))
+    finally:
+        session.close()
     cluster_id = cluster.get("id")
     its_own = [data_folder.read(path) for path in folders if (path / data_folder.META).exists()]
     found = [data_folder.misfit(each, node_id, cluster_id, str(ensemble)) for each in its_own]
@@ -31,16 +35,10 @@ def misfits(ensemble: Ensemble, node_id: int, folders: Sequence[Path]) -> tuple[
     return cluster_id, [each for each in found if each]
 
 
-def _kept(ensemble: Ensemble, *paths: str) -> list[dict[str, Any]]:
-    """Return what brokers keep at these paths, empty where nothing is: the chroot may be new, too."""
-    session, found = ZooKeeperSession(ensemble), []
+def kept(session: ZooKeeperSession, path: str) -> dict[str, Any]:
+    """Return what brokers keep at a path, empty where nothing is: the chroot may be new, too."""
+    answer = session.ask(GetData(session.at(path), None), but=(NoNodeError,))
     try:
-        for path in paths:
-            answer = session.ask(GetData(session.at(path), None), but=(NoNodeError,))
-            try:
-                found.append({} if isinstance(answer, NoNodeError) else dict(json.loads(answer[0])))
-            except (TypeError, ValueError):
-                raise Failed(f"{ensemble} has at {path} what no broker wrote: restore it.") from None
-    finally:
-        session.close()
-    return found
+        return {} if isinstance(answer, NoNodeError) else dict(json.loads(answer[0]))
+    except (TypeError, ValueError):
+        raise Failed(f"{session.ensemble} has at {path} what no broker wrote: restore it.") from None

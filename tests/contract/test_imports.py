@@ -47,8 +47,8 @@ ROOMS = (
 )
 # The modules that reach out of the process: clients, sockets, object stores, Spark, and whoever calls them.
 RUNNING = {
-    *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "quotas", "reassign")),
-    *(f"kafka.admin.{name}" for name in ("settings", "topics")),
+    *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "controllers", "features")),
+    *(f"kafka.admin.{name}" for name in ("quotas", "reassign", "settings", "topics")),
     *(f"kafka.{name}" for name in ("answers", "client", "fan_out", "fetch", "follow", "groups")),
     *(f"kafka.{name}" for name in ("offsets", "produce", "table", "tls", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),
@@ -73,7 +73,10 @@ RUNNING = {
     ),
     *(f"land.{name}" for name in ("opened", "reset", "run", "sql", "status", "task", "verify")),
     *(f"file_backup.{name}" for name in ("backup", "restore", "rsync")),
-    *(f"zookeeper.{name}" for name in ("backup", "brokers", "client", "connection", "reading", "restore")),
+    *(
+        f"zookeeper.{name}"
+        for name in ("backup", "brokers", "client", "connection", "migration", "reading", "restore")
+    ),
     "controller.artifacts",
     *(f"export.{name}" for name in ("run", "task")),
     "mend.run",

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kafka.errors import IncompatibleBrokerVersion, KafkaError, RetriableError, for_code
 from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest
@@ -11,7 +11,10 @@ from kafka.protocol.metadata import MetadataRequest
 from aqueduct.errors import Failed
 from aqueduct.kafka.admin.asking import POLL_SECONDS, answer
 from aqueduct.kafka.client import Client, Patience
-from aqueduct.kafka.cluster import Cluster, Quorum
+from aqueduct.kafka.cluster import NO_QUORUM, Cluster, Quorum
+
+_LOG = DescribeQuorumRequest.TopicData
+METADATA_LOG = [_LOG(topic_name="__cluster_metadata", partitions=[_LOG.PartitionData(partition_index=0)])]
 
 T = TypeVar("T")
 
@@ -90,18 +93,21 @@ def _quorum(client: Client, controller: int) -> Quorum:
 
     In KRaft, what DescribeCluster says of a controller is any broker (KIP-590).
     """
-    kind = DescribeQuorumRequest.TopicData
-    log = kind(topic_name="__cluster_metadata", partitions=[kind.PartitionData(partition_index=0)])
     try:
-        response = client.send(DescribeQuorumRequest(topics=[log]))
+        response = client.send(DescribeQuorumRequest(topics=METADATA_LOG))
         if response.error_code:
             raise for_code(response.error_code)(response.error_message or "")
     except IncompatibleBrokerVersion:
         return Quorum(controller if controller >= 0 else None, {}, {})
     except RetriableError:  # the brokers forward the question to the active controller, and there is none
-        return Quorum(None, {}, {})
+        return NO_QUORUM
     [topic] = response.topics
     [state] = topic.partitions
+    return as_quorum(state)
+
+
+def as_quorum(state: Any) -> Quorum:
+    """Return a quorum, as its leader tells it."""
     voters, observers = (
         {node.replica_id: node.last_caught_up_timestamp for node in nodes}
         for nodes in (state.current_voters, state.observers)

@@ -1,0 +1,88 @@
+"""Controllers, asked at their own addresses: brokers that are led out of ZooKeeper can't tell of them."""
+
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.errors import KafkaError, NotLeaderForPartitionError, for_code
+from kafka.protocol.admin import DescribeQuorumRequest
+from kafka.protocol.parser import KafkaProtocol
+
+from aqueduct.kafka.admin.cluster import METADATA_LOG, as_quorum
+from aqueduct.kafka.admin.features import versions_request
+from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.kafka.cluster import NO_QUORUM, Quorum
+from aqueduct.kafka.tls import tls_context
+
+SECONDS = 5  # for a controller to take the connection, and to answer
+READ_BYTES = 1 << 16
+
+# From version 1 on it says when each had all of the log.
+_DESCRIBE = DescribeQuorumRequest(topics=METADATA_LOG, version=1)
+
+
+@dataclass(frozen=True)
+class Controllers:
+    """What controllers say together, by their addresses."""
+
+    migrating: Mapping[
+        str, bool
+    ]  # whether each is set to migrate from ZooKeeper (KIP-866), of those that answer
+    silent: Mapping[str, str]  # why others don't answer
+    quorum: Quorum  # as its leader tells it
+
+
+def look(addresses: Sequence[str], config: ClientConfig) -> Controllers:
+    """Ask each controller, once."""
+    migrating, silent, quorum = {}, {}, NO_QUORUM
+    for address in addresses:
+        try:
+            said, state = _ask(address, config, versions_request(3), _DESCRIBE)
+            for code in (said.error_code, state.error_code):
+                if code:
+                    raise for_code(code)()
+        except (OSError, KafkaError) as error:
+            silent[address] = str(error) or type(error).__name__
+            continue
+        migrating[address] = said.zk_migration_ready
+        [partition] = state.topics[0].partitions
+        if not partition.error_code:
+            quorum = as_quorum(partition)
+        elif for_code(partition.error_code) is not NotLeaderForPartitionError:
+            silent[address] = for_code(partition.error_code).__name__
+    return Controllers(migrating, silent, quorum)
+
+
+def without_zookeeper(brokers: Sequence[str], config: ClientConfig) -> list[str]:
+    """Return the addresses of those brokers that run without ZooKeeper.
+
+    They alone know DescribeQuorum. To follow the quorum's log is no sign: who migrates does, too.
+    """
+    found = []
+    for address in brokers:
+        try:
+            [said] = _ask(address, config, versions_request(3))
+        except (OSError, KafkaError):
+            continue
+        if any(each.api_key == DescribeQuorumRequest.API_KEY for each in said.api_keys):
+            found.append(address)
+    return found
+
+
+def _ask(address: str, config: ClientConfig, *requests: Any) -> list[Any]:
+    """Return a server's responses. kafka-python's client asks for Metadata, which controllers refuse."""
+    host, _, port = address.rpartition(":")
+    protocol = KafkaProtocol(client_id="aqueduct")
+    found: list[Any] = []
+    with socket.create_connection((host.strip("[]"), int(port)), SECONDS) as plain:
+        context = tls_context(config) if config.tls else None
+        with context.wrap_socket(plain, server_hostname=host) if context else plain as there:
+            for request in requests:
+                protocol.send_request(request)
+            there.sendall(protocol.send_bytes())
+            while len(found) < len(requests):
+                if not (received := there.recv(READ_BYTES)):
+                    raise ConnectionError("it closed the connection")
+                found += [response for _, response in protocol.receive_bytes(received)]
+    return found

@@ -1,0 +1,79 @@
+"""Features of a cluster (KIP-584), such as `metadata.version`: at which level each is, and could be."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka.protocol.admin import UpdateFeaturesRequest
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS, answer, change
+from aqueduct.kafka.client import REQUEST_SECONDS, Client, Patience
+from aqueduct.wording import some
+
+_FEATURES_SINCE = 3  # version of ApiVersions; up to 3 it leaves those out that may be 0
+_UPGRADE = 1  # FeatureUpdate.UpgradeType: never down again, where that would lose metadata
+
+
+@dataclass(frozen=True)
+class Feature:
+    level: int  # the cluster's; 0: it is not used
+    highest: int  # that every broker can
+
+
+def versions_request(version: int | None = None) -> ApiVersionsRequest:
+    """Return the question to a node for its features; a name of the client is not left out."""
+    return ApiVersionsRequest(
+        client_software_name="aqueduct",
+        client_software_version="1",
+        min_version=_FEATURES_SINCE,
+        version=version,
+    )
+
+
+def features(client: Client) -> dict[str, Feature]:
+    """Return the features that all brokers know, by name."""
+    brokers = Patience(client, "does not tell its brokers").until_done(client.brokers)
+    said = [answer(client, versions_request(), broker) for broker in brokers]
+    can = [{each.name: each.max_version for each in one.supported_features} for one in said]
+    newest = max(said, key=lambda one: one.finalized_features_epoch)
+    levels = {each.name: each.max_version_level for each in newest.finalized_features}
+    everywhere = set.intersection(*(set(one) for one in can))
+    return {name: Feature(levels.get(name, 0), min(one[name] for one in can)) for name in sorted(everywhere)}
+
+
+def higher(found: Mapping[str, Feature]) -> dict[str, int]:
+    """Return the levels to which features can be raised, by name."""
+    return {name: each.highest for name, each in found.items() if each.level < each.highest}
+
+
+def raise_to(client: Client, levels: Mapping[str, int]) -> None:
+    """Raise features to these levels, and return when each broker says so (KIP-584, KIP-778)."""
+    kind = UpdateFeaturesRequest.FeatureUpdateKey
+    request = UpdateFeaturesRequest(
+        timeout_ms=REQUEST_SECONDS * 1000,
+        feature_updates=[
+            kind(feature=name, max_version_level=level, upgrade_type=_UPGRADE)
+            for name, level in levels.items()
+        ],
+        validate_only=False,
+        min_version=1,
+    )
+    refused = change(
+        client,
+        request,
+        lambda found: (
+            ("the whole", found.error_code, found.error_message),
+            *((each.feature, each.error_code, each.error_message) for each in found.results),
+        ),
+    )
+    if refused:
+        raise Failed(f"The controller refused to raise {some(refused)}.")
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while left := [n for n, each in features(client).items() if each.level < levels.get(n, 0)]:
+        if time.monotonic() > deadline:
+            raise Failed(
+                f"Brokers don't know the new level of {some(left)} {SETTLE_SECONDS} s after it was raised."
+            )
+        client.sleep(POLL_SECONDS)

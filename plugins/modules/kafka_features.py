@@ -1,0 +1,53 @@
+#!/usr/bin/python
+"""Ansible module: raise a cluster's features to what all of its brokers can."""
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: kafka_features
+short_description: Raise a cluster's features, its metadata version among them, to what all of its brokers can
+description:
+  - Runs on a host of the cluster. With check mode it tells what it would raise.
+  - No level goes down again where that would lose metadata; brokers of an older Kafka then start no more.
+options:
+  bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
+  client_config: {description: File of Kafka client properties., type: path, required: true}
+"""
+
+RETURN = r"""
+levels: {description: The cluster's level of each feature before., type: dict, returned: success}
+raised: {description: The new level of those that are higher now., type: dict, returned: success}
+"""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "bootstrap_servers": {"type": "str", "required": True},
+            "client_config": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    from aqueduct.errors import AqueductError
+    from aqueduct.kafka import client_config
+    from aqueduct.kafka.admin.features import features, higher, raise_to
+    from aqueduct.kafka.client import connect
+
+    given = module.params
+    try:
+        end = client_config.end("cluster", given["bootstrap_servers"], given["client_config"])
+        with connect(end, "aqueduct-features") as client:
+            found = features(client)
+            raised = higher(found)
+            if raised and not module.check_mode:
+                raise_to(client, raised)
+    except AqueductError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=bool(raised), levels={name: each.level for name, each in found.items()}, raised=raised
+    )
+
+
+if __name__ == "__main__":
+    main()
