@@ -27,13 +27,13 @@ def declared(playbook: str) -> dict[str, str]:
     return variables
 
 
-def said(playbook: str = "restore", **variables: str) -> str:
+def said(playbook: str = "restore", inventory: str = "inventories/lab", **variables: str) -> str:
     given = [f"--extra-vars={name}={value}" for name, value in variables.items()]
     done = subprocess.run(
         [
             Path(sys.executable).parent / "ansible-playbook",
             f"playbooks/{playbook}.yml",
-            "--inventory=inventories/lab",
+            f"--inventory={inventory}",
             *given,
         ],
         cwd=ROOT,
@@ -96,3 +96,30 @@ def test_options_are_made_of_what_was_given(monkeypatch: pytest.MonkeyPatch) -> 
     given = {"topics": "a,b:c", "dry_run": True, "acls": "no", "append": "yes", "site": "pro1"}
     monkeypatch.setattr(extra_vars, "load_extra_vars", lambda _: given)
     assert extra_vars.extra_vars_options(declared("restore")) == ["--topics=a,b:c", "--append", "--dry-run"]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"sites": "old"}, "takes -e site=<name>"),
+        ({"site": "old", "to": "kraft", "confirm": "yes"}, "takes -e site=<name>"),
+        ({"site": "nowhere"}, "There is no site nowhere with brokers in this inventory."),
+        ({"site": "lake", "to": "dual_write"}, "Site lake keeps its metadata in KRaft"),
+        ({"site": "old", "kafka_version": "4.3.1"}, "Kafka 4.3.1 can't be led out of ZooKeeper"),
+    ],
+)
+def test_what_can_not_be_led_out_of_zookeeper_is_refused(given: dict[str, str], sentence: str) -> None:
+    refused = said("migrate_to_kraft", "molecule/old_estate/inventory", **given)
+    assert sentence in refused
+    assert "Nothing was done." in refused
+
+
+@pytest.mark.parametrize(
+    ("site", "sentence"),
+    [
+        ("old", "Site old keeps its metadata in ZooKeeper, where"),
+        ("nowhere", "There is no site nowhere with brokers in this inventory."),
+    ],
+)
+def test_features_are_those_of_a_site_with_kraft(site: str, sentence: str) -> None:
+    assert sentence in said("upgrade_features", "molecule/old_estate/inventory", site=site)
