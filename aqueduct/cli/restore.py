@@ -11,13 +11,15 @@ before anything was written.
 """
 
 import argparse
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Refused
-from aqueduct.kafka import client_config
+from aqueduct.kafka import acls, client_config
 from aqueduct.names import parse_renames
 
 if TYPE_CHECKING:
@@ -49,6 +51,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="give topics the settings that were backed up (default)",
     )
     add("--acls", action="store_true", help="restore ACLs and quotas, too")
+    add(
+        "--acls-within",
+        metavar="FILE",
+        type=Path,
+        help="grant no more than these allow: JSON, entries as those of kafka_acls; default: grant all",
+    )
+    add(
+        "--acls-of",
+        metavar="PRINCIPAL,...",
+        type=selection.names,
+        default=(),
+        help="whose ACLs come back whatever they allow",
+    )
     add("--append", action="store_true", help="restore also to topics that have records")
     add("--dry-run", action="store_true", help="check and report, write nothing")
     add("--restore-id", metavar="ID", help="default: by store, snapshot, target, topics and times")
@@ -90,6 +105,10 @@ def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     if args.groups_only:
         _refuse_beside_groups_only(args)
+    if args.acls_within and not args.acls:
+        raise Refused("--acls-within needs --acls.")
+    if args.acls_of and not args.acls_within:
+        raise Refused("--acls-of needs --acls-within: without it all ACLs come back.")
     if args.mirror_config and not args.mirror:
         raise Refused("--mirror-config needs --mirror.")
     order = RestoreOrder(
@@ -108,6 +127,8 @@ def run(args: argparse.Namespace) -> int:
         groups=None if args.no_groups else GroupSelection(compiled(args.groups_pattern, "--groups-pattern")),
         settings=args.settings,
         acls=args.acls,
+        acls_within=_declared(args.acls_within),
+        acls_of=frozenset(args.acls_of),
         append=args.append,
         dry_run=args.dry_run,
         skip_verify=args.skip_verify,
@@ -131,6 +152,18 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
+def _declared(path: Path | None) -> frozenset[acls.Acl] | None:
+    """Read the ACLs that may be granted; Refused if they can't be."""
+    if path is None:
+        return None
+    try:
+        return acls.parse(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Refused(f"{path} isn't a JSON list of entries as those of kafka_acls.") from None
+
+
 def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
     """Refuse what is of records, settings or rights."""
     named = (
@@ -138,6 +171,8 @@ def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
         "from_time",
         "to_time",
         "acls",
+        "acls_within",
+        "acls_of",
         "append",
         "restore_id",
         "skip_verify",
@@ -145,7 +180,7 @@ def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
         "link",
     )
     given = {name: getattr(args, name) for name in named}
-    beside = [name for name, value in given.items() if value not in (None, []) and value is not False]
+    beside = [name for name, value in given.items() if value not in (None, [], ()) and value is not False]
     beside += ["release_retention"] * args.release_retention
     if args.topics is not None and any(old != new for old, new in parse_renames(args.topics).items()):
         beside.append("topics, with another name")

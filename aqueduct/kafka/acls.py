@@ -20,6 +20,8 @@ OPERATIONS: Mapping[str, Set[str]] = {
     "cluster": {"all", "create", "alter", "describe", "cluster_action", "idempotent_write", *_CONFIGS},
     "transactional_id": {"all", "write", "describe", "two_phase_commit"},
 }
+# What is allowed with each of others (AclAuthorizer.authorize).
+_IMPLIED = {"describe": {"read", "write", "delete", "alter"}, "describe_configs": {"alter_configs"}}
 CLUSTER = "kafka-cluster"  # the name of the only resource of kind cluster
 USER = "User:"
 
@@ -100,6 +102,26 @@ def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str
     return AclChanges(
         add=tuple(sorted(wanted - found)),
         remove=tuple(sorted(acl for acl in found - wanted if is_ours(acl.principal))),
+    )
+
+
+def within(acl: Acl, declared: Iterable[Acl]) -> bool:
+    """Tell whether one of the declared ACLs allows all that this one does; one that denies gives nothing."""
+    return acl.permission != "allow" or any(_covers(each, acl) for each in declared)
+
+
+def _covers(declared: Acl, acl: Acl) -> bool:
+    operations = {acl.operation, "all", *_IMPLIED.get(acl.operation, ())}
+    if declared.pattern == "prefixed":
+        named = acl.name.startswith(declared.name)
+    else:
+        named = declared.name == "*" or (declared.name, declared.pattern) == (acl.name, acl.pattern)
+    return (
+        declared.permission == "allow"
+        and (declared.principal, declared.resource) == (acl.principal, acl.resource)
+        and declared.host in ("*", acl.host)
+        and declared.operation in operations
+        and named
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aqueduct.backup.selection import GroupSelection
+from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.client_config import End
 from aqueduct.restore.request import Request
 from aqueduct.store.signing import EVERYBODY, Trust
@@ -39,6 +40,8 @@ class RestoreOrder:
     groups: GroupSelection | None = field(default_factory=GroupSelection)  # None: none
     settings: bool = True
     acls: bool = False
+    acls_within: frozenset[Acl] | None = None  # what may be granted; None: whatever the backup has
+    acls_of: frozenset[str] = frozenset()  # principals, without `User:`, whose rights come whatever they are
     append: bool = False
     dry_run: bool = False
     skip_verify: bool = False

@@ -1,5 +1,7 @@
 """ACLs and quotas of a snapshot, added to those that the target has."""
 
+from collections import Counter
+
 from kafka.errors import SecurityDisabledError
 
 from aqueduct.errors import LeftOut
@@ -7,21 +9,33 @@ from aqueduct.kafka import acls
 from aqueduct.kafka.admin.acls import apply_acls, list_acls
 from aqueduct.kafka.admin.quotas import apply_quotas
 from aqueduct.kafka.client import Client
+from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import Rights
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import count
 
 
-def restore(client: Client, snapshot: Snapshot) -> tuple[Rights, LeftOut]:
-    """Add what is missing; a target without an authorizer gets no ACLs."""
-    wanted, quotas = frozenset(snapshot.manifest.acls), snapshot.manifest.quotas
-    left_out: LeftOut = ()
+def restore(client: Client, order: RestoreOrder, snapshot: Snapshot) -> tuple[Rights, LeftOut]:
+    """Add what is missing and may be granted; a target without an authorizer gets no ACLs."""
+    wanted, left_out = _granted(order, frozenset(snapshot.manifest.acls))
+    quotas = snapshot.manifest.quotas
     missing: frozenset[acls.Acl] = frozenset()
     try:
         missing = wanted - list_acls(client) if wanted else wanted
         apply_acls(client, acls.AclChanges(add=tuple(sorted(missing)), remove=()))
     except SecurityDisabledError:
-        left_out = ((count(len(wanted), "ACL"), "the target has no authorizer"),)
+        left_out = ((count(len(snapshot.manifest.acls), "ACL"), "the target has no authorizer"),)
         wanted = missing
     apply_quotas(client, quotas)
     return Rights(len(missing), len(wanted) - len(missing), len(quotas)), left_out
+
+
+def _granted(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset[acls.Acl], LeftOut]:
+    """Return the ACLs that may be granted, and whose others are left out."""
+    declared, named = order.acls_within, {f"{acls.USER}{each}" for each in order.acls_of}
+    if declared is None:
+        return stored, ()
+    granted = frozenset(each for each in stored if each.principal in named or acls.within(each, declared))
+    others = Counter(each.principal for each in stored - granted)
+    why = "they allow more than is declared, and this principal was not named (--acls-of)"
+    return granted, tuple((f"{count(n, 'ACL')} of {who}", why) for who, n in sorted(others.items()))

@@ -120,7 +120,7 @@ def settle(
             topics.remember(client, job.id, changed)
         if not order.acls:
             return done, None, ()
-        return done, *rights.restore(client, job.snapshot)
+        return done, *rights.restore(client, order, job.snapshot)
 
 
 def _say(progress: str) -> None:

@@ -111,6 +111,24 @@ def argument_file(arguments: list[str]) -> str:
     return classic_mirror.argument_file(arguments)
 
 
+def site_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+    """`groups | site_acls(hostvars, site)`: all that principals may do at a site, as entries of `kafka_acls`:
+    what is declared, and what services need; nothing of those whose rights are revoked."""
+    host = hostvars[model.members(groups, site, "kafka")[0]]
+    revoked = host.get("kafka_revoked_principals", ())
+    found = [
+        *host.get("kafka_acls", ()),
+        *flow_acls(groups, hostvars, site),
+        *link_acls(groups, hostvars, site),
+        *connect_acls(groups, hostvars, site),
+        *backup_acls(groups, site),
+        *drill_acls(groups, hostvars, site),
+        *land_acls(groups, hostvars, site),
+        *schema_registry_acls(groups, site),
+    ]
+    return [each for each in found if each["principal"] not in revoked]
+
+
 def flow_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
     """`groups | flow_acls(hostvars, site)`: what flows need at a site, as entries of `kafka_acls`."""
     return [_acl(acl) for acl in acls.flow_acls(site, model.read_all_flows(groups, hostvars))]
@@ -418,18 +436,15 @@ class FilterModule:
             controllers,
             bootstrap_servers,
             flows,
-            flow_acls,
-            backup_acls,
-            drill_acls,
-            land_acls,
+            site_acls,
             readers,
         )
-        every += (schema_registry_acls, schema_registry_topics, schema_registry_url)
+        every += (schema_registry_topics, schema_registry_url)
         every += (schema_registry_settings, properties_file, with_registry)
         every += (managed_principals, classic_consumer, classic_producer, classic_arguments, argument_file)
         every += (source_settings,)
-        every += (reader_options, links_to, links_from, ledgers, link_topics, link_acls)
-        every += (connect_topics, connect_acls, connectors_of, connect_worker, dead_letters, letters_topics)
+        every += (reader_options, links_to, links_from, ledgers, link_topics)
+        every += (connect_topics, connectors_of, connect_worker, dead_letters, letters_topics)
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)
         every += (hdfs_url, hdfs_nodes, metastore_url, site_file)
         every += (zookeeper_servers, zookeeper_connect, zookeeper_owners, zookeeper_settings)

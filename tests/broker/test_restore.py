@@ -572,6 +572,44 @@ def test_acls_and_quotas_come_if_asked_for(
         assert again == {"acls": 0, "known": rights["acls"] + rights["known"], "quotas": rights["quotas"]}
 
 
+def test_no_more_is_granted_than_is_declared_but_to_who_is_named(
+    source: Broker, target: Broker, name: str, backup: Backup, restore: Run, tmp_path: Path, capsys: Said
+) -> None:
+    """Whoever may write to the store could have planted an ACL."""
+    create(source, name)
+
+    def acl(who: str, operation: str, on: str = name, **more: str) -> Acl:
+        return Acl(f"User:{name}-{who}", "topic", on, "literal", operation, **more)
+
+    fine = {acl("reader", "describe"), acl("reader", "read"), acl("reader", "write", permission="deny")}
+    fine |= {acl("all", "alter_configs", f"{name}-more")}
+    too_much = {acl("reader", "write"), acl("reader", "read", f"other-{name}"), acl("planted", "all", "*")}
+    with raw.connect(End("cluster", source.plaintext), "test") as admin:
+        apply_acls(admin, AclChanges((*fine, *too_much), ()))
+        clients.wait_for("them", lambda: fine | too_much <= list_acls(admin))
+    backup(name)
+    declared = tmp_path / "acls.json"
+    read = {"principal": f"{name}-reader", "resource": "topic", "name": name, "operations": ["read"]}
+    every = {"principal": f"{name}-all", "resource": "topic", "name": name, "pattern": "prefixed"}
+    declared.write_text(json.dumps([read, every | {"operations": ["all"]}]))
+    within = ("--topics", name, "--acls", "--acls-within", str(declared))
+    with raw.connect(End("cluster", target.plaintext), "test") as admin:
+        restore(*within, code=ExitCode.INCOMPLETE)
+        said = capsys.readouterr().out
+        assert f"2 ACLs of User:{name}-reader: they allow more than is declared" in said
+        assert f"1 ACL of User:{name}-planted: they allow more" in said
+        assert (fine | too_much) & list_acls(admin) == fine
+        restore(*within, "--acls-of", f"{name}-planted", code=ExitCode.INCOMPLETE)
+        assert (fine | too_much) & list_acls(admin) == fine | {acl("planted", "all", "*")}
+    for text, why in (("{", "isn't a JSON list"), ('[{"principal": "x"}]', "isn't a JSON list")):
+        declared.write_text(text)
+        capsys.readouterr()
+        restore(*within, code=ExitCode.REFUSED)
+        assert why in capsys.readouterr().err
+    restore("--topics", name, "--acls-within", str(declared), code=ExitCode.REFUSED)
+    assert "--acls-within needs --acls" in capsys.readouterr().err
+
+
 # In a process of its own that sends itself a signal at the call of a function, before or after it is done.
 SIGNALLED = """
 import os, sys
