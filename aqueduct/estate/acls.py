@@ -22,6 +22,7 @@ from aqueduct.estate.connectors import DeclaredConnector, internal_topics, worke
 from aqueduct.estate.links import RECORD, Link, kept_raw, ledgers
 from aqueduct.estate.model import Flow, principal
 from aqueduct.estate.schema_registry import own_prefix
+from aqueduct.link.ledger import entry
 from aqueduct.names import LEGAL_NAME
 
 
@@ -56,7 +57,6 @@ SERVICES = (
     "land",
     "schema_registry",
 )
-DEDUP_PREFIX = "aqueduct-dedup-"  # of its groups and transactional ids
 LAND_PREFIX = "aqueduct-land-"  # of its groups
 
 
@@ -89,8 +89,6 @@ def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) ->
         found += _allow(sender, "topic", resources(link.topics), "describe describe_configs read")
         positions = [Resource(name, "literal") for name in (link.group, f"{link.group}-resend")]
         found += _allow(sender, "group", positions, "describe read")
-    dedup = principal("dedup", site)
-    transactions = Resource(DEDUP_PREFIX, "prefixed")
     receiver = principal("diode_downstream", site)
     for link in arriving:
         if link.mode == RECORD:
@@ -98,15 +96,22 @@ def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) ->
     for link in kept_raw(arriving):
         raw = [Resource(link.raw_topic, "literal")]
         found += _allow(receiver, "topic", raw, "describe describe_configs write")
+        dedup = _dedup(site, link.source)
         found += _allow(dedup, "topic", raw, "describe read")
         clean = resources(link.clean_topics.values() or link.topics)
         found += _allow(dedup, "topic", clean, "describe describe_configs write")
     for ledger in ledgers(arriving):
+        dedup, group = _dedup(site, ledger.source), entry.group(ledger.gap_topic)
         gaps = [Resource(ledger.gap_topic, "literal")]
         found += _allow(dedup, "topic", gaps, "describe describe_configs read write")
-        found += _allow(dedup, "group", [transactions], "describe read")
-        found += _allow(dedup, "transactional_id", [transactions], "describe write")
+        found += _allow(dedup, "group", [Resource(group, "literal")], "describe read")
+        found += _allow(dedup, "transactional_id", [Resource(f"{group}-", "prefixed")], "describe write")
     return _merged(found)
+
+
+def _dedup(site: str, source: str) -> str:
+    """Return the principal of one source's dedup: another's clean and gap topics are nothing to it."""
+    return principal("dedup", f"{site}.{source}")
 
 
 def _merged(acls: Iterable[DeclaredAcl]) -> tuple[DeclaredAcl, ...]:

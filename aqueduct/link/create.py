@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from aqueduct.kafka.client import connect
 from aqueduct.link import silence
-from aqueduct.link.ledger import bundle, gap_topic
+from aqueduct.link.ledger import bundle, entry, gap_topic
 from aqueduct.link.ledger.entry import LedgerPartition
 from aqueduct.link.options import Create
 from aqueduct.spans import size
@@ -26,7 +26,7 @@ def create(settings: Create) -> Created:
         numbers = gap_topic.numbers(client, settings.topic)
         gap_topic.check_kept(client, settings.topic)
         ledger = gap_topic.part(client, settings.topic, numbers)
-        group = gap_topic.group(settings.topic)
+        group = entry.group(settings.topic)
         raw = silence.raw_topics_of(client, group) if ledger else []
         unheard = [
             *silence.silent(client, raw, settings.silence_after),

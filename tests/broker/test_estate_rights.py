@@ -47,7 +47,7 @@ RIGHTS = {
             "mirror-lake",
             "reconcile-lake",
             "diode-downstream-lake",
-            "dedup-lake",
+            "dedup-lake.pro1",
             "connect-lake",
             "dlq-replay-lake",
         ),

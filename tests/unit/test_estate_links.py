@@ -166,20 +166,21 @@ def test_the_receiving_end_writes_plain_topics_where_there_is_no_dedup() -> None
         ("topic", "seats", "literal", "write"),
         ("topic", "seats", "literal", "describe"),
     }
-    assert rights("enclave", "dedup-enclave", RECORDS) == set()
+    assert rights("enclave", "dedup-enclave.pro1", RECORDS) == set()
 
 
-def test_dedup_reads_what_arrived_and_writes_clean_topics_and_ledger() -> None:
-    found = rights("enclave", "dedup-enclave", FLIGHTS, OTHER)
+@pytest.mark.parametrize(("source", "clean"), [("pro1", "flights"), ("pro2", "pro2.flights")])
+def test_dedup_reads_what_arrived_from_its_source_and_writes_that_alone(source: str, clean: str) -> None:
+    found = rights("enclave", f"dedup-enclave.{source}", FLIGHTS, OTHER)
     written = {name for kind, name, _, operation in found if kind == "topic" and operation == "write"}
-    assert written == {"flights", "pro2.flights", "diode-gaps-pro1", "diode-gaps-pro2"}
+    assert written == {clean, f"diode-gaps-{source}"}
     read = {name for kind, name, _, operation in found if kind == "topic" and operation == "read"}
-    assert read == {"diode-raw-pro1", "diode-raw-pro2", "diode-gaps-pro1", "diode-gaps-pro2"}
+    assert read == {f"diode-raw-{source}", f"diode-gaps-{source}"}
     assert {right for right in found if right[0] != "topic"} == {
-        ("group", "aqueduct-dedup-", "prefixed", "read"),
-        ("group", "aqueduct-dedup-", "prefixed", "describe"),
-        ("transactional_id", "aqueduct-dedup-", "prefixed", "write"),
-        ("transactional_id", "aqueduct-dedup-", "prefixed", "describe"),
+        ("group", f"aqueduct-dedup-diode-gaps-{source}", "literal", "read"),
+        ("group", f"aqueduct-dedup-diode-gaps-{source}", "literal", "describe"),
+        ("transactional_id", f"aqueduct-dedup-diode-gaps-{source}-", "prefixed", "write"),
+        ("transactional_id", f"aqueduct-dedup-diode-gaps-{source}-", "prefixed", "describe"),
     }
 
 

@@ -16,7 +16,7 @@ from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.link import silence
 from aqueduct.link.dedup.task import Clean, DedupCounts, DedupShare, check_there, dedup
-from aqueduct.link.ledger import gap_topic
+from aqueduct.link.ledger import entry, gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import OWN_TOPICS
 from aqueduct.wording import count
@@ -40,7 +40,7 @@ class DedupOrder:
 
     @property
     def group(self) -> str:
-        return gap_topic.group(self.gap_topic)
+        return entry.group(self.gap_topic)
 
 
 # Each is a partition of every raw topic.

@@ -21,6 +21,11 @@ PER_RECORD = 10_000  # spans; about 300 KB
 LedgerRecords = dict[str, str | None]  # key -> value, None a tombstone
 
 
+def group(gap_topic: str) -> str:
+    """Return the group that dedup commits its position in the raw topics as."""
+    return f"aqueduct-dedup-{gap_topic}"
+
+
 @dataclass
 class LedgerPartition:
     """One source partition, by the topic ids that it had."""

@@ -10,11 +10,6 @@ from aqueduct.link.ledger.entry import LedgerPartition, partitions
 from aqueduct.names import TopicPartition
 
 
-def group(topic: str) -> str:
-    """Return the group that dedup commits its position in the raw topics as."""
-    return f"aqueduct-dedup-{topic}"
-
-
 def numbers(client: Client, topic: str) -> range:
     """Return the numbers of the gap topic's partitions; Refused if there is no such topic."""
     found = client.topics([topic])
