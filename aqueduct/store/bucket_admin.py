@@ -1,9 +1,10 @@
 """Buckets and their policies, over S3's REST API.
 
-With Python's own library: a host of an object store has no SDK, and needs four requests.
+With Python's own library: a host of an object store has no SDK, and needs few requests.
 Signatures: Amazon S3 API Reference, "Authenticating Requests (AWS Signature Version 4)".
 """
 
+import base64
 import hashlib
 import hmac
 import json
@@ -15,17 +16,20 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from aqueduct.errors import Failed
 
 REQUEST_SECONDS = 10
 POLL_SECONDS = 0.5
+LOCKABLE = {"x-amz-bucket-object-lock-enabled": "true"}  # of a bucket that is made
 # What S3 calls it, and the way on.
 REMEDIES = {
     "AccessDenied": "this user may not do it; take the store's administrator",
     "BucketAlreadyExists": "the bucket is somebody else's; take another name",
     "InvalidAccessKeyId": "the store does not know this user; check the access key",
+    "InvalidBucketState": "it can get no object lock any more; declare another bucket",
     "InvalidBucketName": "a bucket has 3 to 63 small letters, digits, dots and -; rename it",
     "RequestTimeTooSkewed": "the clocks of this host and of the store differ; set them",
     "SignatureDoesNotMatch": "the secret key is not the one that the store has; check it",
@@ -60,25 +64,46 @@ class BucketAdmin:
                     raise
             time.sleep(POLL_SECONDS)
 
-    def ensure(self, bucket: str, policy: Mapping[str, Any] | None, *, check_only: bool = False) -> bool:
-        """Make a bucket and let its policy be this one; whether that changed anything."""
+    def ensure(
+        self, bucket: str, policy: Mapping[str, Any] | None, locked_days: int = 0, *, check_only: bool = False
+    ) -> bool:
+        """Make a bucket, and let its policy and its object lock be these; whether that changed anything."""
         # Not HEAD, whose answer has no body to say what is wrong.
         exists = self._ask("GET", f"/{bucket}", "location") is not None
         found = self._ask("GET", f"/{bucket}", "policy") if exists else None
         same = (json.loads(found) if found else None) == policy
         if not check_only and not exists:
-            self._ask("PUT", f"/{bucket}")
+            self._ask("PUT", f"/{bucket}", more=LOCKABLE if locked_days else {})
         if not check_only and not same:
             if policy is None:
                 self._ask("DELETE", f"/{bucket}", "policy")
             else:
                 self._ask("PUT", f"/{bucket}", "policy", json.dumps(policy).encode())
-        return not (exists and same)
+        as_long = (self._locked_days(bucket) if exists else 0) == locked_days
+        if not check_only and not as_long:
+            self._ask("PUT", f"/{bucket}", "object-lock", _lock(locked_days))
+        return not (exists and same and as_long)
 
-    def _ask(self, method: str, path: str, query: str = "", body: bytes = b"") -> bytes | None:
+    def _locked_days(self, bucket: str) -> int:
+        """Return for how many days nobody may remove or replace an object after it was written."""
+        found = self._ask("GET", f"/{bucket}", "object-lock") or b""
+        days = re.search(rb"<Days>(\d+)</Days>", found) if b"<Mode>COMPLIANCE</Mode>" in found else None
+        return int(days[1]) if days else 0
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        body: bytes = b"",
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> bytes | None:
         """Return the answer's body; None where S3 says that there is no such thing."""
         target = path + (f"?{query}" if query else "")
-        headers = signed_headers(self._endpoint, datetime.now(UTC), method, path, query, body)
+        headers = signed_headers(self._endpoint, datetime.now(UTC), method, path, query, body, more)
+        if body:
+            digest = hashlib.md5(body, usedforsecurity=False).digest()
+            headers["content-md5"] = base64.b64encode(digest).decode()
         request = urllib.request.Request(
             f"https://{self._endpoint.address}{target}", body or None, headers, method=method
         )
@@ -101,6 +126,16 @@ class BucketAdmin:
             raise _Silent(f"{what}: no answer ({reason}); see that the server runs.") from error
 
 
+def _lock(days: int) -> bytes:
+    """Return the document that locks each new object for so long; 0: those of now stay locked, no others."""
+    retention = f"<DefaultRetention><Mode>COMPLIANCE</Mode><Days>{days}</Days></DefaultRetention>"
+    rule = f"<Rule>{retention}</Rule>" if days else ""
+    return (
+        '<ObjectLockConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+        f"<ObjectLockEnabled>Enabled</ObjectLockEnabled>{rule}</ObjectLockConfiguration>"
+    ).encode()
+
+
 class _Silent(Failed):
     """No answer, or one that says that the server can't answer now."""
 
@@ -117,15 +152,22 @@ def _answered(what: str, user: str, status: int, body: bytes) -> Failed:
 
 
 def signed_headers(
-    endpoint: S3Server, at: datetime, method: str, path: str, query: str = "", body: bytes = b""
+    endpoint: S3Server,
+    at: datetime,
+    method: str,
+    path: str,
+    query: str = "",
+    body: bytes = b"",
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Return the headers that sign a request (AWS Signature Version 4).
+    """Return the headers that sign a request, and `more` that are signed (AWS Signature Version 4).
 
     `path` and `query` must need no escaping; `query` holds one parameter, with or without a value.
     """
     digest = hashlib.sha256(body).hexdigest()
     stamp = at.strftime("%Y%m%dT%H%M%SZ")
-    headers = {"host": endpoint.address, "x-amz-content-sha256": digest, "x-amz-date": stamp}
+    headers = {"host": endpoint.address, "x-amz-content-sha256": digest, "x-amz-date": stamp, **more}
+    headers = dict(sorted(headers.items()))
     names = ";".join(headers)
     canonical = "\n".join(
         [

@@ -25,6 +25,10 @@ options:
       read: {description: Users who may list it and read., type: list, elements: str, default: []}
       write: {description: Users who may also create objects., type: list, elements: str, default: []}
       delete: {description: "Users who may list it, read and delete.", type: list, elements: str, default: []}
+      locked_days:
+        description: Days in which no user may remove or replace what was written; 0 for none.
+        type: int
+        default: 0
   timeout_seconds: {description: How long to wait for the server., type: int, default: 60}
 """
 
@@ -52,6 +56,7 @@ def main() -> None:
                     "read": users,
                     "write": users,
                     "delete": users,
+                    "locked_days": {"type": "int", "default": 0},
                 },
             },
             "timeout_seconds": {"type": "int", "default": 60},
@@ -78,6 +83,7 @@ def main() -> None:
                 bucket_policy(
                     bucket["name"], read=bucket["read"], write=bucket["write"], delete=bucket["delete"]
                 ),
+                bucket["locked_days"],
                 check_only=module.check_mode,
             )
         ]

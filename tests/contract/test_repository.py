@@ -172,6 +172,7 @@ HOSTS = {
     "127.0.0.1",
     "kafka.apache.org",
     "maven.apache.org",
+    "s3.amazonaws.com",  # as a namespace
     "spark.apache.org",
     "www.apache.org",
     "zookeeper.apache.org",

@@ -79,6 +79,28 @@ def test_a_bucket_is_made_once_and_gets_its_rights(gateway: Gateway) -> None:
         client(gateway, "reader").list_objects_v2(Bucket="made")
 
 
+def test_no_user_removes_or_replaces_what_is_locked(gateway: Gateway) -> None:
+    admin = BucketAdmin(endpoint(gateway))
+    admin.wait(30)
+    rights = bucket_policy("locked", write=["writer"], delete=["pruner"])
+    assert [admin.ensure("locked", rights, 7), admin.ensure("locked", rights, 7)] == [True, False]
+    client(gateway, "writer").put_object(Bucket="locked", Key="a", Body=b"content")
+    client(gateway, "writer").put_object(Bucket="locked", Key="other", Body=b"other")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        client(gateway, "writer").copy_object(Bucket="locked", Key="a", CopySource="locked/other")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        client(gateway, "pruner").delete_object(Bucket="locked", Key="a")
+    assert client(gateway, "writer").get_object(Bucket="locked", Key="a")["Body"].read() == b"content"
+
+    assert admin.ensure("locked", rights, 0, check_only=True)
+    assert [admin.ensure("locked", rights), admin.ensure("locked", rights)] == [True, False]
+    client(gateway, "writer").put_object(Bucket="locked", Key="b", Body=b"content")
+    client(gateway, "pruner").delete_object(Bucket="locked", Key="b")
+
+    admin.ensure("open", None)
+    assert [admin.ensure("open", None, 7), admin.ensure("open", None, 7)] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("other", "said"),
     [

@@ -7,6 +7,7 @@ from aqueduct.estate.check.inventory import Finding, Inventory
 from aqueduct.estate.check.sound import Sound
 
 VARIABLE = "object_store_buckets"
+MOST_DAYS = 36_500  # a hundred years: nobody can take an object back before
 LEGAL_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
@@ -20,6 +21,9 @@ def check_buckets(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
                     f'S3 takes no bucket named "{name}"; use 3 to 63 small letters, digits, dots and hyphens.'
                 )
                 yield inventory.finding(host, VARIABLE, sentence, (place, "name"))
+            if not 0 <= (bucket.get("locked_days") or 0) <= MOST_DAYS:
+                sentence = f"locked_days of bucket {name} must be from 0 to {MOST_DAYS}."
+                yield inventory.finding(host, VARIABLE, sentence, (place, "locked_days"))
             if name in seen:
                 sentence = f"bucket {name} is declared twice at {host}; leave one of them."
                 yield inventory.finding(host, VARIABLE, sentence, (place, "name"))
