@@ -1,6 +1,7 @@
 """A folder of `log.dirs`: whose it is, which logs it has, and whether a broker may start with it."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,14 +39,30 @@ def read(path: Path) -> DataFolder:
     node = properties.get("node.id", properties.get("broker.id", ""))  # of KRaft; of ZooKeeper's time
     if not node.isdecimal() or "cluster.id" not in properties:
         raise Refused(f"{meta} names no node.id (or broker.id) and cluster.id: it was never formatted.")
-    found = (LOG.fullmatch(name) for name in names)
-    logs = {TopicPartition(each["topic"], int(each["number"])) for each in found if each}
     return DataFolder(
         path,
         properties["cluster.id"],
         int(node),
-        frozenset(each for each in logs if each.topic != OF_CONTROLLERS),
+        _logs(names),
         frozenset(name for name in names if STRAY.fullmatch(name)),
+    )
+
+
+def _logs(names: Iterable[str]) -> frozenset[TopicPartition]:
+    found = (LOG.fullmatch(name) for name in names)
+    logs = {TopicPartition(each["topic"], int(each["number"])) for each in found if each}
+    return frozenset(each for each in logs if each.topic != OF_CONTROLLERS)
+
+
+def nobodys(path: Path) -> str:
+    """Say why no broker may start with a folder without `meta.properties`; empty where it is new."""
+    logs = _logs(each.name for each in path.iterdir()) if path.is_dir() else frozenset()
+    if not logs:
+        return ""
+    return (
+        f"{path} has logs ({len(logs)}, among them {min(logs)}) and no {META} to say whose they are: put "
+        "it back, with the broker.id and cluster.id that it had, or move the logs away. A broker that starts "
+        "now would take them for its own."
     )
 
 

@@ -17,7 +17,7 @@ from aqueduct.zookeeper.znodes import CLUSTER
 def misfits(ensemble: Ensemble, node_id: int, folders: Sequence[Path]) -> tuple[str | None, list[str]]:
     """Return the id of the cluster that is there, None without one, and why a broker may not start.
 
-    A folder that is new is taken, unless another broker that runs has this id.
+    A folder that is new is taken, unless it has logs, or another broker that runs has this id.
     """
     session = ZooKeeperSession(ensemble)
     try:
@@ -27,6 +27,7 @@ def misfits(ensemble: Ensemble, node_id: int, folders: Sequence[Path]) -> tuple[
     cluster_id = cluster.get("id")
     its_own = [data_folder.read(path) for path in folders if (path / data_folder.META).exists()]
     found = [data_folder.misfit(each, node_id, cluster_id, str(ensemble)) for each in its_own]
+    found += [data_folder.nobodys(path) for path in folders if not (path / data_folder.META).exists()]
     if broker and not its_own:
         found.append(
             f"Broker {node_id} runs at {', '.join(broker.get('endpoints', ()))}, and this host has no data "

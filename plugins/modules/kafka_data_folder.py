@@ -10,7 +10,7 @@ module: kafka_data_folder
 short_description: Refuse a data folder of another broker, or of another cluster
 description:
   - Runs on the host of a broker whose metadata is in ZooKeeper, before it starts, and changes nothing.
-  - A folder that is new is taken, unless another broker that runs has this id.
+  - A folder that is new is taken, unless it has logs, or another broker that runs has this id.
 options:
   folders: {description: The broker's C(log.dirs)., type: list, elements: path, required: true}
   node_id: {description: The broker's id in the inventory., type: int, required: true}

@@ -242,6 +242,17 @@ def test_a_folder_of_another_broker_or_cluster_is_refused(folder: Folder) -> Non
     assert "knows no cluster: restore its znodes first (aqueduct zookeeper restore)" in lost
 
 
+def test_logs_that_nobody_owns_are_refused(folder: Folder) -> None:
+    log, _, asked = folder
+    (log / "meta.properties").unlink()
+    (log / "flights-3").mkdir()
+    (log / "lost+found").mkdir()
+    said = module("kafka_data_folder", **asked)["msg"]
+    assert said.startswith(f"{log} has logs (1, among them flights-3) and no meta.properties to say")
+    write_meta(log)
+    assert "failed" not in module("kafka_data_folder", **asked)
+
+
 def test_an_id_that_another_broker_has_is_refused_to_a_new_one(folder: Folder) -> None:
     log, client, asked = folder
     (log / "meta.properties").unlink()
