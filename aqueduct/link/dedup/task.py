@@ -383,8 +383,7 @@ class _Run:
             bucket.done.quarantined += 1
             what = f"offsets {found.first} to {found.last} of {found.topic}-{found.partition}"
             said = f"{raw_topic}-{number} has {what} at offset {offset}, which are not written: {why}."
-            log.error(said)
-            bucket.done.told = (*bucket.done.told, said)[:MOST_TOLD]
+            _tell(bucket.done, said)
 
     def _compare(self, bucket: _Bucket, told: Announcement, came: int) -> None:
         """Tell of a partition whose ledger knows more than its log has: what is to come there is not new."""
@@ -400,8 +399,7 @@ class _Run:
             "and let the topic cross by another name."
         )
         if said not in bucket.done.told:
-            log.error(said)
-            bucket.done.told = (*bucket.done.told, said)[:MOST_TOLD]
+            _tell(bucket.done, said)
 
     def _write(self, number: int, bucket: _Bucket) -> Callable[[], None]:
         """Write what came for one bucket into one transaction, and return the function that commits it."""
@@ -457,6 +455,11 @@ class _Run:
         for told in chain.from_iterable(bucket.announced.values()):
             reached[told.raw] = min(reached[told.raw], told.offset)
         return {partition: max(at, bucket.committed.get(partition, 0)) for partition, at in reached.items()}
+
+
+def _tell(done: DedupCounts, said: str) -> None:
+    log.error(said)
+    done.told = (*done.told, said)[:MOST_TOLD]
 
 
 def _loads(metadata: str, topic_id: UUID | None) -> Counted | None:
