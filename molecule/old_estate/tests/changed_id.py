@@ -94,18 +94,20 @@ class Site:
     # What people do
 
     def change_id(self, node_id: int) -> None:
-        """Give the broker another id by hand: in its properties, and away with the file that contradicts."""
-        run, properties = self.lab.run, f"{KAFKA}/server.properties"
-        cluster = run(self.changed, "sed", "-n", "s/^cluster.id=//p", f"{LOG}/meta.properties").stdout.strip()
+        """Give the broker another id by hand: in its properties, and in the file that contradicts."""
+        run, properties, meta = self.lab.run, f"{KAFKA}/server.properties", f"{LOG}/meta.properties"
+        cluster = run(self.changed, "sed", "-n", "s/^cluster.id=//p", meta).stdout.strip()
         before = self.ids()
         run(self.changed, "systemctl", "stop", "kafka", seconds=330)
         wait_until("its end", lambda: self.ids() < before, 60)
         run(self.changed, "sed", "-i", f"s/^{self.property}=.*/{self.property}={node_id}/", properties)
-        run(self.changed, "rm", f"{LOG}/meta.properties")
         if self.property == "node.id":  # KRaft wants it made anew
+            run(self.changed, "rm", meta)
             storage = ("java", "-cp", "/opt/aqueduct/kafka-4.3.1/libs/*", "kafka.tools.StorageTool", "format")
             which = ("--config", properties, "--cluster-id", cluster)
             run(self.changed, "runuser", "-u", "kafka", "--", *storage, *which)
+        else:
+            run(self.changed, "sed", "-i", f"s/^broker.id=.*/broker.id={node_id}/", meta)
         run(self.changed, "systemctl", "start", "kafka")
         wait_until(f"broker {node_id}", lambda: node_id in self.ids(), 120)
         wait_until("its answer", lambda: self.lab.admin(self.changed).list_topics(timeout=10), 60)
