@@ -87,13 +87,18 @@ def test_acls_and_quotas_are_as_they_were(estate: Estate, outcome: Outcome) -> N
         ResourceType,
     )
 
-    assert outcome.restore_said
-    wanted = AclBindingFilter(
-        *(ResourceType.ANY, None, ResourcePatternType.ANY, "User:app", None),
-        *(AclOperation.ANY, AclPermissionType.ANY),
-    )
     admin = estate.lab.admin(SITE)
-    assert [acl.name for acl in admin.describe_acls(wanted).result()] == [EDGE]
+
+    def rights(principal: str) -> list[str]:
+        wanted = AclBindingFilter(
+            *(ResourceType.ANY, None, ResourcePatternType.ANY, principal, None),
+            *(AclOperation.ANY, AclPermissionType.ANY),
+        )
+        return [acl.name for acl in admin.describe_acls(wanted).result()]
+
+    assert rights("User:app") == [EDGE]
+    assert rights("User:planted") == [], "who may write to the store gives nobody rights"
+    assert outcome.left_out == ["1 ACL of User:planted"]
     assert "producer_byte_rate=1234567" in estate.quota("--describe", user="app")
 
 
