@@ -1,6 +1,7 @@
 """A scenario's lab as its tests see it: containers to break, brokers to write to and read from."""
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -12,6 +13,9 @@ from confluent_kafka.admin import AdminClient
 
 import demo.lab
 from demo.lab import to_the_end
+
+# Molecule has Ansible colour each line, and so cuts the sentences that go over several.
+PLAIN = {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Lab(demo.lab.Lab):
             stderr=subprocess.STDOUT,
             text=True,
             timeout=600,
+            env={**os.environ, **PLAIN},
         )
 
     def kill(self, host: str, unit: str) -> None:

@@ -32,8 +32,7 @@ def waits(site: Site) -> tuple[list[str], list[str]]:
     return waiting, others
 
 
-@LONG
-@pytest.mark.parametrize("site", [old, lake], indirect=True)
+@pytest.mark.parametrize("site", [old, pytest.param(lake, marks=LONG)], indirect=True)
 def test_a_consumer_waits_without_a_word_until_the_old_id_is_given_back(site: Site, tmp_path: Path) -> None:
     before = site.seen()
     site.change_id(site.node_id + 1)

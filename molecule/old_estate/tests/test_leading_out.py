@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from lab import Lab, wait_until
+from lab import PLAIN, Lab, wait_until
 from old_site import BROKERS, ENSEMBLE, JARS, KAFKA, LAKE, LOG, SECOND, OldSite
 from traffic import Traffic
 
@@ -122,7 +122,7 @@ def interrupted(lab: Lab, until: str, **variables: object) -> None:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        env={**os.environ, **PLAIN},
     )
     assert process.stdout
     for line in process.stdout:
