@@ -61,7 +61,8 @@ class ActionModule(ActionBase):
             lines += said
         # One that failed stays known until it is started again; one that succeeded is gone.
         code = int(state["ExecMainStatus"]) if state["ActiveState"] == "failed" else 0
-        result = {"changed": True, "rc": code, "lines": lines, "result": state["Result"]}
+        # Said here, or Ansible goes by `rc`, and takes what was left out (3) for a failure.
+        result = {"changed": True, "failed": False, "rc": code, "lines": lines, "result": state["Result"]}
         if state["Result"] not in ("success", "exit-code"):
             result |= {"failed": True, "msg": f"{given['name']} did not end by itself: {state['Result']}."}
         elif code not in (ExitCode.DONE, ExitCode.INCOMPLETE):
