@@ -109,7 +109,7 @@ def _look(order: ExportOrder) -> _Job:
     wanted = restore_plan(snapshot, order.request)
     plan.check_names(wanted.topics)
     tables = plan.by_topic(order.tables, wanted.topics)
-    identity = _identity(order, catalog.id, snapshot.manifest.number, plan.digest(tables))
+    identity = _identity(order, catalog.id, wanted, plan.digest(tables))
     if there:
         state.check_same(target, there, identity, ended=ended is not None)
     lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
@@ -151,12 +151,12 @@ def _check_places(order: ExportOrder) -> None:
         )
 
 
-def _identity(order: ExportOrder, store: str, snapshot: int, declarations: str) -> ExportIdentity:
+def _identity(order: ExportOrder, store: str, wanted: RestorePlan, declarations: str) -> ExportIdentity:
     request = order.request
     return ExportIdentity(
         state.FORMAT,
         store,
-        snapshot,
+        wanted.snapshot,
         tuple(sorted(old for old, _ in request.names)),
         request.instance,
         request.window.first_time,
@@ -164,6 +164,7 @@ def _identity(order: ExportOrder, store: str, snapshot: int, declarations: str) 
         order.format,
         declarations,
         f"aqueduct {version('aqueduct')}, pyarrow {version('pyarrow')}",
+        sum(map(wanted.expired, wanted.topics)),
     )
 
 

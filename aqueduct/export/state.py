@@ -9,7 +9,7 @@
 Readers of folders (Spark, Arrow) pass over names that begin with `_`.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 from aqueduct import strict_json
@@ -24,6 +24,7 @@ DONE = "_export.json"
 OWN = {FOLDER, DONE, WRITING}
 BAD = "_bad-"
 MADE_BY = "made_by"
+EXPIRED = "expired"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class ExportIdentity:
     files: str  # their format
     declarations: str  # digest
     made_by: str  # versions, on which files' bytes depend
+    # Offsets that had expired in the store when it began: which records a share has depends on them.
+    expired: int = field(default=0, metadata=strict_json.ADDED)
 
 
 class ExportedFile(NamedTuple):
@@ -132,11 +135,19 @@ def begun(target: Objects) -> ExportIdentity | None:
 def check_same(target: Objects, there: ExportIdentity, mine: ExportIdentity, *, ended: bool) -> None:
     """Refuse another export than the one that is there; one that has ended may be of another version."""
     known, asked = asdict(there), asdict(mine)
-    other = [name for name in known if known[name] != asked[name] and not (ended and name == MADE_BY)]
+    other = [
+        name for name in known if known[name] != asked[name] and not (ended and name in (MADE_BY, EXPIRED))
+    ]
     if other == [MADE_BY]:
         raise Refused(
             f"{target.url} has an export that {there.made_by} began, and this is {mine.made_by}, whose files "
             "may differ: end it with the former, or name another folder in --to."
+        )
+    if other == [EXPIRED]:
+        raise Refused(
+            f"Records have expired in the store since the export in {target.url} began, and it had not "
+            "ended: remove the folder and run this again, or name another one in --to; what has expired is "
+            "then named."
         )
     if other:
         what = ", ".join(f"{name} {_short(known[name])}, not {_short(asked[name])}" for name in other)

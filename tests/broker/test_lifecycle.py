@@ -5,17 +5,23 @@ has it, by another client and by its own reading of them.
 """
 
 import secrets
+import shutil
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import clients
+import exports
 import pytest
 
 from aqueduct.backup import commit
 from aqueduct.cli import main
 from aqueduct.errors import Failed
+from aqueduct.export import plan
+from aqueduct.export import run as export_run
+from aqueduct.export.task import export_share
 from aqueduct.restore import records
 from aqueduct.store import catalog
 from aqueduct.store.backends import open_store
@@ -276,6 +282,40 @@ def test_a_restore_that_was_interrupted_goes_on_only_with_the_same_records(
     assert restore(target, store, topic, "--no-groups") == 3
     assert [each.value() for each in clients.read(target, topic, 0)] == [b"kept"]
     assert restore(target, store, topic, "--no-groups") == 3
+
+
+def test_an_export_that_was_interrupted_goes_on_only_with_the_same_records(
+    broker: Broker, s3: MotoS3, store: str, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = clients.numbered(broker, "old", 1, 20)
+    assert back_up(broker, store, topic, "--lifecycle-days", "1") == 0
+    written = s3.written(store)
+    clients.produce(broker, topic, [f"kept-{n}" for n in range(20)])
+    assert back_up(broker, store, topic, "--lifecycle-days", "1") == 0
+
+    def breaks(share: plan.ExportShare) -> Any:
+        if share.number:
+            raise Failed("The test breaks it here.")
+        return export_share(share)
+
+    argv = ["export", "--store", store, "--format", "parquet", "--to"]
+    to, ended = ((tmp_path / name).as_uri() for name in ("exported", "ended"))
+    with monkeypatch.context() as broken:
+        broken.setattr(plan, "PART_BYTES", 1)  # a share for each segment
+        broken.setattr(export_run, "export_share", breaks)
+        assert main([*argv, to]) == 1
+    assert main([*argv, ended]) == 0
+    s3.expire(written, later(monkeypatch, 3))
+    capsys.readouterr()
+    assert main([*argv, to]) == 2
+    assert "Records have expired in the store since the export in " in capsys.readouterr().err
+    shutil.rmtree(tmp_path / "exported")
+    assert main([*argv, to]) == 3
+    assert [row["value"] for row in exports.rows(tmp_path / "exported" / topic)] == [
+        b"kept-%d" % n for n in range(20)
+    ]
+    assert main([*argv, to]) == 3
+    assert main([*argv, ended]) == 0
 
 
 def test_more_rules_than_s3_allows_are_refused(broker: Broker, s3: MotoS3, store: str, capsys: Said) -> None:
