@@ -6,8 +6,9 @@ and records that don't fit go to files whose names begin with _bad. Nothing appe
 _export.json, the list of all files, comes last; the same command after a crash resumes and repeats nothing.
 
 Exit code: 0 done, with bad records counted in the report; 3 done but for what it names (records that were
-deleted before they were backed up, or can't be opened; bad ones with --fail-on-poison); 1 failed or damage
-found; 2 refused before anything was written: the folder has something else, or arguments can't be right.
+deleted before they were backed up, that have expired or can't be opened; bad ones with --fail-on-poison);
+1 failed or damage found; 2 refused before anything was written: the folder has something else, or arguments
+can't be right.
 """
 
 import argparse

@@ -29,7 +29,7 @@ def _lines(outcome: DrillOutcome) -> Iterator[str]:
         yield f"{count(others, 'topic')} of the snapshot not asked for."
     if outcome.restored.plan.skipped:
         yield f"{count(len(outcome.restored.plan.skipped), 'topic')} without a complete instance."
-    if gaps := outcome.restored.plan.gaps:
+    if gaps := [gap for gap in outcome.restored.plan.gaps if gap.expired is None]:
         lost = sum(gap.stop - gap.start for gap in gaps)
         yield f"{count(lost, 'offset')} had been deleted before they were backed up."
     yield from _differences(outcome.compared, "The scratch cluster and the store")

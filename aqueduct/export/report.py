@@ -6,6 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from aqueduct import moments
 from aqueduct.errors import ExitCode
 from aqueduct.export.outcome import ExportOutcome
 from aqueduct.export.state import Counts
@@ -17,7 +18,7 @@ LINES = 20  # about one kind of thing
 def exit_code(outcome: ExportOutcome, *, fail_on_poison: bool) -> ExitCode:
     done = outcome.done
     poison = fail_on_poison and any(each.bad for each in done.counts)
-    return ExitCode.INCOMPLETE if done.gaps or done.left_out or poison else ExitCode.DONE
+    return ExitCode.INCOMPLETE if done.gaps or done.expired or done.left_out or poison else ExitCode.DONE
 
 
 def text(outcome: ExportOutcome) -> str:
@@ -49,6 +50,13 @@ def _lines(outcome: ExportOutcome) -> Iterator[str]:
             f"{each.topic}-{each.partition}: offsets {each.start} to {each.stop - 1} were deleted before "
             "they were backed up."
             for each in done.gaps
+        ]
+    )
+    yield from _first(
+        [
+            f"{each.topic}-{each.partition}: offsets {each.start} to {each.stop - 1} have expired in the "
+            f"store by {moments.text(each.expired)}, by a lifecycle rule."
+            for each in done.expired
         ]
     )
     if outcome.plan.skipped:
@@ -100,6 +108,11 @@ def report(outcome: ExportOutcome) -> dict[str, Any]:
         "gaps": [
             {"topic": each.topic, "partition": each.partition, "from": each.start, "to": each.stop}
             for each in done.gaps
+        ]
+        + [
+            {"topic": each.topic, "partition": each.partition, "from": each.start, "to": each.stop}
+            | {"expired": moments.text(each.expired)}
+            for each in done.expired
         ],
         "without_instance": list(outcome.plan.skipped),
         "left_out": [each._asdict() for each in done.left_out],

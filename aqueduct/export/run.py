@@ -18,7 +18,15 @@ from aqueduct.export import files, plan, rows, state
 from aqueduct.export.order import ExportOrder
 from aqueduct.export.outcome import ExportOutcome
 from aqueduct.export.plan import ExportShare
-from aqueduct.export.state import Counts, ExportDone, ExportedFile, ExportIdentity, MissingRange, ShareDone
+from aqueduct.export.state import (
+    Counts,
+    ExpiredRange,
+    ExportDone,
+    ExportedFile,
+    ExportIdentity,
+    MissingRange,
+    ShareDone,
+)
 from aqueduct.export.task import BYTES, export_share
 from aqueduct.land import registry
 from aqueduct.land.declaration import LandTable
@@ -202,8 +210,17 @@ def _joined(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
         job.identity,
         (*made, *_write_empty(job, {file.topic for file in made if not file.bad})),
         tuple(counts.values()),
-        tuple(MissingRange(each.topic, each.partition, each.start, each.stop) for each in job.plan.gaps),
+        tuple(
+            MissingRange(each.topic, each.partition, each.start, each.stop)
+            for each in job.plan.gaps
+            if each.expired is None
+        ),
         tuple(each for share in written for each in share.left_out),
+        tuple(
+            ExpiredRange(each.topic, each.partition, each.start, each.stop, each.expired)
+            for each in job.plan.gaps
+            if each.expired is not None
+        ),
     )
 
 

@@ -105,6 +105,16 @@ class MissingRange(NamedTuple):
     stop: int  # exclusive
 
 
+class ExpiredRange(NamedTuple):
+    """Offsets that had expired in the store, by a lifecycle rule."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int  # exclusive
+    expired: int  # when the last of them did, milliseconds since 1970
+
+
 @dataclass(frozen=True)
 class ExportDone:
     """All that an export wrote."""
@@ -114,6 +124,7 @@ class ExportDone:
     counts: tuple[Counts, ...]  # of each partition
     gaps: tuple[MissingRange, ...]
     left_out: tuple[Unread, ...]
+    expired: tuple[ExpiredRange, ...] = field(default=(), metadata=strict_json.ADDED)
 
 
 def begun(target: Objects) -> ExportIdentity | None:

@@ -4,6 +4,7 @@ moto's server keeps rules and removes nothing; its `expire` here does what they 
 has it, by another client and by its own reading of them.
 """
 
+import json
 import secrets
 import shutil
 import time
@@ -310,11 +311,18 @@ def test_an_export_that_was_interrupted_goes_on_only_with_the_same_records(
     assert main([*argv, to]) == 2
     assert "Records have expired in the store since the export in " in capsys.readouterr().err
     shutil.rmtree(tmp_path / "exported")
-    assert main([*argv, to]) == 3
+    capsys.readouterr()
+    for _ in range(2):
+        assert main([*argv, to, "--report", str(tmp_path / "report.json")]) == 3
+        said = capsys.readouterr().out
+        assert f"{topic}-0: offsets 0 to 19 have expired in the store by " in said
+        assert "deleted before" not in said
+        [gap] = json.loads((tmp_path / "report.json").read_text())["gaps"]
+        assert gap.pop("expired").endswith("T00:00:00.000Z")
+        assert gap == {"topic": topic, "partition": 0, "from": 0, "to": 20}
     assert [row["value"] for row in exports.rows(tmp_path / "exported" / topic)] == [
         b"kept-%d" % n for n in range(20)
     ]
-    assert main([*argv, to]) == 3
     assert main([*argv, ended]) == 0
 
 
