@@ -20,7 +20,7 @@ from aqueduct.kafka.batches.offsets import Index
 from aqueduct.kafka.requests import in_lists
 from aqueduct.store import names, segments
 from aqueduct.store.backends import open_store
-from aqueduct.store.catalog import Catalog
+from aqueduct.store.catalog import Catalog, still_there
 from aqueduct.store.keyring import Keyring, Locked
 from aqueduct.store.manifest import Segment
 from aqueduct.store.objects import Objects
@@ -73,7 +73,9 @@ def verify(
     except Locked as error:
         unopened = str(error)
     found = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
-    if found:  # the store may have removed some meanwhile, whose time had come
+    if found:
+        still_there(objects, snapshot.manifest.number)
+        # The store may have removed some meanwhile, whose time had come.
         snapshot = catalog.retained(snapshot)
         there = {segment for of_partition in snapshot.segments.values() for segment in of_partition}
         found = [fault for fault in found if fault.segment in there]

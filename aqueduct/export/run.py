@@ -34,7 +34,7 @@ from aqueduct.restore import report as restore_report
 from aqueduct.restore.plan import RestorePlan
 from aqueduct.restore.plan import plan as restore_plan
 from aqueduct.store.backends import open_editable, open_store
-from aqueduct.store.catalog import Catalog
+from aqueduct.store.catalog import Catalog, still_there
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.leases import leased
 from aqueduct.store.objects import EditableObjects, Objects
@@ -181,6 +181,7 @@ def _check_objects(job: _Job, workers: Workers) -> None:
     segments = [segment for share in job.todo for part in share.parts for segment in part.segments]
     faults = verify_segments(job.order.store, segments, workers, whole=False)
     if faults:
+        still_there(job.source, job.plan.snapshot)
         raise Failed(
             f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} can't be used, so nothing was "
             f"exported: {some(map(attrgetter('why'), faults))}"

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from aqueduct.errors import Failed
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range, shares, split
 from aqueduct.reconcile import reader, store_reader
@@ -17,6 +18,8 @@ from aqueduct.reconcile.digest import RangeDigest, RecordColumns, RecordHeader
 from aqueduct.reconcile.flow import ComparedFlow, ComparedLane, ComparedTopics, lanes, topic_partitions
 from aqueduct.reconcile.stored import ComparedEnd, StoredEnd, narrowed
 from aqueduct.reconcile.verdict import Difference, Verdict
+from aqueduct.store.backends import open_store
+from aqueduct.store.catalog import still_there
 from aqueduct.wording import count
 from aqueduct.work.progress import Size
 from aqueduct.work.runner import Runner
@@ -35,11 +38,17 @@ def compare(flow: ComparedFlow, every: Sequence[ComparedLane], workers: Workers)
     offsets = sum(len(each) for lane in every for each in lane.ranges if each)
     _say(f"Reading {count(offsets, 'offset')} of {count(len(every), 'partition')} at both ends.")
     run = workers.runner(offsets)
-    verdicts = first_reading(flow, every, run)
-    unclear = sum(verdict.needs_second_reading for verdict in verdicts)
-    if unclear:
-        _say(f"Reading {count(unclear, 'partition')} again, to find what differs.")
-        verdicts = second_reading(flow, verdicts, run)
+    try:
+        verdicts = first_reading(flow, every, run)
+        unclear = sum(verdict.needs_second_reading for verdict in verdicts)
+        if unclear:
+            _say(f"Reading {count(unclear, 'partition')} again, to find what differs.")
+            verdicts = second_reading(flow, verdicts, run)
+    except Failed:
+        for end in flow.ends:
+            if isinstance(end, StoredEnd):
+                still_there(open_store(end.url), end.snapshot)
+        raise
     return verdicts
 
 

@@ -18,7 +18,7 @@ from aqueduct.restore.progress import TopicState
 from aqueduct.restore.request import restore_id
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
-from aqueduct.store.catalog import Catalog
+from aqueduct.store.catalog import Catalog, still_there
 from aqueduct.store.keyring import Keyring
 from aqueduct.wording import count, some
 from aqueduct.work.workers import Workers
@@ -126,6 +126,7 @@ def check_objects(job: Job, workers: Workers) -> None:
     segments = [segment for lane in job.lanes for segment in lane.segments]
     faults = verify_segments(job.order.store, segments, workers, whole=False)
     if faults:
+        still_there(open_store(job.order.store), job.plan.snapshot)
         raise Failed(
             f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} can't be used, so nothing was "
             f"written: {some(map(attrgetter('why'), faults))}"

@@ -357,6 +357,18 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
+def still_there(objects: Objects, number: int) -> None:
+    """Failed where a snapshot that was read is gone by now: then it is no damage that its objects are, too.
+
+    Prune removes manifests first.
+    """
+    if objects.head(names.snapshot(number)) is None:
+        raise Failed(
+            f"Snapshot {number} of {objects.url} is gone since this run began, and with it what it alone "
+            "named: it was pruned, or is lost. Take one of those that `aqueduct snapshots` lists."
+        )
+
+
 def _listed(objects: Objects) -> dict[int, Entry]:
     found = ((names.snapshot_number(each.path), each) for each in objects.list(names.SNAPSHOTS))
     return dict(sorted((number, each) for number, each in found if number is not None))

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from interruption import EITHER, Interruption, steps
 
+from aqueduct.backup import verify
 from aqueduct.cli import main
 from aqueduct.errors import Failed, Refused
 from aqueduct.keys import ReceiverKey
@@ -444,6 +445,24 @@ def test_a_lease_is_repeated_until_its_restore_ends(store: Grown, monkeypatch: p
 
 
 # --- two at once ---
+
+
+def test_verify_tells_that_its_snapshot_was_pruned_and_not_that_it_is_damaged(
+    store: Grown, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    store.run(12)
+    verify_segments = verify.verify_segments
+
+    def prunes(*asked: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        pruned(store)
+        return verify_segments(*asked, **more)
+
+    monkeypatch.setattr(verify, "verify_segments", prunes)
+    assert main(["verify", "--store", store.url, "--snapshot", "3"]) == 1
+    said = capsys.readouterr()
+    assert f"Snapshot 3 of {store.url} is gone since this run began" in said.err
+    assert "DAMAGED" not in said.out
 
 
 def test_two_prunes_at_once(any_store: Grown) -> None:
