@@ -10,6 +10,7 @@ record: its length (4), time (8), offset (8), key, value, a count of headers (2)
 have a length (4, -1: null), names of headers one of 2.
 """
 
+import re
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ FOOTER = struct.Struct("<I4s")
 LENGTH = struct.Struct("<I")
 VERSION = 1
 NONE, ZSTD, LZ4 = range(3)
+PLAIN = re.compile(r"(?!\.\.?/)[^/\0]+(?:/(?!\.\.?(?:/|$))[^/\0]+)*")  # a path that leads nowhere else
 MOST_UNPACKED = 2 << 30  # bytes of a file's records; its default is 128 MB
 LACKS = (
     ("settings of topics, and replication factors", "kafka-backup keeps none: set them where they matter"),
@@ -144,7 +146,7 @@ def _partitions(topic: TheirTopic) -> int:
 def _partition(topic: str, found: TheirPartition, folder: str, url: str) -> ForeignPartition:
     files = []
     for each in found.segments:
-        if not each.key.startswith(folder) or ".." in each.key.split("/"):
+        if not each.key.startswith(folder) or not PLAIN.fullmatch(each.key):
             raise Refused(f"{url} names {each.key[:80]!r}, which is not below {folder}: no version does so.")
         if found.partition_id < 0 or not 0 <= each.start_offset <= each.end_offset or each.record_count < 1:
             raise Refused(f"{url} tells of {each.key[:80]} what can't be: see its offsets and its count.")

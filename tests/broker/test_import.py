@@ -1,6 +1,7 @@
 """Stores of other programs are imported, verified, restored into a cluster, and read by another client."""
 
 import json
+import re
 import shutil
 import struct
 import zlib
@@ -178,6 +179,14 @@ def test_what_is_unknown_is_refused_and_what_is_damaged_fails(tmp_path: Path, ca
     path.write_bytes(bytes(data[:-8]) + struct.pack("<I", zlib.crc32(data[:-8])) + b"BKAE")
     assert "has 49 records from 0 to 49, and manifest.json tells 50" in refused(tmp_path, url, capsys)
     path.write_bytes(whole)
+
+    manifest = theirs.folder / "manifest.json"
+    good_manifest = manifest.read_text()
+    for key in ("//etc/passwd", "/./a", "/../a", "/a/..", "/a\\u0000b", "/"):
+        told = good_manifest.replace('"key": "nightly/', f'"key": "nightly{key}", "was": "')
+        manifest.write_text(re.sub(', "was": "[^"]*"', "", told))
+        assert "2: aqueduct: " in (said := refused(tmp_path, url, capsys))
+        assert "which is not below nightly/: no version does so." in said
 
     theirs.finish({}, format_version=3)
     assert "2: aqueduct: " in (said := refused(tmp_path, url, capsys))
