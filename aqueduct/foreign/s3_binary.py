@@ -74,6 +74,8 @@ def store(entries: Iterable[Entry], url: str) -> ForeignStore:
 def read(data: memoryview, file: ForeignFile, url: str) -> FoundRecords:
     """Read a file; Failed if records do not fill it."""
     content = data.tobytes()
+    if not content:  # a sink writes a file when it has a record
+        raise Failed(f"{url}/{file.path} is damaged: it has 0 bytes.")
     begins, keys, values = [], [], []
     at = 0
     while at < len(content):  # only the sizes say where the next record is

@@ -202,6 +202,9 @@ def test_what_is_unknown_is_refused_and_what_is_damaged_fails(tmp_path: Path, ca
     file.write_bytes(good[:-1])
     assert "1: aqueduct: " in (said := refused(tmp_path, sink.as_uri(), capsys, "s3-binary"))
     assert "is cut, or was not written with Bytes_KeyAndValueWithSizes: the record at byte 0" in said
+    file.write_bytes(b"")
+    assert "1: aqueduct: " in (said := refused(tmp_path, sink.as_uri(), capsys, "s3-binary"))
+    assert "is damaged: it has 0 bytes." in said
     file.write_bytes(b"value only")
     assert "1: aqueduct: " in refused(tmp_path, sink.as_uri(), capsys, "s3-binary")
     file.write_bytes(good)
