@@ -16,6 +16,7 @@ class ImportedPartition:
     gaps: tuple[Gap, ...]
     twice: int  # records that had come before
     holes: int  # offsets without a record, of which nothing tells why
+    others: int  # of those that came twice, the ones that were not the same
 
 
 @dataclass(frozen=True)

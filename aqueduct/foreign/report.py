@@ -34,7 +34,8 @@ def _lines(outcome: ImportOutcome) -> Iterator[str]:
         yield f"{gap.topic}-{gap.partition}: {what}."
     for each in outcome.imported:
         if each.twice:
-            yield f"{each.partition}: {count(each.twice, 'record')} came twice, and was taken once."
+            verb = "was" if each.twice == 1 else "were"
+            yield f"{each.partition}: {count(each.twice, 'record')} came twice, and {verb} taken once."
     for what, why in outcome.left_out:
         yield f"Left out: {what}: {why}."
     number = sum(segment.records for segment in manifest.segments)
@@ -62,6 +63,7 @@ def report(outcome: ImportOutcome) -> dict[str, Any]:
                 "bytes": sum(segment.unpacked_bytes for segment in each.segments),
                 "twice": each.twice,
                 "holes": each.holes,
+                "others": each.others,
             }
             for each in outcome.imported
         ],

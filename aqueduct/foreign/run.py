@@ -108,7 +108,7 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
             f"Another run committed to {order.store} first, so this one committed nothing."
         ) from None
     stored = sum(each.stored_bytes + each.index_bytes for each in manifest.segments)
-    left_out = foreign.lacks + tuple(_holes(imported))
+    left_out = foreign.lacks + tuple(_unexplained(imported))
     return ImportOutcome(foreign, manifest, imported, stored, left_out, time.monotonic() - began)
 
 
@@ -156,7 +156,7 @@ def _import(
     for missing in todo:
         if begun:
             begun.miss(*missing)
-    return begun.done() if begun else ImportedPartition(partition, 0, 0, (), (), 0, 0)
+    return begun.done() if begun else ImportedPartition(partition, 0, 0, (), (), 0, 0, 0)
 
 
 class _Import:
@@ -169,12 +169,16 @@ class _Import:
         self._made: list[Segment | None] = []
         self._gaps: list[Gap] = []
         self._start = self.reached = start
-        self._twice = self._holes = 0
+        self._twice = self._holes = self._others = 0
+        self._last: Records | None = None  # of the file before
 
     def add(self, records: Records, stop: int) -> None:
         """Add a file's records, but for those that have come before."""
         again = int(np.searchsorted(records.offsets, self.reached))
         self._twice += again
+        if again and self._last:
+            self._others += _unlike(records[:again], self._last)
+        self._last = records
         if again < len(records):
             kept = records[again:]
             self._holes += int(kept.offsets[-1]) + 1 - self.reached - len(kept)
@@ -196,8 +200,17 @@ class _Import:
         self._made.append(self._writer.finish())
         return ImportedPartition(
             *(self._partition, self._start, self.reached, tuple(filter(None, self._made))),
-            *(tuple(self._gaps), self._twice, self._holes),
+            *(tuple(self._gaps), self._twice, self._holes, self._others),
         )
+
+
+def _unlike(some: Records, others: Records) -> int:
+    """Return how many records have an offset that one of the others has, too, and are not the same."""
+    _, mine, theirs = np.intersect1d(some.offsets, others.offsets, assume_unique=True, return_indices=True)
+    return sum(
+        bool(some.times[one] != others.times[other]) or some.bodies[one] != others.bodies[other]
+        for one, other in zip(mine.tolist(), theirs.tolist(), strict=True)
+    )
 
 
 def _file(source: Objects, share: ImportShare, path: str, size: int) -> memoryview:
@@ -268,8 +281,14 @@ def _check(manifest: Manifest, order: ImportOrder) -> None:
         raise Failed(f"{order.source} has what can't be. Nothing was committed: {error}") from None
 
 
-def _holes(imported: Sequence[ImportedPartition]) -> Iterator[tuple[str, str]]:
+def _unexplained(imported: Sequence[ImportedPartition]) -> Iterator[tuple[str, str]]:
     for each in imported:
+        if each.others:
+            yield (
+                f"{count(each.others, 'record')} of {each.partition}",
+                "the file before has others at their offsets, which were taken: the topic may have been "
+                "recreated, and backed up to the same place",
+            )
         if each.holes:
             yield (
                 f"{count(each.holes, 'offset')} of {each.partition} between {each.start} and {each.stop - 1}",

@@ -133,7 +133,7 @@ def test_offsets_that_come_twice_or_not_at_all(broker: Broker, tmp_path: Path, c
     store = tmp_path / "store"
     assert imported(theirs.finish({}), store) == 3
     said = capsys.readouterr().out
-    assert f"{topic}-0: 60 records came twice, and was taken once." in said
+    assert f"{topic}-0: 60 records came twice, and were taken once." in said
     # 150 to 154, 158 and 159, 19 between the last ones, 199 to 299.
     assert f"Left out: {5 + 2 + 19 + 101} offsets of {topic}-0 between 0 and 309: they have no record" in said
     assert f"{topic}-0: offsets 155 to 157 were deleted before they were backed up." in said
@@ -143,6 +143,19 @@ def test_offsets_that_come_twice_or_not_at_all(broker: Broker, tmp_path: Path, c
     assert restore(broker, store) == 0
     assert read(broker, topic, 0) == told(rows(0, 150) + rows(160, 200, 2))
     assert read(broker, topic, 1) == []
+
+
+def test_others_at_the_same_offsets_are_named(tmp_path: Path, capsys: Said) -> None:
+    """As of a topic that was recreated, and backed up on to the same place."""
+    theirs = KafkaBackup(tmp_path / "theirs")
+    theirs.add("a", 0, rows(0, 100))
+    same = rows(90, 110)
+    others = [row._replace(value=b"another") for row in same[:4]] + [same[4]._replace(time=TIME + 5000)]
+    theirs.add("a", 0, others + same[5:])
+    assert imported(theirs.finish({}), tmp_path / "store") == 3
+    said = capsys.readouterr().out
+    assert "a-0: 10 records came twice, and were taken once." in said
+    assert "Left out: 5 records of a-0: the file before has others at their offsets" in said
 
 
 def refused(tmp_path: Path, source: str, capsys: Said, layout: str = "kafka-backup") -> str:
