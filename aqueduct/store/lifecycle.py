@@ -26,7 +26,7 @@ Rule = dict[str, Any]  # as botocore has it
 
 
 class LifecycleRules:
-    """The rules of a store's bucket, as they were when this was made."""
+    """The rules of a store's bucket."""
 
     def __init__(self, url: str) -> None:
         """Read the rules; Refused where the store has none, or its server does not know of them."""
@@ -38,6 +38,9 @@ class LifecycleRules:
             )
         self._location = location
         self._client = _client(location)
+        self._read()
+
+    def _read(self) -> None:
         answer = self._ask("get_bucket_lifecycle_configuration", "read", "s3:GetLifecycleConfiguration")
         self._every: Sequence[Rule] = (answer or {}).get("Rules", ())
         self._minimum = {MINIMUM: answer[MINIMUM]} if answer and MINIMUM in answer else {}
@@ -47,6 +50,7 @@ class LifecycleRules:
 
         Refused if the bucket would have more rules than S3 allows.
         """
+        self._read()  # again: others may have written meanwhile, and what we write takes the place of theirs
         others = [rule for rule in self._every if not rule.get("ID", "").startswith(_name(store, ""))]
         former = [rule for rule in self._every if rule not in others]
         # S3 refuses a bucket whose rules are partly of the older form, without a filter.

@@ -27,6 +27,7 @@ from aqueduct.restore import records
 from aqueduct.store import catalog
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
+from aqueduct.store.lifecycle import LifecycleRules
 from servers import moto_s3, object_store
 from servers.broker import Broker
 from servers.moto_s3 import MotoS3
@@ -337,6 +338,15 @@ def test_more_rules_than_s3_allows_are_refused(broker: Broker, s3: MotoS3, store
     assert [key for key in s3.written(store) if not key.endswith("/store.json")] == []
     assert back_up(broker, store, one, "--lifecycle-days", "1") == 0
     assert len(s3.rules()) == 1000
+
+
+def test_rules_that_others_write_while_a_run_looks_at_its_cluster_are_kept(s3: MotoS3, store: str) -> None:
+    rules = LifecycleRules(store)
+    s3.client.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": OTHERS})
+    before = s3.rules()
+    rules.put("0123456789abcdef", {"flights": 7})
+    assert [rule for rule in s3.rules() if not rule["ID"].startswith("aqueduct-")] == before
+    assert list(ours(s3).values()) == [7]
 
 
 def test_a_rule_of_others_that_takes_segments_is_named(
