@@ -34,7 +34,7 @@ def plan(snapshots: Sequence[Pruned], keep: KeepPolicy, leased: Mapping[int, Col
     kept = keep.keeps([Dated(each.number, each.time) for each in snapshots])
     by_policy = _with_chains(there, kept)
     used = {
-        number: [f"restore {each} uses it" for each in sorted(restores)]
+        number: [f"{_reader(each)} read it within 3 hours" for each in sorted(restores)]
         for number, restores in leased.items()
         if number in there
     }
@@ -48,6 +48,11 @@ def plan(snapshots: Sequence[Pruned], keep: KeepPolicy, leased: Mapping[int, Col
         _rounds(there, go),
         tuple(number for number in there if number in stay and number not in by_policy),
     )
+
+
+def _reader(lease: str) -> str:
+    """Return what sentences call it; whether it has ended, a lease does not tell."""
+    return lease.replace("-", " ", 1) if lease.startswith("export-") else f"restore {lease}"
 
 
 def _with_chains(there: Mapping[int, Pruned], why: Mapping[int, Iterable[str]]) -> dict[int, str]:

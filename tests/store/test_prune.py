@@ -348,7 +348,7 @@ def test_what_a_restore_uses_stays_with_what_it_builds_on(store: Grown, hours: f
     assert outcome.plan.leased == ((5, 6) if stays else ())
     assert [what for what, _ in outcome.left_out] == (["snapshot 5", "snapshot 6"] if stays else [])
     if stays:
-        assert outcome.left_out[1][1] == "it stays for now: restore some-restore uses it"
+        assert outcome.left_out[1][1] == "it stays for now: restore some-restore read it within 3 hours"
         assert store.paths() == store.named()
 
 
@@ -361,7 +361,7 @@ def test_a_lease_is_told_by_exit_code_3_and_others_names_are_none(store: Grown, 
     store.objects.create(names.lease(1, "r", "01234567"), b"{}")
     assert main(argv) == 3
     said = capsys.readouterr().out
-    assert "Left out: snapshot 1: it stays for now: restore r uses it." in said
+    assert "Left out: snapshot 1: it stays for now: restore r read it within 3 hours." in said
     assert main(["snapshots", "--store", store.url]) == 0
     store.check()
 

@@ -100,9 +100,9 @@ def test_what_a_restore_uses_stays() -> None:
     made = plan(chains(3, 4, 2), KeepPolicy(last=1), {5: {"b", "a"}, 9: {"c"}, 70: {"gone"}})
     assert made.stay == {
         4: "5 builds on it",
-        5: "restore a uses it, restore b uses it",
+        5: "restore a read it within 3 hours, restore b read it within 3 hours",
         8: "9 builds on it",
-        9: "newest, last, restore c uses it",
+        9: "newest, last, restore c read it within 3 hours",
     }
     assert (made.go, made.leased) == ((1, 2, 3, 6, 7), (4, 5))
 
