@@ -66,8 +66,31 @@ def write_share(share: BackupShare) -> list[ReadingResult]:
     """Read the share's readings one after the other; what can't be read on is left out, with why."""
     objects = open_store(share.store)
     pace = Pace(share.bytes_per_second)
+    results: list[ReadingResult] = []
+    away = ""
     with connect(share.end, CLIENT) as client:
-        return [_read(client, objects, share, reading, pace) for reading in share.readings]
+        for reading in share.readings:
+            if away:
+                results.append(_left_out(reading, reading.start, away))
+                continue
+            results.append(_read(client, objects, share, reading, pace))
+            if results[-1].left_out:
+                away = _away(share.end)
+    return results
+
+
+def _away(end: End) -> str:
+    """Tell why no broker answers, so that not every partition is waited for; empty: one does."""
+    try:
+        with connect(end, CLIENT):
+            return ""
+    except Failed as error:
+        return str(error)
+
+
+def _left_out(reading: PlannedReading, reached: int, why: str) -> ReadingResult:
+    place = TopicPartition(reading.stored_partition.topic, reading.stored_partition.partition)
+    return ReadingResult(reading, reached, (), (), ((f"{place} from offset {reached} on", why.rstrip(".")),))
 
 
 def _key(share: BackupShare) -> DataKey | None:

@@ -20,8 +20,9 @@ from clients import create
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from aqueduct.backup import commit
+from aqueduct.backup import commit, reading
 from aqueduct.cli import main
+from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
 from aqueduct.store import names
@@ -29,7 +30,7 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import InstanceState
 from aqueduct.store.snapshots import Snapshot
-from servers.broker import Broker
+from servers.broker import Broker, running
 from servers.process import java
 
 Record = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
@@ -454,3 +455,27 @@ def test_a_store_of_a_newer_version_is_refused(
     (site.directory / "store.json").write_text('{"format":2,"id":"x"}')
     assert site.back_up("--topics", make_topic()) == 2
     assert "has format 2, this program knows up to 1: update Aqueduct" in capsys.readouterr().err
+
+
+def test_a_cluster_that_goes_is_not_waited_for_with_each_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(raw, "STALL_SECONDS", 2)
+    monkeypatch.setattr(raw, "CONNECT_SECONDS", 3)
+    read = reading._read
+
+    def last(*asked: Any) -> Any:
+        found = read(*asked)
+        broker.process.kill()
+        return found
+
+    (tmp_path / "kafka").mkdir()
+    with running(tmp_path / "kafka") as broker:
+        topic = clients.numbered(broker, "gone", 20, 3)
+        monkeypatch.setattr(reading, "_read", last)
+        argv = ["backup", "--bootstrap-servers", broker.plaintext, "--store", (tmp_path / "store").as_uri()]
+        began = time.monotonic()
+        assert main([*argv, "--topics", topic]) == 3
+        assert time.monotonic() - began < 20
+    said = capsys.readouterr().out
+    assert said.count(f"Left out: {topic}-") == 19
