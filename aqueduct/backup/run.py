@@ -83,6 +83,11 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     if bucket and order.lifecycle:
         former = parent.manifest.lifecycle if parent.manifest else {}
         wish = order.lifecycle
+        if wish.days and todo.topics and not any(map(wish.chooses, todo.topics)):
+            raise Refused(
+                f"--lifecycle-topics-pattern matches none of {count(len(todo.topics), 'topic')}, and would "
+                "remove all rules: nothing was done. Let it match some, or give --lifecycle-days 0."
+            )
         rules = expiry.expiry(todo.topics.values(), wish.days, wish.chooses, former)
         put = bucket.put(catalog.id, rules.days)
     readings = todo.readings
