@@ -86,6 +86,26 @@ def task_faults(document: Any) -> Iterator[str]:
                 yield f"{key} without changed_when, creates or removes"
 
 
+def test_a_task_for_another_host_goes_there() -> None:
+    """A template in the other host's address is evaluated for the first one, which the task would change."""
+    found = {
+        path: [task.get("name") for task in tasks(load(path)) if goes_nowhere(task)] for path in TASK_FILES
+    }
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def goes_nowhere(task: dict[str, Any]) -> bool:
+    to = task.get("delegate_to", "localhost")
+    host = to.strip("{} ")
+    wanted = f"{{{{ hostvars[{host}].ansible_host | default({host}) }}}}"
+    there = task.get("vars", {}).get("ansible_host") == wanted and not re.search(r"\bitem\b", host)
+    return to != "localhost" and not there  # an item is not known yet where the address is asked for
+
+
+def test_a_task_that_would_not_go_there_is_found() -> None:
+    assert goes_nowhere({"delegate_to": "{{ item.host }}"})
+
+
 def says_what_changed(task: dict[str, Any], arguments: Any) -> bool:
     given = task.get("args", {}).keys() | (arguments.keys() if isinstance(arguments, dict) else set())
     return "changed_when" in task or bool(given & {"creates", "removes"})

@@ -262,6 +262,28 @@ def in_sync(lab: Lab) -> bool:
     return all(len(partition.isrs) == 3 for partition in partitions)
 
 
+def test_a_node_that_lost_its_disk_comes_back_into_its_cluster(lab: Lab) -> None:
+    """It has the id that the other hosts have, and makes none of its own; and it has a vote (KIP-853)."""
+    meta = "/var/lib/kafka/log/meta.properties"
+    before = lab.run(EAST[0], "grep", "cluster.id", meta).stdout
+    with writing(lab):
+        lab.run(EAST[2], "sh", "-c", "systemctl stop kafka && rm -r /var/lib/kafka/log")
+        done = lab.play("kafka", "--limit", "site_east")
+        assert done.returncode == 0, done.stdout
+        wait_until("all replicas in sync", lambda: in_sync(lab))
+    assert lab.run(EAST[2], "grep", "cluster.id", meta).stdout == before
+    wait_until("its vote", lambda: voters(lab) == {1, 2, 3}, 120)
+
+
+def voters(lab: Lab) -> set[int]:
+    """Return the ids of controllers that have a vote and are there, as Kafka's own tool has them."""
+    tool = ("java", "-XX:TieredStopAtLevel=1", "-cp", "/opt/aqueduct/kafka-4.3.1/libs/*")
+    asked = ("org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-server", f"{EAST[0]}:9092")
+    config = ("--command-config", "/etc/aqueduct/kafka/tls/client.properties", "describe", "--replication")
+    rows = [line.split() for line in lab.run(EAST[0], *tool, *asked, *config).stdout.splitlines()]
+    return {int(row[0]) for row in rows if row[-1] in ("Leader", "Follower") and int(row[3]) < 10}
+
+
 def test_no_broker_is_stopped_while_another_is_down(lab: Lab) -> None:
     """Two of three must stay in sync, so the second one may not go."""
     wait_until("all replicas in sync", lambda: in_sync(lab))
