@@ -7,7 +7,7 @@ TLS; where none answers, one block is judged by the others.
 
 cluster: what stops clients without an error. Partitions whose replicas are all on brokers that are gone, as
 after a change of ids; groups that nobody coordinates; brokers that don't answer where they say that they are.
-With --data-folder, on a broker's host: whose logs it has.
+With --data-folder, on a broker's host: whose logs it has, and since when groups wait.
 
 broker: why a broker that keeps its metadata in ZooKeeper may not start, by its own properties: a folder of
 another broker or cluster, or an ensemble that has lost the cluster, where it would make a new, empty one.
@@ -73,7 +73,10 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
     with connect(end, "aqueduct-doctor") as client:
         state = describe_cluster(client)
         silent = [each for node in sorted(state.brokers) for each in silence(client, node)]
-    found = diagnosis.findings(state, silent=silent, groups=args.groups, folders=folders)
+    waiting = diagnosis.without_leader(state, diagnosis.GROUPS)
+    its_own = [each.path for each in folders if each.cluster_id == state.cluster_id]
+    written = {each: data_folder.written(each, waiting) for each in its_own}
+    found = diagnosis.findings(state, silent=silent, groups=args.groups, folders=folders, written=written)
     for sentence in found or ["Nothing is wrong."]:
         print(sentence)
     code = ExitCode.INCOMPLETE if found else ExitCode.DONE

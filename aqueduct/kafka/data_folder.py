@@ -1,11 +1,13 @@
 """A folder of `log.dirs`: whose it is, which logs it has, and whether a broker may start with it."""
 
+import mmap
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from aqueduct.errors import Refused
+from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.client_config import parse_properties
 from aqueduct.names import TopicPartition
 
@@ -13,6 +15,9 @@ META = "meta.properties"
 OF_CONTROLLERS = "__cluster_metadata"
 LOG = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>[0-9]+)")
 STRAY = re.compile(r".+-stray")  # a log that was not the broker's when it started (UnifiedLog.StrayDirSuffix)
+# `<topic>-<partition>.<32 digits>-stray`, the topic's name cut where the whole would be too long for a folder
+# (UnifiedLog.logStrayDirName).
+STRAY_LOG = re.compile(rf"{LOG.pattern}\.[0-9a-f]{{32}}-stray")
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,54 @@ def _logs(names: Iterable[str]) -> frozenset[TopicPartition]:
     found = (LOG.fullmatch(name) for name in names)
     logs = {TopicPartition(each["topic"], int(each["number"])) for each in found if each}
     return frozenset(each for each in logs if each.topic != OF_CONTROLLERS)
+
+
+def last_batch(segment: Path, *, check_crc: bool = True) -> Batch | None:
+    """Return a segment's last whole batch; Damaged where one is not whole, or not a batch of today's format.
+
+    What is cut off after it is what a broker removes when it starts.
+    """
+    with segment.open("rb") as file:
+        if not segment.stat().st_size:
+            return None
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # it goes with its last view
+    last = None
+    for batch in walk(memoryview(content), check_crc=check_crc):
+        last = batch
+    return last
+
+
+def written(path: Path, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return when these partitions' logs here were last written to, in milliseconds since 1970.
+
+    Logs that were put aside are looked at, too; what has no log here, or only an empty one, is left out. The
+    time is the newest batch's, in `__consumer_offsets` its coordinator's at the commit: a file's would be
+    that of a copy, where the folder was brought to another host. A file's is taken where a log can't be read
+    to its end, for nothing in it is newer. Only headers are read. Refused where a log can't be opened.
+    """
+    found: dict[TopicPartition, int] = {}
+    try:
+        for folder in path.iterdir():
+            named = LOG.fullmatch(folder.name) or STRAY_LOG.fullmatch(folder.name)
+            if not named or (at := TopicPartition(named["topic"], int(named["number"]))) not in partitions:
+                continue
+            if (time := _written(folder)) is not None:
+                found[at] = max(time, found.get(at, time))
+    except OSError as error:
+        raise Refused(
+            f"{error.filename} can't be read: {error.strerror}; look as the user of the broker."
+        ) from None
+    return found
+
+
+def _written(log: Path) -> int | None:
+    for segment in sorted(log.glob("*.log"), reverse=True):
+        try:
+            if last := last_batch(segment, check_crc=False):
+                return last.max_time
+        except Damaged:
+            return int(segment.stat().st_mtime * 1000)
+    return None
 
 
 def nobodys(path: Path) -> str:

@@ -7,7 +7,9 @@ back with other ids: the replicas stay assigned to the old ones.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
 
+from aqueduct import moments
 from aqueduct.kafka.cluster import Cluster, Partition, node_problems
 from aqueduct.kafka.data_folder import DataFolder
 from aqueduct.names import TopicPartition
@@ -16,6 +18,7 @@ from aqueduct.wording import count, some
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
 Assigned = Mapping[int, Set[TopicPartition]]  # by broker
+LastWrites = Mapping[Path, Mapping[TopicPartition, int]]  # by data folder: when, in milliseconds since 1970
 
 
 def findings(
@@ -24,17 +27,20 @@ def findings(
     silent: Sequence[str] = (),
     groups: Collection[str] = (),
     folders: Collection[DataFolder] = (),
+    written: LastWrites | None = None,
 ) -> list[str]:
     """Find what is wrong, what stops most first; empty if nothing is.
 
     `silent` are sentences about brokers that don't answer where they say that they are; of `groups` those are
-    named that nobody coordinates; `folders` are data folders of any of the brokers.
+    named that nobody coordinates; `folders` are data folders of any of the brokers, and `written` tells when
+    the logs that they have of `without_leader` were written to last.
     """
     assigned = _assigned(cluster) if folders else {}
     return [
         *_lost(cluster),
         *_without_leader(cluster),
-        *_without_coordinator(cluster, groups),
+        *_without_coordinator(cluster, groups, told_since=bool(folders)),
+        *_since(cluster, groups, written or {}),
         *_too_few(cluster),
         *silent,
         *node_problems(cluster),
@@ -56,6 +62,12 @@ def group_partition(name: str, partitions: int) -> int:
     if code == 1 << 31:  # Java's least number has no counterpart: Kafka takes 0 for it
         return 0
     return min(code, (1 << 32) - code) % partitions
+
+
+def without_leader(cluster: Cluster, topic: str) -> set[TopicPartition]:
+    return {
+        each.topic_partition for each in cluster.partitions if each.topic == topic and each.leader is None
+    }
 
 
 def _lost(cluster: Cluster) -> Iterator[str]:
@@ -87,18 +99,43 @@ def _without_leader(cluster: Cluster) -> Iterator[str]:
         )
 
 
-def _without_coordinator(cluster: Cluster, groups: Collection[str]) -> Iterator[str]:
+def _without_coordinator(cluster: Cluster, groups: Collection[str], *, told_since: bool) -> Iterator[str]:
     for topic, clients in ((GROUPS, "Consumers"), (TRANSACTIONS, "Transactional producers")):
-        every = [each for each in cluster.partitions if each.topic == topic]
-        dead = {each.number for each in every if each.leader is None}
-        if dead:
-            named = ""
+        if dead := without_leader(cluster, topic):
+            more = ""
             if topic == GROUPS and groups:
-                waiting = sorted(group for group in groups if group_partition(group, len(every)) in dead)
-                named = f" Of the groups that were named: {some(waiting) or 'none'}."
+                more = f" Of the groups that were named: {some(_waiting(cluster, groups)) or 'none'}."
+            if topic == GROUPS and not told_since:
+                more += " Their brokers' --data-folder tells since when."
+            every = sum(each.topic == topic for each in cluster.partitions)
             yield (
                 f"{clients} whose coordinator is gone wait without an error: {topic} has no leader for "
-                f"{len(dead)} of {count(len(every), 'partition')}.{named}"
+                f"{len(dead)} of {count(every, 'partition')}.{more}"
+            )
+
+
+def _waiting(cluster: Cluster, groups: Collection[str]) -> dict[str, TopicPartition]:
+    """Return the groups that nobody coordinates, each with the partition that keeps its positions."""
+    if not (groups and (dead := without_leader(cluster, GROUPS))):
+        return {}
+    every = sum(each.topic == GROUPS for each in cluster.partitions)
+    kept = {group: TopicPartition(GROUPS, group_partition(group, every)) for group in sorted(groups)}
+    return {group: at for group, at in kept.items() if at in dead}
+
+
+def _since(cluster: Cluster, groups: Collection[str], written: LastWrites) -> Iterator[str]:
+    """Tell since when groups wait: not before the newest position that a folder has of theirs.
+
+    Other groups share the partition, so that it may be of those; and another replica's log may go further.
+    """
+    waiting = _waiting(cluster, groups)
+    for path, times in written.items():
+        if times:
+            named = [f"{moments.text(times[at])} ({group})" for group, at in waiting.items() if at in times]
+            newest = some(named) or moments.text(max(times.values()))
+            yield (
+                f"{path} has records in {len(times)} of these partitions of {GROUPS}, and no position was "
+                f"written there after {newest}."
             )
 
 

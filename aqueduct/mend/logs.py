@@ -1,20 +1,14 @@
 """The logs in a broker's data folder: how far each goes, and those that the broker put aside."""
 
-import mmap
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from aqueduct.errors import Refused
 from aqueduct.kafka import data_folder
-from aqueduct.kafka.batches.batch import Damaged, walk
+from aqueduct.kafka.batches.batch import Damaged
 from aqueduct.kafka.client_config import parse_properties
 from aqueduct.names import TopicPartition
-
-# A log that was not the broker's when it started: `<topic>-<partition>.<32 digits>-stray`, the topic's name
-# cut where the whole would be too long for a folder (UnifiedLog.logStrayDirName).
-STRAY = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>[0-9]+)\.[0-9a-f]{32}-stray")
 
 
 @dataclass(frozen=True)
@@ -61,10 +55,11 @@ def look(path: Path) -> Folder:
 def _logs(path: Path) -> Iterator[DiskLog]:
     committed = _committed(path / "replication-offset-checkpoint")
     for each in path.iterdir():
-        for pattern in (data_folder.LOG, STRAY):
+        for pattern in (data_folder.LOG, data_folder.STRAY_LOG):
             named = pattern.fullmatch(each.name)
             if named and each.is_dir() and named["topic"] != data_folder.OF_CONTROLLERS:
-                at, stray = TopicPartition(named["topic"], int(named["number"])), pattern is STRAY
+                at = TopicPartition(named["topic"], int(named["number"]))
+                stray = pattern is data_folder.STRAY_LOG
                 yield _log(each, at, stray, 0 if stray else committed.get(at, 0))
 
 
@@ -89,28 +84,13 @@ def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -
     for segment in reversed(segments):  # the newest one that has a batch tells where the log ends
         end = max(end, int(segment.stem))
         try:
-            last = _last(segment)
+            last = data_folder.last_batch(segment)
         except Damaged as error:
             damage = f"{segment.name}: {error}"
             break
         if last:
-            end, epoch = last
+            end, epoch = last.last_offset + 1, last.leader_epoch
             break
     size = sum(segment.stat().st_size for segment in segments)
     name = topic_id.get("topic_id", "")
     return DiskLog(partition, folder.name, stray, name, end, epoch, size, damage, committed)
-
-
-def _last(segment: Path) -> tuple[int, int] | None:
-    """Return the end and the leader epoch of a segment's last whole batch, all of whose batches are whole.
-
-    What is cut off after it is what a broker removes when it starts.
-    """
-    with segment.open("rb") as file:
-        if not segment.stat().st_size:
-            return None
-        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    last = None
-    for batch in walk(memoryview(content)):
-        last = batch.last_offset + 1, batch.leader_epoch
-    return last  # the map goes with its last view

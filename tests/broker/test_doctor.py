@@ -1,6 +1,9 @@
 """A broker that came back with another id, and what `aqueduct doctor cluster` says of it."""
 
 import json
+import re
+import shutil
+import time
 from pathlib import Path
 
 import clients
@@ -8,7 +11,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from aqueduct import cli
+from aqueduct import cli, moments
 from servers import broker
 from servers.broker import Broker
 
@@ -16,6 +19,7 @@ OFFSETS = "__consumer_offsets"
 GROUPS = [f"readers-{number}" for number in range(8)]
 RECORDS = 50
 GUIDE = Path(__file__).parents[2] / "docs/guides/inventory.md"
+MOMENT = r"20\d\d-\d\d-\d\dT[\d:.]+Z"
 
 
 def doctor(first: Broker, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:
@@ -39,6 +43,7 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             assign(first, "lost", [1, 2])
             assign(first, OFFSETS, [1, 2], **{"cleanup.policy": "compact"})
             clients.produce(first, "lost", [f"record {n}" for n in range(RECORDS)], 1)
+            began = time.time_ns() // 1_000_000
             asked = clients.admin(first)
             for number, group in enumerate(GROUPS):
                 place = TopicPartition("lost", 0, number)
@@ -46,6 +51,7 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
                     [ConsumerGroupTopicPartitions(group, [place])]
                 ).values()
                 done.result()
+            committed = time.time_ns() // 1_000_000
             assert doctor(first, capsys) == (0, ["Nothing is wrong."])
             before = clients.records(first, "lost", 1)
 
@@ -61,11 +67,19 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             assert code == 3
             _, _, shown = GUIDE.read_text().partition("playbooks/doctor.yml` (`aqueduct doctor cluster`")
             example = shown.split("```")[1].removeprefix("text\n").splitlines()
-            assert [
-                line.replace(str(folder), "/var/lib/kafka/log") for line in said if "fenced" not in line
-            ] == example
+            plain = [line.replace(str(folder), "/var/lib/kafka/log") for line in said if "fenced" not in line]
+            assert without_moments(plain) == without_moments(example)
             assert said[1].endswith(f" named: {', '.join(waiting)}.")
             assert json.loads(report.read_text())["findings"] == said
+            newest = [moments.parse(each) for each in re.findall(MOMENT, said[2])]
+            assert len(newest) == len(waiting)
+            assert all(began <= each <= committed for each in newest), (began, newest, committed)
+            shutil.copytree(folder, tmp_path / "copy", copy_function=shutil.copyfile)
+            options = ("--groups", ",".join(GROUPS), "--data-folder", str(tmp_path / "copy"))
+            assert doctor(first, capsys, *options)[1][2] == said[2].replace(
+                str(folder), str(tmp_path / "copy")
+            )
+            assert doctor(first, capsys)[1][1].endswith(" Their brokers' --data-folder tells since when.")
 
         with broker.joining(first, 2, tmp_path / "second").running():
             clients.wait_for("broker 2", lambda: "lost-1" not in doctor(first, capsys)[1][0], 60)
@@ -76,6 +90,10 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             code, [fenced, unused] = doctor(first, capsys)
             assert (code, fenced.split(":")[0]) == (3, "Broker 12 is registered but fenced")
             assert unused.startswith("Nothing is assigned to broker 12, which does not run")
+
+
+def without_moments(lines: list[str]) -> list[str]:
+    return [re.sub(MOMENT, "MOMENT", line) for line in lines]
 
 
 def test_a_broker_that_can_t_be_reached_where_it_says_that_it_is(

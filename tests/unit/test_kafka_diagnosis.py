@@ -1,3 +1,4 @@
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -5,6 +6,7 @@ import pytest
 
 from aqueduct.errors import Refused
 from aqueduct.kafka import data_folder, diagnosis
+from aqueduct.kafka.batches.batch import HEADER
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
 from aqueduct.kafka.data_folder import DataFolder
 from aqueduct.names import TopicPartition
@@ -65,11 +67,43 @@ def test_groups_that_nobody_coordinates_are_named() -> None:
     assert 0 < len(waiting) < len(names)
     [_, sentence] = diagnosis.findings(state, groups=names)
     assert "__consumer_offsets has no leader for 1 of 4 partitions" in sentence
-    assert sentence.endswith(f"Of the groups that were named: {', '.join(waiting)}.")
+    since = " Their brokers' --data-folder tells since when."
+    assert sentence.endswith(f"Of the groups that were named: {', '.join(waiting)}.{since}")
     [_, sentence] = diagnosis.findings(state, groups=[each for each in names if each not in waiting])
-    assert sentence.endswith("Of the groups that were named: none.")
+    assert sentence.endswith(f"Of the groups that were named: none.{since}")
     [_, sentence] = diagnosis.findings(state)
-    assert sentence.endswith("for 1 of 4 partitions.")
+    assert sentence.endswith(f"for 1 of 4 partitions.{since}")
+
+
+def test_since_when_groups_wait_is_told_by_the_logs_of_their_partitions() -> None:
+    topic = (Partition(diagnosis.GROUPS, number, None, (3,), ()) for number in range(2))
+    state = with_partitions(*topic, brokers={1})
+    [one, other] = (
+        next(f"group-{n}" for n in range(9) if diagnosis.group_partition(f"group-{n}", 2) == number)
+        for number in range(2)
+    )
+    logs = [(diagnosis.GROUPS, number) for number in range(2)]
+    here, there = TopicPartition(*logs[0]), TopicPartition(*logs[1])
+    times = {here: 1_764_172_800_000, there: 1_764_172_860_005}
+
+    def since(groups: list[str], written: dict[TopicPartition, int]) -> str:
+        found = diagnosis.findings(
+            state, groups=groups, folders=[folder(3, *logs)], written={Path("/data"): written}
+        )
+        assert found[1].endswith("partitions.") or "Of the groups that were named" in found[1]
+        return found[2]
+
+    of_two = (
+        "/data has records in 2 of these partitions of __consumer_offsets, and no position was written there "
+    )
+    assert since([], times) == of_two + "after 2025-11-26T16:01:00.005Z."
+    assert since([other, one], times) == of_two + (
+        f"after 2025-11-26T16:00:00.000Z ({one}), 2025-11-26T16:01:00.005Z ({other})."
+        if one < other
+        else f"after 2025-11-26T16:01:00.005Z ({other}), 2025-11-26T16:00:00.000Z ({one})."
+    )
+    assert since([one], {there: times[there]}).endswith("after 2025-11-26T16:01:00.005Z.")
+    assert "no position" not in since([one], {})
 
 
 @pytest.mark.parametrize(
@@ -164,6 +198,32 @@ def test_a_data_folder_is_read(tmp_path: Path) -> None:
     )
     (tmp_path / "meta.properties").write_text("version=0\nbroker.id=0\ncluster.id=abc\n")
     assert data_folder.read(tmp_path).node_id == 0
+
+
+def test_a_log_was_written_to_when_its_newest_batch_was(tmp_path: Path) -> None:
+    """The file is newer, as after a copy; it counts where no batch can be read. A log put aside may go on."""
+    group = [TopicPartition(diagnosis.GROUPS, number) for number in range(5)]
+    stray = f"{diagnosis.GROUPS}-0.{'ab' * 16}-stray"
+    for name, content in (
+        (f"{group[0]}", batch(1_000) + batch(2_000)),
+        (stray, batch(3_000) + batch(4_000)[:-1]),
+        (f"{group[1]}", b""),
+        (
+            f"{group[2]}",
+            b"no batch at all, but long enough for the header of one; so it is taken for damaged",
+        ),
+        (f"{group[3]}", batch(5_000)),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "00000000000000000000.log").write_bytes(content)
+        (tmp_path / name / "00000000000000000009.log").touch()
+    damaged = tmp_path / str(group[2]) / "00000000000000000000.log"
+    os.utime(damaged, (6, 6))
+    assert data_folder.written(tmp_path, [*group[:3], group[4]]) == {group[0]: 3_000, group[2]: 6_000}
+
+
+def batch(time: int) -> bytes:
+    return HEADER.pack(0, HEADER.size - 12, 0, 2, 0, 0, 0, time, time, -1, -1, -1, 0)
 
 
 @pytest.mark.parametrize(

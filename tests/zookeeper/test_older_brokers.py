@@ -1,5 +1,7 @@
 """Brokers of Kafka 3.9, whose metadata is in ZooKeeper: when that is lost, and when an id was changed."""
 
+import re
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from aqueduct import moments
 from aqueduct.cli import main
 from servers import zookeeper
 from servers.zookeeper import OlderBroker, ZooKeeper
@@ -109,7 +112,9 @@ def test_a_broker_that_came_back_with_another_id(
     first, second = (zookeeper.broker(ensemble.connect, n, tmp_path / str(n)) for n in (1, 2))
     with first.process.running():
         with second.process.running():
+            began = time.time_ns() // 1_000_000
             fill(first)
+            committed = time.time_ns() // 1_000_000
             assert doctor(first, capsys) == (0, ["Nothing is wrong."])
             before = state(first)
         with zookeeper.broker(ensemble.connect, 12, tmp_path / "changed").process.running():
@@ -122,6 +127,13 @@ def test_a_broker_that_came_back_with_another_id(
             code, said = doctor(first, capsys, "--groups", ",".join(GROUPS), "--data-folder", folder)
             assert code == 3
             assert said[1].endswith(f" named: {', '.join(waiting)}.")
+            newest = re.findall(r"20\S+Z", said[2])
+            assert len(newest) == len(waiting), said[2]
+            assert all(began <= moments.parse(each) <= committed for each in newest), (
+                began,
+                newest,
+                committed,
+            )
             assert any("12" in line for line in said)
         with zookeeper.broker(ensemble.connect, 2, tmp_path / "2").process.running():
             clients.wait_for("broker 2", lambda: "flights-1" not in doctor(first, capsys)[1][0], 60)

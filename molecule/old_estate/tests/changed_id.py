@@ -197,9 +197,11 @@ def java_hash(name: str) -> int:
 
 
 def gist(text: str) -> str:
-    """Return what a text says without numbers and names of partitions, groups and hosts, and in one line."""
+    """Return what a text says without numbers, times, names of partitions, groups and hosts, in a line."""
     name = r"[\w.]+-\d+(\.[0-9a-f]{32}-stray)?"
     line = re.sub(r"\s+", " ", text.replace("''", "'"))
+    moment = r"20[\d:.T-]+Z \([\w.-]+\)"
+    line = re.sub(rf"{moment}(, {moment})*", "MOMENTS", line)
     return re.sub(r"\d+", "N", re.sub(rf"{name}(, {name})*( and \d+ more)?", "SOME", line))
 
 
