@@ -168,13 +168,21 @@ class OlderBroker:
     process: Process
 
 
-def broker(connect: str, node_id: int, directory: Path, coordinators: int = 2) -> OlderBroker:
-    """Return a broker that goes on with what the directory has."""
+def broker(
+    connect: str,
+    node_id: int,
+    directory: Path,
+    coordinators: int = 2,
+    *,
+    jvm: tuple[str, ...] = (),
+    more: str = "",
+) -> OlderBroker:
+    """Return a broker that goes on with what the directory has; `more`: settings, {servers} filled in."""
     directory.mkdir(exist_ok=True)
     servers = f"127.0.0.1:{free_ports(1)[0]}"
     properties = directory / "server.properties"
     properties.write_text(
-        BROKER.format(
+        (BROKER + more).format(
             node_id=node_id, connect=connect, servers=servers, directory=directory, coordinators=coordinators
         )
     )
@@ -186,5 +194,5 @@ def broker(connect: str, node_id: int, directory: Path, coordinators: int = 2) -
         except KafkaException:
             return False
 
-    process = Process(java("kafka.Kafka", str(properties)), directory / "broker.log", ready)
+    process = Process(java("kafka.Kafka", str(properties), jvm=jvm), directory / "broker.log", ready)
     return OlderBroker(servers, process)

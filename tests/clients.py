@@ -54,6 +54,17 @@ def admin(broker: Broker) -> AdminClient:
     return AdminClient({"bootstrap.servers": broker.plaintext})
 
 
+def refused(servers: str, times: int, **settings: object) -> None:
+    """Come to a listener so often as a client that it does not let in. In settings' names _ is the dot."""
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    for _ in range(times):
+        try:
+            AdminClient({"bootstrap.servers": servers, "log_level": 0, **given}).list_topics(timeout=1)
+        except KafkaException:
+            continue
+        raise AssertionError(f"{servers} let a client in")
+
+
 def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> str:
     """Create a topic and return its name, when the broker knows it. In settings' names _ is the dot."""
     settings = {key.replace("_", "."): value for key, value in config.items()}

@@ -7,7 +7,8 @@ TLS; where none answers, one block is judged by the others.
 
 cluster: what stops clients without an error. Partitions whose replicas are all on brokers that are gone, as
 after a change of ids; groups that nobody coordinates; brokers that don't answer where they say that they are.
-With --data-folder, on a broker's host: whose logs it has, and since when groups wait.
+On a broker's host: with --data-folder, whose logs it has, and since when groups wait; with --properties, who
+is connected to which listener; with --log, who comes to one with another protocol than its own.
 
 broker: why a broker that keeps its metadata in ZooKeeper may not start, by its own properties: a folder of
 another broker or cluster, or an ensemble that has lost the cluster, where it would make a new, empty one.
@@ -18,6 +19,8 @@ answers; 2 a folder or file can't be read, or no ensemble answers.
 """
 
 import argparse
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +28,7 @@ from typing import TYPE_CHECKING
 from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import AqueductError, ExitCode, Refused
-from aqueduct.kafka import client_config, data_folder, diagnosis
+from aqueduct.kafka import client_config, data_folder, diagnosis, listeners
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
 from aqueduct.kafka.client import connect
 from aqueduct.wording import count
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from aqueduct.connect.worker import ConnectorConfig
 
 REST_SECONDS = 10
+CONNECTIONS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))  # the second only where the host has IPv6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,13 +66,31 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="of a broker of this host (log.dirs): whose logs it has; may be given several times",
     )
+    add(
+        "--properties",
+        metavar="FILE",
+        type=Path,
+        help="of a broker of this host: who is connected to its listeners",
+    )
+    add(
+        "--log",
+        metavar="FILE",
+        help="what that broker logged lately, - for standard input: who comes with another protocol than the "
+        "listener's",
+    )
     report_file.add_arguments(parser)
     parser.set_defaults(run=_cluster)
 
 
 def _cluster(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
+    if args.log and not args.properties:
+        raise Refused("--log is of a broker whose listeners --properties names: give that, too.")
     folders = [data_folder.read(each) for each in args.data_folder]
+    configured = listeners.configured(_properties(args.properties)) if args.properties else []
+    by_port = listeners.connections(each.read_text() for each in CONNECTIONS if each.exists())
+    with _log(args.log) as log:
+        mismatches = list(listeners.mismatches(configured, log))
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
     with connect(end, "aqueduct-doctor") as client:
         state = describe_cluster(client)
@@ -77,12 +99,36 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
     its_own = [each.path for each in folders if each.cluster_id == state.cluster_id]
     written = {each: data_folder.written(each, waiting) for each in its_own}
     found = diagnosis.findings(state, silent=silent, groups=args.groups, folders=folders, written=written)
-    for sentence in found or ["Nothing is wrong."]:
+    found += mismatches
+    connected = list(listeners.connected(configured, by_port))
+    for sentence in connected + (found or ["Nothing is wrong."]):
         print(sentence)
     code = ExitCode.INCOMPLETE if found else ExitCode.DONE
     if args.report:
-        report_file.write(args.report, "doctor cluster", code, started, {"findings": found})
+        told = {"findings": found} | ({"listeners": connected} if args.properties else {})
+        report_file.write(args.report, "doctor cluster", code, started, told)
     return code
+
+
+@contextmanager
+def _log(name: str | None) -> Iterator[Iterable[str]]:
+    """Yield the lines of a broker's log, of standard input where it is -; none without a name."""
+    if name is None:
+        yield ()
+        return
+    piped = name == "-"
+    try:
+        with open(0 if piped else name, encoding="utf-8", errors="replace", closefd=not piped) as lines:
+            yield lines
+    except OSError as error:
+        raise Refused(f"{name} can't be read: {error.strerror}.") from None
+
+
+def _properties(path: Path) -> dict[str, str]:
+    try:
+        return client_config.parse_properties(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def _add_broker(parser: argparse.ArgumentParser) -> None:
@@ -96,12 +142,10 @@ def _broker(args: argparse.Namespace) -> ExitCode:
     from aqueduct.zookeeper.brokers import misfits
     from aqueduct.zookeeper.client import Ensemble
 
+    given = _properties(args.properties)
     try:
-        given = client_config.parse_properties(args.properties.read_text(encoding="utf-8"))
         connect, node, folders = (given[each] for each in ("zookeeper.connect", "broker.id", "log.dirs"))
         node_id = int(node)
-    except OSError as error:
-        raise Refused(f"{args.properties} can't be read: {error.strerror}.") from None
     except (KeyError, ValueError):
         raise Refused(
             f"{args.properties} isn't of a broker with ZooKeeper: it lacks zookeeper.connect, log.dirs, or a "

@@ -3,7 +3,11 @@
 import json
 import re
 import shutil
+import socket
+import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import clients
@@ -12,13 +16,16 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from aqueduct import cli, moments
+from aqueduct.kafka.listeners import TIMES
 from servers import broker
 from servers.broker import Broker
+from servers.process import QUICK
 
 OFFSETS = "__consumer_offsets"
 GROUPS = [f"readers-{number}" for number in range(8)]
 RECORDS = 50
-GUIDE = Path(__file__).parents[2] / "docs/guides/inventory.md"
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs/guides/inventory.md"
 MOMENT = r"20\d\d-\d\d-\d\dT[\d:.]+Z"
 
 
@@ -94,6 +101,73 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
 
 def without_moments(lines: list[str]) -> list[str]:
     return [re.sub(MOMENT, "MOMENT", line) for line in lines]
+
+
+def on_a_host(first: Broker, properties: str, log: Path) -> list[str]:
+    """Return what it says as the role runs it: with the base packages, and the lines that this takes."""
+    [taken] = re.findall(r"--grep=(.*)", (ROOT / "roles/kafka/tasks/doctor.yml").read_text())
+    journal = "".join(line for line in log.read_text().splitlines(keepends=True) if re.search(taken, line))
+    asked = ["doctor", "cluster", "--bootstrap-servers", first.plaintext, properties, "--log", "-"]
+    done = subprocess.run([*clients.BASE_ONLY, *asked], input=journal, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (3, "")
+    return done.stdout.splitlines()
+
+
+def test_clients_are_told_by_listener_and_those_of_another_protocol_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By connections of this machine, and by what a broker logs as the role lets it log."""
+    logging = tmp_path / "log4j2.yaml"
+    shutil.copy(ROOT / "roles/kafka/templates/log4j2.yaml.j2", logging)
+    (tmp_path / "first").mkdir()
+    with (
+        broker.running(tmp_path / "first", jvm=(*QUICK, f"-Dlog4j2.configurationFile={logging}")) as first,
+        ExitStack() as stack,
+    ):
+        options = [f"--properties={tmp_path}/first/server.properties", f"--log={tmp_path}/first/broker.log"]
+        sasl, tls, plaintext = (int(each.split(":")[1]) for each in (first.sasl, first.tls, first.plaintext))
+        for _ in range(3):
+            stack.enter_context(socket.create_connection(("127.0.0.1", sasl)))
+        report = tmp_path / "report.json"
+        code, said = doctor(first, capsys, *options, f"--report={report}")
+        *listening, last = said
+        assert (code, last) == (0, "Nothing is wrong.")
+        assert f"Listener SASL (SASL_SSL, port {sasl}): 3 connections from 127.0.0.1 (3)." in listening
+        assert f"Listener SSL (SSL, port {tls}): 0 connections." in listening
+        assert len(listening) == 4
+        assert json.loads(report.read_text())["listeners"] == listening
+
+        trust = {"ssl_ca_location": str(first.authority.certificate)}
+        with socket.create_connection(("127.0.0.1", tls)) as probe:
+            probe.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert probe.recv(100), "an alert of TLS"
+        assert doctor(first, capsys, *options)[0] == 0, "a probe is no client that waits"
+        with ThreadPoolExecutor() as together:
+            coming = [
+                together.submit(clients.refused, first.tls, TIMES),
+                together.submit(clients.refused, first.plaintext, TIMES, security_protocol="ssl", **trust),
+                together.submit(clients.refused, first.sasl, TIMES, security_protocol="ssl", **trust),
+            ]
+            for each in coming:
+                each.result()
+        said = on_a_host(first, options[0], tmp_path / "first/broker.log")
+        come = "Clients come to the listener "
+        as_in_guide = {f"SSL (SSL, port {tls})": "CLIENT (SSL, port 9092)", "127.0.0.1": "10.0.0.9"}
+        [client] = [line for line in said if line.startswith(f"{come}SSL ")]
+        for here, there in as_in_guide.items():
+            client = client.replace(here, there)
+        assert re.sub(r"\([\d,]+\)", "(118)", client) in GUIDE.read_text().splitlines()
+        found = [re.sub(r"127\.0\.0\.1 \([\d,]+\)", "HERE", line) for line in said if line.startswith(come)]
+        assert found == [
+            f"{come}PLAINTEXT (PLAINTEXT, port {plaintext}) again and again, and speak TLS, which it does "
+            "not, says its log: HERE. Give them security.protocol=PLAINTEXT, or the port of a listener with "
+            "TLS.",
+            f"{come}SSL (SSL, port {tls}) again and again, and TLS fails, says its log: HERE. They speak "
+            "plaintext, or show no certificate that it trusts, or don't trust its own. Give them "
+            "security.protocol=SSL, with a key and the CA of the brokers.",
+            f"{come}SASL (SASL_SSL, port {sasl}) again and again, and don't log in (SASL), says its log: "
+            "HERE. Give them security.protocol=SASL_SSL and a sasl.mechanism.",
+        ]
 
 
 def test_a_broker_that_can_t_be_reached_where_it_says_that_it_is(

@@ -29,7 +29,17 @@ ROLES = [each["roles"][0] for each in yaml.safe_load(PLAYBOOK.read_text())]
 ENDS: Mapping[str, type[Common]] = {"diode_upstream": Upstream, "diode_downstream": Downstream}
 # The roles' options of other programs: journalctl, nft, MirrorMaker.
 # Of journalctl and others; of Kafka's storage tool; of ansible-playbook.
-OTHERS = {"--lines", "--no-pager", "--output", "--unit", "--file", "--clusters"}
+OTHERS = {
+    "--lines",
+    "--no-pager",
+    "--output",
+    "--unit",
+    "--file",
+    "--clusters",
+    "--since",
+    "--grep",
+    "--quiet",
+}
 OTHERS |= {"--cluster-id", "--config", "--initial-controllers", "--no-initial-controllers", "--limit"}
 
 

@@ -71,6 +71,28 @@ def setting(key: str, value: str) -> Edit:
     return lambda text: without(re.escape(key) + "=")(text) + f"\n{key}={value}\n"
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--log", "LOG"], "--log is of a broker whose listeners --properties names: give that, too."),
+        (["--properties", "PROPERTIES", "--log", "NONE"], "NONE can't be read: No such file or directory."),
+        (["--properties", "NONE"], "NONE can't be read: No such file or directory."),
+        (["--properties", "LOG"], "'CLIENT' is not NAME://host:port."),
+    ],
+)
+def test_what_the_doctor_of_a_cluster_can_t_read_is_refused(
+    options: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before a broker is asked."""
+    (tmp_path / "PROPERTIES").write_text("listeners=SSL://:9092\n")
+    (tmp_path / "LOG").write_text("listeners=CLIENT\n")
+    given = [str(tmp_path / each) if each.isupper() else each for each in options]
+    assert main(["doctor", "cluster", "--bootstrap-servers", "127.0.0.1:1", *given]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.strip().endswith(sentence)
+
+
 def test_nothing_is_wrong_with_a_sound_worker(doctor: Doctor) -> None:
     assert doctor(lambda text: text, "--strict") == (0, [])
 

@@ -25,10 +25,23 @@ from confluent_kafka.admin import (
 
 from aqueduct import moments
 from aqueduct.cli import main
+from aqueduct.kafka.listeners import TIMES
 from servers import zookeeper
+from servers.pki import Authority
+from servers.process import free_ports
 from servers.zookeeper import OlderBroker, ZooKeeper
 
+ROOT = Path(__file__).parents[2]
 RECORDS = 50
+LISTENERS = """
+listeners=PLAINTEXT://{servers},CLIENT://127.0.0.1:{tls}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CLIENT:SSL
+ssl.client.auth=required
+ssl.keystore.type=PEM
+ssl.keystore.location={key}
+ssl.truststore.type=PEM
+ssl.truststore.location={ca}
+"""
 ANY = (
     ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY,
 )  # fmt: skip
@@ -138,6 +151,32 @@ def test_a_broker_that_came_back_with_another_id(
         with zookeeper.broker(ensemble.connect, 2, tmp_path / "2").process.running():
             clients.wait_for("broker 2", lambda: "flights-1" not in doctor(first, capsys)[1][0], 60)
             assert state(first) == before
+
+
+def test_clients_of_another_protocol_are_named(
+    ensemble: ZooKeeper, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By what a broker of 3.9 logs, as the role lets it log."""
+    (tls,) = free_ports(1)
+    authority = Authority(tmp_path / "pki")
+    key = authority.issue("broker")
+    more = LISTENERS.format(tls=tls, key=key, ca=authority.certificate, servers="{servers}")
+    logging = f"-Dlog4j.configuration=file:{ROOT}/roles/artifact/files/log4j.properties"
+    started = zookeeper.broker(ensemble.connect, 1, tmp_path / "1", jvm=(logging,), more=more)
+    options = [f"--properties={tmp_path}/1/server.properties", f"--log={tmp_path}/1/broker.log"]
+    with started.process.running():
+        clients.wait_for("the first leader", lambda: doctor(started, capsys, *options)[0] == 0, 60)
+        clients.refused(
+            f"127.0.0.1:{tls}", TIMES, security_protocol="ssl", ssl_ca_location=str(authority.certificate)
+        )
+        clients.refused(started.plaintext, TIMES, security_protocol="ssl")
+        code, [_, listening, *found] = doctor(started, capsys, *options)
+    assert code == 3
+    assert listening.startswith(f"Listener CLIENT (SSL, port {tls}): ")
+    assert [re.sub(r" \((PLAINTEXT|SSL), port \d+\)|, says its log.*", "", each) for each in found] == [
+        "Clients come to the listener PLAINTEXT again and again, and speak TLS, which it does not",
+        "Clients come to the listener CLIENT again and again, and TLS fails",
+    ]
 
 
 def doctor(first: OlderBroker, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:

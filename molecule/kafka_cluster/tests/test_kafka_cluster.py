@@ -303,11 +303,25 @@ def test_no_broker_is_stopped_while_another_is_down(lab: Lab) -> None:
     wait_until("all replicas in sync", lambda: in_sync(lab))
 
 
+# Runs in a host: a client that speaks plaintext, which TLS refuses, and that comes again and again.
+PLAINTEXT = """
+import contextlib, socket, sys
+for _ in range(20):
+    with contextlib.suppress(ConnectionError), socket.create_connection((sys.argv[1], 9092), 10) as client:
+        client.sendall(bytes.fromhex('0000000a00120000000000010000'))
+        client.recv(100)
+"""
+
+
 def test_the_doctor_names_a_broker_that_is_down(lab: Lab) -> None:
+    """And a client that never gets in, by the broker's journal."""
     well = lab.play("doctor")
     assert well.returncode == 0, well.stdout
+    said = re.sub(r"\s+", " ", well.stdout)
+    assert re.search(r"Listener CLIENT \(SSL, port 9092\): [1-9]\d* connections? from ", said)
     lab.run("east-kafka-3", "systemctl", "stop", "kafka")
     try:
+        lab.run(EAST[1], "python3", "-c", PLAINTEXT, EAST[0])
         ill = lab.play("doctor", consumer_groups="anyone")
     finally:
         lab.run("east-kafka-3", "systemctl", "start", "kafka")
@@ -317,6 +331,8 @@ def test_the_doctor_names_a_broker_that_is_down(lab: Lab) -> None:
         "each host says it, and it is told once"
     )
     assert "east: /var/lib/kafka/log has logs of " in told
+    come = "east: Clients come to the listener CLIENT (SSL, port 9092) again and again, and TLS fails"
+    assert come in re.sub(r"\s+", " ", told)
     assert "west: " not in told
     wait_until("all replicas in sync", lambda: in_sync(lab))
 

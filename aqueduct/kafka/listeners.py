@@ -1,0 +1,141 @@
+"""A broker's listeners: who is connected to which, and whose protocol is another one.
+
+Pure: the caller reads. What a broker logs was seen with Kafka 3.9.2 and 4.3.1. Its channel tells by which
+port a client came; "SSL handshake failed" does not tell why. A client that speaks SASL to a listener without
+it is answered, and nothing is logged.
+"""
+
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+
+from aqueduct.errors import Refused
+from aqueduct.kafka.client_config import PROTOCOLS
+from aqueduct.wording import count, some
+
+ESTABLISHED = "01"
+# A client that was told no comes again within 10 s (librdkafka), or 1 s (Java): a probe or a scan does not.
+TIMES = 5  # in what was given of the log
+
+_LISTENER = re.compile(r"\s*([\w.-]+)://.*:(\d+)\s*")
+# A channel of a listener, unlike one to another broker, has both addresses in its name.
+_FAILED = re.compile(
+    r"(?:Failed authentication with|Unexpected error from) \S*?/(\S+) \(channelId=\S*?:(\d+)-"
+)
+_SIZE = re.compile(r"Invalid receive \(size = (\d+) ")
+_TLS = 0x1603  # how a ClientHello begins (RFC 8446, 5.1): Kafka takes it for the upper half of a size
+_NO_TLS, _NO_LOGIN, _NEEDLESS_TLS = range(3)
+
+ByAddress = Counter[str]
+
+
+@dataclass(frozen=True)
+class BrokerListener:
+    name: str
+    protocol: str  # one of PROTOCOLS
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.protocol}, port {self.port})"
+
+
+def configured(properties: Mapping[str, str]) -> list[BrokerListener]:
+    """Return a broker's listeners, with Kafka's defaults; Refused where Kafka would refuse them."""
+    pairs = (each.rpartition(":") for each in properties.get("listener.security.protocol.map", "").split(","))
+    protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs if name}
+    found = []
+    for each in properties.get("listeners", "PLAINTEXT://:9092").split(","):
+        if not (parts := _LISTENER.fullmatch(each)):
+            raise Refused(f"listeners can't be read: {each.strip()!r} is not NAME://host:port.")
+        name = parts[1].upper()
+        # Without a map a name is its protocol, and one of controllers that is none is PLAINTEXT (KIP-631).
+        default = name if name in PROTOCOLS else "PLAINTEXT"
+        protocol = protocols.get(name, "" if protocols else default)
+        if protocol not in PROTOCOLS:
+            raise Refused(f"listener.security.protocol.map has no protocol of the listener {name}.")
+        found.append(BrokerListener(name, protocol, int(parts[2])))
+    return found
+
+
+def connections(tables: Iterable[str]) -> dict[int, ByAddress]:
+    """Count established connections by the port here and the address there.
+
+    Tables are those of /proc/net/tcp and tcp6 (proc_pid_net(5)). Java listens to both by one IPv6 socket,
+    which has IPv4 addresses as mapped ones.
+    """
+    found: dict[int, ByAddress] = defaultdict(Counter)
+    for table in tables:
+        for line in table.splitlines()[1:]:
+            _, here, there, state, *_ = line.split()
+            if state == ESTABLISHED:
+                found[int(here.partition(":")[2], 16)][_address(there.partition(":")[0])] += 1
+    return found
+
+
+def _address(text: str) -> str:
+    """Decode an address: words of the host's own byte order, which hold the network's."""
+    words = (int(text[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(text), 8))
+    found = ip_address(b"".join(words))
+    return str((found.ipv4_mapped if isinstance(found, IPv6Address) else None) or found)
+
+
+def connected(listeners: Iterable[BrokerListener], by_port: Mapping[int, ByAddress]) -> Iterator[str]:
+    """Tell of each listener who is connected; two with one port (KIP-797) have the same."""
+    for listener in listeners:
+        there = by_port.get(listener.port, Counter())
+        whence = f" from {_with_times(there)}" if there else ""
+        yield f"Listener {listener}: {count(there.total(), 'connection')}{whence}."
+
+
+def mismatches(listeners: Iterable[BrokerListener], log: Iterable[str]) -> Iterator[str]:
+    """Find clients of another protocol than their listener's, by lines of its broker's log."""
+    failed: dict[tuple[int, int], ByAddress] = defaultdict(Counter)
+    before = None
+    for line in log:
+        start = _FAILED.search(line)
+        of, before = start or before, None
+        if start and "; closing connection" in line:
+            before = start  # why is in the next line, which begins with the exception
+            continue
+        kind = _kind(line)
+        if of and kind is not None and (start or kind != _NO_TLS):
+            failed[int(of[2]), kind][of[1]] += 1
+    for listener in listeners:
+        for kind in (_NO_TLS, _NO_LOGIN, _NEEDLESS_TLS):
+            each = failed[listener.port, kind].items()
+            if still := Counter({address: times for address, times in each if times >= TIMES}):
+                yield _sentence(listener, kind, _with_times(still))
+
+
+def _kind(line: str) -> int | None:
+    if "(SSL handshake failed)" in line:
+        return _NO_TLS
+    if "Unexpected Kafka request" in line and "during SASL handshake" in line:
+        return _NO_LOGIN
+    if (size := _SIZE.search(line)) and int(size[1]) >> 16 == _TLS:
+        return _NEEDLESS_TLS
+    return None
+
+
+def _sentence(listener: BrokerListener, kind: int, clients: str) -> str:
+    come = f"Clients come to the listener {listener} again and again"
+    remedy = f"Give them security.protocol={listener.protocol}"
+    if kind == _NO_TLS:
+        return (
+            f"{come}, and TLS fails, says its log: {clients}. They speak plaintext, or show no certificate "
+            f"that it trusts, or don't trust its own. {remedy}, with a key and the CA of the brokers."
+        )
+    if kind == _NO_LOGIN:
+        return f"{come}, and don't log in (SASL), says its log: {clients}. {remedy} and a sasl.mechanism."
+    return (
+        f"{come}, and speak TLS, which it does not, says its log: {clients}. {remedy}, or the port of a "
+        "listener with TLS."
+    )
+
+
+def _with_times(clients: ByAddress) -> str:
+    ordered = sorted(clients.items(), key=lambda each: (-each[1], each[0]))
+    return some(f"{address} ({times:,})" for address, times in ordered)
