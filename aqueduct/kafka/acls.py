@@ -22,6 +22,7 @@ OPERATIONS: Mapping[str, Set[str]] = {
 }
 # What is allowed with each of others (AclAuthorizer.authorize).
 _IMPLIED = {"describe": {"read", "write", "delete", "alter"}, "describe_configs": {"alter_configs"}}
+ANY = "*", "literal"  # every resource of a kind; prefixed, it is only those whose name begins so
 CLUSTER = "kafka-cluster"  # the name of the only resource of kind cluster
 USER = "User:"
 
@@ -112,10 +113,12 @@ def within(acl: Acl, declared: Iterable[Acl]) -> bool:
 
 def _covers(declared: Acl, acl: Acl) -> bool:
     operations = {acl.operation, "all", *_IMPLIED.get(acl.operation, ())}
-    if declared.pattern == "prefixed":
-        named = acl.name.startswith(declared.name)
+    if (declared.name, declared.pattern) == ANY:
+        named = True
+    elif declared.pattern == "prefixed":
+        named = acl.name.startswith(declared.name) and (acl.name, acl.pattern) != ANY
     else:
-        named = declared.name == "*" or (declared.name, declared.pattern) == (acl.name, acl.pattern)
+        named = (declared.name, declared.pattern) == (acl.name, acl.pattern)
     return (
         declared.permission == "allow"
         and (declared.principal, declared.resource) == (acl.principal, acl.resource)

@@ -106,3 +106,24 @@ def test_the_diff_names_what_goes_and_what_comes() -> None:
         "before": "deny User:mirror-lake from *: read on topic old (literal)\n",
         "after": "allow User:mirror-lake from *: read on group new (prefixed)\n",
     }
+
+
+@pytest.mark.parametrize(
+    ("declared", "stored", "is_within"),
+    [
+        (("*", "literal"), ("a", "prefixed"), True),
+        (("*", "literal"), ("*", "literal"), True),
+        (("*", "prefixed"), ("*a", "literal"), True),
+        (("*", "prefixed"), ("*", "literal"), False),
+        (("a", "prefixed"), ("*", "literal"), False),
+        (("a", "prefixed"), ("ab", "prefixed"), True),
+        (("ab", "prefixed"), ("a", "prefixed"), False),
+        (("a", "literal"), ("a", "prefixed"), False),
+    ],
+)
+def test_all_resources_are_within_all_alone(
+    declared: tuple[str, str], stored: tuple[str, str], is_within: bool
+) -> None:
+    """A literal * is every resource; a prefixed one only those whose name begins with it."""
+    one, other = (Acl("User:desk", "group", *named, "read") for named in (declared, stored))
+    assert acls.within(other, [one]) is is_within
