@@ -81,9 +81,9 @@ class Metadata:
         """Return what is greater for who has more of one log."""
         return self.end_epoch, self.end
 
-    def with_records(self, values: list[bytes]) -> "Metadata":
-        """Return the same with records at its end, as a controller would have written them."""
-        more = batch_of(values, self.end, self.end_epoch, self.time)
+    def with_records(self, values: list[bytes], epoch: int) -> "Metadata":
+        """Return the same with records at its end, as a controller would have written them in an epoch."""
+        more = batch_of(values, self.end, epoch, self.time)
         return Metadata(self.cluster, self.node, self.offset, self.epoch, self.checkpoint, self.log + more)
 
 

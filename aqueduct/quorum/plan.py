@@ -29,6 +29,8 @@ from aqueduct.wording import count, some
 
 # What producers were given since the metadata were written is less: brokers ask for a thousand at once.
 PRODUCER_IDS = 1_000_000_000
+# What the old controllers had since is less, too: an old log that comes back follows, and does not lead.
+EPOCHS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class QuorumPlan:
         values += [
             partition_record(each.topic_id, each.partition.partition, each.state) for each in self.corrected
         ]
-        return self.metadata.with_records(values)
+        return self.metadata.with_records(values, self.metadata.end_epoch + EPOCHS)
 
 
 def plan(metadata: Metadata, hosts: Mapping[str, Sequence[Folder]]) -> QuorumPlan:

@@ -328,6 +328,50 @@ def test_three_controllers_begin_alike(tmp_path: Path, capsys: pytest.CaptureFix
         assert clients.records(broker, "kept") == before
 
 
+@pytest.mark.long
+def test_an_old_log_that_comes_back_follows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A controller that was given up has its disk after all, with epochs and offsets above the backup's."""
+    cluster = quorum.formatted(tmp_path, controllers=3)
+    broker, copy, seed = cast(Broker, cluster), tmp_path / "copy", tmp_path / "seed"
+    *lost, third = cluster.controllers
+    with cluster.running():
+        asked = clients.admin(broker)
+        clients.wait_for("both brokers", lambda: len(asked.list_topics(timeout=20).brokers) == 2)
+        asked.create_topics([NewTopic("kept", 2, replica_assignment=[[1, 2], [2, 1]])])["kept"].result()
+        clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
+        assert cli.main(["quorum", "copy", "--data-folder", str(cluster.brokers[0].data)]) == 0
+        copy.write_text(capsys.readouterr().out)
+        for node in cluster.controllers:
+            node.process.kill()
+            for number in range(8):
+                clients.create(broker, f"after-{node.node_id}-{number}")
+            node.process.start()
+        clients.create(broker, "last")
+    options = []
+    for node in cluster.brokers:
+        assert cli.main(["mend", "look", "--data-folder", str(node.data)]) == 0
+        (tmp_path / f"{node.node_id}.json").write_text(capsys.readouterr().out)
+        options += ["--look", str(tmp_path / f"{node.node_id}.json")]
+    assert cli.main(["quorum", "plan", "--copy", str(copy), *options, "--seed", str(seed)]) == 3
+    for node in lost:
+        shutil.rmtree(node.data)
+        node.data.mkdir()
+        begin = ["--data-folder", str(node.data), "--node-id", str(node.node_id), "--seed", str(seed)]
+        assert cli.main(["quorum", "restore", *begin]) == 0
+    for node in cluster.brokers:
+        assert cli.main(["quorum", "put-aside", "--data-folder", str(node.data)]) == 0
+    with cluster.running(*lost, *cluster.brokers):
+        clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
+        clients.create(broker, "new")
+        ids = topic_ids(broker)
+        with third.process.running():
+            clients.create(broker, "beside")
+            lost[0].process.kill()  # the other one needs the third's vote
+            clients.create(broker, "with-its-vote")
+            assert topic_ids(broker).keys() == ids.keys() | {"beside", "with-its-vote"}
+            assert topic_ids(broker).items() > ids.items()
+
+
 def plan(lost: Lost, aqueduct: Run, *sources: str) -> tuple[int, str]:
     return aqueduct("plan", *sources, *looks(lost, aqueduct), "--seed", str(lost.directory / "seed"))
 
