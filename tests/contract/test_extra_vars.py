@@ -15,25 +15,28 @@ VERBS = {"restore": ["restore"], "backup": ["backup"], "dlq_replay": ["dlq", "re
 
 
 def header(playbook: str) -> str:
-    return (ROOT / f"playbooks/{playbook}.yml").read_text().split("- name:")[0]
+    return (ROOT / "playbooks" / f"{playbook}.yml").read_text().split("- name:")[0]
 
 
 def declared(playbook: str) -> dict[str, str]:
     """Return the variables that a playbook has, each with its kind."""
-    plays = yaml.safe_load((ROOT / f"playbooks/{playbook}.yml").read_text())
+    plays = yaml.safe_load((ROOT / "playbooks" / f"{playbook}.yml").read_text())
     places = [play.get("vars", {}) for play in plays]
     places += [task.get("vars", {}) for play in plays for task in play["tasks"]]
     variables: dict[str, str] = next(place["_variables"] for place in places if "_variables" in place)
     return variables
 
 
-def said(playbook: str = "restore", inventory: str = "inventories/lab", **variables: str) -> str:
+def said(
+    playbook: str = "restore", inventory: str = "inventories/lab", *options: str, **variables: str
+) -> str:
     given = [f"--extra-vars={name}={value}" for name, value in variables.items()]
     done = subprocess.run(
         [
             Path(sys.executable).parent / "ansible-playbook",
-            f"playbooks/{playbook}.yml",
+            ROOT / "playbooks" / f"{playbook}.yml",
             f"--inventory={inventory}",
+            *options,
             *given,
         ],
         cwd=ROOT,
@@ -123,3 +126,66 @@ def test_what_can_not_be_led_out_of_zookeeper_is_refused(given: dict[str, str], 
 )
 def test_features_are_those_of_a_site_with_kraft(site: str, sentence: str) -> None:
     assert sentence in said("upgrade_features", "molecule/old_estate/inventory", site=site)
+
+
+def test_no_host_of_a_site_is_left_behind_in_zookeeper() -> None:
+    """A broker that is not led along would lead its partitions beside those that the others elect."""
+    limit = "--limit=site_old:!old-kafka-2"
+    refused = said("migrate_to_kraft", "molecule/old_estate/inventory", limit, site="old", to="zookeeper")
+    assert "old-kafka-2 of site old would be left behind" in refused
+
+
+PLAN = """
+- hosts: kafka
+  gather_facts: false
+  any_errors_fatal: true
+  tasks:
+    - ansible.builtin.include_role: {name: kafka, tasks_from: quorum}
+      vars: {_kafka_quorum_options: [--dry-run], _kafka_quorum_plan_options: [], _kafka_quorum_with_copies: true}
+"""
+CONTROLLERS = """
+all:
+  vars: {ansible_connection: local, ansible_become: false, kafka_roles: [controller]}
+  children:
+    site_pro1: {hosts: {one: {kafka_node_id: 1}, two: {kafka_node_id: 2}, three: {kafka_node_id: 3}}}
+    kafka: {children: {site_pro1: }}
+"""
+
+
+def test_no_quorum_begins_without_one_of_its_controllers(tmp_path: Path) -> None:
+    """One that can't be reached may have its disk: two quorums could run, or its old log lead."""
+    (tmp_path / "plan.yml").write_text(PLAN)
+    (tmp_path / "hosts.yml").write_text(CONTROLLERS)
+    refused = said(str(tmp_path / "plan"), str(tmp_path / "hosts.yml"), "--limit=!three", "--check")
+    assert "three can't be looked at, and may have the metadata of the site" in refused
+
+
+FORMAT = """
+- hosts: site_pro1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: kafka, tasks_from: format}
+      when: inventory_hostname == 'controller'
+"""
+LOST = """
+all:
+  vars: {{ansible_connection: local, ansible_become: false, kafka_data_directory: {folder}/data}}
+  children:
+    site_pro1:
+      hosts:
+        controller: {{kafka_node_id: 1, kafka_roles: [controller]}}
+        broker: {{kafka_node_id: 2, kafka_roles: [broker], kafka_settings: {settings}}}
+    kafka: {{children: {{site_pro1: }}}}
+"""
+
+
+@pytest.mark.parametrize("setting", [None, "metadata.log.dir"])
+def test_no_new_cluster_is_made_beside_a_broker_of_one(tmp_path: Path, setting: str | None) -> None:
+    state = tmp_path / ("apart" if setting else "data/log") / "__cluster_metadata-0/quorum-state"
+    state.parent.mkdir(parents=True)
+    state.write_text("{}")
+    settings = f"{{{setting}: {tmp_path}/apart}}" if setting else "{}"
+    (tmp_path / "format.yml").write_text(FORMAT)
+    (tmp_path / "hosts.yml").write_text(LOST.format(folder=tmp_path, settings=settings))
+    refused = said(str(tmp_path / "format"), str(tmp_path / "hosts.yml"), "--check")
+    assert "broker has logs of their cluster, which a new one would not take" in refused
