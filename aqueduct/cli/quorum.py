@@ -70,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what copy printed on a broker; give those of all brokers",
     )
     mend.add_looks(planned)
+    _add_lost(planned)
     planned.add_argument("--seed", metavar="FILE", type=report_file.file, help="write what restore takes")
     planned.set_defaults(run=_plan)
 
@@ -85,12 +86,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     checked = commands.add_parser("check", help="say whether the brokers have what plan promised")
     common.add_cluster(checked)
     mend.add_looks(checked)
+    _add_lost(checked)
     checked.add_argument("--seed", metavar="FILE", type=Path, required=True, help="what plan wrote")
     checked.set_defaults(run=_check)
 
     aside = commands.add_parser("put-aside", help="move the old metadata of a stopped broker away")
     _add_folder(aside)
     aside.set_defaults(run=_put_aside)
+
+
+def _add_lost(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lost",
+        metavar="N",
+        type=mend.NODE_ID,
+        action="append",
+        default=[],
+        help="a broker that has lost its disks, and comes back empty or not at all",
+    )
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:
@@ -179,7 +192,7 @@ def _plan(args: argparse.Namespace) -> int:
             "copies of one. Nothing was done."
         )
     name, newest = max(sources, key=lambda each: each[1].far)
-    found = plan.plan(newest, mend.hosts(args.look))
+    found = plan.plan(newest, mend.hosts(args.look), args.lost)
     print(f"Taken: {name}, the newest of {len(sources)}: {some(source for source, _ in sources)}.")
     lines = plan.sentences(found)
     print("\n".join(lines))
@@ -229,7 +242,7 @@ def _restore(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    promised = plan.plan(_packed(args.seed, "plan --seed"), mend.hosts(args.look))
+    promised = plan.plan(_packed(args.seed, "plan --seed"), mend.hosts(args.look), args.lost)
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
     with connect(end, "aqueduct-quorum") as client:
         left = check.check(client, promised)

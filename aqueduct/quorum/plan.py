@@ -10,7 +10,7 @@ and one for producers' ids.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aqueduct.errors import Refused
@@ -62,6 +62,7 @@ class QuorumPlan:
     corrected: tuple[Corrected, ...]
     damaged: tuple[tuple[str, DiskLog], ...]
     aside: int  # logs that brokers had put aside before
+    lost: tuple[int, ...]  # brokers that have no logs any more
     unseen: tuple[int, ...]  # brokers with replicas whose folders were not looked at
     committed: Mapping[TopicPartition, int]  # up to which offset all replicas in sync had them
 
@@ -72,6 +73,7 @@ class QuorumPlan:
             self.unknown
             or self.empty
             or self.damaged
+            or self.lost
             or self.unseen
             or any(each.lacking for each in self.corrected)
         )
@@ -85,17 +87,25 @@ class QuorumPlan:
         return self.metadata.with_records(values, self.metadata.end_epoch + EPOCHS)
 
 
-def plan(metadata: Metadata, hosts: Mapping[str, Sequence[Folder]]) -> QuorumPlan:
-    """Compare metadata with the logs on brokers' disks; Refused for folders of another cluster."""
+def plan(metadata: Metadata, hosts: Mapping[str, Sequence[Folder]], lost: Collection[int] = ()) -> QuorumPlan:
+    """Compare metadata with the logs on brokers' disks; Refused for folders of another cluster.
+
+    Brokers that are `lost` have no log any more: none of them leads where another one has records.
+    """
     topics = metadata.image.topics
     known: dict[tuple[str, int], dict[int, DiskLog]] = defaultdict(dict)
     strange: dict[tuple[str, str, str], list[tuple[str, DiskLog]]] = defaultdict(list)
-    damaged, aside, seen = [], 0, set()
+    damaged, aside, seen = [], 0, {*lost}
     for host, folder in ((host, folder) for host, folders in hosts.items() for folder in folders):
         if folder.cluster_id != metadata.cluster:
             raise Refused(
                 f"{folder.path} of {host} is of the cluster {folder.cluster_id}, and the metadata are of "
                 f"{metadata.cluster}: name a store of that cluster. Nothing was done."
+            )
+        if folder.node_id in lost:
+            raise Refused(
+                f"{folder.path} of {host} has the logs of broker {folder.node_id}, which is said to have "
+                "lost them. Nothing was done."
             )
         seen.add(folder.node_id)
         for log in folder.logs:
@@ -119,7 +129,15 @@ def plan(metadata: Metadata, hosts: Mapping[str, Sequence[Folder]]) -> QuorumPla
     replicas = (state.replicas for topic in topics.values() for state in topic.partitions.values())
     unseen = tuple(sorted({node for nodes in replicas for node in nodes} - seen))
     return QuorumPlan(
-        metadata, unknown, tuple(empty), tuple(corrected), tuple(damaged), aside, unseen, committed
+        metadata,
+        unknown,
+        tuple(empty),
+        tuple(corrected),
+        tuple(damaged),
+        aside,
+        tuple(sorted(lost)),
+        unseen,
+        committed,
     )
 
 
@@ -193,9 +211,15 @@ def sentences(found: QuorumPlan) -> list[str]:
         why = f"; {some(lacking)}, in sync by the metadata, lacks what was committed" if lacking else ""
         lines.append(f"What broker {leader} has goes furthest, and leads: {some(led)}{why}.")
     lines += [f"DAMAGED: {log.folder} on {host}: {log.damage}" for host, log in found.damaged]
+    if found.lost:
+        lines.append(
+            f"LOST: the disks of brokers {some(found.lost)}. If one is only not mounted, mount it before."
+        )
     if found.unseen:
         lines.append(
-            f"NOT looked at: brokers {some(found.unseen)}, whose logs may have more than those of the others."
+            f"NOT looked at: brokers {some(found.unseen)}, whose logs may have more than those of the "
+            "others. Partitions with replicas there may wait for them. Start none with an empty disk: where "
+            "that is lost, say so (--lost), or others lose what they have."
         )
     if found.aside:
         lines.append(f"{count(found.aside, 'log')} had been put aside before, and stay so.")

@@ -136,6 +136,8 @@ def put_aside(folder: Path) -> Path | None:
 
     It follows the new quorum from its beginning: of the old one it may have had more than that begins with.
     """
+    if not folder.is_dir():
+        raise Refused(f"{folder} is no folder: name the one in which the broker keeps its metadata.")
     found = folder / FOLDER
     with locked(folder):
         if not found.exists():

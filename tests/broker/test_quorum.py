@@ -372,6 +372,46 @@ def test_an_old_log_that_comes_back_follows(tmp_path: Path, capsys: pytest.Captu
             assert topic_ids(broker).items() > ids.items()
 
 
+@pytest.mark.long
+def test_a_broker_that_lost_its_disk_too_takes_nothing_from_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It comes back empty; where it led, all others would cut off what they have."""
+    cluster = quorum.formatted(tmp_path)
+    broker, copy, seed = cast(Broker, cluster), tmp_path / "copy", tmp_path / "seed"
+    [controller], (gone, left) = cluster.controllers, cluster.brokers
+    with cluster.running():
+        asked = clients.admin(broker)
+        clients.wait_for("both brokers", lambda: len(asked.list_topics(timeout=20).brokers) == 2)
+        asked.create_topics([NewTopic("kept", 2, replica_assignment=[[1, 2], [2, 1]])])["kept"].result()
+        clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
+        for partition in (0, 1):
+            clients.produce(broker, "kept", (f"kept-{n}" for n in range(100)), partition)
+        before = [clients.records(broker, "kept", partition) for partition in (0, 1)]
+        controller.process.kill()
+        gone.process.kill()
+    assert cli.main(["mend", "look", "--data-folder", str(left.data)]) == 0
+    (tmp_path / "2.json").write_text(capsys.readouterr().out)
+    assert cli.main(["quorum", "copy", "--data-folder", str(left.data)]) == 0
+    copy.write_text(capsys.readouterr().out)
+    looked = ["--look", str(tmp_path / "2.json"), "--lost", "1"]
+    assert cli.main(["quorum", "plan", "--copy", str(copy), *looked, "--seed", str(seed)]) == 3
+    for node in (controller, gone):
+        shutil.rmtree(node.data)
+        node.data.mkdir()
+    begin = ["--data-folder", str(controller.data), "--node-id", "101", "--seed", str(seed)]
+    assert cli.main(["quorum", "restore", *begin]) == 0
+    assert cli.main(["quorum", "put-aside", "--data-folder", str(left.data)]) == 0
+    (gone.data / "meta.properties").write_text(f"version=1\ncluster.id={cluster.cluster_id}\nnode.id=1\n")
+    with cluster.running(controller, left, gone):
+        for _ in range(2):  # KIP-966: at its second start it would be made the leader
+            clients.wait_for("all replicas in sync", lambda: in_sync(broker, {1, 2}, "kept"), 60)
+            assert [clients.records(broker, "kept", partition) for partition in (0, 1)] == before
+            gone.process.kill()
+            clients.wait_for("its end", lambda: in_sync(broker, {2}, "kept"), 60)
+            gone.process.start()
+
+
 def plan(lost: Lost, aqueduct: Run, *sources: str) -> tuple[int, str]:
     return aqueduct("plan", *sources, *looks(lost, aqueduct), "--seed", str(lost.directory / "seed"))
 
@@ -387,6 +427,8 @@ def test_what_can_t_be_used_is_refused_and_nothing_is_done(lost: Lost, aqueduct:
         2,
         f"aqueduct: There is no backup of a quorum in file://{tmp_path}/none: quorum.json is missing.\n",
     )
+    code, said = aqueduct("put-aside", "--data-folder", str(tmp_path / "none"))
+    assert (code, "is no folder: name the one in which" in said) == (2, True)
     [snapshot] = (store / "metadata").iterdir()
     flip(snapshot)
     for command in (("snapshots",), ("plan", *looks(lost, aqueduct))):

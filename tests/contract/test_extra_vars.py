@@ -141,7 +141,10 @@ PLAN = """
   any_errors_fatal: true
   tasks:
     - ansible.builtin.include_role: {name: kafka, tasks_from: quorum}
-      vars: {_kafka_quorum_options: [--dry-run], _kafka_quorum_plan_options: [], _kafka_quorum_with_copies: true}
+      vars:
+        _kafka_quorum_options: [--dry-run]
+        _kafka_quorum_plan_options: []
+        _kafka_quorum_with_copies: true
 """
 CONTROLLERS = """
 all:
