@@ -36,8 +36,8 @@ class Metadata:
     log: bytes  # whole batches from `offset` on
 
     @cached_property
-    def _read(self) -> tuple[MetadataImage, int, int, int]:
-        image, end, epoch, at = MetadataImage(), self.offset, self.epoch, 0
+    def _read(self) -> tuple[MetadataImage, int, int, int, int]:
+        image, end, epoch, at, rise = MetadataImage(), self.offset, self.epoch, 0, 0
         controls, size = [], 0
         for batch in walk(self.checkpoint):
             controls += image.replay(batch)
@@ -50,13 +50,14 @@ class Metadata:
             if batch.base_offset != end or batch.leader_epoch < epoch:
                 raise ValueError(f"its log does not go on at offset {end}")
             image.replay(batch)
+            rise = batch.leader_epoch - epoch
             end, epoch, at = batch.last_offset + 1, batch.leader_epoch, batch.max_time
             size += len(batch)
         if size != len(self.log):
             raise ValueError("its log is cut off")
         if not self.checkpoint and not self.log:
             raise ValueError("it has no records")
-        return image, end, epoch, at
+        return image, end, epoch, at, rise
 
     @property
     def image(self) -> MetadataImage:
@@ -75,6 +76,11 @@ class Metadata:
     def time(self) -> int:
         """Return when its last record was written, milliseconds since 1970."""
         return self._read[3]
+
+    @property
+    def rise(self) -> int:
+        """Return by how much the epoch of its last batch is above that of the one before."""
+        return self._read[4]
 
     @property
     def far(self) -> tuple[int, int]:

@@ -79,7 +79,9 @@ class QuorumPlan:
         )
 
     def seed(self) -> Metadata:
-        """Return what the controllers of the new quorum begin with."""
+        """Return what the controllers of the new quorum begin with; the same for one that has it already."""
+        if self.metadata.rise >= EPOCHS:
+            return self.metadata
         values = [producer_ids_record(self.metadata.image.next_producer_id + PRODUCER_IDS)]
         values += [
             partition_record(each.topic_id, each.partition.partition, each.state) for each in self.corrected

@@ -156,6 +156,14 @@ def test_the_new_log_is_of_an_epoch_that_no_old_one_has() -> None:
     assert begun.end == before.end + 1
 
 
+def test_what_one_controller_has_of_a_run_that_was_cut_short_all_others_get() -> None:
+    logs = {"one": [Folder("/data", "cluster", 1, (log(0), log(1, epoch=7)))]}
+    begun = plan.plan(metadata(), logs).seed()
+    assert plan.plan(begun, logs).seed() == begun
+    led = begun.with_records([bytes((1, 20, 0, 0))], begun.end_epoch + 1)
+    assert plan.plan(led, logs).seed().end == led.end + 1
+
+
 def test_records_are_replayed_as_a_controller_does() -> None:
     more = (
         change_record(0, (0, nodes(2)), (1, struct.pack(">i", 2)), (2, nodes(2, 3)), (8, b"\x01")),
