@@ -192,6 +192,11 @@ def _plan(args: argparse.Namespace) -> int:
             "copies of one. Nothing was done."
         )
     name, newest = max(sources, key=lambda each: each[1].far)
+    if args.copy and args.snapshot is None and name.startswith("snapshot "):
+        raise Refused(
+            f"S{name[1:]} goes further than every broker's copy, and brokers follow within seconds: where "
+            "that is to be taken, and no copy, name it (--snapshot). Nothing was done."
+        )
     found = plan.plan(newest, mend.hosts(args.look), args.lost)
     print(f"Taken: {name}, the newest of {len(sources)}: {some(source for source, _ in sources)}.")
     lines = plan.sentences(found)
@@ -255,6 +260,8 @@ def _check(args: argparse.Namespace) -> int:
             f"{count(len(topics), 'topic')} with the ids that they had, and {count(partitions, 'partition')} "
             "with all that was committed."
         )
+        if silent := sorted(each for each, offset in promised.committed.items() if not offset):
+            print(f"Of {count(len(silent), 'partition')} no disk says that anything was: {some(silent)}.")
     return ExitCode.INCOMPLETE if left else ExitCode.DONE
 
 

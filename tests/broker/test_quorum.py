@@ -26,6 +26,11 @@ from kafka.admin import KafkaAdminClient
 from kafka.protocol.admin import ElectionType
 
 from aqueduct import cli
+from aqueduct.quorum import metadata, snapshots
+from aqueduct.quorum.records import producer_ids_record
+from aqueduct.quorum.snapshots import QuorumSnapshots
+from aqueduct.store.backends import open_editable
+from aqueduct.store.numbered import keep
 from servers import quorum
 from servers.broker import Broker
 from servers.quorum import Node, Quorum
@@ -322,6 +327,9 @@ def test_three_controllers_begin_alike(tmp_path: Path, capsys: pytest.CaptureFix
         assert cli.main(["quorum", "put-aside", "--data-folder", str(node.data)]) == 0
     with cluster.running():
         clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
+        at = ["--bootstrap-servers", cluster.plaintext, "--seed", str(seed)]
+        assert cli.main(["quorum", "check", *at, *options]) == 0
+        assert re.search(r"no disk says that anything was: .*kept-1\.", capsys.readouterr().out)
         cluster.controllers[0].process.kill()
         clients.create(broker, "new")
         assert topic_ids(broker).items() > ids.items()
@@ -483,6 +491,21 @@ def test_another_cluster_s_metadata_are_refused(lost: Lost, aqueduct: Run) -> No
     code, said = aqueduct("backup", "--data-folder", str(node.data), "--store", lost.store)
     assert (code, "nothing was kept" in said) == (2, True), said
     assert sorted((lost.directory / "store").rglob("*")) == before
+
+
+def test_a_backup_that_goes_further_than_all_brokers_is_not_believed_unasked(
+    lost: Lost, aqueduct: Run, tmp_path: Path
+) -> None:
+    """Brokers follow within seconds: it may be planted, or of a quorum that was given up."""
+    store, copies = f"file://{tmp_path}/store", copied(lost, aqueduct)
+    ahead = metadata.read(lost.quorum.brokers[0].data)
+    ahead = ahead.with_records([producer_ids_record(1)], ahead.end_epoch + 1)
+    keep(QuorumSnapshots, open_editable(store, private=True), snapshots.of(ahead))
+    code, said = plan(lost, aqueduct, *copies, "--store", store)
+    assert code == 2
+    assert re.search(r"Snapshot 1 \(offset \d+\) goes further than every broker's copy", said), said
+    assert plan(lost, aqueduct, *copies, "--store", store, "--snapshot", "1")[0] == 0
+    assert plan(lost, aqueduct, "--store", store)[0] == 0
 
 
 def test_a_controller_that_has_its_metadata_keeps_them(lost: Lost, aqueduct: Run) -> None:
