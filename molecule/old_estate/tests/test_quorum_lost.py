@@ -6,9 +6,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from lab import Lab, wait_until
-from old_site import LAKE, LOG
+from old_site import LAKE, LAKE_SECOND, LOG
 
 METADATA = f"{LOG}/__cluster_metadata-0"
+LAKES = LAKE, LAKE_SECOND
 
 
 def said(text: str) -> str:
@@ -82,17 +83,12 @@ def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
     assert sorted(filter(None, values(lab, "flights"))) == flights
     assert position(lab) == 41
     assert "later" not in lab.admin(LAKE).list_topics(timeout=20).topics
-    [stray] = lab.run(LAKE, "sh", "-c", f"ls -d {LOG}/later-0.*-stray").stdout.split()
-    dump = (
-        "java",
-        "-cp",
-        "/opt/aqueduct/kafka-4.3.1/libs/*",
-        "kafka.tools.DumpLogSegments",
-        "--print-data-log",
-    )
-    there = lab.run(LAKE, *dump, "--files", f"{stray}/{0:020}.log").stdout
+    strays = ("find", LOG, "-maxdepth", "1", "-name", "later-0.*-stray")
+    [(host, stray)] = [(host, each) for host in LAKES for each in lab.run(host, *strays).stdout.split()]
+    tool = ("java", "-cp", "/opt/aqueduct/kafka-4.3.1/libs/*", "kafka.tools.DumpLogSegments")
+    there = lab.run(host, *tool, "--print-data-log", "--files", f"{stray}/{0:020}.log").stdout
     assert re.findall(r"payload: (\S+)", there) == [each.decode() for each in later]
-    lab.run(LAKE, "rm", "-r", stray)  # as is done when all is well: the doctor names it
+    lab.run(host, "rm", "-r", stray)  # as is done when all is well: the doctor names it
     assert lab.run(LAKE, "test", "-e", "/run/aqueduct-quorum", check=False).returncode == 1
     again = lab.play("site", "--limit", "site_lake")
     assert again.returncode == 0, again.stdout
