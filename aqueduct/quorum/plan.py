@@ -10,7 +10,7 @@ and one for producers' ids.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from aqueduct.errors import Refused
@@ -95,6 +95,7 @@ def plan(metadata: Metadata, hosts: Mapping[str, Sequence[Folder]], lost: Collec
     Brokers that are `lost` have no log any more: none of them leads where another one has records.
     """
     topics = metadata.image.topics
+    names = {each.name for each in topics.values()}
     known: dict[tuple[str, int], dict[int, DiskLog]] = defaultdict(dict)
     strange: dict[tuple[str, str, str], list[tuple[str, DiskLog]]] = defaultdict(list)
     damaged, aside, seen = [], 0, {*lost}
@@ -113,7 +114,7 @@ def plan(metadata: Metadata, hosts: Mapping[str, Sequence[Folder]], lost: Collec
         for log in folder.logs:
             if log.stray:
                 aside += 1
-            elif why := _strange(topics, log, folder.node_id):
+            elif why := _strange(topics, names, log, folder.node_id):
                 strange[log.partition.topic, log.topic_id, why].append((host, log))
             else:
                 known[log.topic_id, log.partition.partition][folder.node_id] = log
@@ -143,10 +144,9 @@ def plan(metadata: Metadata, hosts: Mapping[str, Sequence[Folder]], lost: Collec
     )
 
 
-def _strange(topics: Mapping[str, KnownTopic], log: DiskLog, node: int) -> str:
+def _strange(topics: Mapping[str, KnownTopic], names: Set[str], log: DiskLog, node: int) -> str:
     """Say why a broker puts a log aside when it starts (LogManager.isStrayReplica); empty if it takes it."""
     if log.topic_id not in topics:
-        names = {each.name for each in topics.values()}
         return "another topic of this name is" if log.partition.topic in names else "the topic is not"
     state = topics[log.topic_id].partitions.get(log.partition.partition)
     if state is None:
