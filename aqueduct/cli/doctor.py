@@ -87,8 +87,10 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
     if args.log and not args.properties:
         raise Refused("--log is of a broker whose listeners --properties names: give that, too.")
     folders = [data_folder.read(each) for each in args.data_folder]
-    configured = listeners.configured(_properties(args.properties)) if args.properties else []
-    by_port = listeners.connections(each.read_text() for each in CONNECTIONS if each.exists())
+    configured, by_port = [], {}
+    if args.properties:
+        configured = listeners.configured(_properties(args.properties))
+        by_port = listeners.connections(each.read_text() for each in CONNECTIONS if each.exists())
     with _log(args.log) as log:
         mismatches = list(listeners.mismatches(configured, log))
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)

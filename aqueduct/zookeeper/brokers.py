@@ -25,9 +25,10 @@ def misfits(ensemble: Ensemble, node_id: int, folders: Sequence[Path]) -> tuple[
     finally:
         session.close()
     cluster_id = cluster.get("id")
-    its_own = [data_folder.read(path) for path in folders if (path / data_folder.META).exists()]
+    formatted = [path for path in folders if (path / data_folder.META).exists()]
+    its_own = list(map(data_folder.read, formatted))
     found = [data_folder.misfit(each, node_id, cluster_id, str(ensemble)) for each in its_own]
-    found += [data_folder.nobodys(path) for path in folders if not (path / data_folder.META).exists()]
+    found += [data_folder.nobodys(path) for path in folders if path not in formatted]
     if broker and not its_own:
         found.append(
             f"Broker {node_id} runs at {', '.join(broker.get('endpoints', ()))}, and this host has no data "
