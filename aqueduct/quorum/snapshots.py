@@ -99,13 +99,8 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
 
     FORMAT, STORE, FOLDER, SUFFIX, OF = FORMAT, "quorum.json", "metadata", ".zst", "a quorum"
 
-    @staticmethod
-    def encode(snapshot: QuorumSnapshot) -> bytes:
-        return encode(snapshot)
-
-    @staticmethod
-    def decode(packed: Data) -> QuorumSnapshot:
-        return decode(packed)
+    encode = staticmethod(encode)
+    decode = staticmethod(decode)
 
     @staticmethod
     def check(packed: bytes, snapshot: QuorumSnapshot) -> None:

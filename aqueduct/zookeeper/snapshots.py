@@ -171,17 +171,9 @@ class ZnodeSnapshots(NumberedSnapshots[ZnodeSnapshot]):
 
     FORMAT, STORE, FOLDER, SUFFIX, OF = FORMAT, "zookeeper.json", "znodes", ".jsonl.zst", "ZooKeeper"
 
-    @staticmethod
-    def encode(snapshot: ZnodeSnapshot) -> bytes:
-        return encode(snapshot)
-
-    @staticmethod
-    def decode(packed: Data) -> ZnodeSnapshot:
-        return decode(packed)
-
-    @staticmethod
-    def check(packed: bytes, snapshot: ZnodeSnapshot) -> None:
-        check(packed, snapshot)
+    encode = staticmethod(encode)
+    decode = staticmethod(decode)
+    check = staticmethod(check)
 
     @staticmethod
     def source(snapshot: ZnodeSnapshot) -> str:
