@@ -115,6 +115,8 @@ def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: 
     except strict_json.Unreadable as error:
         raise Refused(f"{url} is no backup of {PROGRAM}: {error}.") from None
     topics = {topic.name: _partitions(topic) for topic in found.topics}
+    if not topics:
+        raise Refused(f"{url} is a backup of no topic, by its {MANIFEST}: name another one.")
     for name, number_of in topics.items():
         if not LEGAL_NAME.fullmatch(name) or not 0 < number_of <= MOST_PARTITIONS:
             raise Refused(f"{url} has a topic {name[:40]!r} of {number_of} partitions: no topic can be so.")

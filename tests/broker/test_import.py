@@ -201,6 +201,11 @@ def test_what_is_unknown_is_refused_and_what_is_damaged_fails(tmp_path: Path, ca
         assert "2: aqueduct: " in (said := refused(tmp_path, url, capsys))
         assert "which is not below nightly/: no version does so." in said
 
+    told = json.loads(good_manifest) | {"topics": []}
+    manifest.write_text(json.dumps(told))
+    assert "2: aqueduct: " in (said := refused(tmp_path, url, capsys))
+    assert "is a backup of no topic, by its manifest.json" in said
+
     theirs.finish({}, format_version=3)
     assert "2: aqueduct: " in (said := refused(tmp_path, url, capsys))
     assert "it lacks or has one too many of: format_version" in said
