@@ -24,6 +24,7 @@ from aqueduct.kafka.admin.cluster import describe_by_controller
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.mend import logs, plan, run, take_back
+from aqueduct.mend.fit import Fit
 from aqueduct.names import LEGAL_NAME, TopicPartition
 from aqueduct.wording import count, some
 
@@ -75,15 +76,36 @@ def _add_looks(parser: argparse.ArgumentParser) -> None:
     add_looks(parser)
 
 
-def add_looks(parser: argparse.ArgumentParser) -> None:
+def add_looks(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument(
         "--look",
         metavar="FILE",
         type=Path,
         action="append",
-        required=True,
+        required=required,
+        default=[],
         help="what look said on a host, in a file with the host's name; give those of all hosts",
     )
+
+
+def add_lost(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lost",
+        metavar="N[,N...]",
+        type=lambda text: [NODE_ID(each) for each in text.split(",")],
+        action="extend",
+        default=[],
+        help="brokers that have lost their disks, and come back empty or not at all",
+    )
+
+
+def all_seen(found: Fit) -> None:
+    """Refuse metadata that are to fit logs at which nobody looked: one of them may go furthest."""
+    if found.unseen:
+        raise Refused(
+            f"Brokers {some(found.unseen)} were not looked at, and what they have may be cut off: look "
+            "there, too, or say --lost of those whose disks are gone for good. Nothing was done."
+        )
 
 
 def _add_empty(parser: argparse.ArgumentParser) -> None:

@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what copy printed on a broker; give those of all brokers",
     )
     mend.add_looks(planned)
-    _add_lost(planned)
+    mend.add_lost(planned)
     planned.add_argument("--seed", metavar="FILE", type=report_file.file, help="write what restore takes")
     planned.set_defaults(run=_plan)
 
@@ -86,24 +86,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     checked = commands.add_parser("check", help="say whether the brokers have what plan promised")
     common.add_cluster(checked)
     mend.add_looks(checked)
-    _add_lost(checked)
+    mend.add_lost(checked)
     checked.add_argument("--seed", metavar="FILE", type=Path, required=True, help="what plan wrote")
     checked.set_defaults(run=_check)
 
     aside = commands.add_parser("put-aside", help="move the old metadata of a stopped broker away")
     _add_folder(aside)
     aside.set_defaults(run=_put_aside)
-
-
-def _add_lost(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--lost",
-        metavar="N",
-        type=mend.NODE_ID,
-        action="append",
-        default=[],
-        help="a broker that has lost its disks, and comes back empty or not at all",
-    )
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:
@@ -202,6 +191,7 @@ def _plan(args: argparse.Namespace) -> int:
     lines = plan.sentences(found)
     print("\n".join(lines))
     if args.seed:
+        mend.all_seen(found.fit)
         text = base64.b64encode(snapshots.encode(snapshots.of(found.seed()))).decode()
         try:
             args.seed.touch(mode=0o600)
@@ -209,7 +199,7 @@ def _plan(args: argparse.Namespace) -> int:
             args.seed.write_text(text + "\n", encoding="ascii")
         except OSError as error:
             raise Failed(f"{args.seed} can't be written: {error.strerror}.") from None
-    return ExitCode.INCOMPLETE if found.differs else ExitCode.DONE
+    return ExitCode.INCOMPLETE if found.fit.differs else ExitCode.DONE
 
 
 def _sources(args: argparse.Namespace) -> Iterator[tuple[str, metadata.Metadata]]:
@@ -260,7 +250,7 @@ def _check(args: argparse.Namespace) -> int:
             f"{count(len(topics), 'topic')} with the ids that they had, and {count(partitions, 'partition')} "
             "with all that was committed."
         )
-        if silent := sorted(each for each, offset in promised.committed.items() if not offset):
+        if silent := sorted(each for each, offset in promised.fit.committed.items() if not offset):
             print(f"Of {count(len(silent), 'partition')} no disk says that anything was: {some(silent)}.")
     return ExitCode.INCOMPLETE if left else ExitCode.DONE
 

@@ -6,8 +6,10 @@ could not be read, or that changed faster than they were read, or for older snap
 nothing was done.
 
 restore makes znodes that are missing, parents first. What is there and differs stays and is named, unless its
-path was given as --overwrite. It may be run again, and goes on where it stopped. 0 done: all of the snapshot
-is there; 3 done but for what it names; 1 it stopped before; 2 nothing was written.
+path was given as --overwrite. Brokers may have logs that are newer: with what `aqueduct mend look` said on
+each (--look), partitions begin with who has most, and what the snapshot does not know is named. It may be
+run again, and goes on where it stopped. 0 done: all of the snapshot is there; 3 done but for what it names; 1
+it stopped before; 2 nothing was written.
 
 diff compares an ensemble with a snapshot: 0 equal, 3 not, or not all could be compared. snapshots lists what
 a store has: 1 if one is damaged. Data and passwords are never shown.
@@ -21,13 +23,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from aqueduct import moments
-from aqueduct.cli import common, report_file, selection
+from aqueduct.cli import common, mend, report_file, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config
+from aqueduct.mend.fit import sentences
 from aqueduct.wording import count, some
 
 PORT = 2181  # where brokers ask a server that is named without one
+UNSEEN = (
+    "Brokers' logs were not looked at. Where some go further than the snapshot, what was committed since may "
+    "be cut off: stop the brokers, and give --look of each."
+)
 
 if TYPE_CHECKING:
     from aqueduct.zookeeper.client import Ensemble
@@ -62,6 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="write this znode's data and ACL although others are there; may be repeated",
     )
+    mend.add_looks(restore, required=False)
+    mend.add_lost(restore)
     restore.add_argument("--dry-run", action="store_true", help="tell what would be written")
     report_file.add_arguments(restore)
     restore.set_defaults(run=_restore)
@@ -154,15 +163,25 @@ def _restore(args: argparse.Namespace) -> int:
         from aqueduct.store.backends import open_store
         from aqueduct.zookeeper.restore import ZnodeOrder, restore
         from aqueduct.zookeeper.snapshots import ZnodeSnapshots
+        from aqueduct.zookeeper.topics import FATE, fitting, is_state
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
     snapshot = ZnodeSnapshots.open(open_store(args.store)).read(args.snapshot)
     prefix = args.prefix.rstrip("/")
+    fits = True
+    if args.look or args.lost:
+        found, snapshot = fitting(snapshot, mend.hosts(args.look), args.lost)
+        for sentence in sentences(found, FATE):
+            print(sentence)
+        mend.all_seen(found)
+        fits = not found.differs
     done = restore(ZnodeOrder(snapshot, _ensemble(args), prefix, tuple(args.overwrite), args.dry_run))
-    whole = snapshot.whole and not done.left and not done.failed
+    whole = snapshot.whole and fits and not done.left and not done.failed
     code = ExitCode.DONE if whole else ExitCode.INCOMPLETE
     print(_restored(args, snapshot, done))
+    if not (args.look or args.lost) and any(map(is_state, (*done.created, *done.missing))):
+        print(UNSEEN)
     if done.stopped:
         print(f"aqueduct: {done.stopped}", file=sys.stderr)
         code = ExitCode.FAILED

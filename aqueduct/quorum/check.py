@@ -48,6 +48,6 @@ def _left(client: Client, promised: QuorumPlan) -> Iterator[str]:
         yield f"{count(len(waiting), 'partition')} without a leader: {some(waiting)}."
     ends = offsets.ends(client, led, "read_uncommitted")
     for each in led:
-        if (lacking := promised.committed.get(each, 0) - ends[each]) > 0:
-            of = f"{promised.committed[each]:,}, up to which it was committed"
+        if (lacking := promised.fit.committed.get(each, 0) - ends[each]) > 0:
+            of = f"{promised.fit.committed[each]:,}, up to which it was committed"
             yield f"{each} ends {count(lacking, 'offset')} before {of}."

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from aqueduct.kafka.batches.batch import HEADER, LENGTH_FROM, MAGIC, Batch, seal
 from aqueduct.kafka.batches.bodies import body, key_and_value, put_one
 from aqueduct.kafka.batches.one_by_one import bodies
+from aqueduct.mend.fit import KnownPartition, KnownTopic
 
 FRAME = 1
 TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC, PRODUCER_IDS = 2, 3, 5, 9, 15
@@ -40,30 +41,20 @@ class Voter:
 
 
 @dataclass(frozen=True)
-class PartitionState:
+class PartitionState(KnownPartition):
     version: int  # of its record
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
     removing: tuple[int, ...]
     adding: tuple[int, ...]
-    leader: int
-    leader_epoch: int
     epoch: int
     directories: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class KnownTopic:
-    name: str
-    topic_id: str
-    partitions: dict[int, PartitionState]
 
 
 class MetadataImage:
     """What the records that were replayed make of a cluster."""
 
     def __init__(self) -> None:
-        self.topics: dict[str, KnownTopic] = {}  # by their ids
+        self.topics: dict[str, KnownTopic[PartitionState]] = {}  # by their ids
+        self._partitions: dict[str, dict[int, PartitionState]] = {}  # theirs
         self.voters: tuple[Voter, ...] = ()  # none: the controllers' settings name them (KIP-595)
         self.next_producer_id = 0
 
@@ -99,9 +90,12 @@ class MetadataImage:
             )
         if kind == TOPIC:
             name, topic_id = reader.string(), reader.uuid()
-            self.topics[topic_id] = KnownTopic(name, topic_id, {})
+            self._partitions[topic_id] = {}
+            self.topics[topic_id] = KnownTopic(name, topic_id, self._partitions[topic_id])
         elif kind == REMOVE_TOPIC:
-            self.topics.pop(reader.uuid(), None)
+            gone = reader.uuid()
+            self.topics.pop(gone, None)
+            self._partitions.pop(gone, None)
         elif kind == PARTITION:
             number, topic_id = reader.number("i"), reader.uuid()
             self._put(topic_id, number, reader.partition(version))
@@ -114,7 +108,7 @@ class MetadataImage:
             self.next_producer_id = max(self.next_producer_id, reader.number("q"))
 
     def _put(self, topic_id: str, number: int, state: PartitionState) -> None:
-        self.topics[topic_id].partitions[number] = state
+        self._partitions[topic_id][number] = state
 
 
 def _changed(state: PartitionState, tags: Mapping[int, bytes]) -> PartitionState:
@@ -186,7 +180,7 @@ class _Reader:
         leader, leader_epoch, epoch = (self.number("i") for _ in range(3))
         directories = tuple(self.array(self.raw_uuid)) if version else ()
         return PartitionState(
-            version, replicas, in_sync, removing, adding, leader, leader_epoch, epoch, directories
+            *(replicas, in_sync, leader, leader_epoch, version, removing, adding, epoch, directories)
         )
 
     def voter(self) -> Voter:

@@ -55,8 +55,11 @@ class Lab(demo.lab.Lab):
         )
 
     def kill(self, host: str, unit: str) -> None:
-        """kill -9 of a unit's process."""
-        self.run(host, "systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit)
+        """kill -9 of a unit's process, or where it has none for a moment, of the next one."""
+        kill = ("systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit)
+        wait_until(
+            f"{unit} to have a process", lambda: self.run(host, *kill, check=False).returncode == 0, 60
+        )
 
     def lose(self, host: str) -> None:
         """Take a host away, for good."""

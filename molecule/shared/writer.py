@@ -55,9 +55,12 @@ class Writer(threading.Thread):
                 time.sleep(self._chance.uniform(*self._pause))
         self._producer.flush()
 
-    def finish(self) -> int:
+    def stop(self) -> None:
         self._stop_asked.set()
         self.join(timeout=300)
+
+    def finish(self) -> int:
+        self.stop()
         assert not self.is_alive(), f"the producer to {self.name} did not finish within 300 s"
         assert not self.failures, f"{len(self.failures)} records to {self.name} failed: {self.failures[0]}"
         return self.acknowledged

@@ -449,6 +449,14 @@ def test_what_can_t_be_used_is_refused_and_nothing_is_done(lost: Lost, aqueduct:
     assert plan(lost, aqueduct, *copies, "--store", f"file://{store}", "--snapshot", "1")[0] == 1
 
     seed = lost.directory / "seed"
+    seed.unlink(missing_ok=True)
+    alone = ("plan", "--store", lost.store, *looks(lost, aqueduct)[:2])
+    code, said = aqueduct(*alone, "--seed", str(seed))
+    assert (code, "Brokers 2 were not looked at, and what they have may be cut off" in said) == (2, True), (
+        said
+    )
+    assert not seed.exists()
+    assert aqueduct(*alone)[0] == 3
     assert plan(lost, aqueduct, "--store", lost.store)[0] == 3
     code, said = restore(lost, aqueduct, controller, node_id=7)
     assert (

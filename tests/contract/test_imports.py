@@ -40,8 +40,8 @@ ROOMS = (
     ("link.ledger",),
     ("link",),
     ("link.dedup",),
-    ("backup", "reconcile", "land", "controller", "zookeeper", "prune", "foreign", "mend"),
-    ("restore", "file_backup", "quorum"),
+    ("backup", "reconcile", "land", "controller", "prune", "foreign", "mend"),
+    ("restore", "file_backup", "quorum", "zookeeper"),
     ("estate", "export", "drill"),
     ("cli",),
 )

@@ -13,8 +13,11 @@ from aqueduct.quorum import plan
 from aqueduct.quorum.metadata import Metadata
 from aqueduct.quorum.records import PartitionState, batch_of, partition_record, producer_ids_record
 
+DIRECTORIES = bytes(16), b"x" * 16
 ID, OTHER = (base64.urlsafe_b64encode(bytes([number] * 16)).decode().rstrip("=") for number in (1, 2))
-STATE = PartitionState(1, (1, 2), (1, 2), (), (), 1, 4, 9, (bytes(16), b"x" * 16))
+STATE = PartitionState(
+    (1, 2), (1, 2), 1, 4, version=1, removing=(), adding=(), epoch=9, directories=DIRECTORIES
+)
 
 
 def topic_record(name: str, number: int) -> bytes:
@@ -63,7 +66,7 @@ BOTH = [log(0), log(1)]
 
 def test_logs_as_the_metadata_know_them_need_nothing() -> None:
     found = planned(BOTH, BOTH)
-    assert (found.differs, found.corrected, said(found)) == (False, (), "")
+    assert (found.fit.differs, found.fit.corrected, said(found)) == (False, (), "")
 
 
 @pytest.mark.parametrize(
@@ -93,16 +96,16 @@ def test_logs_as_the_metadata_know_them_need_nothing() -> None:
 )
 def test_a_log_that_the_metadata_don_t_know_is_named(strange: DiskLog, expected: str) -> None:
     found = planned([*BOTH, strange], BOTH)
-    assert found.differs
+    assert found.fit.differs
     assert expected in said(found)
 
 
 def test_what_is_not_there_is_named() -> None:
     assert said(planned([log(0)], [log(0)])).startswith("EMPTY: flights-1: no broker has a log of them;")
     found = planned(BOTH, None)
-    assert found.differs
+    assert found.fit.differs
     assert said(found).startswith(
-        "NOT looked at: brokers 2, whose logs may have more than those of the others."
+        "NOT looked at: brokers 2, whose logs may have more than those of the others: look there, too."
     )
     damaged = log(1, damage="it is cut")
     assert "DAMAGED: flights-1 on two: it is cut" in said(planned(BOTH, [log(0), damaged]))
@@ -116,7 +119,7 @@ def state_of(found: plan.QuorumPlan, number: int) -> PartitionState:
 
 def test_a_newer_epoch_on_a_disk_begins_a_newer_one() -> None:
     found = planned([log(0), log(1, epoch=7)], BOTH)
-    assert not found.differs
+    assert not found.fit.differs
     assert said(found) == "What broker 1 has goes furthest, and leads: flights-1."
     assert state_of(found, 0) == STATE
     assert state_of(found, 1) == replace(STATE, in_sync=(1,), leader=1, leader_epoch=8, epoch=10)
@@ -124,23 +127,23 @@ def test_a_newer_epoch_on_a_disk_begins_a_newer_one() -> None:
 
 def test_who_lacks_what_was_committed_is_in_sync_no_more() -> None:
     found = planned(BOTH, [log(0), log(1, end=20)])
-    assert found.differs
+    assert not found.fit.differs, "nothing is lost"
     assert "What broker 2 has goes furthest, and leads: flights-1; 1, in sync by the metadata, lacks" in said(
         found
     )
     assert state_of(found, 1) == replace(STATE, in_sync=(2,), leader=2, leader_epoch=5, epoch=10)
     # What goes further and was not committed, the leader that there is decides about.
-    assert planned(BOTH, [log(0), log(1, end=20, committed=10)]).corrected == ()
+    assert planned(BOTH, [log(0), log(1, end=20, committed=10)]).fit.corrected == ()
     # Who was not in sync any more may lack it.
     out = change_record(1, (0, nodes(2)), (1, struct.pack(">i", 2)))
-    assert planned(BOTH, [log(0), log(1, end=20)], out).corrected == ()
+    assert planned(BOTH, [log(0), log(1, end=20)], out).fit.corrected == ()
 
 
 def test_who_has_lost_its_disk_leads_nothing_that_others_have() -> None:
     """It would come back empty, and all others would cut off what they have."""
     logs = {"one": [Folder("/data", "cluster", 1, (log(0), log(1)))]}
     found = plan.plan(metadata(), logs, [2])
-    assert found.differs
+    assert found.fit.differs
     assert "What broker 1 has goes furthest, and leads: flights-0, flights-1; 2, in sync by" in said(found)
     assert state_of(found, 1) == replace(STATE, in_sync=(1,), leader=1, leader_epoch=5, epoch=10)
     assert "LOST: the disks of brokers 2." in said(found)

@@ -91,14 +91,17 @@ def mirrored(lab: Lab) -> Mirrored:
     before = sum(wait_until("the source's ends", lambda: ends(lab, ENSEMBLE)).values())
     writer = Writer(lab, ENSEMBLE, TOPIC, "dispatch", departures(), chances[0])
     writer.start()
-    arrive(lab)
-    for seed, chance in zip(SEEDS, chances, strict=True):
-        for fault in chance.sample(("kill", "restart"), 2):
-            if fault == "kill":
-                kill(lab, chance, seed)
-            else:
-                restart(lab, seed)
-            arrive(lab, chance.randint(ENOUGH, 2 * ENOUGH))
+    try:
+        arrive(lab)
+        for seed, chance in zip(SEEDS, chances, strict=True):
+            for fault in chance.sample(("kill", "restart"), 2):
+                if fault == "kill":
+                    kill(lab, chance, seed)
+                else:
+                    restart(lab, seed)
+                arrive(lab, chance.randint(ENOUGH, 2 * ENOUGH))
+    finally:
+        writer.stop()  # other tests read the same topic
     acknowledged = before + writer.finish()
     wait_until("its position at the end", lambda: committed(lab) == ends(lab, ENSEMBLE), 180)
     found = Mirrored(acknowledged, lab.read(ENSEMBLE, TOPIC), lab.read(LAKE, TOPIC))

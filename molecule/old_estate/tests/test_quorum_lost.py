@@ -75,7 +75,15 @@ def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
     assert "Nothing was done to the cluster." in said(planned.stdout)
     assert lab.run(LAKE, "test", "-e", METADATA, check=False).returncode == 1
 
-    formed = lab.play("restore_quorum", **older, confirm="lake")
+    data = lab.run(LAKE_SECOND, "dirname", LOG).stdout.strip()
+    lab.run(LAKE_SECOND, "chown", "root", data)
+    broken = lab.play("restore_quorum", **older, confirm="lake")
+    assert broken.returncode != 0
+    assert "can't be moved to" in said(broken.stdout), broken.stdout
+    lab.run(LAKE_SECOND, "chown", "kafka", data)
+
+    # It goes on with what the controller has begun with, and not with a copy that was not put aside.
+    formed = lab.play("restore_quorum", site="lake", confirm="lake")
     assert "with all that was committed" in said(formed.stdout), formed.stdout
     assert "NOT known: later-0" in said(formed.stdout)
     assert formed.returncode != 0, "it fails at its end, for later is not known"

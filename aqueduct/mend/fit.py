@@ -1,0 +1,219 @@
+"""Metadata that are older than the logs on brokers' disks: what they don't know, and what makes them fit.
+Pure.
+
+Where a log goes further than the metadata know, brokers that start with them would lose of it, or stand
+still. A leader whose epoch is older than its followers' logs can't tell them where they agree (KIP-101). One
+that was in sync then, and is not any more, makes the others cut off what they have committed. So such a
+partition begins with the replica that goes furthest, in an epoch above all.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from aqueduct.errors import Refused
+from aqueduct.kafka.diagnosis import GROUPS
+from aqueduct.mend.logs import DiskLog, Folder
+from aqueduct.names import TopicPartition
+from aqueduct.wording import count, some
+
+# What producers were given since the metadata were written is less: brokers ask for a thousand at once. One
+# that gets an id for the second time is taken for the one that had it, and is not written twice (KIP-98).
+PRODUCER_IDS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class KnownPartition:
+    """A partition as metadata know it."""
+
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+
+
+Known = TypeVar("Known", bound=KnownPartition, covariant=True)
+
+
+@dataclass(frozen=True)
+class KnownTopic(Generic[Known]):
+    """A topic as metadata know it."""
+
+    name: str
+    topic_id: str  # empty: of a time before ids (KIP-516)
+    partitions: Mapping[int, Known]
+
+
+@dataclass(frozen=True)
+class UnknownLogs:
+    """Logs of one topic that the metadata don't know."""
+
+    topic: str
+    topic_id: str
+    why: str
+    logs: tuple[tuple[str, DiskLog], ...]  # with their hosts
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A partition of which disks have more than the metadata know, and who leads it in which epoch."""
+
+    partition: TopicPartition
+    topic_id: str
+    leader: int
+    leader_epoch: int
+    lacking: tuple[int, ...]  # in sync by the metadata, and without what others have committed
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a comparison of metadata with logs found."""
+
+    unknown: tuple[UnknownLogs, ...]
+    empty: tuple[TopicPartition, ...]  # known, and no broker has a log of them
+    corrected: tuple[Corrected, ...]
+    damaged: tuple[tuple[str, DiskLog], ...]
+    aside: int  # logs that brokers had put aside before
+    lost: tuple[int, ...]  # brokers that have no logs any more
+    unseen: tuple[int, ...]  # brokers with replicas whose folders were not looked at
+    committed: Mapping[TopicPartition, int]  # up to which offset all replicas in sync had them
+
+    @property
+    def differs(self) -> bool:
+        """Tell whether something will not be as it was."""
+        return bool(self.unknown or self.empty or self.damaged or self.lost or self.unseen)
+
+
+def fit(
+    cluster: str,
+    topics: Collection[KnownTopic[KnownPartition]],
+    hosts: Mapping[str, Sequence[Folder]],
+    lost: Collection[int] = (),
+    *,
+    without_ids: bool = False,
+) -> Fit:
+    """Compare what metadata know with the logs on brokers' disks; Refused for folders of another cluster.
+
+    Brokers that are `lost` have no log any more: none of them leads where another one has records.
+    `without_ids`: brokers take a log for a topic's by its name, where one of both has no id.
+    """
+    by_id = {each.topic_id: each for each in topics if each.topic_id}
+    by_name = {each.name: each for each in topics}
+    known: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
+    strange: dict[tuple[str, str, str], list[tuple[str, DiskLog]]] = defaultdict(list)
+    damaged, aside, seen = [], 0, {*lost}
+    for host, folder in ((host, folder) for host, folders in hosts.items() for folder in folders):
+        if folder.cluster_id != cluster:
+            raise Refused(
+                f"{folder.path} of {host} is of the cluster {folder.cluster_id}, and the metadata are of "
+                f"{cluster}: name a store of that cluster. Nothing was done."
+            )
+        if folder.node_id in lost:
+            raise Refused(
+                f"{folder.path} of {host} has the logs of broker {folder.node_id}, which is said to have "
+                "lost them. Nothing was done."
+            )
+        seen.add(folder.node_id)
+        for log in folder.logs:
+            topic, named = by_id.get(log.topic_id), by_name.get(log.partition.topic)
+            if without_ids and named and not (log.topic_id and named.topic_id):
+                topic = named
+            if log.stray:
+                aside += 1
+            elif why := _strange(topic, named, log, folder.node_id):
+                strange[log.partition.topic, log.topic_id, why].append((host, log))
+            else:
+                known[log.partition][folder.node_id] = log
+                damaged += [(host, log)] if log.damage else []
+    corrected, empty, committed = [], [], {}
+    for topic in topics:
+        for number, state in sorted(topic.partitions.items()):
+            at = TopicPartition(topic.name, number)
+            logs = known[at]
+            committed[at] = max((log.committed for log in logs.values()), default=0)
+            if fitting := _corrected(at, topic.topic_id, state, logs, seen):
+                corrected.append(fitting)
+            elif not logs and seen >= set(state.replicas):
+                empty.append(at)
+    replicas = (state.replicas for topic in topics for state in topic.partitions.values())
+    return Fit(
+        tuple(UnknownLogs(*of, tuple(logs)) for of, logs in sorted(strange.items())),
+        tuple(empty),
+        tuple(corrected),
+        tuple(damaged),
+        aside,
+        tuple(sorted(lost)),
+        tuple(sorted({node for nodes in replicas for node in nodes} - seen)),
+        committed,
+    )
+
+
+def _strange(
+    topic: KnownTopic[KnownPartition] | None,
+    named: KnownTopic[KnownPartition] | None,
+    log: DiskLog,
+    node: int,
+) -> str:
+    """Say why a log is none of its broker's (LogManager.isStrayReplica); empty if it is."""
+    if topic is None:
+        return "another topic of this name is" if named else "the topic is not"
+    state = topic.partitions.get(log.partition.partition)
+    if state is None:
+        return "the partition is not"
+    return "" if node in state.replicas else "this replica is not"
+
+
+def _corrected(
+    at: TopicPartition, topic_id: str, state: KnownPartition, logs: Mapping[int, DiskLog], seen: set[int]
+) -> Corrected | None:
+    """Return how a partition must begin whose logs have more than the metadata know; None: as they say."""
+    whole = {node: log for node, log in logs.items() if not log.damage}
+    if not whole:
+        return None
+    best = max(whole, key=lambda node: (whole[node].epoch, whole[node].end))
+    committed = max(log.committed for log in logs.values())
+    lacking = tuple(
+        node
+        for node in state.in_sync
+        if node in seen and node != best and (node not in whole or whole[node].end < committed)
+    )
+    epoch = max(log.epoch for log in whole.values())
+    if not lacking and epoch <= state.leader_epoch:
+        return None
+    return Corrected(at, topic_id, best, max(epoch, state.leader_epoch) + 1, lacking)
+
+
+def sentences(found: Fit, fate: str) -> Iterable[str]:
+    """Say what comes back otherwise than it was; `fate`: what brokers do with logs that are not known."""
+    for each in found.unknown:
+        named = sorted({str(log.partition) for _, log in each.logs})
+        records = max(log.end for _, log in each.logs)
+        yield (
+            f"NOT known: {some(named)} (id {each.topic_id or 'none'}), for {each.why} in the metadata; "
+            f"{count(len(each.logs), 'log')} on {some(sorted({host for host, _ in each.logs}))}, up to "
+            f"offset {records:,}. {fate}"
+        )
+        if each.topic == GROUPS:
+            yield (
+                "With these go positions of groups: `aqueduct restore --groups-only` sets those of a backup."
+            )
+    if found.empty:
+        yield f"EMPTY: {some(found.empty)}: no broker has a log of them; deleted since, or lost."
+    furthest: dict[tuple[int, tuple[int, ...]], list[TopicPartition]] = defaultdict(list)
+    for fitting in found.corrected:
+        furthest[fitting.leader, fitting.lacking].append(fitting.partition)
+    for (leader, lacking), led in sorted(furthest.items()):
+        why = f"; {some(lacking)}, in sync by the metadata, lacks what was committed" if lacking else ""
+        yield f"What broker {leader} has goes furthest, and leads: {some(led)}{why}."
+    for host, log in found.damaged:
+        yield f"DAMAGED: {log.folder} on {host}: {log.damage}"
+    if found.lost:
+        yield f"LOST: the disks of brokers {some(found.lost)}. If one is only not mounted, mount it before."
+    if found.unseen:
+        yield (
+            f"NOT looked at: brokers {some(found.unseen)}, whose logs may have more than those of the "
+            "others: look there, too. Where a disk is gone for good, say so (--lost)."
+        )
+    if found.aside:
+        yield f"{count(found.aside, 'log')} had been put aside before, and stay so."

@@ -1,0 +1,106 @@
+"""Topics as znodes have them, and znodes of a snapshot that fit the logs on brokers' disks. Pure.
+
+A partition is in two znodes: /brokers/topics/<topic> says who has it, and partitions/<number>/state below
+that who is in sync and leads (kafka.zk.ZkData).
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.mend.fit import PRODUCER_IDS, Fit, KnownPartition, KnownTopic, fit
+from aqueduct.mend.logs import Folder
+from aqueduct.zookeeper.snapshots import ZnodeSnapshot
+from aqueduct.zookeeper.znodes import Znode
+
+TOPIC = re.compile(r"/brokers/topics/(?P<name>[^/]+)")
+PRODUCERS = "/latest_producer_id_block"
+RECOVERY = "leader_recovery_state"  # of a leader that may lack what was committed; ours has it
+FATE = (
+    "Brokers keep them and serve nothing of them. Move their folders away before a topic of this name is "
+    "made: it gets another id, and brokers that have them would not take it up."
+)
+
+
+def fitting(
+    snapshot: ZnodeSnapshot, hosts: Mapping[str, Sequence[Folder]], lost: Collection[int]
+) -> tuple[Fit, ZnodeSnapshot]:
+    """Compare a snapshot's topics with the logs on disks; return it as brokers with these may start with it.
+
+    Refused for a snapshot that is no cluster's, and for folders of another one.
+    """
+    if not snapshot.cluster:
+        raise Refused(
+            f"Snapshot {snapshot.number} is of no cluster, so no logs fit it: take another one, or no --look."
+        )
+    found = fit(snapshot.cluster, [*_topics(snapshot)], hosts, lost, without_ids=True)
+    fitted = dict(snapshot.znodes)
+    for each in found.corrected:
+        znode = fitted[_state_of(each.partition.topic, each.partition.partition)]
+        led = {"leader": each.leader, "leader_epoch": each.leader_epoch, "isr": [each.leader]}
+        state = {name: value for name, value in _content(znode).items() if name != RECOVERY}
+        fitted[znode.path] = _with(znode, state | led)
+    if block := fitted.get(PRODUCERS):
+        fitted[PRODUCERS] = _with(block, _later(block))
+    return found, replace(snapshot, znodes=fitted)
+
+
+def _later(block: Znode) -> dict[str, Any]:
+    """Return the block of producers' ids that was given last, with ids that nobody has: numbers in texts."""
+    found = _content(block)
+    with _written_by_brokers(block):
+        ends = {name: str(int(found[name]) + PRODUCER_IDS) for name in ("block_start", "block_end")}
+    return found | ends
+
+
+def _topics(snapshot: ZnodeSnapshot) -> Iterator[KnownTopic[KnownPartition]]:
+    for path, znode in snapshot.znodes.items():
+        if named := TOPIC.fullmatch(path):
+            topic, partitions = _content(znode), {}
+            with _written_by_brokers(znode):
+                topic_id = str(topic.get("topic_id", ""))
+                replicas = {
+                    int(number): tuple(map(int, nodes)) for number, nodes in topic["partitions"].items()
+                }
+            for number, nodes in replicas.items():
+                # One without a state was being made, and has no log.
+                if kept := snapshot.znodes.get(_state_of(named["name"], number)):
+                    partitions[number] = _partition(nodes, kept)
+            yield KnownTopic(named["name"], topic_id, partitions)
+
+
+def _partition(replicas: tuple[int, ...], znode: Znode) -> KnownPartition:
+    state = _content(znode)
+    with _written_by_brokers(znode):
+        in_sync = tuple(map(int, state["isr"]))
+        return KnownPartition(replicas, in_sync, int(state["leader"]), int(state["leader_epoch"]))
+
+
+def is_state(path: str) -> bool:
+    """Tell whether a znode says who leads a partition."""
+    return path.startswith("/brokers/topics/") and path.endswith("/state")
+
+
+def _state_of(topic: str, partition: int) -> str:
+    return f"/brokers/topics/{topic}/partitions/{partition}/state"
+
+
+def _content(znode: Znode) -> dict[str, Any]:
+    with _written_by_brokers(znode):
+        return dict(json.loads(znode.data or b""))
+
+
+@contextmanager
+def _written_by_brokers(znode: Znode) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise Failed(f"The snapshot has at {znode.path} what no broker wrote: take another one.") from None
+
+
+def _with(znode: Znode, content: Mapping[str, Any]) -> Znode:
+    return znode._replace(data=json.dumps(content, separators=(",", ":")).encode())

@@ -1,0 +1,115 @@
+"""Znodes of a snapshot are made to fit the logs on brokers' disks."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.mend.fit import PRODUCER_IDS, sentences
+from aqueduct.mend.logs import DiskLog, Folder
+from aqueduct.names import TopicPartition
+from aqueduct.zookeeper.snapshots import ZnodeSnapshot
+from aqueduct.zookeeper.topics import FATE, PRODUCERS, fitting
+from aqueduct.zookeeper.znodes import Right, Znode
+
+ACL = (Right(31, "x509", "CN=kafka-old"),)
+STATE = {"controller_epoch": 3, "leader": 11, "version": 1, "leader_epoch": 4, "isr": [11, 12]}
+PLACE = "/brokers/topics/flights/partitions/0/state"
+
+
+def snapshot(topic: object = None, state: object = STATE, cluster: str | None = "cluster") -> ZnodeSnapshot:
+    contents = {
+        "/brokers/topics/flights": topic or {"partitions": {"0": [11, 12]}, "topic_id": "id", "version": 3},
+        PLACE: state,
+        PRODUCERS: {"version": 1, "broker": 11, "block_start": "2000", "block_end": "2999"},
+    }
+    znodes = {path: Znode(path, json.dumps(content).encode(), ACL, 7) for path, content in contents.items()}
+    return ZnodeSnapshot(1, 0, "host:2181", cluster, 9, znodes)
+
+
+def log(end: int = 10, **other: object) -> DiskLog:
+    found = DiskLog(TopicPartition("flights", 0), "flights-0", False, "id", end, 4, 100, committed=end)
+    return replace(found, **other)  # type: ignore[arg-type]
+
+
+def hosts(first: DiskLog | None, second: DiskLog | None) -> dict[str, list[Folder]]:
+    return {
+        f"host-{number}": [Folder("/data", "cluster", number, (found,) if found else ())]
+        for number, found in ((11, first), (12, second))
+    }
+
+
+def state_of(found: ZnodeSnapshot) -> dict[str, object]:
+    assert found.znodes[PLACE].acl == ACL
+    return dict(json.loads(found.znodes[PLACE].data or b""))
+
+
+def test_logs_as_the_znodes_know_them_change_nothing_but_producers_ids() -> None:
+    found, fitted = fitting(snapshot(), hosts(log(), log()), [])
+    assert not found.differs
+    assert [*sentences(found, FATE)] == []
+    changed = [path for path, each in fitted.znodes.items() if each != snapshot().znodes[path]]
+    assert changed == [PRODUCERS]
+    block = json.loads(fitted.znodes[PRODUCERS].data or b"")
+    assert block == {
+        "version": 1,
+        "broker": 11,
+        "block_start": str(2000 + PRODUCER_IDS),
+        "block_end": str(2999 + PRODUCER_IDS),
+    }
+
+
+def test_who_goes_furthest_leads_in_an_epoch_above_all() -> None:
+    unclean = STATE | {"leader_recovery_state": 1}
+    _, fitted = fitting(snapshot(state=unclean), hosts(log(), log(30, epoch=9)), [])
+    assert state_of(fitted) == STATE | {"leader": 12, "leader_epoch": 10, "isr": [12]}
+    _, fitted = fitting(snapshot(), hosts(log(), None), [])
+    assert state_of(fitted) == STATE | {"leader": 11, "leader_epoch": 5, "isr": [11]}
+
+
+def test_whose_disks_are_lost_leads_nothing() -> None:
+    found, fitted = fitting(snapshot(), {"host-12": hosts(None, log())["host-12"]}, [11])
+    assert found.differs
+    assert state_of(fitted) == STATE | {"leader": 12, "leader_epoch": 5, "isr": [12]}
+    assert found.unseen == ()
+    found, _ = fitting(snapshot(), {"host-12": hosts(None, log())["host-12"]}, [])
+    assert found.unseen == (11,)
+
+
+@pytest.mark.parametrize(("in_znode", "on_disk"), [("", "id"), ("id", ""), ("", "")])
+def test_a_topic_or_a_log_of_a_time_before_ids_is_known_by_its_name(in_znode: str, on_disk: str) -> None:
+    topic = {"partitions": {"0": [11, 12]}, "version": 1} | ({"topic_id": in_znode} if in_znode else {})
+    found, _ = fitting(snapshot(topic), hosts(log(topic_id=on_disk), log(topic_id=on_disk)), [])
+    assert not found.differs
+
+
+def test_a_topic_that_was_made_again_is_another_one() -> None:
+    found, _ = fitting(snapshot(), hosts(log(topic_id="other"), log(topic_id="other")), [])
+    [unknown] = found.unknown
+    assert unknown.why == "another topic of this name is"
+    assert found.empty == (TopicPartition("flights", 0),)
+
+
+def test_a_partition_that_was_being_made_has_no_state_yet() -> None:
+    whole = snapshot()
+    znodes = {path: each for path, each in whole.znodes.items() if path != PLACE}
+    found, _ = fitting(replace(whole, znodes=znodes), hosts(log(), None), [])
+    [unknown] = found.unknown
+    assert unknown.why == "the partition is not"
+
+
+def test_what_no_broker_wrote_and_no_cluster_s() -> None:
+    of = snapshot()
+    for path, content in (
+        *((PLACE, content) for content in ("{", "[1]", "{}", '{"isr": 7}', "null")),
+        *(("/brokers/topics/flights", content) for content in ("{}", '{"partitions": []}', "7")),
+        *((PRODUCERS, content) for content in ("{}", '{"block_start": "x", "block_end": "1"}')),
+    ):
+        znode = of.znodes[path]._replace(data=content.encode())
+        with pytest.raises(Failed, match=f"has at {path} what no broker wrote: take another one"):
+            fitting(replace(of, znodes={**of.znodes, path: znode}), hosts(log(), log()), [])
+    with pytest.raises(Refused, match="Snapshot 1 is of no cluster, so no logs fit it"):
+        fitting(snapshot(cluster=None), hosts(log(), log()), [])
+    with pytest.raises(Refused, match="is of the cluster cluster, and the metadata are of other"):
+        fitting(snapshot(cluster="other"), hosts(log(), log()), [])
