@@ -204,16 +204,26 @@ def _end(args: argparse.Namespace) -> client_config.End:
 
 
 def hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
-    """Read what look said on each host; Refused if a file is not that."""
-    found = {}
+    """Read what look said on each host; Refused if a file is not that, or two are of one host or broker."""
+    found: dict[str, list[logs.Folder]] = {}
+    brokers: dict[int, Path] = {}
     for path in paths:
+        host = path.name.removesuffix(".json")
         try:
-            folders = json.loads(path.read_text(encoding="utf-8"))
-            found[path.stem] = [_folder(each) for each in folders]
+            folders = [_folder(each) for each in json.loads(path.read_text(encoding="utf-8"))]
         except OSError as error:
             raise Refused(f"{path} can't be read: {error.strerror}.") from None
         except (ValueError, TypeError, KeyError, AttributeError):
             raise Refused(f"{path} isn't what `aqueduct mend look` writes.") from None
+        if host in found:
+            raise Refused(f"--look is given twice with {host}: name each file after its host.")
+        for node in {each.node_id for each in folders}:
+            if brokers.setdefault(node, path) != path:
+                raise Refused(
+                    f"{brokers[node]} and {path} both have folders of broker {node}: give each host's once, "
+                    "and of two hosts with one id that which is the broker."
+                )
+        found[host] = folders
     return found
 
 

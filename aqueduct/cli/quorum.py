@@ -222,7 +222,7 @@ def _sources(args: argparse.Namespace) -> Iterator[tuple[str, metadata.Metadata]
 
 
 def _restore(args: argparse.Namespace) -> int:
-    begun = _packed(args.seed, "plan --seed")
+    begun = _seed(args.seed)
     if args.dry_run:
         there = seed.check(args.data_folder, args.node_id, begun)
         print(f"{args.data_folder} {'has them already' if there else 'can take them'}.")
@@ -237,7 +237,7 @@ def _restore(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    promised = plan.plan(_packed(args.seed, "plan --seed"), mend.hosts(args.look), args.lost)
+    promised = plan.plan(_seed(args.seed), mend.hosts(args.look), args.lost)
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
     with connect(end, "aqueduct-quorum") as client:
         left = check.check(client, promised)
@@ -259,6 +259,16 @@ def _put_aside(args: argparse.Namespace) -> int:
     to = seed.put_aside(args.data_folder)
     print(f"The old metadata are in {to}." if to else f"{args.data_folder} has none.")
     return ExitCode.DONE
+
+
+def _seed(path: Path) -> metadata.Metadata:
+    found = _packed(path, "plan --seed")
+    if not plan.is_seed(found):
+        raise Refused(
+            f"{path} has metadata, and isn't what `aqueduct quorum plan --seed` writes: what logs go further "
+            "is not in it. Nothing was done."
+        )
+    return found
 
 
 def _packed(path: Path, by: str) -> metadata.Metadata:

@@ -91,6 +91,10 @@ def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -
         if last:
             end, epoch = last.last_offset + 1, last.leader_epoch
             break
+    if end < committed and not damage:
+        damage = (
+            f"it ends at offset {end}, and its broker wrote down that all before {committed} was committed."
+        )
     size = sum(segment.stat().st_size for segment in segments)
     name = topic_id.get("topic_id", "")
     return DiskLog(partition, folder.name, stray, name, end, epoch, size, damage, committed)

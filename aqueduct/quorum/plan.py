@@ -27,7 +27,7 @@ class QuorumPlan:
 
     def seed(self) -> Metadata:
         """Return what the controllers of the new quorum begin with; the same for one that has it already."""
-        if self.metadata.rise >= EPOCHS:
+        if is_seed(self.metadata):
             return self.metadata
         values = [producer_ids_record(self.metadata.image.next_producer_id + PRODUCER_IDS)]
         values += [self._record(each) for each in self.fit.corrected]
@@ -45,6 +45,11 @@ class QuorumPlan:
             epoch=state.epoch + 1,
         )
         return partition_record(corrected.topic_id, number, begun)
+
+
+def is_seed(metadata: Metadata) -> bool:
+    """Tell whether a plan has made these metadata, and no controller has led with them yet."""
+    return metadata.rise >= EPOCHS
 
 
 def plan(metadata: Metadata, hosts: Mapping[str, Sequence[Folder]], lost: Collection[int] = ()) -> QuorumPlan:

@@ -9,7 +9,7 @@ from pathlib import Path
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import data_folder
 from aqueduct.mend.take_back import locked, sync
-from aqueduct.quorum.metadata import FOLDER, Metadata, has_records
+from aqueduct.quorum.metadata import FOLDER, Metadata, has_records, read
 from aqueduct.wording import some
 
 DIRECTORY = re.compile(r"^directory\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
@@ -142,6 +142,11 @@ def put_aside(folder: Path) -> Path | None:
     with locked(folder):
         if not found.exists():
             return None
+        if _has_a_vote(folder):
+            raise Refused(
+                f"{folder} is a controller's, and these are its metadata, which nothing replaces. Nothing "
+                "was done."
+            )
         to = folder.with_name(f"{folder.name}.metadata-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
         try:
             found.rename(to)
@@ -149,3 +154,11 @@ def put_aside(folder: Path) -> Path | None:
             raise Failed(f"{found} can't be moved to {to}: {error.strerror}; do it by hand.") from None
         sync(folder)
         return to
+
+
+def _has_a_vote(folder: Path) -> bool:
+    try:
+        found = read(folder)
+    except (Refused, Failed):
+        return False  # a broker's copy that is damaged goes, too
+    return found.node in {each.node_id for each in found.image.voters}

@@ -4,9 +4,11 @@ Between its first line, which tells what it is, and its last, the digest, are Ka
 that follows it, as a node has them in its files.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from time import time_ns
 
+from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.batches.batch import Damaged
 from aqueduct.quorum.metadata import Metadata
 from aqueduct.store.numbered import (
@@ -110,6 +112,22 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
     @staticmethod
     def source(snapshot: QuorumSnapshot) -> str:
         return f"The metadata of node {snapshot.metadata.node}"
+
+    def add(self, snapshot: QuorumSnapshot) -> QuorumSnapshot:
+        """Keep a snapshot; Refused, too, if one before goes further: the node's log was cut, or is behind."""
+        mine = snapshot.metadata
+        for number in reversed(self.numbers()):
+            with suppress(Failed):
+                before = self.read(number).metadata
+                if before.cluster == mine.cluster and before.far > mine.far:
+                    raise Refused(
+                        f"{self.source(snapshot)} end at offset {mine.end:,} of epoch {mine.end_epoch}, "
+                        f"before those of snapshot {number} (offset {before.end:,} of epoch "
+                        f"{before.end_epoch}): its log was cut, or it does not follow. Nothing was kept. "
+                        "Take another node, or a folder of its own where the quorum is a new one."
+                    )
+                break
+        return super().add(snapshot)
 
     def refusal(self, snapshot: QuorumSnapshot, before: str) -> str:
         return (

@@ -26,6 +26,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.protocol.admin import ElectionType
 
 from aqueduct import cli
+from aqueduct.kafka.batches.batch import walk
 from aqueduct.quorum import metadata, snapshots
 from aqueduct.quorum.records import producer_ids_record
 from aqueduct.quorum.snapshots import QuorumSnapshots
@@ -449,7 +450,10 @@ def test_what_can_t_be_used_is_refused_and_nothing_is_done(lost: Lost, aqueduct:
     assert plan(lost, aqueduct, *copies, "--store", f"file://{store}", "--snapshot", "1")[0] == 1
 
     seed = lost.directory / "seed"
-    seed.unlink(missing_ok=True)
+    shutil.copy(copies[1], seed)
+    code, said = restore(lost, aqueduct, controller)
+    assert (code, "has metadata, and isn't what `aqueduct quorum plan --seed` writes" in said) == (2, True)
+    seed.unlink()
     alone = ("plan", "--store", lost.store, *looks(lost, aqueduct)[:2])
     code, said = aqueduct(*alone, "--seed", str(seed))
     assert (code, "Brokers 2 were not looked at, and what they have may be cut off" in said) == (2, True), (
@@ -525,6 +529,29 @@ def test_a_controller_that_has_its_metadata_keeps_them(lost: Lost, aqueduct: Run
     assert (code, "has the metadata of this controller, which are newer than any backup" in said) == (2, True)
     assert {path: path.read_bytes() for path in (controller.data / METADATA).iterdir()} == before
     assert [path.name for path in controller.data.iterdir()] == [METADATA]
+
+
+def test_metadata_that_were_cut_are_not_kept_before_those_of_a_snapshot(
+    lost: Lost, aqueduct: Run, tmp_path: Path
+) -> None:
+    store, node = f"file://{tmp_path}/store", lost.quorum.brokers[0].data
+    keep = ("backup", "--data-folder", str(node), "--store", store, "--keep", "1")
+    assert aqueduct(*keep)[0] == 0
+    log = node / "__cluster_metadata-0" / f"{0:020}.log"
+    with log.open("r+b") as file:
+        file.truncate(len(next(walk(log.read_bytes()))))
+    code, said = aqueduct(*keep)
+    assert (code, "before those of snapshot 1 (offset " in said) == (2, True), said
+    assert [each.name for each in (tmp_path / "store/metadata").iterdir()] == [f"{1:020}.zst"]
+
+
+def test_a_controller_s_metadata_are_not_put_aside(lost: Lost, aqueduct: Run) -> None:
+    [controller] = lost.quorum.controllers
+    plan(lost, aqueduct, "--store", lost.store)
+    assert restore(lost, aqueduct, controller)[0] == 0
+    code, said = aqueduct("put-aside", "--data-folder", str(controller.data))
+    assert (code, "is a controller's, and these are its metadata" in said) == (2, True)
+    assert (controller.data / "__cluster_metadata-0").is_dir()
 
 
 def test_damaged_metadata_of_a_node_are_not_kept(lost: Lost, aqueduct: Run, tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """Which id a host had, and what brings its partitions back."""
 
+import json
 from pathlib import Path
 
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from aqueduct.cli import mend as command
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
 from aqueduct.mend.logs import DiskLog, Folder, look
@@ -154,11 +156,36 @@ def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{7 if not content else 0:020}.log").write_bytes(content)
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n2\na 0 2\na 1 3\n")
     found = {each.folder: each for each in look(tmp_path).logs}
     ends = {name: (each.end, each.epoch) for name, each in found.items()}
     assert ends == {"a-0": (2, 3), "a-1": (2, 3), "a-2": (0, -1), "a-3": (7, -1)}
-    assert [name for name, each in found.items() if each.damage] == ["a-2"]
+    assert [name for name, each in found.items() if each.damage] == ["a-1", "a-2"]
+    assert (
+        found["a-1"].damage
+        == "it ends at offset 2, and its broker wrote down that all before 3 was committed."
+    )
     assert "does not have the CRC" in found["a-2"].damage
+
+
+def test_what_look_said_counts_once_for_each_host_and_broker(tmp_path: Path) -> None:
+    """Files are named after hosts, which may be addresses."""
+    paths = [tmp_path / name for name in ("10.0.0.11", "10.0.0.12.json", "other/10.0.0.12")]
+    (tmp_path / "other").mkdir()
+    for node, path in zip((11, 12, 13), paths, strict=True):
+        folder = {"path": "/data", "cluster_id": "C", "node_id": node, "logs": []}
+        path.write_text(json.dumps([folder]))
+    assert [*command.hosts(paths[:2])] == ["10.0.0.11", "10.0.0.12"]
+    with pytest.raises(
+        Refused, match=r"--look is given twice with 10\.0\.0\.12: name each file after its host"
+    ):
+        command.hosts(paths)
+    paths[2].rename(tmp_path / "copy")
+    (tmp_path / "copy").write_text(paths[0].read_text())
+    with pytest.raises(
+        Refused, match=r"10\.0\.0\.11 and .*/copy both have folders of broker 11: give each host's"
+    ):
+        command.hosts([*paths[:2], tmp_path / "copy"])
 
 
 def test_logs_are_taken_back_once(tmp_path: Path) -> None:
