@@ -172,8 +172,8 @@ def _assign(args: argparse.Namespace) -> int:
         empty = plan.emptied(state, mend, args.empty)
         run.assign(client, {**mend.move, **empty})
     print(
-        f"{count(len(mend.move), 'partition')} assigned to the ids of now; {len(mend.lead):,} without a "
-        f"leader yet; {count(len(empty), 'partition')} to be empty."
+        f"{count(len(mend.move), 'partition')} assigned to the ids that brokers have now; "
+        f"{len(mend.lead):,} without a leader yet; {count(len(empty), 'partition')} to be empty."
     )
     return _left(
         [(each, NO_LOG) for each in mend.empty if each not in empty]

@@ -251,7 +251,7 @@ def _check(args: argparse.Namespace) -> int:
             "with all that was committed."
         )
         if silent := sorted(each for each, offset in promised.fit.committed.items() if not offset):
-            print(f"Of {count(len(silent), 'partition')} no disk says that anything was: {some(silent)}.")
+            print(f"No disk says of {count(len(silent), 'partition')} what was committed: {some(silent)}.")
     return ExitCode.INCOMPLETE if left else ExitCode.DONE
 
 

@@ -136,15 +136,15 @@ def fit(
                 corrected.append(fitting)
             elif not logs and seen >= set(state.replicas):
                 empty.append(at)
-    replicas = (state.replicas for topic in topics for state in topic.partitions.values())
+    replicas = {node for topic in topics for state in topic.partitions.values() for node in state.replicas}
     return Fit(
         tuple(UnknownLogs(*of, tuple(logs)) for of, logs in sorted(strange.items())),
         tuple(empty),
         tuple(corrected),
         tuple(damaged),
         aside,
-        tuple(sorted(lost)),
-        tuple(sorted({node for nodes in replicas for node in nodes} - seen)),
+        tuple(sorted(replicas.intersection(lost))),
+        tuple(sorted(replicas - seen)),
         committed,
     )
 

@@ -224,12 +224,18 @@ def sentences(cluster: Cluster, mend: Mend) -> list[str]:
                 f"{count(len(each.since), 'partition')} that broker {each.now} has got since: "
                 f"{some(each.since)}. Assign the logs to its new id."
             )
-    if mend.changed:
+    away = [each for each in mend.changed if each.now not in cluster.brokers]
+    said += [
+        f"Broker {each.now} does not run on {each.host}, so nothing can be assigned to it. Where a "
+        f"controller refuses it, for its directory.id is broker {each.before}'s, it needs that id again."
+        for each in away
+    ]
+    if mend.changed and not away:
         said.append(
-            f"Or assign {count(len(mend.move), 'partition')} to the ids of now, and elect leaders of "
-            f"{count(len(mend.lead), 'partition')} by what is on the disks."
+            f"Or assign {count(len(mend.move), 'partition')} to the ids that brokers have now, and elect "
+            f"leaders of {count(len(mend.lead), 'partition')} by what is on the disks."
         )
-    elif mend.lead:
+    elif mend.lead and not mend.changed:
         said.append(
             f"{count(len(mend.lead), 'partition')} without a leader, whose logs are on running brokers: "
             f"{some(mend.lead)}. Take back what a broker has put aside, and elect leaders by what is on the "

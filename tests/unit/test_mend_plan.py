@@ -101,6 +101,15 @@ def test_nobody_is_chosen_while_who_has_more_of_the_log_does_not_run() -> None:
     assert plan(state, hosts | {"y": folder(3, log("a-0", 9))}).lead == (TopicPartition("a", 0),)
 
 
+def test_nothing_is_assigned_to_a_broker_that_does_not_run() -> None:
+    """A controller may refuse it: its folder's directory.id is another broker's."""
+    state = cluster(part("a-0", None, 2), brokers={1})
+    found = plan(state, {"y": folder(12, log("a-0", 9))})
+    said = " ".join(sentences(state, found))
+    assert "Broker 12 does not run on y, so nothing can be assigned to it." in said
+    assert "Or assign" not in said
+
+
 def test_a_damaged_log_leads_nothing() -> None:
     state = cluster(part("a-0", None, 2), brokers={12})
     mend = plan(state, {"y": folder(12, log("a-0", 9, damage="no CRC."))})
