@@ -10,7 +10,7 @@ from aqueduct.link.wire.datagram import FIELDS, HEADER, NONCE, Send, Type, split
 from aqueduct.link.wire.frame import Frame
 from aqueduct.link.wire.receiver import DEFAULT, Receiver, ReceiverLimits
 from aqueduct.link.wire.sender import Session, SessionSettings
-from aqueduct.link.wire.state import ReceiverState, loads
+from aqueduct.link.wire.state import ReceiverState, loads, loads_unfinished
 
 LINK = 7
 PAYLOAD = 240  # the least that a key frame of X25519 fits in; shards have 192 bytes
@@ -44,9 +44,16 @@ def receiver(limits: ReceiverLimits = DEFAULT, state: ReceiverState | None = Non
     return Receiver([RECEIVER], [SENDER.public], LINK, limits, state)
 
 
-def restarted(old: Receiver, limits: ReceiverLimits = DEFAULT) -> Receiver:
-    """Return the receiver as after a restart of its process."""
+def killed(old: Receiver, limits: ReceiverLimits = DEFAULT) -> Receiver:
+    """Return the receiver as after its process was killed: only its state is left."""
     return receiver(limits, loads(old.state().dumps(), "state.json", LINK))
+
+
+def restarted(old: Receiver, now: float = 1.0) -> tuple[Receiver, list[bytes]]:
+    """Return the receiver as after a restart, and values that were complete by that."""
+    left = b"".join(part for each in old.unfinished() for part in each.dumps())
+    again = killed(old)
+    return again, [record.value for record in again.resume(loads_unfinished(memoryview(left)), now)]
 
 
 def datagrams(sends: Iterable[Send]) -> list[bytes]:

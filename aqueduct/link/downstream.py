@@ -5,7 +5,10 @@ what does not fit is dropped, counted, and so a gap in the ledger.
 """
 
 import logging
+import os
 import queue
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -24,14 +27,13 @@ from aqueduct.kafka.batches.bodies import Header, headers, key_and_value
 from aqueduct.kafka.batches.records import records
 from aqueduct.kafka.client import Client, Stopped, connect
 from aqueduct.keys import ReceiverKey, SenderPublicKey, load
-from aqueduct.link import files
+from aqueduct.link import fd_store, files
 from aqueduct.link.framing import FRAME_BYTES
 from aqueduct.link.ledger.arrivals import bucket
 from aqueduct.link.options import Downstream
 from aqueduct.link.seldom import Seldom
 from aqueduct.link.strangers import Strangers
-from aqueduct.link.udp import ReceivingSocket as Socket
-from aqueduct.link.udp import check_card, resolve
+from aqueduct.link.udp import ReceivingSocket, check_card, listens, resolve
 from aqueduct.link.wire import frame, state
 from aqueduct.link.wire.frame import Frame, FrameKey
 from aqueduct.link.wire.receiver import RawRecord, Receiver, ReceiverLimits
@@ -46,6 +48,7 @@ RECEIVE_SECONDS = 0.2
 TICK_SECONDS = 1.0
 MOST_NAME = 249  # letters of a topic's name
 STOP_SECONDS = 5  # without a word of Kafka; an election takes less
+SOCKET, UNFINISHED = "socket", "unfinished"  # what is kept for the next process
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +58,7 @@ class DownstreamFigures:
     """The figures of one process, for its metrics."""
 
     receiver: Receiver
-    socket: Socket
+    socket: ReceivingSocket
     received_bytes: int = 0  # of values; each of these two has one thread that changes it
     settled_bytes: int = 0  # of values, written or refused
     dropped: int = 0  # values, because too much waited for Kafka
@@ -114,18 +117,35 @@ def _run(
     producer = Producer(_producer(settings, limit))
     if settings.raw_topic is None:
         log.warning("mode=record: records arrive at least once, in no order, and without a ledger")
+    kept = fd_store.take()
+    endpoint = _endpoint(settings, kept.get(SOCKET))
+    figures = DownstreamFigures(receiver, endpoint)
+    publish(figures)
+    log.info("listening at %s:%d as link %d", settings.target_ip, settings.target_port, settings.link)
+    receiving = _Receiving(settings, figures, producer, partitions, memory)
+    if UNFINISHED in kept:
+        receiving.resume(kept[UNFINISHED])
+    receiving.run(stopping)
+    endpoint.close()
+
+
+def _endpoint(settings: Downstream, kept: int | None) -> ReceivingSocket:
+    """Return the socket, which then waits for the next process when this one ends."""
     address = resolve(settings.target_ip, settings.target_port)
-    socket = Socket(address, settings.nic, settings.receive_buffer)
-    if socket.buffer_bytes < settings.receive_buffer:
+    waited = None if kept is None else socket.socket(fileno=kept)
+    if waited and not listens(waited, address, settings.nic):
+        waited.close()
+        fd_store.forget(SOCKET)
+        waited = None
+    endpoint = ReceivingSocket(address, settings.nic, settings.receive_buffer, waited)
+    if not waited:
+        fd_store.keep(SOCKET, endpoint.fileno())
+    if endpoint.buffer_bytes < settings.receive_buffer:
         log.warning(
             "the receive buffer is %d bytes, not %d: raise net.core.rmem_max, or datagrams will be dropped",
-            socket.buffer_bytes, settings.receive_buffer,
+            endpoint.buffer_bytes, settings.receive_buffer,
         )  # fmt: skip
-    figures = DownstreamFigures(receiver, socket)
-    publish(figures)
-    log.info("listening at %s as link %d", address, settings.link)
-    _Receiving(settings, figures, producer, partitions, memory).run(stopping)
-    socket.close()
+    return endpoint
 
 
 class _Row(NamedTuple):
@@ -184,6 +204,25 @@ class _Receiving:
         if self._fault:
             raise self._fault
         files.write(self._memory, self._receiver.state().dumps())
+        self._leave_unfinished()
+
+    def resume(self, kept: int) -> None:
+        """Take what the process before had not finished when it was stopped, once."""
+        with os.fdopen(kept, "rb") as file:
+            file.seek(0)
+            content = memoryview(file.read())
+        fd_store.forget(UNFINISHED)
+        try:
+            self._take(self._receiver.resume(state.loads_unfinished(content), time.monotonic()))
+        except (ValueError, struct.error):
+            log.warning("what was not finished before can't be read, and is a gap unless it comes again")
+
+    def _leave_unfinished(self) -> None:
+        with os.fdopen(os.memfd_create(UNFINISHED), "wb") as file:  # it is in the clear: never on a disk
+            for each in self._receiver.unfinished():
+                file.writelines(each.dumps())
+            file.flush()
+            fd_store.keep(UNFINISHED, file.fileno())
 
     def _take(self, records: list[RawRecord]) -> None:
         for record in records:

@@ -15,7 +15,7 @@ MEANING = {
     "other_link": "they are of a link with another number: compare the option link at both ends, or find who "
     "else sends to this port",
     "unknown_session": "no key of their session is known: a sender that just began or that this receiver "
-    "refuses, an old recording, or this end was just restarted",
+    "refuses, or an old recording",
     "bad_tag": "they fail authentication: somebody changed or forged them, or the network damages them",
     "malformed": "they are authentic, but no sender of this format makes them: update one of the two ends",
     "shards_old": "they are of blocks long past: a recording is played again",

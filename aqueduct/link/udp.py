@@ -19,14 +19,16 @@ from aqueduct.errors import Refused
 
 # Not in Python's socket module; from Linux's headers.
 UDP_SEGMENT, UDP_GRO = 103, 104
-SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_RXQ_OVFL = 32, 33, 40
+SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_RXQ_OVFL, SO_MEMINFO = 32, 33, 40, 55
 IP_MTU, IP_MTU_DISCOVER, IPV6_MTU, IPV6_MTU_DISCOVER, PMTUDISC_PROBE = 14, 10, 24, 23, 3
 SIOCGIFMTU = 0x8921
+IFNAMSIZ = 16
 
 CARDS = Path("/sys/class/net")
 LARGEST = 1 << 16  # what one receive may bring
 
 _SEGMENT, _RECEIVED, _DROPPED = struct.Struct("=H"), struct.Struct("=i"), struct.Struct("=I")
+_MEMORY = struct.Struct("=32xI")  # of SO_MEMINFO, the last of nine: datagrams that were dropped
 
 
 @dataclass(frozen=True)
@@ -141,23 +143,24 @@ class SendingSocket:
 class ReceivingSocket:
     """The socket that receives at one address, for one thread."""
 
-    def __init__(self, address: Address, nic: str | None = None, buffer_bytes: int = 32 << 20) -> None:
-        """Refused if the address is not this host's, or taken."""
-        self._socket = socket.socket(address.family, socket.SOCK_DGRAM)
-        _bind_to_nic(self._socket, nic)
+    def __init__(
+        self,
+        address: Address,
+        nic: str | None = None,
+        buffer_bytes: int = 32 << 20,
+        kept: socket.socket | None = None,
+    ) -> None:
+        """Refused if the address is not this host's, or taken; `kept`: a socket that `listens` there."""
+        self._socket = kept or _bound(address, nic)
         _set_buffer(self._socket, SO_RCVBUFFORCE, socket.SO_RCVBUF, buffer_bytes)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
         with suppress(OSError):  # an old kernel: one datagram at a time
             self._socket.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
-        try:
-            self._socket.bind(address.where)
-        except OSError as error:
-            self._socket.close()
-            raise Refused(f"{address} can't be listened at: {error.strerror}.") from None
         self.address = self._socket.getsockname()
         # Linux tells twice what it was asked for, and no more than it gave.
         self.buffer_bytes = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
-        self.dropped = 0  # datagrams, by the kernel, when the buffer was full; it may count too few
+        # Datagrams, by the kernel, when the buffer was full; it may count too few.
+        (self.dropped,) = _MEMORY.unpack(self._socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, _MEMORY.size))
         self._buffer = bytearray(LARGEST)
         self._view = memoryview(self._buffer)
 
@@ -179,8 +182,29 @@ class ReceivingSocket:
                 (self.dropped,) = _DROPPED.unpack_from(data)
         return self._view[:length], size
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
     def close(self) -> None:
         self._socket.close()
+
+
+def listens(endpoint: socket.socket, address: Address, nic: str | None) -> bool:
+    """Tell whether a socket receives what comes to the address by that card, or by any."""
+    device = endpoint.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, IFNAMSIZ).rstrip(b"\0").decode()
+    where = endpoint.family, endpoint.getsockname()[:2], device
+    return where == (address.family, address.where[:2], nic or "")
+
+
+def _bound(address: Address, nic: str | None) -> socket.socket:
+    endpoint = socket.socket(address.family, socket.SOCK_DGRAM)
+    _bind_to_nic(endpoint, nic)
+    try:
+        endpoint.bind(address.where)
+    except OSError as error:
+        endpoint.close()
+        raise Refused(f"{address} can't be listened at: {error.strerror}.") from None
+    return endpoint
 
 
 def _bind_to_nic(endpoint: socket.socket, nic: str | None) -> None:

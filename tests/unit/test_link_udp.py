@@ -155,3 +155,31 @@ def test_a_card_takes_what_is_sent_to_it_or_to_a_group() -> None:
 def test_bad_addresses(attempt: object, sentence: str) -> None:
     with pytest.raises(Refused, match=sentence):
         attempt()  # type: ignore[operator]
+
+
+def test_a_socket_that_is_kept_has_what_came_meanwhile(
+    receiver: ReceivingSocket, sender: SendingSocket
+) -> None:
+    address = resolve(*receiver.address[:2])
+    kept = socket.socket(fileno=os.dup(receiver.fileno()))
+    receiver.close()
+    sender.send([b"meanwhile"], 9)
+    assert udp.listens(kept, address, None)
+    again = ReceivingSocket(address, kept=kept)
+    assert again.address[:2] == address.where[:2]
+    assert received(again, 1) == [b"meanwhile"]
+    assert not udp.listens(kept, address, "lo")
+    assert not udp.listens(kept, resolve(address.host, address.where[1] ^ 1), None)
+    again.close()
+
+
+def test_a_kept_socket_tells_what_was_dropped_before() -> None:
+    receiver = ReceivingSocket(resolve("127.0.0.1", 0), buffer_bytes=4096)
+    sender = SendingSocket(resolve(*receiver.address))
+    for _ in range(100):
+        sender.send([b"x" * 1000], 1000)
+    kept = socket.socket(fileno=os.dup(receiver.fileno()))
+    assert ReceivingSocket(resolve(*receiver.address), kept=kept).dropped > 50
+    assert receiver.dropped == 0  # it has not received since
+    sender.close()
+    receiver.close()

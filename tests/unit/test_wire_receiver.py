@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import struct
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from link_ends import (
     TAKEN,
     datagrams,
     keys,
+    killed,
     pair,
     receive,
     receiver,
@@ -35,7 +37,7 @@ from aqueduct.link.wire.datagram import BEAT, FIELDS, HEADER, MAGIC, NONCE, Type
 from aqueduct.link.wire.key_frame import KeyRing, Kind
 from aqueduct.link.wire.receiver import Receiver, ReceiverLimits
 from aqueduct.link.wire.sender import Session
-from aqueduct.link.wire.state import loads
+from aqueduct.link.wire.state import loads, loads_unfinished
 
 
 def sent(of: Session, *values: bytes) -> list[bytes]:
@@ -201,19 +203,19 @@ def test_a_recording_played_again_yields_nothing() -> None:
     values = [value(number, 700) for number in range(50)]
     recording += sent(sending, *values) + datagrams(sending.due(51.0, 5000))
     assert receive(receiving, recording) == values
-    for by in (receiving, restarted(receiving), restarted(restarted(receiving))):
+    for by in (receiving, killed(receiving), killed(killed(receiving))):
         before = by.counters.beats
         assert receive(by, recording) == []
         assert by.counters.beats == before
     receive(receiving, datagrams(sending.end(5000)))
     receiving.tick(1000.0)
-    for by in (receiving, restarted(receiving)):
+    for by in (receiving, killed(receiving)):
         assert by.sessions() == []
         assert rises(by, recording[0]) == {"keys_old"}
         assert receive(by, recording) == []
 
 
-def test_a_restarted_receiver_goes_on_with_the_session() -> None:
+def test_a_killed_receiver_goes_on_with_the_session() -> None:
     sending, receiving = pair()
     first = sent(sending, value(1, 1000), value(2, 1000), value(3, 1000))
     lost = [each for each in first if shard_of(each)[0] == 1]
@@ -221,11 +223,54 @@ def test_a_restarted_receiver_goes_on_with_the_session() -> None:
         value(1, 1000),
         value(3, 1000),
     ]
-    again = restarted(receiving)
-    more = sent(sending, value(4))
-    assert {next(iter(rises(again, each))) for each in more} == {"unknown_session"}
-    assert receive(again, keys(sending, 50.0)) == []
-    assert receive(again, first + more) == [value(2, 1000), value(4)]
+    again = killed(receiving)
+    assert receive(again, sent(sending, value(4))) == [value(4)]  # the key was known
+    assert rises(again, keys(sending, 50.0)[0]) == {"keys_repeated"}
+    assert receive(again, first) == [value(2, 1000)]
+
+
+def test_a_sender_that_is_trusted_no_longer_has_no_key_after_a_restart() -> None:
+    sending, receiving = pair()
+    state = loads(receiving.state().dumps(), "s", LINK)
+    for of_receiver, of_sender in (
+        (RECEIVER, SenderKey.generate()),
+        (ReceiverKey.generate(Algorithm.X25519), SENDER),
+    ):
+        again = Receiver([of_receiver], [of_sender.public], LINK, state=state)
+        assert rises(again, sent(sending, value(1))[0]) == {"unknown_session"}
+
+
+@examples(deadline=None)
+@given(sizes=st.lists(st.integers(100, 9_000), min_size=1, max_size=12), data=st.data())
+def test_a_restart_loses_nothing(sizes: list[int], data: st.DataObject) -> None:
+    """Wherever it comes, however often, and with another key since."""
+    sending, by = pair(settings(rotate=2.0))
+    wire: list[bytes] = []
+    values = [value(number, size) for number, size in enumerate(sizes)]
+    for number, each in enumerate(values):
+        wire += datagrams([*sending.add(each, float(number)), *sending.due(float(number), 5000)])
+    wire += datagrams(sending.flush())
+    cuts = data.draw(st.lists(st.integers(0, len(wire)), max_size=3))
+    found: list[bytes] = []
+    for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(wire)], strict=True):
+        found += receive(by, wire[start:stop])
+        by, complete = restarted(by)
+        found += complete
+    assert sorted(found) == sorted(values)
+    assert by.counters.malformed == by.counters.blocks_lost == by.counters.values_incomplete == 0
+    assert list(by.unfinished()) == [] or all(left[1:] == ((), b"") for left in by.unfinished())
+
+
+def test_what_is_left_unfinished_and_damaged() -> None:
+    sending, receiving = pair()
+    receive(receiving, sent(sending, value(1, 5000))[:3])
+    [left] = receiving.unfinished()
+    assert len(left.datagrams) == 3
+    whole = b"".join(left.dumps())
+    assert list(loads_unfinished(memoryview(whole))) == [left]
+    for size in range(1, len(whole)):
+        with pytest.raises((ValueError, struct.error)):
+            list(loads_unfinished(memoryview(whole)[:size]))
 
 
 def test_a_state_of_another_link_or_none() -> None:
@@ -242,6 +287,7 @@ def test_a_state_of_another_link_or_none() -> None:
         state.replace(line, b"another/live", 1),
         state.replace(line, b"dead"),
         state.replace(b'"session":"', b'"session":"00'),
+        state.replace(b'"frames":["', b'"frames":["*'),
     ):
         assert damaged != state
         with pytest.raises(Failed, match="s isn't a state of a link's receiver"):
@@ -267,7 +313,7 @@ def test_a_replaced_session_after_a_restart() -> None:
     first, receiving = pair()
     second = session(start=1001)
     receive(receiving, keys(second))
-    again = restarted(receiving)
+    again = killed(receiving)
     again.tick(100.0)
     assert receive(again, keys(first, 50.0) + sent(first, value(1)), 101.0) == [value(1)]
     again.tick(105.9)
@@ -307,7 +353,7 @@ def test_live_and_resend_leave_each_other_alone() -> None:
         receive(receiving, datagrams(resend.end(5000)))
         receiving.tick(100.0)
         assert [sight.kind for sight in receiving.sessions()] == [Kind.LIVE]
-        assert receive(restarted(receiving), keys(resend, 50.0) + sent(resend, value(3))) == []
+        assert receive(killed(receiving), keys(resend, 50.0) + sent(resend, value(3))) == []
         assert receive(receiving, sent(live, value(4))) == [value(4)]
 
 
@@ -358,9 +404,9 @@ def test_old_keys_do_not_come_back_by_a_restart() -> None:
     first = keys(sending, 1.0)
     for now in range(3, 12):
         receive(receiving, keys(sending, float(now)))
-    again = restarted(receiving)
+    again = killed(receiving)
     assert rises(again, first[0]) == {"keys_old"}
-    assert rises(again, keys(sending, 12.0)[0]) == {"keys"}
+    assert rises(again, keys(sending, 12.0)[0]) == {"keys_repeated"}
 
 
 def test_repeats_of_a_key_frame_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

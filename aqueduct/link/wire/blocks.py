@@ -113,6 +113,14 @@ class Assembler:
         for number in list(self._partial):
             self._give_up(number)
 
+    def unfinished(self) -> bytes:
+        """Return the chunks of incomplete values, as a block has them."""
+        return b"".join(
+            CHUNK.pack(number, value.length, start, len(part)) + part
+            for number, value in self._partial.items()
+            for start, part in value.parts.items()
+        )
+
     def _put(self, number: int, length: int, start: int, part: bytes, now: float) -> bytes | None:
         value = self._partial.get(number)
         if value is None:

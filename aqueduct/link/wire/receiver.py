@@ -5,7 +5,8 @@ memory, and what it costs is one AES-GCM or, so many times a second at most, one
 """
 
 import math
-from collections.abc import Iterable
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ from aqueduct.link.wire.datagram import (
 from aqueduct.link.wire.frame import LARGEST, Malformed, key_of
 from aqueduct.link.wire.key_frame import KeyFrame, KeyRing, Kind, Refusal
 from aqueduct.link.wire.state import VERSION as STATE_VERSION
-from aqueduct.link.wire.state import ReceiverState, SessionState, line_of, parted
+from aqueduct.link.wire.state import ReceiverState, SessionState, Unfinished, line_of, parted
 from aqueduct.link.wire.window import BlockWindow
 
 KEYS_KEPT = 3  # of a session: the one before, the current, the next
@@ -148,6 +149,10 @@ class Receiver:
             session.newest, session.beats = each.key, each.beat
             if each.floor is not None:
                 session.window = BlockWindow(limits.window, each.floor, each.done)
+            for datagram in map(b64decode, each.frames):
+                opened = self._ring.open(datagram)  # not for ever: a sender may have lost its trust since
+                if isinstance(opened, KeyFrame):
+                    self._know(session, opened, datagram)
 
     def receive(self, data: bytes | bytearray | memoryview, now: float, size: int = 0) -> list[RawRecord]:
         """Return the values that are complete by this datagram.
@@ -198,10 +203,28 @@ class Receiver:
                     session.beats,
                     session.window.floor if session.window else None,
                     tuple(session.window.done()) if session.window else (),
+                    tuple(b64encode(each).decode() for each in session.frames.values()),
                 )
                 for session in self._sessions.values()
             ),
         )
+
+    def unfinished(self) -> Iterator[Unfinished]:
+        """Yield what has arrived of blocks and values that are not whole, for `resume`."""
+        for session in self._sessions.values():
+            if session.frames:
+                datagrams = tuple(self._again(session))
+                yield Unfinished(session.id, datagrams, session.values.unfinished())
+
+    def resume(self, unfinished: Iterable[Unfinished], now: float) -> list[RawRecord]:
+        """Take what a receiver with this one's state had not finished; return what is complete by it."""
+        records: list[RawRecord] = []
+        for each in unfinished:
+            for datagram in each.datagrams:
+                records += self.receive(datagram, now)
+            if session := self._sessions.get(each.session):
+                self._take_values(session, each.chunks, now, records)
+        return records
 
     def sessions(self) -> list[Sight]:
         """List the sessions; another thread may call it, too."""
@@ -314,7 +337,12 @@ class Receiver:
         else:
             data = b"".join([shards[shard] for shard in range(block.k)])
         self.counters.blocks += 1
-        for value in session.values.add(data, now):
+        self._take_values(session, data, now, records)
+
+    def _take_values(
+        self, session: _ReceivedSession, block: bytes, now: float, records: list[RawRecord]
+    ) -> None:
+        for value in session.values.add(block, now):
             try:
                 record = RawRecord(key_of(value), value)
             except Malformed:
@@ -323,6 +351,15 @@ class Receiver:
             self.counters.values += 1
             self.counters.values_bytes += len(value)
             records.append(record)
+
+    def _again(self, session: _ReceivedSession) -> Iterator[bytes]:
+        """Yield the datagrams of blocks that are not whole, as if they had come under the newest key."""
+        name = session.frames[max(session.frames)][_NAMES_KEY]
+        cipher, _ = self._keys[name]
+        for counter, block in session.blocks.items():
+            for shard, content in block.shards.items():
+                nonce = FIELDS.pack(Type.DATA, shard, block.k, block.m, counter)
+                yield name + nonce + cipher.encrypt(nonce, content, name + nonce)
 
     def _window(self, session: _ReceivedSession, counter: int) -> BlockWindow:
         """Return the window of a session. What was sent before it was joined is not this receiver's loss."""
@@ -426,6 +463,9 @@ class Receiver:
             return
         self.counters.keys += 1
         session.heard = now
+        self._know(session, frame, datagram)
+
+    def _know(self, session: _ReceivedSession, frame: KeyFrame, datagram: bytes) -> None:
         session.newest = max(session.newest, frame.number)
         session.frames[frame.number] = datagram
         session.created[frame.number] = frame.created

@@ -1,14 +1,24 @@
-"""The memory of a receiver over a restart, so that nothing passes twice. There is no secret in it."""
+"""The memory of a receiver over a restart: a state, and what is unfinished.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+By the state nothing passes twice, and the sessions' keys are known at once. There is no secret in it: key
+frames are sealed for the receiver. What is unfinished is in part in the clear, and never in a file.
+"""
+
+import struct
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
 from aqueduct.link.wire.key_frame import Kind
 from aqueduct.link.wire.window import BlockSpan
+from aqueduct.strict_json import ADDED
 
 VERSION = 1
+_UNFINISHED = struct.Struct(">8sIQ")  # session, how many datagrams, bytes of chunks
+_LENGTH = struct.Struct(">H")  # of a datagram
 
 
 @dataclass(frozen=True)
@@ -20,6 +30,7 @@ class SessionState:
     beat: int  # the number of the last one; -1: none
     floor: int | None  # as in BlockWindow; None: no block was heard of
     done: tuple[BlockSpan, ...]
+    frames: tuple[str, ...] = field(default=(), metadata=ADDED)  # key frames in use, base64
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,21 @@ class ReceiverState:
 
     def dumps(self) -> bytes:
         return strict_json.dumps(self)
+
+
+class Unfinished(NamedTuple):
+    """What a session has of blocks and values that are not whole."""
+
+    session: bytes
+    datagrams: tuple[bytes, ...]  # of blocks, as they came
+    chunks: bytes  # of values, as in a block
+
+    def dumps(self) -> Iterator[bytes]:
+        yield _UNFINISHED.pack(self.session, len(self.datagrams), len(self.chunks))
+        for each in self.datagrams:
+            yield _LENGTH.pack(len(each))
+            yield each
+        yield self.chunks
 
 
 def line_of(sender: bytes, kind: Kind) -> str:
@@ -53,6 +79,8 @@ def loads(data: bytes, name: str, link: int) -> ReceiverState:
             parted(each.line)
             if len(bytes.fromhex(each.session)) != 8 or each.line not in state.started:
                 raise ValueError
+            for frame in each.frames:
+                b64decode(frame, validate=True)
     except (ValueError, KeyError):  # strict_json's Unreadable is one, too
         raise Failed(
             f"{name} isn't a state of a link's receiver that this release can read. Without it a recording "
@@ -63,3 +91,20 @@ def loads(data: bytes, name: str, link: int) -> ReceiverState:
             f"{name} is the state of link {state.link}, not {link}: give each link its own stateDir."
         )
     return state
+
+
+def loads_unfinished(data: memoryview) -> Iterable[Unfinished]:
+    """Read what `Unfinished.dumps` wrote; ValueError or struct.error if it is anything else."""
+    at = 0
+
+    def take(size: int) -> memoryview:
+        nonlocal at
+        at += size
+        if at > len(data):
+            raise ValueError("it is cut off")
+        return data[at - size : at]
+
+    while at < len(data):
+        session, datagrams, chunks = _UNFINISHED.unpack(take(_UNFINISHED.size))
+        came = tuple(bytes(take(*_LENGTH.unpack(take(_LENGTH.size)))) for _ in range(datagrams))
+        yield Unfinished(session, came, bytes(take(chunks)))

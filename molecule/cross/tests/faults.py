@@ -91,7 +91,9 @@ class Stage:
 
     def hears(self) -> None:
         """The receiving end has keys of who sends."""
-        wait_until("the sender's key", lambda: self.crossing.figures(DOWNSTREAM)["downstream_keys_total"] > 0)
+        wait_until(
+            "the sender's key", lambda: self.crossing.figures(DOWNSTREAM)["downstream_beats_total"] > 0
+        )
 
     def kill_dedup(self, topic: str, seconds: float) -> bool:
         """So soon after it began to write to a topic; whether it had a transaction open."""
@@ -226,15 +228,26 @@ def replay(stage: Stage, topic: str, seed: int) -> str:
 # Faults of the ends
 
 
+def receiver_restarts(stage: Stage, topic: str, seed: int) -> str:
+    chance = random.Random(seed)  # noqa: S311
+    with stage.streaming(topic, seed):
+        for _ in range(KILLS):
+            pause(chance)
+            stage.restart(DOWNSTREAM, RECEIVER)
+            stage.hears()
+        pause(chance)
+    return f"restarted {KILLS} times, while records came"
+
+
 def receiver_dies(stage: Stage, topic: str, seed: int) -> str:
     chance = random.Random(seed)  # noqa: S311
     with stage.streaming(topic, seed):
-        for how in (stage.restart, stage.kill):
+        for _ in range(2):
             pause(chance)
-            how(DOWNSTREAM, RECEIVER)
+            stage.kill(DOWNSTREAM, RECEIVER)
             stage.hears()
         pause(chance)
-    return "restarted, kill -9, while records came"
+    return "kill -9 twice, while records came"
 
 
 def sender_dies(stage: Stage, topic: str, seed: int) -> str:
@@ -429,6 +442,7 @@ _FAULTS = [
     Fault("lost tail", lost_tail),
     Fault("two links", two_links, several_ways=True),
     Fault("replay", replay),
+    Fault("receiver restarts", receiver_restarts),
     Fault("receiver dies", receiver_dies),
     Fault("sender dies", sender_dies),
     Fault("dedup dies", dedup_dies),

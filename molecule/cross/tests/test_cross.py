@@ -143,7 +143,7 @@ def test_data_flows_again_when_the_receiving_host_was_restarted(crossing: Crossi
     crossing.lab.restart(DOWNSTREAM)
     # What is sent before the sender's next key can't be opened.
     wait_until(
-        "the sender's key", lambda: crossing.figures(DOWNSTREAM)["downstream_keys_total"] > 0, seconds=60
+        "the sender's key", lambda: crossing.figures(DOWNSTREAM)["downstream_beats_total"] > 0, seconds=60
     )
     before = count(crossing.sent())
     crossing.write(islice(flights("EWR"), before, before + 2_000))

@@ -66,6 +66,11 @@ def test_faults_that_should_lose_something_did(outcome: Outcome) -> None:
     assert outcome.bundled >= sum(total(row.missing) for row in outcome.rows)
 
 
+def test_a_restart_of_the_receiving_end_loses_nothing(outcome: Outcome) -> None:
+    rows = [row for row in outcome.rows if row.fault.name == "receiver restarts"]
+    assert [total(row.missing) for row in rows] == [0] * len(SEEDS)
+
+
 def test_nothing_flowed_back_meanwhile(outcome: Outcome) -> None:
     before, after = outcome.packets_out
     assert after == before
