@@ -1,12 +1,14 @@
 """Writes a snapshot's znodes back to an ensemble: what is missing there, and by name what is other there."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, groupby, islice
 from typing import Any
 
 from kazoo.exceptions import (
     BadArgumentsError,
+    BadVersionError,
     ConnectionLoss,
     InvalidACLError,
     KazooException,
@@ -37,8 +39,7 @@ from aqueduct.zookeeper.znodes import (
 
 # What is under way at once. A znode of more bytes goes alone: it may be over jute.maxbuffer (default 1 MiB).
 WINDOW_BYTES, WINDOW = 512 << 10, AT_ONCE // 2  # of two requests each
-ANY_VERSION = -1
-
+ANY_VERSION, NO_VERSION = -1, -(2**31)
 
 WHY: dict[type[KazooException], str] = {
     NoNodeError: "its parent is not there",
@@ -101,7 +102,7 @@ def restore(order: ZnodeOrder) -> Restored:
         found, taken = _compared(order, there)
         done.left = taken
         done.there = len(order.snapshot.znodes) - len(found.missing) - len(found.changed) - len(taken)
-        chosen = {path for path, _ in found.changed}.intersection(order.overwrite)
+        chosen = {path: what for path, what in found.changed if path in order.overwrite}
         if order.dry_run:
             done.missing, done.overwritten = by_depth(found.missing), sorted(chosen)
             done.left += [_other(each) for each in found.changed if each[0] not in chosen]
@@ -173,16 +174,46 @@ def _create(order: ZnodeOrder, session: ZooKeeperSession, missing: Iterable[str]
                 dead.add(each.path)
 
 
-def _overwrite(order: ZnodeOrder, session: ZooKeeperSession, paths: Iterable[str], done: Restored) -> None:
-    def write(each: Znode) -> list[Any]:
-        place = session.at(each.path)
-        return [SetData(place, each.data or b"", ANY_VERSION), SetACL(place, acl_of(each.acl), ANY_VERSION)]
+def _overwrite(
+    order: ZnodeOrder, session: ZooKeeperSession, chosen: Mapping[str, str], done: Restored
+) -> None:
+    """Write what of these is other.
 
-    for each, error in _written(session, [order.snapshot.znodes[path] for path in sorted(paths)], write):
-        if error is None:
-            done.overwritten.append(each.path)
-        else:
-            done.failed.append((each.path, _why(error, each)))
+    No transaction takes an ACL, and data and ACL are each written by a right of its own. A server looks at
+    rights before versions: so both are tried with a version that no znode has, and written only then.
+    """
+    for path in sorted(chosen):
+        znode, place = order.snapshot.znodes[path], session.at(path)
+        both = {
+            "data": partial(SetData, place, znode.data or b""),
+            "ACL": partial(SetACL, place, acl_of(znode.acl)),
+        }
+        other = {what: write for what, write in both.items() if what in chosen[path]}
+        tried = {what: _tried(session, znode, write(NO_VERSION)) for what, write in other.items()}
+        if refused := {what: e for what, e in tried.items() if e and not isinstance(e, BadVersionError)}:
+            what, error = next(iter(refused.items()))
+            done.failed.append(
+                (path, f"its {what} can't be written, so nothing of it was: {_why(error, znode)}")
+            )
+            continue
+        half = ""
+        try:
+            for what, write in other.items():
+                if error := _tried(session, znode, write(ANY_VERSION)):
+                    done.failed.append((path, f"{half}its {what} can't be written: {_why(error, znode)}"))
+                    break
+                half = f"its {what} were overwritten, and "
+            else:
+                done.overwritten.append(path)
+        except AqueductError:
+            done.failed.append((path, f"{half}its {what} may be, for the ensemble went away meanwhile"))
+            raise
+
+
+def _tried(session: ZooKeeperSession, znode: Znode, request: Any) -> KazooException | None:
+    """Ask for a change of a znode, again if its answer was lost; return why it was refused."""
+    [(_, error)] = _written(session, [znode], lambda _: [request])
+    return error
 
 
 def _look_again(order: ZnodeOrder, session: ZooKeeperSession, done: Restored) -> None:

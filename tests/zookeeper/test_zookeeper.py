@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from kazoo.client import KazooClient
+from kazoo.protocol.serialization import SetACL
 from kazoo.security import ACL, Id, make_acl, make_digest_acl
 
 from aqueduct.cli import main
@@ -174,6 +175,61 @@ def test_what_is_there_and_differs_stays_unless_it_is_named(
     assert "~ /brokers/topics/a (data)\n+ /own" in said
     assert run("restore", store, other.connect, "--overwrite", "/brokers/topics/a") == 0
     assert run("restore", store, other.connect, "--overwrite", "/nowhere") == 2
+
+
+@pytest.mark.parametrize(
+    ("letters", "refused"),
+    [("cdrw", "ACL"), ("cdra", "data"), ("cdr", "data")],
+    ids=["no admin", "no write", "none"],
+)
+def test_of_what_may_not_be_overwritten_nothing_is(
+    tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str], letters: str, refused: str
+) -> None:
+    """Data and ACL are each written by a right of its own: one of both is no restore."""
+    rights = [make_acl("world", "anyone", **{_RIGHTS[each]: True for each in letters})]
+    for path in ("/both", "/data"):
+        tree.client.create(path, b"of the snapshot")
+    tree.client.set_acls("/data", rights)
+    assert run("backup", store, tree.connect) == 0
+    for path in ("/both", "/data"):
+        other.client.create(path, b"other", acl=rights)
+    named = ("--overwrite", "/both", "--overwrite", "/data")
+    assert run("restore", store, other.connect, *named) == 3
+    said = capsys.readouterr().out
+    assert f"NOT restored: /both: its {refused} can't be written, so nothing of it was: an ACL does" in said
+    assert other.content()["/both"] == (b"other", frozenset(rights))
+    # What of one is not other needs no right.
+    assert (f", {int('w' in letters)} overwritten, " in said, "/data:" in said) == (True, "w" not in letters)
+    assert other.content()["/data"][0] == (b"of the snapshot" if "w" in letters else b"other")
+
+
+_RIGHTS = {"c": "create", "d": "delete", "r": "read", "w": "write", "a": "admin"}
+
+
+def test_what_was_overwritten_by_half_says_so(
+    tree: Tree,
+    other: Tree,
+    store: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Somebody takes the right away after it was tried."""
+    tree.client.create("/both", b"of the snapshot", acl=[make_acl("ip", "127.0.0.1", all=True)])
+    assert run("backup", store, tree.connect) == 0
+    other.client.create("/both", b"other")
+    rights = [make_acl("world", "anyone", read=True, write=True)]
+    tried = restore._tried
+
+    def take_away(session: ZooKeeperSession, znode: Znode, request: object) -> object:
+        if getattr(request, "version", 0) == restore.ANY_VERSION and isinstance(request, SetACL):
+            other.client.set_acls("/both", rights)
+        return tried(session, znode, request)
+
+    monkeypatch.setattr(restore, "_tried", take_away)
+    assert run("restore", store, other.connect, "--overwrite", "/both") == 3
+    said = capsys.readouterr().out
+    assert "NOT restored: /both: its data were overwritten, and its ACL can't be written: an ACL" in said
+    assert other.content()["/both"] == (b"of the snapshot", frozenset(rights))
 
 
 def test_another_cluster_is_refused(
