@@ -212,9 +212,14 @@ class GetRights(GetACL):  # type: ignore[misc]
     """The request for an ACL, whose letters may be any, and for a znode's state at the same moment."""
 
     @classmethod
-    def deserialize(cls, answer: bytes, offset: int) -> tuple[tuple[Right, ...], ZnodeStat]:
+    def deserialize(cls, answer: bytes, offset: int) -> tuple[tuple[Right, ...] | None, ZnodeStat]:
+        """Return the ACL, None if it has half a letter, and the state."""
         end = len(answer) - stat_struct.size
-        return _rights(answer[offset:end]), ZnodeStat._make(stat_struct.unpack_from(answer, end))
+        try:
+            rights = _rights(answer[offset:end])
+        except UnicodeDecodeError:
+            rights = None
+        return rights, ZnodeStat._make(stat_struct.unpack_from(answer, end))
 
 
 @lru_cache(maxsize=10_000)  # most znodes have the same

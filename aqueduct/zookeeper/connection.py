@@ -82,8 +82,6 @@ class Connection:
             return EXCEPTIONS[code]() if code in EXCEPTIONS else KazooException(f"error {code}")
         try:
             return request.deserialize(body, 0)
-        except UnicodeDecodeError as error:
-            return error
         except struct.error:
             raise ConnectionError("it answered less than it was asked") from None
 

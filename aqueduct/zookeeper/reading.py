@@ -24,8 +24,10 @@ from aqueduct.zookeeper.znodes import SYSTEM, Right, Znode
 ROUNDS = 10  # of reading what has changed
 PAUSE_SECONDS = 0.1  # after the first of them; after each other one as much more
 NAME_BYTES = 40  # of a child, in an answer that lists them; Kafka's have fewer
-NO_ACCESS = "its ACL lets this client not read it"
+NO_ACCESS = "its ACL lets this client not read it, nor see whether there are znodes below"
 MASKED = "its ACL shows its passwords' digests only to who may change it"
+ODD_ACL = "its ACL has letters that can't be read"
+KEPT_BELOW = (MASKED, ODD_ACL)  # of such a znode the children may be read
 
 
 class Stamp(NamedTuple):
@@ -47,7 +49,7 @@ class Seen(NamedTuple):
     znode: Znode | None = None
     stamp: Stamp | None = None  # None: nothing is there, or it can't be read
     children: tuple[str, ...] = ()  # names
-    left_out: str = ""  # why a znode that is there is not kept
+    left_out: str = ""  # why a znode that is there is not kept; what is below it may be
     ephemeral: bool = False
 
 
@@ -154,12 +156,12 @@ def _look(session: ZooKeeperSession, paths: Sequence[str]) -> list[Seen]:
     answers = _answers(session, map(GetRights, map(session.at, paths)))
     states = [_state(*each) for each in zip(counted(paths, "znode"), answers, strict=True)]
     found = [seen for seen, _ in states]
-    sizes = {number: stat.dataLength for number, (_, stat) in enumerate(states) if stat and stat.dataLength}
+    sizes = {number: stat.dataLength for number, (seen, stat) in enumerate(states) if stat and seen.znode}
     _fill(session, found, sizes, GetData, _with_data)
     sizes = {
         number: stat.numChildren * NAME_BYTES
         for number, (_, stat) in enumerate(states)
-        if stat and stat.numChildren and found[number].znode
+        if stat and stat.numChildren and (found[number].znode or found[number].left_out in KEPT_BELOW)
     }
     _fill(session, found, sizes, GetChildren, _with_children)
     return found
@@ -203,18 +205,18 @@ def _answers(
 
 
 def _state(path: str, answer: Any) -> tuple[Seen, ZnodeStat | None]:
-    """Return what there is at a path, without data and children; and its state, if they are to be read."""
+    """Return what there is at a path, without data and children; and its state, if there is more to read."""
     if isinstance(answer, NoNodeError):
         return Seen(path), None
     if isinstance(answer, NoAuthError):
         return Seen(path, left_out=NO_ACCESS), None
-    if isinstance(answer, UnicodeDecodeError):
-        return Seen(path, left_out="its ACL has letters that can't be read"), None
     rights, stat = answer
     if stat.ephemeralOwner:
         return Seen(path, stamp=Stamp.of(stat), ephemeral=True), None
+    if rights is None:
+        return Seen(path, left_out=ODD_ACL), stat
     if any(map(_masked, rights)):
-        return Seen(path, left_out=MASKED), None
+        return Seen(path, left_out=MASKED), stat
     return Seen(path, Znode(path, None, rights, stat.version), Stamp.of(stat)), stat
 
 

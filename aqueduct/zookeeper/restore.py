@@ -42,7 +42,7 @@ WINDOW_BYTES, WINDOW = 512 << 10, AT_ONCE // 2  # of two requests each
 ANY_VERSION, NO_VERSION = -1, -(2**31)
 
 WHY: dict[type[KazooException], str] = {
-    NoNodeError: "its parent is not there",
+    NoNodeError: "the znode above it is not there",
     NoChildrenForEphemeralsError: "its parent is ephemeral there",
     InvalidACLError: "the ensemble knows no scheme of its ACL (authProvider.x509 in its zoo.cfg, for x509)",
     BadArgumentsError: "the ensemble takes no such znode",
@@ -155,7 +155,7 @@ def _create(order: ZnodeOrder, session: ZooKeeperSession, missing: Iterable[str]
     dead: set[str] = set()  # that could not be made, so nothing below them can
 
     def make(each: Znode) -> list[Any]:
-        return [Create(session.at(each.path), each.data or b"", acl_of(each.acl), 0)]
+        return [Create(session.at(each.path), each.data, acl_of(each.acl), 0)]
 
     for level in _levels(missing):
         znodes = []
@@ -185,7 +185,7 @@ def _overwrite(
     for path in sorted(chosen):
         znode, place = order.snapshot.znodes[path], session.at(path)
         both = {
-            "data": partial(SetData, place, znode.data or b""),
+            "data": partial(SetData, place, znode.data),
             "ACL": partial(SetACL, place, acl_of(znode.acl)),
         }
         other = {what: write for what, write in both.items() if what in chosen[path]}

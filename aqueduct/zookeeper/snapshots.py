@@ -7,7 +7,7 @@ parents before children.
 import base64
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -26,7 +26,7 @@ from aqueduct.store.numbered import (
 from aqueduct.store.objects import Data
 from aqueduct.zookeeper.znodes import IN_NO_PATH, Right, Znode, is_path, parent
 
-FORMAT = 1
+FORMAT = 2  # 1 had no znode below one that was left out, and null for empty data, too
 CONNECT = re.compile(r"[!-~]{1,4096}")
 PERMISSIONS = range(32)
 HALF_A_LETTER = re.compile("[\ud800-\udfff]")  # of UTF-16; in an ACL all whole ones may be
@@ -88,7 +88,9 @@ def _unpacked(packed: Data) -> tuple[ZnodeSnapshot, Iterator[Znode]]:
     lines = io.BytesIO(opened(packed))
     head = loaded(next(lines))
     check_format(head, FORMAT)
-    return _about(head), _tree(lines)
+    about = _about(head)
+    above = {path for path, _ in about.left_out} if head["format"] > 1 else set()
+    return about, _tree(lines, above, null=head["format"] > 1)
 
 
 def _about(head: dict[str, Any]) -> ZnodeSnapshot:
@@ -112,15 +114,19 @@ def _about(head: dict[str, Any]) -> ZnodeSnapshot:
     )
 
 
-def _tree(lines: Iterable[bytes]) -> Iterator[Znode]:
-    """Yield the znodes of lines, parents first; ValueError if they are no tree."""
+def _tree(lines: Iterable[bytes], above: Set[str], *, null: bool) -> Iterator[Znode]:
+    """Yield the znodes of lines, parents first; ValueError if they are no tree.
+
+    `above` are paths that were left out, below which there may be some; `null`: whether data may be none.
+    """
     there: set[str] = set()
     for znode in map(_znode, lines):
-        sound = parent(znode.path) in there if there else znode.path == "/"
-        if not sound or znode.path in there:
+        over = parent(znode.path)
+        sound = znode.path == "/" or over in there or over in above
+        if not sound or znode.path in there or znode.path in above:
             raise ValueError("its znodes are no tree")
         there.add(znode.path)
-        yield znode
+        yield znode if null or znode.data is not None else znode._replace(data=b"")
     if not there:
         raise ValueError("it has no znodes")
 

@@ -24,13 +24,13 @@ class Znode(NamedTuple):
     """A persistent znode."""
 
     path: str
-    data: bytes | None
+    data: bytes | None  # null is not empty: clients are given what was written
     acl: tuple[Right, ...]
     version: int  # of its data; an ensemble counts anew after a restore
 
     @property
     def content(self) -> tuple[bytes, frozenset[Right]]:
-        """What a restore brings back. The order of an ACL means nothing, nor does null differ from empty."""
+        """What is compared. The order of an ACL means nothing, and null and empty data are taken for one."""
         return self.data or b"", frozenset(self.acl)
 
 
