@@ -11,8 +11,14 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from kazoo.exceptions import EXCEPTIONS, KazooException
-from kazoo.protocol.serialization import CloseInstance, Connect, int_int_struct, int_struct
+from kazoo.exceptions import EXCEPTIONS, KazooException, NotReadOnlyCallError
+from kazoo.protocol.serialization import (
+    CloseInstance,
+    Connect,
+    int_int_struct,
+    int_struct,
+    reply_header_struct,
+)
 
 SECONDS = 5  # for a server to take the connection and to answer
 WORD_SECONDS = 2  # ... to say a word; one that waits for TLS says none
@@ -24,6 +30,7 @@ ANSWER_BYTES = 512 << 20  # at most
 LENGTH = int_struct
 REQUEST = struct.Struct("!iii")  # its bytes from the second field on, xid, type
 ANSWER = struct.Struct("!iiqi")  # its bytes from the second field on, xid, the server's last zxid, error
+HEADER = reply_header_struct  # xid, the server's last zxid, error
 NOT_SERVING = "not currently serving requests"  # what ZooKeeper says to any four-letter word
 NO_QUORUM = "start more of the ensemble's servers, and see their logs"
 
@@ -48,15 +55,18 @@ class Connection:
         try:
             hello = Connect(0, zxid, SESSION_MILLISECONDS, 0, bytes(16), read_only=True).serialize()
             self._socket.sendall(LENGTH.pack(len(hello)) + hello)
-            session, _ = Connect.deserialize(self._read(*LENGTH.unpack(self._read(LENGTH.size))), 0)
+            given = self._read(*LENGTH.unpack(self._read(LENGTH.size)))
+            # Without localSessionsEnabled, a server that only reads answers that in place of a session.
+            refused = len(given) == HEADER.size and HEADER.unpack(given)[2] == NotReadOnlyCallError.code
+            session = None if refused else Connect.deserialize(given, 0)[0]
         except TimeoutError:
             self.drop()
             raise _silent() from None
         except (OSError, struct.error) as error:
             self.drop()  # with TLS 1.3 a certificate is refused only now
             raise _alert(error) or _ended(server, context) from None
-        if session.read_only:
-            self.close()
+        if session is None or session.read_only:
+            self.close() if session else self.drop()
             raise ServerUnusable("is in no quorum and only reads", NO_QUORUM)
         self._socket.settimeout(SILENCE_SECONDS)
 

@@ -649,29 +649,45 @@ def test_a_znode_over_the_servers_limit_is_named_and_the_others_come_back(
     assert set(other.content()) == {"/", "/before", "/medium"}
 
 
-def test_who_only_reads_or_does_not_answer_is_refused(
-    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("local", ["localSessionsEnabled=true\n", ""], ids=["local sessions", "none"])
+def test_who_only_reads_is_refused(
+    tmp_path: Path,
+    store: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    local: str,
 ) -> None:
-    monkeypatch.setattr("aqueduct.zookeeper.client.CONNECT_SECONDS", 3)
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/myid").write_text("1")
-    ports = free_ports(4)
-    alone = "localSessionsEnabled=true\nserver.1=127.0.0.1:{}:{}\nserver.2=127.0.0.1:{}:{}\n".format(*ports)
-    read_only = ("-Dreadonlymode.enabled=true",)
-    with zookeeper.running(tmp_path, jvm=read_only, more=alone) as one:
+    """It gives a session that only reads, or none where it may not make local ones."""
+    monkeypatch.setattr("aqueduct.zookeeper.client.CONNECT_SECONDS", 1)
+    with zookeeper.running(
+        tmp_path, jvm=("-Dreadonlymode.enabled=true",), more=local + _alone(tmp_path)
+    ) as one:
         deadline = time.monotonic() + 30
         while "read-only" not in zookeeper.said(one.port) and time.monotonic() < deadline:
             time.sleep(0.2)
         assert run("backup", store, one.connect) == 2
         assert f"{one.connect} is in no quorum and only reads: start more" in capsys.readouterr().err
-    assert run("backup", store, one.connect) == 2
-    assert f"ZooKeeper at {one.connect} refuses connections: start it, or" in capsys.readouterr().err
-    with zookeeper.running(tmp_path, more=alone) as one:
+
+
+def _alone(directory: Path) -> str:
+    """Return settings of a server whose ensemble is not there."""
+    (directory / "data").mkdir()
+    (directory / "data/myid").write_text("1")
+    return "server.1=127.0.0.1:{}:{}\nserver.2=127.0.0.1:{}:{}\n".format(*free_ports(4))
+
+
+def test_who_does_not_answer_is_refused(
+    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aqueduct.zookeeper.client.CONNECT_SECONDS", 3)
+    with zookeeper.running(tmp_path, more=_alone(tmp_path)) as one:
         assert run("backup", store, one.connect) == 2
         assert f"ZooKeeper at {one.connect} is in no quorum: start more" in capsys.readouterr().err
         with one.process.silent():
             assert run("backup", store, one.connect) == 2
         assert f"ZooKeeper at {one.connect} does not answer within 5 s: see" in capsys.readouterr().err
+    assert run("backup", store, one.connect) == 2
+    assert f"ZooKeeper at {one.connect} refuses connections: start it, or" in capsys.readouterr().err
 
 
 def test_with_mutual_tls(
