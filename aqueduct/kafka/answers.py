@@ -25,7 +25,7 @@ RECONNECT: dict[str, Any] = {
 @contextmanager
 def reaching(bootstrap_servers: str, timeout_seconds: float) -> Iterator[None]:
     """Make what keeps a client from its first answer a sentence, Failed."""
-    with _TellingFailure() as failure:
+    with TellingFailure() as failure:
         try:
             yield
         except (KafkaError, OSError, ValueError) as error:
@@ -45,7 +45,7 @@ def answering(bootstrap_servers: str) -> Iterator[None]:
         raise Failed(f"The cluster at {bootstrap_servers} refused or did not answer: {said}.") from error
 
 
-class _TellingFailure(logging.Handler):
+class TellingFailure(logging.Handler):
     """The reason why connecting failed: kafka-python logs that, and raises only a timeout."""
 
     error: Exception | None = None

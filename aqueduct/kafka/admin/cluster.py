@@ -4,17 +4,20 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from kafka.errors import IncompatibleBrokerVersion, KafkaError, RetriableError, for_code
+from kafka.errors import IncompatibleBrokerVersion, KafkaError, NodeNotReadyError, RetriableError, for_code
 from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.admin.asking import POLL_SECONDS, answer
+from aqueduct.kafka.answers import TellingFailure
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.cluster import NO_QUORUM, Cluster, Quorum
 
 _LOG = DescribeQuorumRequest.TopicData
 METADATA_LOG = [_LOG(topic_name="__cluster_metadata", partitions=[_LOG.PartitionData(partition_index=0)])]
+
+TOLD_SECONDS = 2  # in which a new attempt to connect is made, that says why it fails
 
 T = TypeVar("T")
 
@@ -64,12 +67,26 @@ def await_cluster(client: Client, problems: Callable[[Cluster], Sequence[str]], 
 
 def silence(client: Client, node_id: int) -> list[str]:
     """Return why this broker doesn't answer at the address that it advertises; empty if it does."""
-    try:
-        client.send(MetadataRequest(topics=[]), node_id)
-    except KafkaError as error:
-        address = client.address(node_id)
-        return [f"Broker {node_id} does not answer at {address}, which it advertises ({error})."]
-    return []
+    with TellingFailure() as failure:
+        deadline = time.monotonic() + TOLD_SECONDS
+        while True:
+            try:
+                client.send(MetadataRequest(topics=[]), node_id)
+                return []
+            except KafkaError as error:
+                why: Exception = failure.error or error
+            told = failure.error or not isinstance(why, NodeNotReadyError)
+            if told or time.monotonic() > deadline:
+                break
+            client.sleep(POLL_SECONDS)  # it was tried a moment ago, and is not tried again at once
+    address = client.address(node_id)
+    cause = str(why).removeprefix(f"{type(why).__name__}: ").rstrip(".")
+    if isinstance(why, NodeNotReadyError):  # which says only that it failed before
+        cause = "no connection"
+    return [
+        f"Broker {node_id} does not answer at {address}, which it advertises ({cause}). Correct its "
+        "advertised.listeners, or DNS, firewalls or TLS between here and there."
+    ]
 
 
 def _describe(client: Client, node_id: int | None = None) -> Cluster:
