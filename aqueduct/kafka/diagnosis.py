@@ -89,13 +89,26 @@ def _lost(cluster: Cluster) -> Iterator[str]:
 
 
 def _without_leader(cluster: Cluster) -> Iterator[str]:
-    """Name partitions that have replicas, but none that was in sync."""
+    """Name partitions of which a replica runs, and none may lead."""
     found = [each for each in cluster.partitions if each.leader is None and not _is_lost(cluster, each)]
-    if found:
-        gone = {node for each in found for node in each.replicas} - cluster.brokers
+    awaited = {each: set(each.in_sync) - cluster.brokers for each in found}
+    if behind := [each for each in found if awaited[each]]:
+        start = _named({node for each in behind for node in awaited[each]})
         yield (
-            f"{_stopped(found)}, for the replicas that are there were not in sync. Start "
-            f"{_named(gone) if gone else 'the others'}: an unclean leader election loses what only they have."
+            f"{_stopped(behind)}, for the replicas that are there were not in sync. Start {start}: an "
+            "unclean leader election loses what only they have."
+        )
+    # As where a data folder got its old id back: to KRaft's controller it is a new one, which leads nothing.
+    if unknown := [each for each in found if not awaited[each]]:
+        replicas = {node for each in unknown for node in each.replicas}
+        running, gone = replicas & cluster.brokers, replicas - cluster.brokers
+        run = "run" if len(running) > 1 else "runs"
+        first = f"Start {_named(gone)} first, for more may be there. Then run" if gone else "Run"
+        yield (
+            f"{_stopped(unknown)}, although {_named(running)} {run}, for the cluster takes none of their "
+            f"replicas for one in sync. {first} `aqueduct mend look` on each broker's host, and "
+            "`aqueduct mend elect` with all that it said: only who has most of a log leads (in an estate "
+            "playbooks/mend_broker_ids.yml)."
         )
 
 
@@ -172,16 +185,30 @@ def _misplaced(cluster: Cluster, folder: DataFolder, by_broker: Assigned) -> Ite
             f"{folder.path} has logs of {count(len(its_own), 'partition')} of {_named([folder.node_id])}, "
             f"{_absent(cluster, [folder.node_id])}: start it with this id and this folder."
         )
+    elif folder.node_id not in cluster.brokers | cluster.fenced:
+        yield (
+            f"{folder.path} is of broker {folder.node_id}, which is not registered: it does not run, or is "
+            "refused, as one whose id was changed by hand; its log says so. `aqueduct mend plan` says which "
+            "id its logs are of."
+        )
     if others := folder.logs - assigned:
         yield (
             f"{folder.path} has logs of {count(len(others), 'partition')} that the cluster does not assign "
-            f"to {_named([folder.node_id])}: {some(sorted(others))}. A broker puts them aside when it starts."
+            f"to {_named([folder.node_id])}: {some(sorted(others))}.{_fate(cluster)}"
         )
     if folder.strays:
         yield (
             f"{folder.path} has {count(len(folder.strays), 'log')} that a broker put aside: "
             f"{some(sorted(folder.strays))}. Keep them until you know why."
         )
+
+
+def _fate(cluster: Cluster) -> str:
+    """Say what becomes of logs that are not the broker's, if the cluster tells where its metadata is."""
+    if cluster.quorum.voters:
+        return " A broker puts them aside when it starts."
+    with_zookeeper = cluster.quorum.leader is not None
+    return " With ZooKeeper brokers leave them there, and serve nothing of them." if with_zookeeper else ""
 
 
 def _without_log(cluster: Cluster, folders: Iterable[DataFolder], assigned: Assigned) -> Iterator[str]:

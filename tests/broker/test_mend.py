@@ -149,7 +149,14 @@ def aqueduct(changed: Cluster, capsys: pytest.CaptureFixture[str]) -> Callable[.
 Mend = Callable[..., tuple[int, str]]
 
 
-def test_it_gets_its_old_id_back(changed: Cluster, aqueduct: Mend) -> None:
+def doctor(first: Broker | OlderBroker, capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    assert cli.main(["doctor", "cluster", "--bootstrap-servers", first.plaintext, *options]) == 3
+    return capsys.readouterr().out.splitlines()
+
+
+def test_it_gets_its_old_id_back(
+    changed: Cluster, aqueduct: Mend, capsys: pytest.CaptureFixture[str]
+) -> None:
     back = ("take-back", "--data-folder", changed.folder, "--node-id", "2")
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
@@ -162,10 +169,24 @@ def test_it_gets_its_old_id_back(changed: Cluster, aqueduct: Mend) -> None:
         assert code == 3
         assert "second was broker 2 and is 12 now: it has logs of 4 partitions of broker 2" in said
         assert "Best: give second the id 2 back." in said
+        # What becomes of its logs while it has another id.
+        strays = [*Path(changed.folder).glob("*-stray")]
+        found = doctor(changed.first, capsys, "--data-folder", changed.folder)
+        if isinstance(changed.first, Broker):
+            assert len(strays) == 4
+            assert found[-1].startswith(f"{changed.folder} has 4 logs that a broker put aside: ")
+        else:
+            assert strays == []
+            assert found[-1].endswith(" With ZooKeeper brokers leave them there, and serve nothing of them.")
     assert aqueduct(*back, look=False) == (0, ANY)
     with changed.with_id(2):
         changed.await_second(2)
         # To a KRaft controller its folder is a new one: it elects nobody when it learns of the logs in it.
+        if isinstance(changed.first, Broker):
+            waits, *_ = doctor(changed.first, capsys)
+            assert "2 partitions can't be read or written (__consumer_offsets-1, lost-1)" in waits
+            assert "although broker 2 runs, for the cluster takes none of their replicas for one in" in waits
+            assert "Run `aqueduct mend look` on each broker's host, and `aqueduct mend elect` with" in waits
         assert aqueduct("elect") == (0, ANY)
         clients.wait_for("leaders", changed.led)
         assert changed.seen() == changed.before

@@ -58,6 +58,33 @@ def test_a_replica_that_was_not_in_sync_can_t_lead() -> None:
     assert "(t-0), for the replicas that are there were not in sync. Start broker 2: " in found[0]
 
 
+@pytest.mark.parametrize(
+    ("replicas", "in_sync", "said"),
+    [
+        ((1,), (1,), "(t-0), although broker 1 runs, for the cluster takes none of their replicas for one"),
+        ((1,), (), "although broker 1 runs, "),
+        ((1, 2), (), "although broker 1 runs, "),
+        ((1, 3), (3,), "although brokers 1, 3 run, "),
+    ],
+)
+def test_where_nobody_in_sync_is_awaited_the_disks_decide(
+    replicas: tuple[int, ...], in_sync: tuple[int, ...], said: str
+) -> None:
+    behind = Partition("t", 0, None, replicas, in_sync)
+    found = diagnosis.findings(with_partitions(behind, brokers={1, 3}, fenced={2}))
+    assert said in found[0]
+    assert ("Start broker 2 first, " in found[0]) == (2 in replicas)
+    assert " `aqueduct mend look` on each broker's host, and `aqueduct mend elect` with all" in found[0]
+    assert "the others" not in found[0]
+
+
+def test_partitions_that_wait_for_different_things_are_told_apart() -> None:
+    behind, unknown = Partition("t", 0, None, (1, 2), (2,)), Partition("t", 1, None, (1,), (1,))
+    found = diagnosis.findings(with_partitions(behind, unknown, brokers={1}, fenced={2}))
+    assert "(t-0), for the replicas that are there were not in sync. Start broker 2: " in found[0]
+    assert "(t-1), although broker 1 runs, " in found[1]
+
+
 def test_groups_that_nobody_coordinates_are_named() -> None:
     """Of four partitions, by what Kafka's own coordinator says: see tests/broker."""
     topic = (Partition(diagnosis.GROUPS, number, 1 if number else None, (1,), (1,)) for number in range(4))
@@ -164,7 +191,7 @@ def test_a_folder_that_has_what_is_lost_is_named() -> None:
 def test_folders_are_compared_with_what_is_assigned() -> None:
     [sentence] = diagnosis.findings(SOUND, folders=[folder(1, ("t", 0), ("old", 7))])
     assert sentence.startswith(
-        "/data has logs of 1 partition that the cluster does not assign to broker 1: old-7."
+        "/data has logs of 1 partition that the cluster does not assign to broker 1: old-7. A broker puts"
     )
     assert diagnosis.findings(SOUND, folders=[folder(2, ("t", 0)), folder(2, ("t", 1))]) == []
     [sentence] = diagnosis.findings(SOUND, folders=[folder(2, ("t", 0))])
@@ -175,6 +202,25 @@ def test_folders_are_compared_with_what_is_assigned() -> None:
     assert sentence.startswith("/data has 1 log that a broker put aside: t-9.ab-stray.")
     [sentence] = diagnosis.findings(SOUND, folders=[folder(1, ("t", 0), cluster="other")])
     assert sentence == "/data is of the cluster other, and this one is this."
+
+
+def test_what_becomes_of_others_logs_depends_on_where_metadata_are() -> None:
+    logs = [folder(1, ("t", 0), ("old", 7))]
+    for quorum, fate in (
+        (Quorum(1, {}, {}), "old-7. With ZooKeeper brokers leave them there, and serve nothing of them."),
+        (Quorum(None, {}, {}), "old-7."),
+    ):
+        found = diagnosis.findings(replace(SOUND, quorum=quorum), folders=logs)
+        assert any(each.endswith(f"broker 1: {fate}") for each in found)
+
+
+def test_a_folder_of_a_broker_that_is_not_registered_is_named() -> None:
+    found = diagnosis.findings(SOUND, folders=[folder(3, ("t", 0))])
+    assert found[0].startswith(
+        "/data is of broker 3, which is not registered: it does not run, or is refused"
+    )
+    [sentence] = diagnosis.findings(SOUND, folders=[folder(3)])
+    assert "`aqueduct mend plan` says which id its logs are of." in sentence
 
 
 def test_a_data_folder_is_read(tmp_path: Path) -> None:
