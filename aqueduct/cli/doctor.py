@@ -89,7 +89,13 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
     folders = [data_folder.read(each) for each in args.data_folder]
     configured, by_port = [], {}
     if args.properties:
-        configured = listeners.configured(_properties(args.properties))
+        given = _properties(args.properties)
+        if not ("process.roles" in given or "zookeeper.connect" in given):
+            raise Refused(
+                f"{args.properties} isn't a broker's properties: it has neither process.roles nor "
+                "zookeeper.connect."
+            )
+        configured = listeners.configured(given)
         by_port = listeners.connections(each.read_text() for each in CONNECTIONS if each.exists())
     with _log(args.log) as log:
         mismatches = list(listeners.mismatches(configured, log))
@@ -154,7 +160,8 @@ def _broker(args: argparse.Namespace) -> ExitCode:
             "number as its broker.id."
         ) from None
     ensemble = Ensemble(connect, client_config.load(args.client_config))
-    _, found = misfits(ensemble, node_id, [Path(each.strip()) for each in folders.split(",")])
+    own = given.get("advertised.listeners") or given.get("listeners", "")
+    _, found = misfits(ensemble, node_id, [Path(each.strip()) for each in folders.split(",")], own)
     for sentence in found or ["Nothing is wrong."]:
         print(sentence)
     return ExitCode.INCOMPLETE if found else ExitCode.DONE

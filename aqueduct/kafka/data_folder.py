@@ -127,9 +127,10 @@ def misfit(folder: DataFolder, node_id: int, cluster_id: str | None, metadata: s
     of = f"{folder.path} has the logs of broker {folder.node_id}"
     if folder.node_id != node_id:
         return (
-            f"{of}, and the inventory makes this host broker {node_id}: set its kafka_node_id to "
-            f"{folder.node_id} again, or give it the folder that broker {node_id} had. With another id, all "
-            "partitions and groups that only it has would wait for the old one, without an error."
+            f"{of}, and this host is to be broker {node_id}: set its id (kafka_node_id of an inventory, else "
+            f"broker.id) to {folder.node_id} again, or give it the folder that broker {node_id} had. With "
+            "another id, all partitions and groups that only it has would wait for the old one, without an "
+            "error."
         )
     if cluster_id is None:
         return (

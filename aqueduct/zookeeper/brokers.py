@@ -14,10 +14,13 @@ from aqueduct.zookeeper.client import Ensemble, ZooKeeperSession
 from aqueduct.zookeeper.znodes import CLUSTER
 
 
-def misfits(ensemble: Ensemble, node_id: int, folders: Sequence[Path]) -> tuple[str | None, list[str]]:
+def misfits(
+    ensemble: Ensemble, node_id: int, folders: Sequence[Path], listeners: str = ""
+) -> tuple[str | None, list[str]]:
     """Return the id of the cluster that is there, None without one, and why a broker may not start.
 
-    A folder that is new is taken, unless it has logs, or another broker that runs has this id.
+    A folder that is new is taken, unless it has logs, or another broker that runs has this id. Such a one is
+    told from this one by the listeners that this one advertises, where these are given.
     """
     session = ZooKeeperSession(ensemble)
     try:
@@ -29,12 +32,32 @@ def misfits(ensemble: Ensemble, node_id: int, folders: Sequence[Path]) -> tuple[
     its_own = list(map(data_folder.read, formatted))
     found = [data_folder.misfit(each, node_id, cluster_id, str(ensemble)) for each in its_own]
     found += [data_folder.nobodys(path) for path in folders if path not in formatted]
+    endpoints = [str(each) for each in broker.get("endpoints", ())]
+    runs = f"Broker {node_id} runs at {', '.join(endpoints)}, and this host"
     if broker and not its_own:
         found.append(
-            f"Broker {node_id} runs at {', '.join(broker.get('endpoints', ()))}, and this host has no data "
-            "folder of it: give the host a kafka_node_id of its own, or stop that one and bring its folder."
+            f"{runs} has no data folder of it: give the host an id of its own (kafka_node_id of an "
+            "inventory, else broker.id), or stop that one and bring its folder."
+        )
+    elif endpoints and listeners and not _same(endpoints, listeners.split(",")):
+        found.append(
+            f"{runs} advertises none of these: one of both has a copy of the other's folder. An id is one "
+            "broker's: stop that one, or give this host its own id and folder. If that was this host before "
+            "its listeners were changed, its session ends in a moment."
         )
     return cluster_id, [each for each in found if each]
+
+
+def _same(there: Sequence[str], here: Sequence[str]) -> bool:
+    """Tell whether a broker may be at the other's addresses; one without a host takes the name of its own."""
+    places = [(host.lower(), port) for host, port in map(_address, there)]
+    own = [(host.lower(), port) for host, port in map(_address, here)]
+    return any(port == at and host in ("", name) for host, port in own for name, at in places)
+
+
+def _address(listener: str) -> tuple[str, str]:
+    host, _, port = listener.strip().partition("://")[2].rpartition(":")
+    return host, port
 
 
 def kept(session: ZooKeeperSession, path: str) -> dict[str, Any]:

@@ -77,15 +77,20 @@ def setting(key: str, value: str) -> Edit:
         (["--log", "LOG"], "--log is of a broker whose listeners --properties names: give that, too."),
         (["--properties", "PROPERTIES", "--log", "NONE"], "NONE can't be read: No such file or directory."),
         (["--properties", "NONE"], "NONE can't be read: No such file or directory."),
-        (["--properties", "LOG"], "'CLIENT' is not NAME://host:port."),
+        (["--properties", "WRONG"], "'CLIENT' is not NAME://host:port."),
+        (
+            ["--properties", "LOG"],
+            "LOG isn't a broker's properties: it has neither process.roles nor zookeeper.connect.",
+        ),
     ],
 )
 def test_what_the_doctor_of_a_cluster_can_t_read_is_refused(
     options: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before a broker is asked."""
-    (tmp_path / "PROPERTIES").write_text("listeners=SSL://:9092\n")
-    (tmp_path / "LOG").write_text("listeners=CLIENT\n")
+    (tmp_path / "PROPERTIES").write_text("process.roles=broker\nlisteners=SSL://:9092\n")
+    (tmp_path / "WRONG").write_text("zookeeper.connect=a:2181\nlisteners=CLIENT\n")
+    (tmp_path / "LOG").write_text("root:x:0:0:root:/root:/bin/sh\n")
     given = [str(tmp_path / each) if each.isupper() else each for each in options]
     assert main(["doctor", "cluster", "--bootstrap-servers", "127.0.0.1:1", *given]) == 2
     said = capsys.readouterr()

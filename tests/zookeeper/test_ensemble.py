@@ -231,9 +231,7 @@ def test_a_folder_of_another_broker_or_cluster_is_refused(folder: Folder) -> Non
     write_meta(log, broker=13)
     said = module("kafka_data_folder", **asked)
     assert said["failed"]
-    assert (
-        "broker 13, and the inventory makes this host broker 12: set its kafka_node_id to 13" in said["msg"]
-    )
+    assert "broker 13, and this host is to be broker 12: set its id (kafka_node_id of an" in said["msg"]
     write_meta(log, cluster="AnotherClusterThatWas1")
     assert f"is of the cluster {CLUSTER}: give the host" in module("kafka_data_folder", **asked)["msg"]
     write_meta(log)
@@ -281,6 +279,23 @@ def test_a_unit_asks_the_same_before_it_starts_its_broker(
         return code, told.out + told.err
 
     assert said() == (0, "Nothing is wrong.\n")
+    # Another host has a copy of the folder; this one is told by where it is.
+    there = {"endpoints": ["CLIENT://Old-Kafka-9:9092", "MORE://old-kafka-9:9094"]}
+    client.create("/brokers/ids/12", json.dumps(there).encode(), ephemeral=True)
+    start = properties.read_text()
+    for more, code in (
+        ("advertised.listeners=CLIENT://old-kafka-8:9092\n", 3),
+        ("listeners=CLIENT://old-kafka-9:9095\n", 3),
+        ("listeners=CLIENT://:9095\n", 3),
+        ("listeners=CLIENT://0.0.0.0:9092\nadvertised.listeners=CLIENT://old-kafka-9:9092\n", 0),
+        ("listeners=CLIENT://:9095, MORE://:9094\n", 0),
+        ("", 0),
+    ):
+        properties.write_text(start + more)
+        assert said()[0] == code, more
+        if code:
+            assert "Broker 12 runs at CLIENT://Old-Kafka-9:9092, MORE://old-kafka-9:9094, and" in said()[1]
+    client.delete("/brokers/ids/12")
     client.delete("/cluster/id")
     code, told = said()
     assert code == 3

@@ -1,6 +1,7 @@
 """Brokers of Kafka 3.9, whose metadata is in ZooKeeper: when that is lost, and when an id was changed."""
 
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -83,6 +84,15 @@ def test_a_cluster_comes_back_after_its_ensemble_was_lost(
             stack.enter_context(each.process.running())
         fill(first)
         before = state(first)
+        # The host of the first one may start it again; one with a copy of its folder may not.
+        properties, copied = tmp_path / "1/server.properties", tmp_path / "copied"
+        assert main(["doctor", "broker", f"--properties={properties}"]) == 0
+        (copied / "data").mkdir(parents=True)
+        shutil.copy(tmp_path / "1/data/meta.properties", copied / "data")
+        moved = properties.read_text().replace(first.plaintext, "127.0.0.1:9092")
+        (copied / "server.properties").write_text(moved.replace(f"{tmp_path}/1/data", f"{copied}/data"))
+        assert main(["doctor", "broker", f"--properties={copied}/server.properties"]) == 3
+        assert f"Broker 1 runs at PLAINTEXT://{first.plaintext}, and this host adv" in capsys.readouterr().out
         assert main(["zookeeper", "backup", "--connect", ensemble.connect, "--store", store]) == 0
         assert "/brokers/ids/1, /brokers/ids/2, /controller." in capsys.readouterr().out
     (tmp_path / "new").mkdir()
