@@ -2,8 +2,8 @@
 
 backup adds a snapshot of every persistent znode: data, ACL and version, as all of them were at one moment.
 Ephemeral znodes belong to sessions; they are named, not kept. Exit code: 0 done; 3 done but for znodes that
-could not be read, or that changed faster than they were read, or for older snapshots that stay; 1 failed; 2
-nothing was done.
+could not be read, or that changed faster than they were read, or that are far fewer than before, or for older
+snapshots that stay; 1 failed; 2 nothing was done.
 
 restore makes znodes that are missing, parents first. What is there and differs stays and is named, unless its
 path was given as --overwrite. Brokers may have logs that are newer: with what `aqueduct mend look` said on
@@ -129,13 +129,16 @@ def _backup(args: argparse.Namespace) -> int:
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
     kept = backup(_ensemble(args), args.store, args.keep)
-    code = ExitCode.DONE if kept.snapshot.whole and not kept.not_removed else ExitCode.INCOMPLETE
+    whole = kept.snapshot.whole and not kept.not_removed and not kept.less
+    code = ExitCode.DONE if whole else ExitCode.INCOMPLETE
     print("\n".join(_told(kept.snapshot)))
+    if kept.less:
+        print(f"FAR LESS than before: {kept.less}. See whether the others were removed on purpose.")
     if kept.removed:
         print(f"Removed: {count(len(kept.removed), 'older snapshot')}, {some(kept.removed)}.")
     if kept.not_removed:
         print(f"Older snapshots stay: {kept.not_removed}.")
-    content = {"removed": list(kept.removed), "not_removed": kept.not_removed}
+    content = {"removed": list(kept.removed), "not_removed": kept.not_removed, "less": kept.less}
     _report(args, "backup", code, started, snapshots.told(kept.snapshot) | content)
     return code
 
@@ -151,7 +154,9 @@ def _told(snapshot: "ZnodeSnapshot") -> list[str]:
         number = count(len(snapshot.ephemeral), "ephemeral znode")
         lines.append(f"Not kept, for they end with their sessions: {number}, {some(snapshot.ephemeral)}.")
     if snapshot.counters:
-        lines.append(f"After a restore counted from 0 again: children of {some(snapshot.counters)}.")
+        lines.append(
+            f"ZooKeeper numbers from 0 again after a restore: children of {some(snapshot.counters)}."
+        )
     lines += [f"NOT kept: {path}: {why}." for path, why in snapshot.left_out]
     if snapshot.moving:
         lines.append(f"Changed faster than they were read: {some(snapshot.moving)}. Run it again.")

@@ -43,7 +43,10 @@ def read(path: Path) -> DataFolder:
         ) from None
     node = properties.get("node.id", properties.get("broker.id", ""))  # of KRaft; of ZooKeeper's time
     if not node.isdecimal() or "cluster.id" not in properties:
-        raise Refused(f"{meta} names no node.id (or broker.id) and cluster.id: it was never formatted.")
+        why = "it was never formatted"
+        if _logs(names):
+            why = "it is damaged, for there are logs: put it back as it was, or see the host's backup"
+        raise Refused(f"{meta} names no node.id (or broker.id) and cluster.id: {why}.")
     return DataFolder(
         path,
         properties["cluster.id"],

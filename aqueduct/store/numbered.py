@@ -131,6 +131,10 @@ class NumberedSnapshots(ABC, Generic[S]):
     def refusal(self, snapshot: S, before: str) -> str:
         """Say why a snapshot does not belong to those of the cluster `before`."""
 
+    def less(self, snapshot: S, number: int) -> str:
+        """Say that a snapshot has far less than an earlier one, as where that was lost; empty if not."""
+        return ""
+
     @classmethod
     def open(cls, objects: Objects, *, make: bool = False) -> Self:
         """Open what a store has; Refused if that is nothing, unless it is to be made."""
@@ -244,6 +248,7 @@ class Kept(Generic[S]):
     snapshot: S
     removed: tuple[int, ...] = ()  # numbers of older snapshots
     not_removed: str = ""  # why they stay, where they should have gone
+    less: str = ""  # than the one before, far: the two sizes
 
 
 def keep(
@@ -254,15 +259,23 @@ def keep(
     Refused or Failed where nothing is kept.
     """
     snapshots = kind.open(objects, make=True)
+    before = snapshots.numbers()[-1:]
     made = snapshots.add(snapshot)
+    less = snapshots.less(made, *before) if before else ""
     if not most:
-        return Kept(made)
+        return Kept(made, less=less)
     if not made.whole:
-        return Kept(made, not_removed="this one is not whole")
-    gone = snapshots.numbers()[:-most]
+        return Kept(made, not_removed="this one is not whole", less=less)
+    gone = []
+    stay = ""
     try:
-        for number in gone:
+        for number in snapshots.numbers()[:-most]:
+            # Also where others of less came between: what was lost may be in this one alone.
+            if larger := snapshots.less(made, number):
+                stay = f"{larger}; remove {objects.url}/{kind.path(number)} where that is meant"
+                continue
             objects.remove(kind.path(number))
+            gone.append(number)
     except AqueductError as error:
-        return Kept(made, not_removed=str(error).rstrip("."))
-    return Kept(made, tuple(gone))
+        stay = str(error).rstrip(".")
+    return Kept(made, tuple(gone), stay, less)

@@ -9,7 +9,14 @@ from functools import lru_cache
 from itertools import chain, repeat
 from typing import Any
 
-from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+)
 from kazoo.protocol.serialization import Create, Exists, GetACL, Sync, int_struct, stat_struct
 from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id
@@ -144,7 +151,9 @@ class ZooKeeperSession:
         if isinstance(answer, but):
             return answer
         if isinstance(answer, NoAuthError):
-            raise Failed(f"An ACL of {self.ensemble} does not let this client do that: use a broker's.")
+            raise Failed(
+                f"An ACL of {self.ensemble} does not let this client do that: use a broker's certificate."
+            )
         if isinstance(answer, KazooException):
             raise Failed(f"{self.ensemble} refused: {str(answer) or type(answer).__name__}.")
         return answer
@@ -152,14 +161,26 @@ class ZooKeeperSession:
     def has(self, path: str) -> bool:
         [answer] = self.answers([Exists(self.at(path), None)])
         if isinstance(answer, NoAuthError):
-            raise Refused(f"{self.ensemble} lets this client not see {self.at(path)}: use a broker's.")
+            raise Refused(
+                f"{self.ensemble} lets this client not see {self.at(path)}: use a broker's certificate."
+            )
         return not isinstance(answer, NoNodeError)
 
     def make(self, path: str) -> None:
-        """Make a znode that anybody may use, and those above it, if they are not there."""
+        """Make a znode that anybody may use, and those above it, if they are not there.
+
+        Refused below an ephemeral one.
+        """
         if not self.has(path):
             self.make(parent(path))
-            self.ask(Create(self.at(path), b"", OPEN_ACL_UNSAFE, 0), but=(NodeExistsError,))
+            but = (NodeExistsError, NoChildrenForEphemeralsError)
+            answer = self.ask(Create(self.at(path), b"", OPEN_ACL_UNSAFE, 0), but=but)
+            if isinstance(answer, NoChildrenForEphemeralsError):
+                above = self.at(parent(path))
+                raise Refused(
+                    f"{self.ensemble} can't have {self.at(path)}: {above} belongs to a session (ephemeral), "
+                    "and nothing may be below it."
+                )
 
     def now(self) -> int:
         """Return the ensemble's last change, after the server that is asked has come up to it."""

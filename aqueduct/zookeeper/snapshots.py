@@ -8,13 +8,16 @@ import base64
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
+from aqueduct.errors import AqueductError
 from aqueduct.store.numbered import (
     CLUSTER_ID,
     LAST_MILLISECOND,
+    UNPACKED_BYTES,
     NumberedSnapshots,
     check_format,
     line,
@@ -24,6 +27,7 @@ from aqueduct.store.numbered import (
     whole,
 )
 from aqueduct.store.objects import Data
+from aqueduct.wording import count
 from aqueduct.zookeeper.znodes import IN_NO_PATH, Right, Znode, is_path, parent
 
 FORMAT = 2  # 1 had no znode below one that was left out, and null for empty data, too
@@ -184,6 +188,17 @@ class ZnodeSnapshots(NumberedSnapshots[ZnodeSnapshot]):
     @staticmethod
     def source(snapshot: ZnodeSnapshot) -> str:
         return snapshot.connect
+
+    def less(self, snapshot: ZnodeSnapshot, number: int) -> str:
+        """Say that it has less than half of the znodes of an earlier one."""
+        with suppress(ValueError, KeyError, TypeError, AqueductError):  # that one is damaged, or gone
+            content = opened(self._objects.read(self.path(number), at_most=UNPACKED_BYTES))
+            before = content.tobytes().count(b"\n") - 1
+            if 2 * len(snapshot.znodes) < before:
+                return (
+                    f"snapshot {number} has {count(before, 'znode')}, and this one {len(snapshot.znodes):,}"
+                )
+        return ""
 
     def refusal(self, snapshot: ZnodeSnapshot, before: str) -> str:
         of = f"that of {snapshot.cluster}" if snapshot.cluster else "no cluster's, as when it was lost"

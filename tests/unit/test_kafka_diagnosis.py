@@ -286,3 +286,12 @@ def test_what_is_no_data_folder_is_refused(meta: str | None, sentence: str, tmp_
         (tmp_path / "meta.properties").write_text(meta)
     with pytest.raises(Refused, match=sentence):
         data_folder.read(tmp_path)
+
+
+def test_a_folder_with_logs_was_formatted(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").touch()
+    with pytest.raises(Refused, match="it was never formatted"):
+        data_folder.read(tmp_path)
+    (tmp_path / "t-0").mkdir()
+    with pytest.raises(Refused, match="it is damaged, for there are logs: put it back as it was"):
+        data_folder.read(tmp_path)

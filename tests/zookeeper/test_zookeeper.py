@@ -125,7 +125,7 @@ def test_all_comes_back_with_acls_and_nothing_else(
     said = capsys.readouterr().out
     assert "Snapshot 1 of" in said
     assert "1 ephemeral znode, /brokers/ids/1." in said
-    assert "counted from 0 again: children of /isr." in said
+    assert "ZooKeeper numbers from 0 again after a restore: children of /isr." in said
     told = json.loads(report.read_text())
     assert (told["cluster"], told["ephemeral"]) == ("kafka-cluster-of-tests", ["/brokers/ids/1"])
 
@@ -728,6 +728,31 @@ def test_a_lost_ensemble_takes_no_good_snapshot_s_place(
     assert run("diff", store, tree.connect) == 0
 
 
+def test_an_emptied_ensemble_of_nobody_s_takes_no_good_snapshot_s_place(
+    tree: Tree, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a cluster's id it can't be told from one that is meant so; also not on the days after."""
+    for number in range(10):
+        tree.client.create(f"/of-solr/{number}", b"x", makepath=True)
+    before = tree.content()
+    assert run("backup", store, tree.connect, "--keep", "1") == 0
+    tree.client.delete("/of-solr", recursive=True)
+    for _ in range(2):
+        capsys.readouterr()
+        assert run("backup", store, tree.connect, "--keep", "1") == 3
+        said = capsys.readouterr().out
+        assert "Older snapshots stay: snapshot 1 has 12 znodes, and this one 1; remove file://" in said
+    assert "Removed: 1 older snapshot, 2." in said
+    assert "FAR LESS" not in said
+    assert run("restore", store, tree.connect, "--snapshot", "1") == 0
+    assert tree.content() == before
+    assert run("backup", store, tree.connect, "--keep", "1") == 0
+    tree.client.delete("/of-solr", recursive=True)
+    capsys.readouterr()
+    assert run("backup", store, tree.connect) == 3
+    assert "FAR LESS than before: snapshot 4 has 12 znodes, and this one 1." in capsys.readouterr().out
+
+
 def test_what_could_not_be_read_is_never_called_whole(
     tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -868,9 +893,12 @@ def test_who_may_not_write_there_is_told(
     other.client.create("/locked", b"", acl=[make_digest_acl("anna", SECRET, all=True)])
     other.client.create("/shown", b"", acl=[make_digest_acl("anna", SECRET, all=True), ACL(1, ANYONE)])
     assert run("restore", store, other.connect, "--prefix", "/shown/kafka") == 1
-    assert "does not let this client do that" in capsys.readouterr().err
+    assert "does not let this client do that: use a broker's certificate." in capsys.readouterr().err
     assert run("restore", store, other.connect, "--prefix", "/locked/kafka") == 2
     assert "lets this client not see" in capsys.readouterr().err
+    other.client.create("/short", b"", ephemeral=True)
+    assert run("restore", store, other.connect, "--prefix", "/short/kafka") == 2
+    assert "/short belongs to a session (ephemeral), and nothing may be below it" in capsys.readouterr().err
 
 
 def test_one_too_large_among_small_ones_is_named_and_they_come_back(
