@@ -305,8 +305,10 @@ def _restore(args: argparse.Namespace) -> int:
     _outside(args)
     started = datetime.now(UTC)
     [own] = _opened(args)
-    paths = tuple(each.strip("/") for each in args.path)
-    done = restore(FileRestoreOrder(own, _at(own, args.at), args.to, paths, args.overwrite, args.dry_run))
+    order = FileRestoreOrder(
+        own, _at(own, args.at), args.to, tuple(args.path), args.overwrite, args.dry_run
+    )
+    done = restore(order)
     code = ExitCode.INCOMPLETE if done.without_owners and not args.dry_run else ExitCode.DONE
     date, what = done.snapshot.date, f"{count(done.files, 'file')}, {done.bytes:,} bytes"
     over = f", {len(done.overwritten):,} of them in the place of others" if done.overwritten else ""

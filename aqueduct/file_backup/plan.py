@@ -36,6 +36,11 @@ def source(text: str) -> FileSource:
     return FileSource(str(PurePosixPath("/" + folder.lstrip("/"))), login)
 
 
+def below(text: str) -> str:
+    """Return a path in the folder that was backed up as lists have it; `.` is all of it."""
+    return str(PurePosixPath(text.lstrip("/")))
+
+
 def restriction(folder: str) -> str:
     """Return the options in authorized_keys of a key that may read a folder and nothing else."""
     return f'command="rrsync -ro {shlex.quote(folder)}",restrict'

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.file_backup import entries, rsync, verify
+from aqueduct.file_backup import entries, plan, rsync, verify
 from aqueduct.file_backup.entries import FileEntry
 from aqueduct.file_backup.folder import BackupsOf, FileSnapshot
 from aqueduct.wording import count, some
@@ -42,7 +42,8 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
         raise Refused(f"{target} is in the folder of the backups, which it would change; name another one.")
     with own.reading():
         snapshot = own.snapshot(order.date)
-        wanted = _wanted(order, own.entries(snapshot))
+        paths = sorted({plan.below(each) for each in order.paths})
+        wanted = _wanted(order, paths, own.entries(snapshot))
         if damage := verify.of_some(own, snapshot, wanted):
             told = some(f"{path} ({what})" for path, what in damage)
             raise Failed(
@@ -61,7 +62,7 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
             and verify.fault(each, there[each.path], ignored)
         ]
         # rsync makes the folders above, too, and in the place of links.
-        above = {each for path in order.paths for each in entries.above_path(path)}
+        above = {each for path in paths for each in entries.above_path(path)}
         other += sorted(each for each in above if (target / each).is_symlink())
         if other and not order.overwrite:
             raise Refused(
@@ -70,17 +71,17 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
             )
         files = [each for each in due if not each.is_folder]
         if not order.dry_run:
-            _write(order, snapshot, root)
+            _write(order, snapshot, wanted, root)
             _check(target, due, ignored)
     foreign = 0 if root else sum(each.owner != os.geteuid() for each in due)
     return FilesRestored(snapshot, len(files), sum(each.size for each in files), tuple(other), foreign)
 
 
-def _wanted(order: FileRestoreOrder, listed: list[FileEntry]) -> list[FileEntry]:
-    if not order.paths:
+def _wanted(order: FileRestoreOrder, paths: list[str], listed: list[FileEntry]) -> list[FileEntry]:
+    if not paths or "." in paths:
         return listed
     every = {each.path for each in listed}
-    if missing := [each for each in order.paths if each not in every]:
+    if missing := [each for each in paths if each not in every]:
         raise Refused(
             f"backup {order.date} of {order.backups.name} has no {some(missing)}; paths are as in the folder "
             "that was backed up, without its own."
@@ -88,7 +89,7 @@ def _wanted(order: FileRestoreOrder, listed: list[FileEntry]) -> list[FileEntry]
     return [
         each
         for each in listed
-        if any(each.path == path or each.path.startswith(path + "/") for path in order.paths)
+        if any(each.path == path or each.path.startswith(path + "/") for path in paths)
     ]
 
 
@@ -96,7 +97,7 @@ def _ignored(snapshot: FileSnapshot, root: bool) -> list[str]:
     return ([] if snapshot.with_attributes else ["attributes"]) + ([] if root else ["owner"])
 
 
-def _write(order: FileRestoreOrder, snapshot: FileSnapshot, root: bool) -> None:
+def _write(order: FileRestoreOrder, snapshot: FileSnapshot, wanted: list[FileEntry], root: bool) -> None:
     tree = order.backups.tree(order.date)
     try:
         order.target.mkdir(parents=True, exist_ok=True)
@@ -109,8 +110,10 @@ def _write(order: FileRestoreOrder, snapshot: FileSnapshot, root: bool) -> None:
     options += rsync.WITH_ATTRIBUTES if snapshot.with_attributes else ()
     # Files that are as they were are not written; that is told by what is in them.
     options.append("--checksum")
-    what = ["--relative", *(f"{tree}/./{each}" for each in order.paths)] if order.paths else [f"{tree}/"]
-    done = rsync.run([*options, *what, f"{order.target}/"])
+    # Named one by one: what was not verified, such as a file that somebody put into the tree, is not written.
+    options += ["--from0", "--files-from=-"]
+    names = "".join(f"./{each.path}\0" for each in wanted)
+    done = rsync.run([*options, f"{tree}/", f"{order.target}/"], said=names)
     if done.returncode:
         lines = done.stderr.splitlines() or ["it said nothing"]
         raise Failed(

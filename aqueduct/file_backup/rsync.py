@@ -117,16 +117,18 @@ def excluded(patterns: Sequence[str]) -> list[str]:
     return [f"--exclude={each}" for each in patterns]
 
 
-def run(arguments: Sequence[str], keep: int | None = None) -> "subprocess.CompletedProcess[str]":
+def run(
+    arguments: Sequence[str], keep: int | None = None, said: str = ""
+) -> "subprocess.CompletedProcess[str]":
     """Run rsync; Failed if there is none here.
 
     `keep`: the descriptor of a lock that is not free before rsync has ended, whatever becomes of this
-    process.
+    process; `said`: what it reads.
     """
     try:
         return subprocess.run(  # noqa: S603
             [RSYNC, f"--timeout={SILENT_SECONDS}", *arguments],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="surrogateescape", check=False,
+            input=said, capture_output=True, text=True, errors="surrogateescape", check=False,
             env=KEYLESS, pass_fds=() if keep is None else (keep,),
         )  # fmt: skip
     except FileNotFoundError:

@@ -434,6 +434,42 @@ def test_a_restore_that_can_not_be_right_is_refused(here: Site, options: list[st
     assert not target.exists()
 
 
+@pytest.mark.parametrize("path", [".", "/", "", "./", "./keys"])
+def test_every_way_to_write_a_path_is_checked_as_the_others_are(here: Site, path: str) -> None:
+    """Written as `.`, all was restored over what was there, unverified, and called 0 files."""
+    assert here.backup(0) == 0
+    target, what = here.backups.parent / "target", "keys" if "keys" in path else ""
+    (target / what).mkdir(parents=True)
+    mine = target / what / ("broker.key" if what else "server.properties")
+    mine.write_text("mine")
+    restore = ("restore", "--name=etc", f"--to={target}", f"--path={path}")
+    here.said()
+    assert here.run(*restore) == 2
+    assert "has others of 1 file" in here.said()
+    assert mine.read_text() == "mine"
+    assert here.run(*restore, "--overwrite", "--dry-run") == 0
+    assert f"{2 if what else 10} files" in here.said()
+    assert here.run(*restore, "--overwrite") == 0
+    assert f"as it was: {2 if what else 10} files" in here.said()
+    assert truth(target / what) == truth(here.folder / what)
+    edit_in_place(here.tree(0) / "keys/broker.key")
+    assert here.run(*restore, "--overwrite") == 1
+    assert "is damaged, and nothing was restored" in here.said()
+
+
+def test_what_is_not_in_the_list_is_not_restored(here: Site) -> None:
+    for name in ("#not a comment", ";nor this", " blanks ", "-dash", "*"):
+        (here.folder / name).write_text(name)
+    assert here.backup(0) == 0
+    was = truth(here.folder)
+    before = (here.tree(0) / "keys").stat()
+    (here.tree(0) / "keys/planted").write_text("by somebody")
+    os.utime(here.tree(0) / "keys", ns=(before.st_atime_ns, before.st_mtime_ns))
+    target = here.backups.parent / "target"
+    assert here.run("restore", "--name=etc", f"--to={target}") == 0, here.said()
+    assert truth(target) == was
+
+
 def test_a_link_in_the_way_is_not_followed(here: Site) -> None:
     assert here.backup(0) == 0
     target, other = here.backups.parent / "target", here.backups.parent / "other"
