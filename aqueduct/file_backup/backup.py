@@ -90,8 +90,9 @@ def _copied(
     """Copy; again where files vanished meanwhile, for what was renamed is there under another name."""
     arguments = [
         *rsync.AS_IT_IS,
+        *reached.receiving,
         "--fsync",
-        *(rsync.WITH_ATTRIBUTES if order.with_attributes else ()),
+        *([*rsync.WITH_ATTRIBUTES, *rsync.NOT_FROM_SOURCE] if order.with_attributes else ()),
         *(["--checksum"] if order.by_content else ()),
         *(["--delete", f"--link-dest={base}"] if base else ["--delete"]),
         *rsync.excluded(order.excludes),

@@ -104,8 +104,8 @@ def _write(order: FileRestoreOrder, snapshot: FileSnapshot, wanted: list[FileEnt
     except OSError as error:
         raise Refused(f"{order.target} can't be made: {error.strerror}; nothing was restored.") from None
     # Only the side that reads has its owners in attributes.
-    options = [*rsync.AS_IT_IS, "--remote-option=--super"] if root else [
-        *rsync.AS_IT_IS, "--no-owner", "--no-group", "--remote-option=--no-super"
+    options = [*rsync.AS_IT_IS, rsync.KEPT, "--remote-option=--super"] if root else [
+        *rsync.AS_IT_IS, rsync.KEPT, "--no-owner", "--no-group", "--remote-option=--no-super"
     ]  # fmt: skip
     options += rsync.WITH_ATTRIBUTES if snapshot.with_attributes else ()
     # Files that are as they were are not written; that is told by what is in them.

@@ -15,10 +15,14 @@ from aqueduct.wording import some
 
 RSYNC = "rsync"
 SILENT_SECONDS = 600  # of a source that sends nothing
-# Files as they are at their source: kinds, modes, owners, times and hard links. --fake-super: without root.
-# Without the window, times of one second are taken for the same.
-AS_IT_IS = ("--archive", "--hard-links", "--numeric-ids", "--fake-super", "--modify-window=-1")
+# Files as they are at their source: kinds, modes, owners, times and hard links. Without the window, times of
+# one second are taken for the same.
+AS_IT_IS = ("--archive", "--hard-links", "--numeric-ids", "--modify-window=-1")
+KEPT = "--fake-super"  # of the side that has the backup: owners and kinds are in attributes, without root
 WITH_ATTRIBUTES = ("--xattrs", "--acls")
+# Attributes by which a backup keeps what only root may set: any user may give such ones to files, and they
+# would be believed when the backup is restored. With a filter, rsync's own one (of ACLs' attributes) is off.
+NOT_FROM_SOURCE = ("--filter=-xs user.rsync.*", "--filter=-xs system.*")
 PROBE_SECONDS = 120
 KEYLESS = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}  # no agent, and no options of rsync's
 
@@ -53,6 +57,11 @@ class Reached:
     def argument(self) -> str:
         """What rsync is given: rrsync takes the folder that it shows for the top."""
         return f"{self.source.login}:/" if self.source.login else self.source.folder.rstrip("/") + "/"
+
+    @property
+    def receiving(self) -> list[str]:
+        """Have the receiving side keep owners in attributes, and the source's not believe those of its files."""
+        return [KEPT if self.source.login else f"--remote-option={KEPT}"]
 
     @property
     def options(self) -> list[str]:

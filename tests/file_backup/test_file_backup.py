@@ -22,6 +22,7 @@ from servers.ssh import SshServer
 
 DAY = 86_400_000
 FIRST = 1_795_658_400_000  # 2026-11-26T02:00:00Z
+LESS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 BIG = 400_000_000  # bytes, which take rsync seconds
 
 
@@ -583,6 +584,25 @@ def test_the_data_of_a_broker_that_runs_is_refused(site: Site) -> None:
         )
         assert site.backup(1) == 0, site.said()
     assert (site.tree(1) / "kafka/data/meta.properties").exists()
+
+
+@pytest.mark.parametrize("way", ["ssh", "local"])
+def test_a_file_that_may_not_be_read_is_named_and_the_others_are_backed_up(site: Site, way: str) -> None:
+    """By a root that may not do more than other users: this one owns all files here."""
+    site.by_ssh = way == "ssh"
+    (site.folder / "tool").chmod(0)
+    (site.folder / "hidden").chmod(0o700)
+    if site.by_ssh:
+        line = f"{' '.join(LESS)} rrsync -ro '{site.folder}'"
+        site.keys.append(site.server.key(f"{site.folder.parent.name}-less", f'command="{line}",restrict'))
+    command = [*LESS, sys.executable, "-m", "aqueduct.cli", "files"]
+    to = [f"--backups={site.backups}", "--name=etc"]
+    done = subprocess.run([*command, "backup", *to, *site.source], capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "NOT in it: tool: may not be read there." in done.stdout
+    assert site.run("verify") == 0
+    [tree] = site.backups.glob("etc/2*/tree")
+    assert {*names(site.folder)} - {*names(tree)} == {"tool"}
 
 
 def test_a_folder_of_this_host_needs_no_ssh(here: Site) -> None:
