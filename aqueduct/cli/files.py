@@ -305,9 +305,7 @@ def _restore(args: argparse.Namespace) -> int:
     _outside(args)
     started = datetime.now(UTC)
     [own] = _opened(args)
-    order = FileRestoreOrder(
-        own, _at(own, args.at), args.to, tuple(args.path), args.overwrite, args.dry_run
-    )
+    order = FileRestoreOrder(own, _at(own, args.at), args.to, tuple(args.path), args.overwrite, args.dry_run)
     done = restore(order)
     code = ExitCode.INCOMPLETE if done.without_owners and not args.dry_run else ExitCode.DONE
     date, what = done.snapshot.date, f"{count(done.files, 'file')}, {done.bytes:,} bytes"

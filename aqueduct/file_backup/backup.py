@@ -59,11 +59,12 @@ def _made(
     tree = unfinished / folder.TREE
     unfinished.mkdir(mode=0o700)
     before = own.snapshot(base) if base else None
+    had = own.entries(before) if before else []
     done = _copied(order, reached, tree, own.tree(base) if base else None, lock)
     vanished = done.returncode == reasons.VANISHED
     if done.returncode and not vanished and not reasons.only_unreadable(done.returncode, done.stderr):
         raise Failed(reached.failed(done, order.backups))
-    shared = entries.inodes(own.tree(base), own.entries(before)) if base and before else {}
+    shared = entries.inodes(own.tree(base), had) if base else {}
     found = list(entries.scan(tree, shared))
     files = [(each, inode) for each, inode in found if not each.is_folder]
     new = [each for each, inode in files if inode not in shared]

@@ -91,14 +91,12 @@ def _raise(error: OSError) -> None:
 
 
 def _entry(path: str, full: Path, found: os.stat_result) -> FileEntry:
-    digest, size = "", found.st_size
+    digest = ""
     if stat.S_ISREG(found.st_mode):
         with full.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     elif stat.S_ISLNK(found.st_mode):
         digest = hashlib.sha256(os.fsencode(full.readlink())).hexdigest()
-    else:
-        size = 0
     attributes = {
         name: base64.b64encode(os.getxattr(full, name, follow_symlinks=False)).decode()
         for name in sorted(os.listxattr(full, follow_symlinks=False))
@@ -110,11 +108,16 @@ def _entry(path: str, full: Path, found: os.stat_result) -> FileEntry:
         found.st_uid,
         found.st_gid,
         found.st_mtime_ns,
-        size,
+        size(found),
         found.st_rdev,
         digest,
         attributes,
     )
+
+
+def size(found: os.stat_result) -> int:
+    """Return how long a file or a link is; 0 of all else."""
+    return found.st_size if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode) else 0
 
 
 def as_source(entry: FileEntry) -> FileEntry:

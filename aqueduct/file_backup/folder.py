@@ -20,7 +20,7 @@ from aqueduct.file_backup import entries, plan
 from aqueduct.file_backup.entries import FileEntry
 from aqueduct.wording import some
 
-FORMAT = 1
+FORMAT = 2
 TREE, LIST, HEAD = "tree", "files.jsonl", "backup.json"
 LOCKS = CHANGING, READING = ".changing", ".reading"
 UNFINISHED, GOING = ".unfinished-", ".going-"
@@ -68,18 +68,23 @@ class BackupsOf:
         path = self.path / date / HEAD
         try:
             found: dict[str, Any] = json.loads(path.read_bytes())
-            if found.pop("format") != FORMAT:
+            if found["format"] != FORMAT:
                 raise Failed(f"{path} is of another version of Aqueduct; use that one.")
+            if found.pop("sha256") != _digest(found):
+                raise ValueError
+            del found["format"]
             left_out = tuple((str(what), str(why)) for what, why in found.pop("left_out"))
             return FileSnapshot(date=date, left_out=left_out, **found)
         except OSError as error:
             raise Failed(_unusable(path, error.strerror or str(error))) from None
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise Failed(_unusable(path, "it is damaged")) from None
 
     def entries(self, snapshot: FileSnapshot) -> list[FileEntry]:
-        """Read a backup's list; Failed if it is not as it was written."""
+        """Read a backup's list; Failed if it is not as it was written, or there is no tree to it."""
         path = self.path / snapshot.date / LIST
+        if not (tree := self.tree(snapshot.date)).is_dir():
+            raise Failed(_unusable(tree, "it is gone"))
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -115,6 +120,7 @@ class BackupsOf:
             file.flush()
             os.fsync(file.fileno())
         content = {"format": FORMAT, **head, "list_sha256": digest.hexdigest()}
+        content["sha256"] = _digest(content)
         with (unfinished / HEAD).open("wb") as file:
             file.write(json.dumps(content, indent=2).encode() + b"\n")
             file.flush()
@@ -169,6 +175,11 @@ def synced(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Return the digest of what a backup says of itself, in the order that it is written in."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _listed(path: Path) -> list[Path]:

@@ -1,9 +1,10 @@
 """Old backups removed, as a policy says."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from aqueduct.file_backup import plan
+from aqueduct.errors import Failed
+from aqueduct.file_backup import plan, verify
 from aqueduct.file_backup.folder import BackupsOf, FileSnapshot
 from aqueduct.prune.policy import Dated, KeepPolicy
 
@@ -20,17 +21,31 @@ def prune(own: BackupsOf, keep: KeepPolicy, *, execute: bool) -> FilesPruned:
     """Remove backups that no rule keeps, and half ones; or tell which would go.
 
     The newest stays, and so does the newest that is whole. Failed, with nothing removed, if one can't be
-    read.
+    read, or one that would stay is damaged, as far as is seen without reading what is in all files.
     """
     with own.changing(), own.reading(alone=True):
         snapshots = [own.snapshot(date) for date in own.dates()]
         stay = kept(snapshots, keep)
         go = tuple(each.date for each in snapshots if each.date not in stay)
         half = own.half()
+        if go:
+            _refuse_damaged(own, stay)
         if execute:
             for path in [*half, *(own.path / date for date in go)]:
                 own.remove(path)
     return FilesPruned(own.name, stay, go, tuple(each.name for each in half))
+
+
+def _refuse_damaged(own: BackupsOf, stay: Iterable[str]) -> None:
+    for date in stay:
+        try:
+            verify.look_through(own, date)
+        except Failed as error:
+            raise Failed(
+                f"nothing of {own.name} is removed, for {date} would stay and can't be used: {error} "
+                f"`aqueduct files verify` tells more; where it can't be mended, remove {own.path / date}, and "
+                "what is whole stays in its place."
+            ) from None
 
 
 def kept(snapshots: Sequence[FileSnapshot], keep: KeepPolicy) -> dict[str, str]:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from aqueduct.errors import Failed
 from aqueduct.file_backup import entries
 from aqueduct.file_backup.entries import FileEntry, Inode
 from aqueduct.file_backup.folder import BackupsOf, FileSnapshot
+from aqueduct.wording import some
 
 CONTENT = "content"
 
@@ -57,6 +59,32 @@ def of_some(own: BackupsOf, snapshot: FileSnapshot, wanted: Iterable[FileEntry])
     return [
         (each.path, what) for each in wanted for what in [fault(each, entries.look(top, each.path))] if what
     ]
+
+
+def look_through(own: BackupsOf, date: str) -> None:
+    """Failed if a backup can't be restored as far as is seen without reading what is in its files."""
+    listed = own.entries(own.snapshot(date))
+    bad = [
+        (each.path, what) for each in listed for what in [_outline(each, own.tree(date) / each.path)] if what
+    ]
+    if bad:
+        told = some(f"{path} ({what})" for path, what in bad)
+        raise Failed(f"backup {date} of {own.name} is damaged: {told}.")
+
+
+def _outline(was: FileEntry, path: Path) -> str:
+    """Say what is wrong with a file by what the folder says of it."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return "it is gone"
+    if (was.mode, was.owner, was.group) != (found.st_mode, found.st_uid, found.st_gid):
+        return "other mode or owner"
+    if was.is_folder:
+        return ""
+    return (
+        "" if (was.size, was.modified) == (entries.size(found), found.st_mtime_ns) else "other size or time"
+    )
 
 
 def fault(was: FileEntry, now: FileEntry | None, ignored: Iterable[str] = ()) -> str:

@@ -597,7 +597,9 @@ def test_a_file_that_may_not_be_read_is_named_and_the_others_are_backed_up(site:
         site.keys.append(site.server.key(f"{site.folder.parent.name}-less", f'command="{line}",restrict'))
     command = [*LESS, sys.executable, "-m", "aqueduct.cli", "files"]
     to = [f"--backups={site.backups}", "--name=etc"]
-    done = subprocess.run([*command, "backup", *to, *site.source], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, "backup", *to, *site.source], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 3, done.stderr
     assert "NOT in it: tool: may not be read there." in done.stdout
     assert site.run("verify") == 0
@@ -637,6 +639,47 @@ def test_a_prune_keeps_what_it_says_and_removes_half_ones(here: Site) -> None:
     assert here.run("verify") == 0
     assert here.run("prune") == 2
     assert "Say what is kept" in here.said()
+
+
+@pytest.mark.parametrize("what", ["list", "head", "tree", "file", "cut"])
+def test_nothing_is_removed_for_a_backup_that_can_not_be_used(here: Site, what: str) -> None:
+    """The newest stays by every policy; good ones went for one that had lost its tree."""
+    for day in range(3):
+        assert here.backup(day) == 0
+    newest = here.tree(2).parent
+    if what == "list":
+        (newest / "files.jsonl").write_bytes(b"")
+    elif what == "head":
+        said = (newest / "backup.json").read_text()
+        (newest / "backup.json").write_text(said.replace('"files": 10', '"files": "10"'))
+    elif what == "tree":
+        (newest / "tree").rename(newest / "moved")
+    elif what == "file":
+        (newest / "tree/keys/broker.key").unlink()
+    else:
+        key = newest / "tree/server.properties"
+        key.unlink()
+        key.touch(0o644)
+    here.said()
+    for options in ([], ["--execute"]):
+        assert here.run("prune", "--keep-last=1", *options) == 1
+    said = here.said()
+    damaged = {
+        "list": "files.jsonl",
+        "head": "backup.json",
+        "tree": "tree",
+        "file": "broker.key",
+        "cut": "size",
+    }
+    assert damaged[what] in said
+    assert names(here.backups / "etc") == [".changing", ".reading", *map(date, range(3))]
+    # What lacks a file is still a base: rsync takes that one anew.
+    assert here.backup(3, "--keep-last=2") == (3 if what in ("file", "cut") else 1)
+    assert {*map(date, range(3))} <= {*names(here.backups / "etc")}
+    shutil.rmtree(newest)
+    assert here.run("prune", "--keep-last=1", "--execute") == 0
+    assert len(here.dates()) == 1
+    assert here.run("verify") == 0
 
 
 def test_nothing_is_removed_while_it_is_read_or_written(here: Site) -> None:
