@@ -38,7 +38,7 @@ def backup(order: FileBackupOrder, now: int) -> FileSnapshot:
         date = plan.date_name(now)
         base = plan.base(own.dates(), date)
         reached = Reached(order.source, order.ssh)
-        reached.refuse_wide_key(order.backups)
+        reached.refuse_other_key(order.backups)
         _refuse_running(order, reached.files(order.excludes, order.backups))
         unfinished = own.path / (folder.UNFINISHED + date)
         try:

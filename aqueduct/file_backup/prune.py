@@ -43,8 +43,7 @@ def _refuse_damaged(own: BackupsOf, stay: Iterable[str]) -> None:
         except Failed as error:
             raise Failed(
                 f"nothing of {own.name} is removed, for {date} would stay and can't be used: {error} "
-                f"`aqueduct files verify` tells more; where it can't be mended, remove {own.path / date}, and "
-                "what is whole stays in its place."
+                f"`aqueduct files verify` tells more; where it can't be mended, remove {own.path / date}."
             ) from None
 
 

@@ -1,6 +1,8 @@
 """rsync, and the ssh that it is run by."""
 
+import ast
 import os
+import re
 import secrets
 import shlex
 import subprocess
@@ -24,6 +26,8 @@ WITH_ATTRIBUTES = ("--xattrs", "--acls")
 # would be believed when the backup is restored. With a filter, rsync's own one (of ACLs' attributes) is off.
 NOT_FROM_SOURCE = ("--filter=-xs user.rsync.*", "--filter=-xs system.*")
 PROBE_SECONDS = 120
+EVERYWHERE = "/proc/version"  # a file that is there where the top is `/`
+CLOSED_PORT = 1  # tcpmux: nothing listens there, and that is told to those who may ask
 KEYLESS = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}  # no agent, and no options of rsync's
 
 
@@ -60,7 +64,7 @@ class Reached:
 
     @property
     def receiving(self) -> list[str]:
-        """Have the receiving side keep owners in attributes, and the source's not believe those of its files."""
+        """Have the receiving side keep owners in attributes, and the source's believe none of its files'."""
         return [KEPT if self.source.login else f"--remote-option={KEPT}"]
 
     @property
@@ -85,10 +89,11 @@ class Reached:
             "they were."
         )
 
-    def refuse_wide_key(self, backups: Path) -> None:
-        """Refuse a key that may do more than read the folder: who captures this host would own the source's.
+    def refuse_other_key(self, backups: Path) -> None:
+        """Refuse a key of another folder, for that one would be copied under this one's name.
 
-        Failed if the host can't be reached.
+        And one that may do more than read the folder: who captures this host would own the source's. Failed
+        if the host can't be reached.
         """
         if not self.source.login:
             return
@@ -109,17 +114,55 @@ class Reached:
             wide.append("write")
         elif "read-only" not in write.stderr:
             raise Failed(self.failed(write, backups))
-        if self.source.folder != "/":
-            outside = [*self.options, "--list-only", "--dirs", f"{self.source.login}:{self.source.folder}"]
-            if run(outside).returncode == 0:
-                wide.append("read other folders")
+        top = self._top()
+        if top == "/" != self.source.folder:
+            wide.append("read other folders")
+        if self._forwards(backups):
+            wide.append("reach what listens there (it lacks `restrict`)")
+        key = f"{self.source} was not backed up: the key {self.ssh.key or 'of ssh'}"
+        line = f"Write {plan.restriction(self.source.folder)} before it in authorized_keys of {self.source.login}."
         if wide:
-            line = plan.restriction(self.source.folder)
+            raise Refused(f"{key} may {some(wide)} there, and so may whoever captures this host. {line}")
+        if top is None:
             raise Refused(
-                f"{self.source} was not backed up: the key {self.ssh.key or 'of ssh'} may {some(wide)} "
-                f"there, and so may whoever captures this host. Write {line} before it in authorized_keys of "
-                f"{self.source.login}."
+                f"{key} does not tell which folder it may read, and that one would be backed up under this "
+                f"one's name. {line}"
             )
+        if top != self.source.folder:
+            raise Refused(
+                f"{key} may read {top}, and that would be backed up under this one's name. Name that folder (as "
+                f"it is without links), or give this one a key of its own. {line}"
+            )
+
+    def _top(self) -> str | None:
+        """Return the folder that the key may read, `/` if it may read all; None if it can't be told.
+
+        rrsync refuses the path `/./`, which is its folder's own and not written as it writes it, and says
+        which folder that is (rsync 3.2.4 to 3.5.0: `unsafe arg: /./ [as written, as it is]`).
+        """
+        asked = run([*self.options, "--list-only", "--dirs", f"{self.source.login}:/./"])
+        if told := re.search(r"^\S*rrsync error: unsafe arg: /\./ (\[.*\])\r?$", asked.stderr, re.MULTILINE):
+            try:
+                return str(ast.literal_eval(told[1])[1])
+            except (ValueError, SyntaxError, LookupError):
+                return None
+        every = run([*self.options, "--list-only", "--dirs", f"{self.source.login}:{EVERYWHERE}"])
+        return "/" if every.returncode == 0 and every.stdout.endswith(f" {Path(EVERYWHERE).name}\n") else None
+
+    def _forwards(self, backups: Path) -> bool:
+        """Tell if the key lets its holder connect to a port of that host."""
+        word = "-oLogLevel=INFO"  # else the server's answer is not told
+        ssh, *options = self.ssh.command()
+        done = subprocess.run(  # noqa: S603
+            [ssh, word, "-W", f"127.0.0.1:{CLOSED_PORT}", *options, self.source.login],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PROBE_SECONDS,
+            check=False, env=KEYLESS,
+        )  # fmt: skip
+        if "administratively prohibited" in done.stderr:
+            return False
+        if done.returncode == 0 or "open failed: connect failed" in done.stderr:
+            return True
+        raise Failed(self.failed(done, backups))
 
 
 def excluded(patterns: Sequence[str]) -> list[str]:

@@ -22,6 +22,13 @@ from servers.ssh import SshServer
 
 DAY = 86_400_000
 FIRST = 1_795_658_400_000  # 2026-11-26T02:00:00Z
+# What somebody may have in the place of rrsync: whatever path is asked for, it has one folder.
+OWN_RSYNC = """#!/bin/sh
+case $SSH_ORIGINAL_COMMAND in
+*--sender*) exec ${{SSH_ORIGINAL_COMMAND% *}} '{folder}/' ;;
+*) echo read-only >&2; exit 1 ;;
+esac
+"""
 LESS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 BIG = 400_000_000  # bytes, which take rsync seconds
 
@@ -519,9 +526,11 @@ def test_a_source_that_is_gone_or_empty_is_refused_and_nothing_is_lost(site: Sit
 @pytest.mark.parametrize(
     ("options", "may"),
     [
+        ("", "run commands, write, read other folders, reach what listens there (it lacks `restrict`)"),
         ("restrict", "run commands, write, read other folders"),
         ("""command="rrsync '{folder}'",restrict""", "write"),
         ('command="rrsync -ro /",restrict', "read other folders"),
+        ("""command="rrsync -ro '{folder}'\"""", "reach what listens there (it lacks `restrict`)"),
     ],
 )
 def test_a_key_with_too_wide_rights_is_refused(site: Site, options: str, may: str) -> None:
@@ -533,6 +542,28 @@ def test_a_key_with_too_wide_rights_is_refused(site: Site, options: str, may: st
     assert f"""Write command="rrsync -ro '{site.folder}'",restrict before it""" in said
     assert not [*site.backups.glob("etc/2*")]
     assert truth(site.folder) == before
+
+
+@pytest.mark.parametrize(
+    ("of", "named", "expected"),
+    [
+        ("rrsync -ro '{folder}'", "{folder}/keys", "may read {folder}, and that would be backed up under"),
+        ("rrsync -ro '{folder}/keys'", "{folder}", "may read {folder}/keys, and that would be"),
+        ("rrsync -ro '{folder}'", "/nope", "may read {folder}, and that would be"),
+        ("rrsync -ro '{folder}'", "/", "may read {folder}, and that would be"),
+        ("'{folder}/tool'", "/", "does not tell which folder"),
+        ("'{folder}/tool'", "{folder}", "does not tell which folder"),
+    ],
+)
+def test_the_key_of_another_folder_is_refused(site: Site, of: str, named: str, expected: str) -> None:
+    """What a key may read was backed up, whatever the source was called."""
+    (site.folder / "tool").write_text(OWN_RSYNC.format(folder=site.folder))
+    options = f'command="{of.format(folder=site.folder)}",restrict'
+    site.keys.append(site.server.key(f"{site.folder.parent.name}-other", options))
+    other = f"--source={site.server.login}:{named.format(folder=site.folder)}"
+    assert site.backup(0, other) == 2
+    assert expected.format(folder=site.folder) in site.said()
+    assert not [*site.backups.glob("etc/2*")]
 
 
 def test_a_host_or_a_key_that_is_another_is_a_sentence(site: Site, tmp_path: Path) -> None:
