@@ -22,6 +22,7 @@ prune removes backups that no rule keeps, as `aqueduct prune` does, and what was
 
 import argparse
 import json
+import re
 import sys
 import time
 from datetime import UTC, datetime
@@ -76,6 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     backup.add_argument(
         "--allow-empty", action="store_true", help="back up a folder that has lost all its files"
     )
+    backup.add_argument(
+        "--source-moved",
+        action="store_true",
+        help="go on with the name's backups, though they are of another host or folder",
+    )
     common.add_keep(backup, "backup")
     report_file.add_arguments(backup)
 
@@ -101,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file or folder, as below the one that was backed up; may be repeated; default: all",
     )
     restore.add_argument(
-        "--to", metavar="FOLDER", type=Path, required=True, help="it is made if it is not there"
+        "--to", metavar="FOLDER", type=_here, required=True, help="it is made if it is not there"
     )
     restore.add_argument("--overwrite", action="store_true", help="replace files that are other there")
     restore.add_argument("--dry-run", action="store_true", help="tell what would be written")
@@ -117,7 +123,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add(commands: Any, name: str, help_: str, run: Any) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(name, help=help_)
     command.add_argument(
-        "--backups", metavar="FOLDER", type=Path, required=True, help="where backups are, on this host"
+        "--backups", metavar="FOLDER", type=_here, required=True, help="where backups are, on this host"
     )
     command.set_defaults(run=run)
     return command
@@ -139,6 +145,15 @@ def _name(text: str) -> str:
             f"{text!r} isn't a name; write up to 100 letters, digits, '.', '_' and '-'"
         )
     return text
+
+
+def _here(text: str) -> Path:
+    """Parse a folder of this host. rsync takes relative ones from elsewhere, and `a:b` for a host's."""
+    if re.match("[^/]*:", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is another host's; name a folder of this one, as ./{text} if it is called so"
+        )
+    return Path(text).absolute()
 
 
 def _source(text: str) -> plan.FileSource:
@@ -175,6 +190,7 @@ def _backup(args: argparse.Namespace) -> int:
             args.xattrs,
             args.checksum,
             args.allow_empty,
+            args.source_moved,
         ),
         _now(),
     )

@@ -22,21 +22,27 @@ class FileBackupOrder:
     with_attributes: bool = False  # extended ones and ACLs
     by_content: bool = False  # compare contents, not sizes and times
     may_be_empty: bool = False
+    source_moved: bool = False  # from where the name's newest backup has it
 
 
 def backup(order: FileBackupOrder, now: int) -> FileSnapshot:
     """Add a backup, `now` being in milliseconds since 1970.
 
     Files that are as in the newest complete one are hard links to it. Refused: a folder where a Kafka node
-    keeps its data and may run, a key that may do more than it must, a source that has become empty. Failed if
-    it is not complete; nothing of it stays.
+    keeps its data and may run, a key that may do more than it must, a source that has become empty or is
+    another one than before, one in the other of source and backups. Failed if it is not complete; nothing of
+    it stays.
     """
+    if not order.source.login:
+        _refuse_overlap(Path(order.source.folder), order.backups)
     own = folder.made(order.backups, order.name)
     with own.changing() as lock:
         for each in own.half():
             own.remove(each)
         date = plan.date_name(now)
         base = plan.base(own.dates(), date)
+        if base and not order.source_moved:
+            _refuse_other_source(order, own.snapshot(base))
         reached = Reached(order.source, order.ssh)
         reached.refuse_other_key(order.backups)
         _refuse_running(order, reached.files(order.excludes, order.backups))
@@ -106,6 +112,24 @@ def _copied(
         if done.returncode != reasons.VANISHED:
             break
     return done
+
+
+def _refuse_overlap(source: Path, backups: Path) -> None:
+    one, other = source.resolve(), backups.resolve()
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise Refused(
+            f"{source} was not backed up: one of it and {backups} is in the other, so that each backup would "
+            "have those before it; keep backups elsewhere, on another disk."
+        )
+
+
+def _refuse_other_source(order: FileBackupOrder, before: FileSnapshot) -> None:
+    if before.source != str(order.source):
+        raise Refused(
+            f"{order.source} was not backed up: {order.name} has backups of {before.source}, which --keep-* "
+            "would remove for those of another folder. Give this one a name of its own; if it is the same "
+            "folder, which has moved, say so by --source-moved once."
+        )
 
 
 def _refuse_running(order: FileBackupOrder, paths: list[str]) -> None:

@@ -29,9 +29,11 @@ class FileSource:
 
 def source(text: str) -> FileSource:
     """Parse `[[user@]host:]/folder`; ValueError, whose text is what may be written."""
-    login, colon, folder = text.rpartition(":")
+    login, colon, folder = ("", "", text) if text.startswith("/") else text.rpartition(":")
     wrong = re.search(r"[\s'\"\\]|^-|@-", login) or (colon and not login)
-    if wrong or not folder.startswith("/") or ".." in folder.split("/") or re.search(r"[\0\r\n\"\\]", folder):
+    # That of another host is written into its authorized_keys.
+    odd = r"[\0\r\n\"\\]" if login else r"[\0\r\n]"
+    if wrong or not folder.startswith("/") or ".." in folder.split("/") or re.search(odd, folder):
         raise ValueError("[USER@HOST:]/FOLDER")
     return FileSource(str(PurePosixPath("/" + folder.lstrip("/"))), login)
 
@@ -67,10 +69,10 @@ def base(names: Sequence[str], new: str) -> str | None:
     """
     newest = max(names, default=None)
     if newest is not None and newest >= new:
-        raise Refused(
-            f"the newest backup is of {newest}, and it is {new} by this host's clock: if the clock is right "
-            "now, wait, or rename that backup's folder to the date when it was made."
-        )
+        remedy = "wait a second."
+        if newest > new:
+            remedy = "if the clock is right now, wait, or rename that backup's folder to when it was made."
+        raise Refused(f"the newest backup is of {newest}, and it is {new} by this host's clock: {remedy}")
     return newest
 
 

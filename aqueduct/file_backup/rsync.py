@@ -120,7 +120,8 @@ class Reached:
         if self._forwards(backups):
             wide.append("reach what listens there (it lacks `restrict`)")
         key = f"{self.source} was not backed up: the key {self.ssh.key or 'of ssh'}"
-        line = f"Write {plan.restriction(self.source.folder)} before it in authorized_keys of {self.source.login}."
+        options = plan.restriction(self.source.folder)
+        line = f"Write {options} before it in authorized_keys of {self.source.login}."
         if wide:
             raise Refused(f"{key} may {some(wide)} there, and so may whoever captures this host. {line}")
         if top is None:
@@ -130,8 +131,8 @@ class Reached:
             )
         if top != self.source.folder:
             raise Refused(
-                f"{key} may read {top}, and that would be backed up under this one's name. Name that folder (as "
-                f"it is without links), or give this one a key of its own. {line}"
+                f"{key} may read {top}, and that would be backed up under this one's name. Name that folder "
+                f"(as it is without links), or give this one a key of its own. {line}"
             )
 
     def _top(self) -> str | None:

@@ -645,6 +645,72 @@ def test_a_folder_of_this_host_needs_no_ssh(here: Site) -> None:
     assert truth(target) == truth(here.folder)
 
 
+@pytest.mark.parametrize("within", ["backups in source", "source in backups", "by a link", "the same"])
+def test_backups_and_what_they_are_of_are_not_one_in_the_other(here: Site, within: str) -> None:
+    if within == "backups in source":
+        here.backups = here.folder / "hidden/deep/backups"
+    elif within == "source in backups":
+        here.backups = here.folder.parent
+    elif within == "by a link":
+        (here.folder.parent / "elsewhere").symlink_to(here.folder)
+        here.backups = here.folder.parent / "elsewhere/backups"
+    else:
+        here.backups = here.folder
+    before = truth(here.folder)
+    assert here.backup(0) == 2
+    assert "is in the other" in here.said()
+    assert truth(here.folder) == before
+    assert not [*here.backups.glob("etc*/2*")]
+
+
+def test_another_source_under_one_name_is_refused_before_anything_is_removed(here: Site) -> None:
+    assert here.backup(0) == 0
+    other = here.folder.parent / "other"
+    other.mkdir()
+    (other / "x").touch()
+    for source in (str(other), f"root@127.0.0.1:{here.folder}"):
+        assert here.backup(1, f"--source={source}", "--keep-last=1") == 2
+        said = here.said()
+        assert f"etc has backups of {here.folder}, " in said
+        assert "--source-moved" in said
+    assert here.dates() == [date(0)]
+    assert here.backup(1, f"--source={other}", "--source-moved") == 0
+    assert here.backup(2, f"--source={other}") == 0
+    assert here.dates() == [date(0), date(1), date(2)]
+
+
+def test_relative_backups_are_shared_and_stay_on_this_host(
+    here: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here.folder.parent)
+    absolute, here.backups = here.backups, Path("backups")
+    assert here.backup(0) == 0
+    assert here.backup(1) == 0
+    assert "; 0 of them (0 bytes) are new" in here.said()
+    here.backups = absolute
+    assert here.inode(0, "keys/broker.key") == here.inode(1, "keys/broker.key")
+    odd = "--backups=./127.0.0.1:x"
+    assert here.backup(2, odd) == 0
+    assert here.run("restore", "--name=etc", odd, "--to=./a:b") == 0
+    assert truth(here.folder.parent / "a:b") == truth(here.folder)
+    here.said()
+    for options in (["--backups=127.0.0.1:x"], ["--to=127.0.0.1:x"]):
+        assert here.run("restore", "--name=etc", "--to=target", *options) == 2
+        assert "'127.0.0.1:x' is another host's; name a folder of this one" in here.said()
+
+
+@pytest.mark.parametrize("name", ["a:b", "host:/etc", "it's", 'a "quoted"', "back\\slash"])
+def test_a_folder_of_this_host_may_have_any_name(here: Site, name: str) -> None:
+    here.folder = here.folder.rename(here.folder.parent / name.replace("/", "-"))
+    if "/" in name:
+        (here.folder.parent / "host:").mkdir()
+        here.folder = here.folder.rename(here.folder.parent / name)
+    assert here.backup(0) == 0, here.said()
+    target = here.backups.parent / "target"
+    assert here.run("restore", "--name=etc", f"--to={target}") == 0
+    assert truth(target) == truth(here.folder)
+
+
 # Prunes
 
 

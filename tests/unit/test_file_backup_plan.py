@@ -68,6 +68,8 @@ def test_a_day_is_taken_to_its_end() -> None:
         ("/etc/kafka/", FileSource("/etc/kafka")),
         ("root@kafka-1:/etc/kafka", SOURCE),
         ("kafka-1:/", FileSource("/", "kafka-1")),
+        ("/a:b", FileSource("/a:b")),
+        ('/host:/a "b\\', FileSource('/host:/a "b\\')),
         ("root@[::1]:/etc", FileSource("/etc", "root@[::1]")),
     ],
 )
@@ -77,7 +79,17 @@ def test_a_source_is_parsed(text: str, expected: FileSource) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "etc", "kafka-1:etc", ":/etc", "-oProxyCommand=x:/etc", "a@-b:/etc", "a b:/etc", "/etc/../root"],
+    [
+        "",
+        "etc",
+        "kafka-1:etc",
+        ":/etc",
+        "-oProxyCommand=x:/etc",
+        "a@-b:/etc",
+        "a b:/etc",
+        "/etc/../root",
+        'a:/"',
+    ],
 )
 def test_what_is_no_source_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="FOLDER"):
