@@ -25,3 +25,19 @@ def shortened(name: str, columns: int = NAME_COLUMNS) -> str:
         return name
     end = (columns - len(DOTS)) // 2
     return name[: columns - len(DOTS) - end] + DOTS + name[-end:]
+
+
+def shown(name: object) -> str:
+    """Write a file's name so that it is one line and sets no terminal, whatever bytes it has.
+
+    What can't be printed is as Python writes it, `\\n` or `\\x1b`; bytes that are no letters, too; a
+    backslash is two.
+    """
+    return "".join(each if each.isprintable() and each != "\\" else _escaped(each) for each in str(name))
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte, by surrogateescape
+        return f"\\x{code - 0xDC00:02x}"
+    return letter.encode("unicode_escape").decode() if code < 0x80 else f"\\u{code:04x}"

@@ -3,21 +3,24 @@
 backup adds a backup of one folder, of this host or of another one by ssh. Files that are as in the newest
 complete backup are hard links to it, so each date has a whole tree and takes what is new. What is not
 complete is removed. The key for ssh must be one that may read that folder and nothing else:
-command="rrsync -ro /FOLDER",restrict in authorized_keys. Folders where a Kafka node keeps its data are
-refused while it may run. With --keep-daily and the like it removes what no rule keeps, if the new backup is
-whole. Exit code: 0 done; 3 done but for files that could not be read, or for older backups that stay; 1
-failed, 2 refused: nothing was kept.
+command="rrsync -ro /FOLDER",restrict in authorized_keys; rrsync tells its folder, which is compared with the
+source. Folders where a Kafka node keeps its data are refused while it may run, and so is another source than
+that of the name's newest backup (--source-moved says that it is the same). With --keep-daily and the like it
+removes what no rule keeps, if the new backup is whole. Exit code: 0 done; 3 done but for files that could not
+be read, or for older backups that stay; 1 failed, 2 refused: nothing was kept.
 
 list, du and verify look at backups: what there is, what each takes on the disk beyond those before it, and
 whether all files are as they were backed up (1 if not, 3 if a name has no complete backup; a hard link that
-was edited in place is damaged in each backup that has it).
+was edited in place is damaged in each backup that has it). What a backup was made without is named, too.
 
 restore writes a backup, or some paths of it, to a folder of this host, and compares what is there then. It
 verifies what it takes first. Files that are other there are left, and the exit code is 2, without
---overwrite. 0 done; 3 without owners, which only root restores; 1 failed.
+--overwrite. 0 done; 3 without owners, which only root restores, or without what the backup was made without;
+1 failed.
 
 prune removes backups that no rule keeps, as `aqueduct prune` does, and what was never completed; without
---execute it is told what would go.
+--execute it is told what would go. What stays is looked through first, but for what is in files: where that
+can't be used, nothing is removed (1).
 """
 
 import argparse
@@ -31,9 +34,9 @@ from typing import TYPE_CHECKING, Any
 
 from aqueduct import moments
 from aqueduct.cli import common, report_file, selection
-from aqueduct.errors import AqueductError, ExitCode, Refused
+from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
 from aqueduct.file_backup import plan
-from aqueduct.wording import count, some
+from aqueduct.wording import count, shown, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -197,12 +200,18 @@ def _backup(args: argparse.Namespace) -> int:
     removed, stay = _kept(args, made)
     code = ExitCode.INCOMPLETE if made.left_out or stay else ExitCode.DONE
     print(
-        f"Backup {made.date} of {made.source}: {count(made.files, 'file')}, {made.bytes:,} bytes; "
+        f"Backup {made.date} of {shown(made.source)}: {count(made.files, 'file')}, {made.bytes:,} bytes; "
         f"{made.new_files:,} of them ({made.new_bytes:,} bytes) are new"
-        + (f", the others are shared with {made.base}." if made.base else ", for it is the first.")
+        + (
+            ", for it is the first."
+            if not made.base
+            else f", the others are shared with {made.base}."
+            if made.new_files < made.files
+            else "."
+        )
     )
     for what, why in made.left_out:
-        print(f"NOT in it: {what}: {why}.")
+        print(f"NOT in it: {shown(what)}: {why}.")
     if removed:
         print(f"Removed: {count(len(removed), 'older backup')}, {some(removed)}.")
     if stay:
@@ -234,24 +243,40 @@ def _now() -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    rows = list(_listed(args))
+    faults: list[str] = []
+    rows = list(_listed(args, faults))
     if args.json:
         from aqueduct.file_backup.folder import head
 
         print(json.dumps([{"name": name, "date": made.date} | head(made) for name, made in rows], indent=2))
-        return ExitCode.DONE
+        return _told(faults)
     row = "{:<24}  {:<18}  {:>10}  {:>17}  {:>10}  {:>17}  {:>8}"
     print(row.format("name", "date", "files", "bytes", "new files", "new bytes", "not in it"))
     for name, made in rows:
         figures = (f"{each:,}" for each in (made.files, made.bytes, made.new_files, made.new_bytes))
         print(row.format(name, made.date, *figures, len(made.left_out)))
-    return ExitCode.DONE
+    return _told(faults)
 
 
-def _listed(args: argparse.Namespace) -> "Iterator[tuple[str, FileSnapshot]]":
+def _told(faults: list[str]) -> ExitCode:
+    for each in faults:
+        print(f"aqueduct: {each}", file=sys.stderr)
+    return ExitCode.FAILED if faults else ExitCode.DONE
+
+
+def _listed(args: argparse.Namespace, faults: list[str]) -> "Iterator[tuple[str, FileSnapshot]]":
+    """Yield backups by names; add what can't be read to the faults."""
     for own in _opened(args):
-        for date in own.dates():
-            yield own.name, own.snapshot(date)
+        try:
+            dates = own.dates()
+        except Failed as error:
+            faults.append(str(error))
+            continue
+        for date in dates:
+            try:
+                yield own.name, own.snapshot(date)
+            except Failed as error:
+                faults.append(str(error))
         if not args.json and (half := own.half()):
             print(f"{own.path}: {count(len(half), 'backup')} that {_is(half)} not complete.", file=sys.stderr)
 
@@ -275,11 +300,16 @@ def _du(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    from aqueduct.file_backup.verify import verify
+    from aqueduct.file_backup.verify import FilesVerified, verify
 
     _outside(args)
     started = datetime.now(UTC)
-    found = [verify(own, own.dates() if args.at is None else [_at(own, args.at)]) for own in _opened(args)]
+    found = []
+    for own in _opened(args):
+        try:
+            found.append(verify(own, own.dates() if args.at is None else [_at(own, args.at)]))
+        except Failed as error:
+            found.append(FilesVerified(own.name, 0, 0, 0, (), (str(error),)))
     bad = any(each.damage or each.unusable for each in found)
     for each in found:
         print(_verified(each))
@@ -292,6 +322,7 @@ def _verify(args: argparse.Namespace) -> int:
             "files": each.files,
             "damage": [vars(one) | {"dates": list(one.dates)} for one in each.damage],
             "unusable": list(each.unusable),
+            "left_out": [list(one) for one in each.left_out],
         }
         for each in found
     ]
@@ -300,10 +331,12 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _verified(found: "FilesVerified") -> str:
-    if not found.backups:
+    if not found.backups and not found.unusable:
         return f"{found.name}: there is NO complete backup."
     lines = [f"{found.name}: {why}" for why in found.unusable]
-    lines += [f"{found.name}: {each.path}: {each.what}; in {', '.join(each.dates)}." for each in found.damage]
+    lines += [
+        f"{found.name}: {shown(each.path)}: {each.what}; in {', '.join(each.dates)}." for each in found.damage
+    ]
     what = f"{count(found.backups, 'backup')}, {count(found.files, 'file')}, {found.bytes:,} bytes read"
     if lines:
         lines.append(
@@ -312,6 +345,7 @@ def _verified(found: "FilesVerified") -> str:
         )
     else:
         lines.append(f"{found.name}: {what}: all is as it was backed up.")
+    lines += [f"{found.name}: NOT in {date}: {shown(path)}: {why}." for date, path, why in found.left_out]
     return "\n".join(lines)
 
 
@@ -323,19 +357,24 @@ def _restore(args: argparse.Namespace) -> int:
     [own] = _opened(args)
     order = FileRestoreOrder(own, _at(own, args.at), args.to, tuple(args.path), args.overwrite, args.dry_run)
     done = restore(order)
-    code = ExitCode.INCOMPLETE if done.without_owners and not args.dry_run else ExitCode.DONE
+    lacks = done.left_out or (done.without_owners and not args.dry_run)
+    code = ExitCode.INCOMPLETE if lacks else ExitCode.DONE
     date, what = done.snapshot.date, f"{count(done.files, 'file')}, {done.bytes:,} bytes"
+    source, but = shown(done.snapshot.source), ", but for what follows" if lacks else ""
     over = f", {len(done.overwritten):,} of them in the place of others" if done.overwritten else ""
     if args.dry_run:
-        print(f"Backup {date} of {done.snapshot.source} would go to {args.to}: {what}{over}.")
+        print(f"Backup {date} of {source} would go to {args.to}: {what}{over}.")
     else:
-        print(f"Backup {date} of {done.snapshot.source} is at {args.to} as it was: {what}{over}.")
+        print(f"Backup {date} of {source} is at {args.to} as it was{but}: {what}{over}.")
     if done.without_owners:
-        number = count(done.without_owners, "file")
-        print(f"Owners of {number} are NOT as they were: only root can give files away.")
-    for path, why in done.snapshot.left_out:
-        print(f"NOT in the backup: {path}: {why}.")
+        print(
+            f"Owners are NOT as they were of {done.without_owners:,} files and folders: only root can give "
+            "them away."
+        )
+    for path, why in done.left_out:
+        print(f"NOT in the backup: {shown(path)}: {why}.")
     content = {"date": date, "files": done.files, "bytes": done.bytes, "overwritten": list(done.overwritten)}
+    content["left_out"] = [list(each) for each in done.left_out]
     _report(
         args,
         "restore",

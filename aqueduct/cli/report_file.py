@@ -35,7 +35,8 @@ def write(path: Path, verb: str, exit_code: int, started: datetime, findings: Ma
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     try:
         with _unfinished(path) as unfinished:
-            unfinished.write_text(text, encoding="utf-8")
+            # A file's name may have bytes that are no letters: as JSON escapes them.
+            unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
             unfinished.replace(path)
     except OSError as error:
         raise Failed(f"The report {path} can't be written: {error.strerror}.") from None

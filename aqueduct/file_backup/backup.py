@@ -9,7 +9,7 @@ from aqueduct.file_backup import entries, folder, plan, reasons, rsync
 from aqueduct.file_backup.folder import BackupsOf, FileSnapshot
 from aqueduct.file_backup.plan import FileSource
 from aqueduct.file_backup.rsync import Reached, SshOptions
-from aqueduct.wording import some
+from aqueduct.wording import shown, some
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ def _refuse_other_source(order: FileBackupOrder, before: FileSnapshot) -> None:
 
 def _refuse_running(order: FileBackupOrder, paths: list[str]) -> None:
     if found := plan.running_data_folders(paths):
-        where = some(f"{order.source.folder.rstrip('/')}/{each}".removesuffix("/.") for each in found)
+        where = some(shown(f"{order.source.folder.rstrip('/')}/{each}".removesuffix("/.")) for each in found)
         raise Refused(
-            f"{order.source} was not backed up: {where} has the data of a Kafka node that was not stopped, "
-            "and a copy of files that change is none. `aqueduct backup` backs up topics and groups; "
-            "--exclude leaves the folder out."
+            f"{order.source} was not backed up: {where} has the data of a Kafka node that may run: what "
+            "a broker leaves when it stops is not there. A copy of files that change is none; `aqueduct "
+            "backup` backs up topics and groups, and --exclude leaves the folder out."
         )

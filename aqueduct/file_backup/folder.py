@@ -129,9 +129,12 @@ class BackupsOf:
 
     def remove(self, path: Path) -> None:
         """Remove a backup, or half of one: killed anywhere, none is half there under its name."""
-        if not path.name.startswith((UNFINISHED, GOING)):
-            path = path.rename(path.with_name(GOING + path.name))
-        shutil.rmtree(path)
+        try:
+            if not path.name.startswith((UNFINISHED, GOING)):
+                path = path.rename(path.with_name(GOING + path.name))
+            shutil.rmtree(path)
+        except OSError as error:
+            raise Failed(f"{path} can't be removed: {error.strerror}; is it of another user?") from None
 
 
 def opened(folder: Path, name: str | None = None) -> list[BackupsOf]:
@@ -158,6 +161,8 @@ def made(folder: Path, name: str) -> BackupsOf:
         # Whose backups these are makes the locks: root, who restores, would leave ones that are root's.
         for each in LOCKS:
             (path / each).touch(mode=0o600)
+    except FileNotFoundError:
+        raise Refused(f"{folder} can't be made: {folder.parent} is not there; make that one.") from None
     except OSError as error:
         raise Refused(f"{path} can't be made: {error.strerror}.") from None
     return BackupsOf(path)
@@ -183,8 +188,11 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 
 def _listed(path: Path) -> list[Path]:
-    with os.scandir(path) as found:
-        return [path / each.name for each in found if each.is_dir(follow_symlinks=False)]
+    try:
+        with os.scandir(path) as found:
+            return [path / each.name for each in found if each.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        raise Failed(f"{path} can't be read: {error.strerror}; is it of another user?") from None
 
 
 def _unusable(path: Path, why: str) -> str:

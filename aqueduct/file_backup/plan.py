@@ -14,6 +14,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DATE = "%Y-%m-%dT%H%M%SZ"  # no colons: archives and other systems' disks take no such names
 ATTEMPTS = 3  # while files vanish
 META, CLEAN = "meta.properties", ".kafka_cleanshutdown"  # of Kafka's log.dirs (CleanShutdownFileHandler)
+SEGMENT = "[0-9]" * 20 + ".log"  # of a partition, in its folder
+# What tells of Kafka's data, for rsync, in any folder; a partition's segments: in the source's own.
+MARKS = (META, CLEAN, f"/{SEGMENT}")
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,15 @@ def at(names: Sequence[str], time: int | None) -> str | None:
 def running_data_folders(paths: Iterable[str]) -> list[str]:
     """Return the data folders of Kafka nodes that were not stopped cleanly, so may run; `.` is the top.
 
-    A broker removes the mark of a clean shutdown when it starts, and a controller has none.
+    A broker removes the mark of a clean shutdown when it starts, and a controller has none. Of a single
+    partition's folder it can't be told, so that may be in use, too.
     """
-    named = {
-        (str(parent), name) for each in paths for parent, name in [_split(each)] if name in (META, CLEAN)
-    }
-    return sorted(parent for parent, name in named if name == META and (parent, CLEAN) not in named)
+    parts = [_split(each) for each in paths]
+    named = {(str(parent), name) for parent, name in parts if name in (META, CLEAN)}
+    found = {parent for parent, name in named if name == META and (parent, CLEAN) not in named}
+    if any(str(parent) == "." and re.fullmatch(SEGMENT, name) for parent, name in parts):
+        found.add(".")
+    return sorted(found)
 
 
 def _split(path: str) -> tuple[PurePosixPath, str]:

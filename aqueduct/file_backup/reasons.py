@@ -1,8 +1,10 @@
 """What rsync and ssh say when they fail, in a sentence."""
 
+import os
 import re
 
 from aqueduct.file_backup.plan import FileSource
+from aqueduct.wording import shown
 
 VANISHED = 24  # rsync's exit code, where files went while they were read
 PARTIAL = 23  # where some could not be read or written
@@ -42,15 +44,10 @@ def why(code: int, said: str, source: FileSource, backups: str) -> str:
             return meaning.format(backups=backups)
     if _GONE.search(said):
         return "the folder is gone there"
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    told = next(
-        (line for line in lines if not _SUMMARY.match(line)), lines[0] if lines else "it said nothing"
-    )
-    if code < 0:
-        return f"rsync was killed by signal {-code}"
-    if code == 255 or re.search(r"connection unexpectedly closed", said):
-        return f"the connection to {source.login or 'rsync'} broke ({told})"
-    return f"rsync ended with code {code} ({told})"
+    ended = told(code, said)
+    if code == 255 or (code > 0 and re.search(r"connection unexpectedly closed", said)):
+        return f"the connection to {source.login or 'rsync'} broke: {ended}"
+    return ended
 
 
 def only_unreadable(code: int, said: str) -> bool:
@@ -66,7 +63,24 @@ def left_out(said: str, source: FileSource) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
+def told(code: int, said: str) -> str:
+    """Say how rsync ended, by its own first words; negative codes are of signals."""
+    if code < 0:
+        return f"rsync was killed by signal {-code}"
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    first = next(
+        (line for line in lines if not _SUMMARY.match(line)), lines[0] if lines else "it said nothing"
+    )
+    return f"rsync ended with code {code} ({shown(plain(first))})"
+
+
+def plain(said: str) -> str:
+    """Return a name as it is: rsync writes `\\#012` for bytes that are not printed."""
+    code = re.compile(rb"\\#([0-3][0-7]{2})")
+    return os.fsdecode(code.sub(lambda byte: bytes([int(byte[1], 8)]), os.fsencode(said)))
+
+
 def _in(path: str, source: FileSource) -> str:
     """Return a path as it is in the folder; rrsync tells the open folder's number for its name."""
-    below = re.sub(r"^/proc/self/fd/\d+(/\.)?", "", path)
+    below = re.sub(r"^/proc/self/fd/\d+(/\.)?", "", plain(path))
     return below.removeprefix(source.folder.rstrip("/")).lstrip("/") or "."

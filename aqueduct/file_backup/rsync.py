@@ -19,7 +19,7 @@ RSYNC = "rsync"
 SILENT_SECONDS = 600  # of a source that sends nothing
 # Files as they are at their source: kinds, modes, owners, times and hard links. Without the window, times of
 # one second are taken for the same.
-AS_IT_IS = ("--archive", "--hard-links", "--numeric-ids", "--modify-window=-1")
+AS_IT_IS = ("--archive", "--hard-links", "--sparse", "--numeric-ids", "--modify-window=-1")
 KEPT = "--fake-super"  # of the side that has the backup: owners and kinds are in attributes, without root
 WITH_ATTRIBUTES = ("--xattrs", "--acls")
 # Attributes by which a backup keeps what only root may set: any user may give such ones to files, and they
@@ -73,14 +73,18 @@ class Reached:
 
     def files(self, excludes: Sequence[str], backups: Path) -> list[str]:
         """List marks of Kafka's data folders at any depth; Failed if the source can't be read."""
-        marks = [f"--include={name}" for name in ("*/", plan.META, plan.CLEAN)]
-        listing = ["--recursive", "--list-only", *excluded(excludes), *marks, "--exclude=*", self.argument]
+        # Before what is excluded: a pattern that has a mark's name leaves its data where they are.
+        marks = [f"--include={name}" for name in plan.MARKS]
+        rules = [*marks, *excluded(excludes), "--include=*/", "--exclude=*"]
+        listing = ["--recursive", "--list-only", *rules, self.argument]
         done = run([*self.options, *listing])
         if done.returncode not in (0, reasons.VANISHED) and not reasons.only_unreadable(
             done.returncode, done.stderr
         ):
             raise Failed(self.failed(done, backups))
-        return [line.split(maxsplit=4)[4] for line in done.stdout.splitlines() if line[:1] == "-"]
+        return [
+            reasons.plain(line.split(maxsplit=4)[4]) for line in done.stdout.splitlines() if line[:1] == "-"
+        ]
 
     def failed(self, done: "subprocess.CompletedProcess[str]", backups: Path) -> str:
         why = reasons.why(done.returncode, done.stderr, self.source, str(backups))

@@ -8,7 +8,7 @@ from aqueduct.errors import Failed
 from aqueduct.file_backup import entries
 from aqueduct.file_backup.entries import FileEntry, Inode
 from aqueduct.file_backup.folder import BackupsOf, FileSnapshot
-from aqueduct.wording import some
+from aqueduct.wording import shown, some
 
 CONTENT = "content"
 
@@ -30,6 +30,7 @@ class FilesVerified:
     bytes: int  # that were read: of each file once
     damage: tuple[FileDamage, ...]
     unusable: tuple[str, ...]  # backups whose list can't be read, with the reason
+    left_out: tuple[tuple[str, str, str], ...] = ()  # date, what could not be read when it was made, why
 
 
 def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
@@ -37,6 +38,7 @@ def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
     seen: dict[Inode, FileEntry] = {}
     damage: dict[tuple[str, str], list[str]] = {}
     unusable, number, files = [], 0, 0
+    left_out: list[tuple[str, str, str]] = []
     with own.reading():
         for date in dates:
             number += 1
@@ -44,13 +46,14 @@ def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
                 snapshot = own.snapshot(date)
                 listed = {each.path: each for each in own.entries(snapshot)}
                 files += snapshot.files
+                left_out += [(date, path, why) for path, why in snapshot.left_out]
                 for path, what in _faults(own, snapshot, listed, seen):
                     damage.setdefault((path, what), []).append(date)
             except Failed as error:
                 unusable.append(str(error))
     found = tuple(FileDamage(path, what, tuple(where)) for (path, what), where in sorted(damage.items()))
     read = sum(each.size for each in seen.values())
-    return FilesVerified(own.name, number, files, read, found, tuple(unusable))
+    return FilesVerified(own.name, number, files, read, found, tuple(unusable), tuple(left_out))
 
 
 def of_some(own: BackupsOf, snapshot: FileSnapshot, wanted: Iterable[FileEntry]) -> list[tuple[str, str]]:
@@ -68,7 +71,7 @@ def look_through(own: BackupsOf, date: str) -> None:
         (each.path, what) for each in listed for what in [_outline(each, own.tree(date) / each.path)] if what
     ]
     if bad:
-        told = some(f"{path} ({what})" for path, what in bad)
+        told = some(f"{shown(path)} ({what})" for path, what in bad)
         raise Failed(f"backup {date} of {own.name} is damaged: {told}.")
 
 
@@ -108,5 +111,5 @@ def _faults(
             if what:
                 found.append((entry.path, what))
     except OSError as error:
-        raise Failed(f"{error.filename} can't be read: {error.strerror}.") from None
+        raise Failed(f"{shown(error.filename)} can't be read: {error.strerror}.") from None
     return found + [(path, "it is gone") for path in listed]

@@ -390,6 +390,70 @@ def test_other_damage_is_named(here: Site, what: str) -> None:
     assert "Traceback" not in said
 
 
+ODD = [
+    b"\xff\xfe",
+    b"\x1b[31mred",
+    b"a\netc: all is as it was backed up.",
+    "\u202ename".encode(),
+    b"back\\slash",
+]
+SHOWN = [r"\xff\xfe", r"\x1b[31mred", r"a\netc: all is as it was backed up.", r"\u202ename", r"back\\slash"]
+
+
+def test_names_of_any_bytes_are_one_line_each_and_set_no_terminal(here: Site) -> None:
+    """In a locale where bytes that are no letters can't be printed, as most are."""
+    for name in ODD:
+        Path(os.fsdecode(os.fsencode(here.folder) + b"/" + name)).touch()
+    assert here.backup(0) == 0
+    (here.backups.parent / "t").mkdir()
+    tree, target = (os.fsencode(each) for each in (here.tree(0), here.backups.parent / "t"))
+    for name in ODD:
+        Path(os.fsdecode(target + b"/" + name)).write_text("mine")
+    for verb, options in (
+        ("restore", [f"--to={os.fsdecode(target)}"]),
+        ("restore", [f"--to={os.fsdecode(target)}", "--path=" + os.fsdecode(b"\xff")]),
+        ("verify", [f"--report={here.backups.parent}/report"]),
+        ("restore", [f"--to={os.fsdecode(target)}", "--overwrite"]),
+    ):
+        if verb == "verify":
+            for name in ODD:
+                Path(os.fsdecode(tree + b"/" + name)).write_text("other")
+        command = [sys.executable, "-X", "utf8=0", "-m", "aqueduct.cli", "files", verb]
+        done = subprocess.run(
+            [*command, f"--backups={here.backups}", "--name=etc", *options],
+            capture_output=True, check=False, env=os.environ | {"PYTHONIOENCODING": "utf-8:strict"},
+        )  # fmt: skip
+        said = (done.stdout + done.stderr).decode()
+        assert done.returncode in (1, 2)
+        assert "Traceback" not in said
+        assert all(each.isprintable() for each in said.splitlines())
+        if "--path=" in options[-1]:
+            assert r"has no \xff; paths are" in said
+        elif verb == "verify":
+            assert {f"etc: {name}" for name in SHOWN} <= {
+                line.split(": other")[0] for line in said.splitlines()
+            }
+        else:
+            assert r"a\netc: all is as it was backed up." in said
+    found = json.loads((here.backups.parent / "report").read_text())["names"][0]["damage"]
+    assert {os.fsencode(each["path"]) for each in found} >= {*ODD}
+
+
+def test_a_name_s_folder_that_may_not_be_read_hides_none_of_the_others(here: Site) -> None:
+    assert here.backup(0) == 0
+    shutil.copytree(here.backups / "etc", here.backups / "a", symlinks=True)
+    (here.backups / "a").chmod(0)
+    command = [*LESS, sys.executable, "-m", "aqueduct.cli", "files"]
+    for verb in (["list"], ["list", "--json"], ["verify"], ["du"], ["prune", "--keep-last=1"]):
+        done = subprocess.run(
+            [*command, *verb, f"--backups={here.backups}"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == (2 if verb[0] == "prune" else 1)
+        assert re.search(f"{here.backups}/a.* can't be .*: Permission denied", done.stdout + done.stderr)
+        assert "Traceback" not in done.stderr
+        assert "etc" in done.stdout or verb[0] in ("du", "prune")
+
+
 # Restores
 
 
@@ -476,6 +540,65 @@ def test_what_is_not_in_the_list_is_not_restored(here: Site) -> None:
     target = here.backups.parent / "target"
     assert here.run("restore", "--name=etc", f"--to={target}") == 0, here.said()
     assert truth(target) == was
+
+
+def test_a_file_in_the_way_of_a_folder_is_not_replaced(here: Site) -> None:
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
+    target.mkdir()
+    (target / "keys").write_text("mine")
+    assert here.run("restore", "--name=etc", "--path=keys/broker.key", f"--to={target}") == 2
+    assert "has others of 1 file: keys. --overwrite" in here.said()
+    assert (target / "keys").read_text() == "mine"
+    assert here.run("restore", "--name=etc", "--path=keys/broker.key", f"--to={target}", "--overwrite") == 0
+    assert names(target / "keys") == ["broker.key"]
+
+
+def test_a_restore_whose_rsync_is_killed_says_so_and_leaves_no_half_file(here: Site) -> None:
+    with (here.folder / "big").open("wb") as file:
+        file.truncate(BIG)
+    (here.folder / ".big.before").write_text("a user's own")
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
+    target.mkdir()
+    (target / ".big.abcdef").write_text("not rsync's")
+
+    def kill() -> None:
+        wait_until(
+            "half of it", lambda: len([*target.glob(".big.*")]) > 1 and (target / ".big.before").exists()
+        )
+        os.kill(children(os.getpid(), "rsync")[0], signal.SIGKILL)
+
+    restore = ("restore", "--name=etc", f"--to={target}")
+    with meanwhile(kill):
+        assert here.run(*restore) == 1
+    assert "and not all: rsync was killed by signal 9. Mend that" in here.said()
+    wait_until("its end", lambda: not children(os.getpid(), "rsync"))
+    assert {each.name for each in target.glob(".big.*")} == {".big.abcdef", ".big.before"}
+    assert here.run(*restore, "--overwrite") == 0
+    (target / ".big.abcdef").unlink()
+    os.utime(target, ns=(0, here.folder.stat().st_mtime_ns))
+    assert truth(target) == truth(here.folder)
+    holes = [(folder / "big").stat().st_blocks * 512 for folder in (here.tree(0), target)]
+    assert max(holes) < 1_000_000, "what takes no room at the source takes none here"
+
+
+def test_what_a_backup_was_made_without_is_said_by_a_restore_and_by_verify(here: Site) -> None:
+    (here.folder / "keys/secret").touch(0)
+    (here.folder / "hidden").chmod(0o700)
+    command = [*LESS, sys.executable, "-m", "aqueduct.cli", "files", "backup", f"--backups={here.backups}"]
+    assert subprocess.run([*command, "--name=etc", *here.source], check=False).returncode == 3
+    assert here.run("verify") == 0
+    assert ": keys/secret: may not be read there." in here.said()
+    restore = ["restore", "--name=etc", f"--to={here.backups.parent / 'target'}"]
+    for options in ([], ["--path=keys"], ["--path=."]):
+        assert here.run(*restore, *options, "--overwrite") == 3
+        said = here.said()
+        assert "as it was, but for what follows" in said
+        assert "NOT in the backup: keys/secret: may not be read there." in said
+    assert here.run(*restore, "--path=hidden", "--path=link") == 0
+    assert here.run(*restore, "--path=keys/secret") == 2
+    assert "was made without keys/secret (may not be read there)" in here.said()
 
 
 def test_a_link_in_the_way_is_not_followed(here: Site) -> None:
@@ -604,8 +727,14 @@ def test_the_data_of_a_broker_that_runs_is_refused(site: Site) -> None:
     with broker.running(own) as started:
         assert site.backup(0) == 2
         said = site.said()
-        assert f"{own}/data has the data of a Kafka node that was not stopped" in said
+        assert f"{own}/data has the data of a Kafka node that may run" in said
         assert "`aqueduct backup`" in said
+        assert site.backup(0, "--exclude=*.properties") == 2
+        partition = f"{own}/data/__cluster_metadata-0"
+        site.keys.append(site.server.reader(f"{site.folder.parent.name}-partition", Path(partition)))
+        at = f"--source={site.server.login}:{partition}"
+        assert site.backup(0, at, f"--ssh-key={site.keys.pop()}") == 2
+        assert f"{partition} has the data of a Kafka node that may run" in site.said()
         assert site.backup(0, "--exclude=/kafka/data") == 0
         os.kill(started.process.id, signal.SIGTERM)
         wait_until("its end", lambda: (own / "data/.kafka_cleanshutdown").exists())

@@ -101,6 +101,9 @@ def test_a_data_folder_of_a_node_that_was_not_stopped_is_found() -> None:
     running = ["b/c/meta.properties", "b/c/flights-0/00000000000000000000.log"]
     assert plan.running_data_folders([*stopped, *running, "d/server.properties"]) == ["b/c"]
     assert plan.running_data_folders(["meta.properties"]) == ["."]
+    segment = "00000000000000000000.log"
+    assert plan.running_data_folders([segment]) == ["."]
+    assert plan.running_data_folders([f"flights-0/{segment}", "0.log"]) == []
     assert plan.running_data_folders(["b/.kafka_cleanshutdown", "meta.properties.bak"]) == []
 
 

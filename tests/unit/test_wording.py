@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.wording import shortened
+from aqueduct.wording import shortened, shown
 
 
 def test_names_that_fit_stay() -> None:
@@ -15,3 +15,14 @@ def test_others_keep_their_beginning_and_their_end() -> None:
 @given(st.text(), st.integers(10, 300))
 def test_none_is_wider(name: str, columns: int) -> None:
     assert len(shortened(name, columns)) == min(len(name), columns)
+
+
+def test_a_name_that_can_be_printed_is_as_it_is() -> None:
+    assert shown("tls/key of ä.pem") == "tls/key of ä.pem"
+
+
+@given(st.lists(st.binary(), min_size=2, max_size=2, unique=True))
+def test_names_of_any_bytes_are_one_line_each_and_differ(names: list[bytes]) -> None:
+    one, other = (shown(each.decode("utf-8", "surrogateescape")) for each in names)
+    assert one != other
+    assert (one + other).isprintable()
