@@ -158,11 +158,14 @@ class Reached:
         """Tell if the key lets its holder connect to a port of that host."""
         word = "-oLogLevel=INFO"  # else the server's answer is not told
         ssh, *options = self.ssh.command()
-        done = subprocess.run(  # noqa: S603
-            [ssh, word, "-W", f"127.0.0.1:{CLOSED_PORT}", *options, self.source.login],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PROBE_SECONDS,
-            check=False, env=KEYLESS,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(  # noqa: S603
+                [ssh, word, "-W", f"127.0.0.1:{CLOSED_PORT}", *options, self.source.login],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                timeout=PROBE_SECONDS, check=False, env=KEYLESS,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:  # something does listen, and waits
+            return True
         if "administratively prohibited" in done.stderr:
             return False
         if done.returncode == 0 or "open failed: connect failed" in done.stderr:
