@@ -20,7 +20,7 @@ from aqueduct.file_backup import entries, plan
 from aqueduct.file_backup.entries import FileEntry
 from aqueduct.wording import some
 
-FORMAT = 2
+WITHOUT_DIGEST, FORMAT = 1, 2  # of what a backup says of itself
 TREE, LIST, HEAD = "tree", "files.jsonl", "backup.json"
 LOCKS = CHANGING, READING = ".changing", ".reading"
 UNFINISHED, GOING = ".unfinished-", ".going-"
@@ -68,9 +68,9 @@ class BackupsOf:
         path = self.path / date / HEAD
         try:
             found: dict[str, Any] = json.loads(path.read_bytes())
-            if found["format"] != FORMAT:
+            if found["format"] not in (WITHOUT_DIGEST, FORMAT):
                 raise Failed(f"{path} is of another version of Aqueduct; use that one.")
-            if found.pop("sha256") != _digest(found):
+            if found["format"] == FORMAT and found.pop("sha256") != _digest(found):
                 raise ValueError
             del found["format"]
             left_out = tuple((str(what), str(why)) for what, why in found.pop("left_out"))
