@@ -57,7 +57,10 @@ RUNNING = {
     *(f"mirror.{name}" for name in ("reading", "classic_reading")),
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options")),
-    *(f"link.{name}" for name in ("outlet", "resend", "silence", "udp", "upstream", "ledger.gap_topic")),
+    *(
+        f"link.{name}"
+        for name in ("fd_store", "outlet", "resend", "silence", "udp", "upstream", "ledger.gap_topic")
+    ),
     *(f"link.dedup.{name}" for name in ("metrics", "retire", "run", "task")),
     *(f"backup.{name}" for name in ("commit", "metrics", "reading", "run", "survey", "verify")),
     *(

@@ -907,6 +907,18 @@ def test_nothing_is_removed_for_a_backup_that_can_not_be_used(here: Site, what: 
     assert here.run("verify") == 0
 
 
+def test_a_backup_of_a_former_version_is_gone_on_with(here: Site) -> None:
+    """Which had no digest of what it says of itself."""
+    assert here.backup(0) == 0
+    head = here.tree(0).parent / "backup.json"
+    content = json.loads(head.read_text()) | {"format": 1}
+    del content["sha256"]
+    head.write_text(json.dumps(content, indent=2))
+    assert here.run("verify") == 0
+    assert here.backup(1) == 0
+    assert here.inode(0, "server.properties") == here.inode(1, "server.properties")
+
+
 def test_nothing_is_removed_while_it_is_read_or_written(here: Site) -> None:
     from aqueduct.file_backup.folder import BackupsOf
 
