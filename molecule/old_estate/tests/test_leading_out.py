@@ -109,7 +109,7 @@ def test_a_broker_that_is_not_in_sync_is_waited_for_and_named(lab: Lab, site: Ol
         assert site.started("kafka")[ENSEMBLE] == started
     finally:
         lab.run(SECOND, "systemctl", "start", "kafka")
-    wait_until("broker 12", lambda: site.ids() == {11, 12}, 60)
+    wait_until("broker 12", lambda: site.ids() == {11, 12})
 
 
 def interrupted(lab: Lab, until: str, **variables: object) -> None:
