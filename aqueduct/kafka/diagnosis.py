@@ -185,7 +185,7 @@ def _misplaced(cluster: Cluster, folder: DataFolder, by_broker: Assigned) -> Ite
             f"{folder.path} has logs of {count(len(its_own), 'partition')} of {_named([folder.node_id])}, "
             f"{_absent(cluster, [folder.node_id])}: start it with this id and this folder."
         )
-    elif folder.node_id not in cluster.brokers | cluster.fenced:
+    elif folder.node_id not in cluster.brokers | cluster.fenced | cluster.quorum.voters.keys():
         yield (
             f"{folder.path} is of broker {folder.node_id}, which is not registered: it does not run, or is "
             "refused, as one whose id was changed by hand; its log says so. `aqueduct mend plan` says which "

@@ -221,6 +221,9 @@ def test_a_folder_of_a_broker_that_is_not_registered_is_named() -> None:
     )
     [sentence] = diagnosis.findings(SOUND, folders=[folder(3)])
     assert "`aqueduct mend plan` says which id its logs are of." in sentence
+    # A controller is no broker.
+    apart = replace(SOUND, quorum=replace(QUORUM, voters={101: 0}))
+    assert diagnosis.findings(apart, folders=[folder(101)]) == []
 
 
 def test_a_data_folder_is_read(tmp_path: Path) -> None:
