@@ -111,6 +111,19 @@ def says_what_changed(task: dict[str, Any], arguments: Any) -> bool:
     return "changed_when" in task or bool(given & {"creates", "removes"})
 
 
+def test_nodes_have_their_turns_in_one_order() -> None:
+    """A group that group_by makes has its hosts in the order in which they happened to answer."""
+    plays = {
+        (path, play["name"]): play
+        for path in TASK_FILES
+        if path.parts[0] == "playbooks"
+        for play in load(path)
+    }
+    rolling = {name: play.get("order") for name, play in plays.items() if "serial" in play}
+    assert len(rolling) > 10
+    assert {name for name, order in rolling.items() if order != "sorted"} == set()
+
+
 def test_tasks_are_safe_and_say_what_they_changed() -> None:
     assert {path: found for path in TASK_FILES if (found := list(task_faults(load(path))))} == {}
 
