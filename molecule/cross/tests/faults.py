@@ -240,6 +240,7 @@ def receiver_restarts(stage: Stage, topic: str, seed: int) -> str:
 
 
 def receiver_dies(stage: Stage, topic: str, seed: int) -> str:
+    """By a kill, after which systemd may have kept all for it."""
     chance = random.Random(seed)  # noqa: S311
     with stage.streaming(topic, seed):
         for _ in range(2):
@@ -248,6 +249,18 @@ def receiver_dies(stage: Stage, topic: str, seed: int) -> str:
             stage.hears()
         pause(chance)
     return "kill -9 twice, while records came"
+
+
+def receiver_is_away(stage: Stage, topic: str, seed: int) -> str:
+    chance = random.Random(seed)  # noqa: S311
+    with stage.streaming(topic, seed):
+        pause(chance)
+        stage.lab.run(DOWNSTREAM, "systemctl", "stop", RECEIVER)
+        pause(chance)
+        stage.lab.run(DOWNSTREAM, "systemctl", "start", RECEIVER)
+        stage.hears()
+        pause(chance)
+    return "stopped and started, while records came"
 
 
 def sender_dies(stage: Stage, topic: str, seed: int) -> str:
@@ -444,6 +457,7 @@ _FAULTS = [
     Fault("replay", replay),
     Fault("receiver restarts", receiver_restarts),
     Fault("receiver dies", receiver_dies),
+    Fault("receiver is away", receiver_is_away),
     Fault("sender dies", sender_dies),
     Fault("dedup dies", dedup_dies),
     Fault("dedup's cluster dies", dedup_s_cluster_dies, long=True),

@@ -59,7 +59,7 @@ def test_order_is_kept_within_what_arrived(outcome: Outcome, row: Row) -> None:
 
 def test_faults_that_should_lose_something_did(outcome: Outcome) -> None:
     """Else the table would prove nothing."""
-    lossy = {"loss 20 %", "bursts of up to 300", "lost tail", "receiver dies", "foreign keys", "filter"}
+    lossy = {"loss 20 %", "bursts of up to 300", "lost tail", "receiver is away", "foreign keys", "filter"}
     lost = {row.fault.name for row in outcome.rows if total(row.missing)}
     assert lossy - lost == set()
     assert sum(row.repaired for row in outcome.rows) > 0
