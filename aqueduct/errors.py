@@ -1,5 +1,6 @@
 """Errors that end a command: an exit code, and unless that is 0 or 3, one sentence."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 
@@ -11,6 +12,11 @@ class ExitCode(IntEnum):
 
 
 LeftOut = tuple[tuple[str, str], ...]  # what, why: a run with some is INCOMPLETE
+
+
+def left_out_entries(found: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return what was left out as every report for programs has it, in `left_out`."""
+    return [{"what": what, "why": why} for what, why in found]
 
 
 class AqueductError(Exception):

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from aqueduct.errors import ExitCode, LeftOut
+from aqueduct.errors import ExitCode, LeftOut, left_out_entries
 from aqueduct.store.expiry import Expiry, RulesPut
 from aqueduct.store.manifest import InstanceState, Manifest
 from aqueduct.wording import count, shortened, some
@@ -115,5 +115,5 @@ def report(manifest: Manifest, left_out: LeftOut, unchanged: Sequence[str] = ())
         ],
         "open_transactions": [each._asdict() for each in manifest.open_transactions],
         "groups_ahead": [each._asdict() for each in manifest.groups_ahead],
-        "left_out": [{"what": what, "why": why} for what, why in left_out],
+        "left_out": left_out_entries(left_out),
     }

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import connect_packages
-from aqueduct.errors import AqueductError, ExitCode, Refused
+from aqueduct.errors import AqueductError, ExitCode, Refused, left_out_entries
 from aqueduct.kafka import client_config, data_folder, diagnosis, listeners
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
 from aqueduct.kafka.client import connect
@@ -209,7 +209,7 @@ def _connect(args: argparse.Namespace) -> ExitCode:
     if args.report:
         told = {
             "findings": [{"severity": each.severity, "sentence": each.sentence} for each in found],
-            "left_out": [{"what": what, "why": why} for what, why in left_out],
+            "left_out": left_out_entries(left_out),
         }
         report_file.write(args.report, "doctor connect", code, started, told)
     return code

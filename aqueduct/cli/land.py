@@ -159,17 +159,17 @@ def run(args: argparse.Namespace) -> int:
             content = report.verified_report(verified)
         elif args.what == "compact":
             compacted = compact.compact(order, workers)
-            code, text = report.compacted_code(compacted), report.compacted_text(compacted)
+            code, text = report.changed_code(compacted), report.compacted_text(compacted)
             content = report.compacted_report(compacted)
             failed = [each.failed for each in compacted]
         elif args.what == "replay":
             tried = replay.replay(order, execute=args.execute, workers=workers)
-            code, text = report.replayed_code(tried), report.replayed_text(tried, executed=args.execute)
+            code, text = report.changed_code(tried), report.replayed_text(tried, executed=args.execute)
             content = report.replayed_report(tried)
             failed = [each.failed for each in tried]
         else:
             moved = reset.reset(order, reset.ResetOrder(to, args.execute), workers)
-            code, text = report.reset_code(moved), report.reset_text(moved, executed=args.execute)
+            code, text = report.changed_code(moved), report.reset_text(moved, executed=args.execute)
             content = report.reset_report(moved)
             failed = [each.failed for each in moved]
         return _told(args, started, code, text, content | workers.ran(), failed)

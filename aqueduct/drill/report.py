@@ -5,7 +5,7 @@ from typing import Any
 
 from aqueduct import moments
 from aqueduct.drill.outcome import LIVE, RECOVERY, Compared, Consumed, DrillOutcome
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, left_out_entries
 from aqueduct.reconcile import report as reconcile
 from aqueduct.restore import report as restore
 from aqueduct.wording import count, shortened, some
@@ -157,7 +157,7 @@ def report(outcome: DrillOutcome) -> dict[str, Any]:
             "cut": list(live.cut),
             "offsets_behind": dict(live.behind),
         },
-        "left_out": [{"what": what, "why": why} for what, why in outcome.left_out],
+        "left_out": left_out_entries(outcome.left_out),
     }
 
 
@@ -165,7 +165,5 @@ def _compared(compared: Compared) -> dict[str, Any]:
     return {
         "partitions": len(compared.verdicts),
         "records": sum(each.readings[0].records for each in compared.verdicts),
-        "unequal": [
-            {"what": what, "why": why} for what, why in reconcile.sentences(compared.flow, compared.unequal)
-        ],
+        "unequal": left_out_entries(reconcile.sentences(compared.flow, compared.unequal)),
     }

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, left_out_entries
 from aqueduct.foreign.outcome import ImportOutcome
 from aqueduct.wording import count, shortened
 
@@ -82,5 +82,5 @@ def report(outcome: ImportOutcome) -> dict[str, Any]:
             for group in outcome.manifest.groups
             for each in group.offsets
         ],
-        "left_out": [{"what": what, "why": why} for what, why in outcome.left_out],
+        "left_out": left_out_entries(outcome.left_out),
     }

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, LeftOut, left_out_entries
 from aqueduct.land.outcome import (
     CompactedTable,
     LandedTable,
@@ -50,8 +50,7 @@ def _lines(table: LandedTable, seconds: float) -> Iterator[str]:
     yield f"{said}."
     for gap in table.gaps:
         yield f"  Deleted before it was read: {gap.topic_partition}, offsets {gap.start} to {gap.stop - 1}."
-    for what, why in table.left_out:
-        yield f"  Left out: {what}: {why}."
+    yield from _left_out_lines(table.left_out)
     for each in table.unseen:
         none = f"none of {count(each.records, 'record')} has a value of {each.origin}"
         yield f"  Warning: column {each.column} of {table.table}: {none}."
@@ -66,14 +65,13 @@ def _of(table: LandedTable) -> dict[str, Any]:
         {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
         for gap in table.gaps
     ]
-    left_out = [{"what": what, "why": why} for what, why in table.left_out]
     unseen = [{"column": each.column, "from": each.origin, "records": each.records} for each in table.unseen]
     others = ("gaps", "left_out", "unseen", "failed")
     plain = {name: value for name, value in vars(table).items() if name not in others}
     return {
         **plain,
         "gaps": gaps,
-        "left_out": left_out,
+        "left_out": left_out_entries(table.left_out),
         "unseen": unseen,
         "failed": str(table.failed) if table.failed else None,
     }
@@ -118,6 +116,11 @@ def status_report(found: Sequence[TableStatus]) -> dict[str, Any]:
             for each in found
         ]
     }
+
+
+def _left_out_lines(found: LeftOut) -> Iterator[str]:
+    for what, why in found:
+        yield f"  Left out: {what}: {why}."
 
 
 def _placed(found: Placed) -> dict[str, Spans]:
@@ -195,14 +198,14 @@ def verified_report(found: Sequence[VerifiedTable]) -> dict[str, Any]:
                 "readers": each.readers,
                 "damaged": [{"path": path, "why": why} for path, why in each.damaged],
                 "strays": list(each.strays),
-                "left_out": [{"what": what, "why": why} for what, why in each.left_out],
+                "left_out": left_out_entries(each.left_out),
             }
             for each in found
         ]
     }
 
 
-def compacted_code(done: Sequence[CompactedTable]) -> ExitCode:
+def changed_code(done: Sequence[CompactedTable | ReplayedTable | ResetTable]) -> ExitCode:
     if any(each.failed for each in done):
         return ExitCode.FAILED
     return ExitCode.INCOMPLETE if any(each.left_out for each in done) else ExitCode.DONE
@@ -222,8 +225,7 @@ def _compacted_lines(table: CompactedTable) -> Iterator[str]:
     gone = f"; {count(table.expired, 'file')} that were replaced earlier went" if table.expired else ""
     gone += f"; {_megabytes(table.buried)} went that killed runs had staged" if table.buried else ""
     yield f"{table.table}: {said}{far if table.left else ''}{gone}."
-    for what, why in table.left_out:
-        yield f"  Left out: {what}: {why}."
+    yield from _left_out_lines(table.left_out)
 
 
 def compacted_report(done: Sequence[CompactedTable]) -> dict[str, Any]:
@@ -231,18 +233,12 @@ def compacted_report(done: Sequence[CompactedTable]) -> dict[str, Any]:
         "tables": [
             {
                 **vars(each),
-                "left_out": [{"what": what, "why": why} for what, why in each.left_out],
+                "left_out": left_out_entries(each.left_out),
                 "failed": str(each.failed) if each.failed else None,
             }
             for each in done
         ]
     }
-
-
-def replayed_code(done: Sequence[ReplayedTable]) -> ExitCode:
-    if any(each.failed for each in done):
-        return ExitCode.FAILED
-    return ExitCode.INCOMPLETE if any(each.left_out for each in done) else ExitCode.DONE
 
 
 def replayed_text(done: Sequence[ReplayedTable], *, executed: bool) -> str:
@@ -266,8 +262,7 @@ def _replayed_lines(table: ReplayedTable, executed: bool) -> Iterator[str]:
         yield f"  {fits:,} of {records:,} fit: {error}"
     if len(errors) > ERRORS:
         yield f"  and {len(errors) - ERRORS} more errors"
-    for what, why in table.left_out:
-        yield f"  Left out: {what}: {why}."
+    yield from _left_out_lines(table.left_out)
 
 
 def _by_error(table: ReplayedTable) -> list[tuple[str, tuple[int, int]]]:
@@ -290,18 +285,12 @@ def replayed_report(done: Sequence[ReplayedTable]) -> dict[str, Any]:
                     {"error": error, "records": records, "fit": fits}
                     for error, (records, fits) in _by_error(each)
                 ],
-                "left_out": [{"what": what, "why": why} for what, why in each.left_out],
+                "left_out": left_out_entries(each.left_out),
                 "failed": str(each.failed) if each.failed else None,
             }
             for each in done
         ]
     }
-
-
-def reset_code(done: Sequence[ResetTable]) -> ExitCode:
-    if any(each.failed for each in done):
-        return ExitCode.FAILED
-    return ExitCode.INCOMPLETE if any(each.left_out for each in done) else ExitCode.DONE
 
 
 def reset_text(done: Sequence[ResetTable], *, executed: bool) -> str:
@@ -319,8 +308,7 @@ def _reset_lines(table: ResetTable) -> Iterator[str]:
         instead = "nothing of it has landed" if move.before is None else f"where {next_.format(move.before)}"
         skipped = f"; offsets {move.never[0]:,} to {move.never[1]:,} never land" if move.never else ""
         yield f"  {partition} lands on from offset {move.to:,}, {instead}{skipped}"
-    for what, why in table.left_out:
-        yield f"  Left out: {what}: {why}."
+    yield from _left_out_lines(table.left_out)
 
 
 def reset_report(done: Sequence[ResetTable]) -> dict[str, Any]:
@@ -332,7 +320,7 @@ def reset_report(done: Sequence[ResetTable]) -> dict[str, Any]:
                     {**partition._asdict(), "before": move.before, "to": move.to}
                     for partition, move in sorted(each.moves.items())
                 ],
-                "left_out": [{"what": what, "why": why} for what, why in each.left_out],
+                "left_out": left_out_entries(each.left_out),
                 "failed": str(each.failed) if each.failed else None,
             }
             for each in done

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from aqueduct import moments
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, left_out_entries
 from aqueduct.prune.outcome import PruneOutcome
 from aqueduct.wording import count, shortened
 
@@ -80,5 +80,5 @@ def report(outcome: PruneOutcome) -> dict[str, Any]:
         "partitions": [],
         "gaps": [],
         "groups": [],
-        "left_out": [{"what": what, "why": why} for what, why in outcome.left_out],
+        "left_out": left_out_entries(outcome.left_out),
     }

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from aqueduct.errors import left_out_entries
 from aqueduct.reconcile.flow import ComparedFlow
 from aqueduct.reconcile.stored import ComparedEnd, StoredEnd, address
 from aqueduct.reconcile.verdict import Verdict
@@ -87,7 +88,7 @@ def report(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "order": "partition" if all(verdict.ordered for verdict in verdicts) else "source",
         "header": flow.header and f"{flow.header[0]}={flow.header[1].decode()}",
         "partitions": [_partition(flow, verdict) for verdict in verdicts],
-        "left_out": [{"what": what, "why": why} for what, why in sentences(flow, verdicts)],
+        "left_out": left_out_entries(sentences(flow, verdicts)),
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from kafka.errors import KafkaError
 
-from aqueduct.errors import Failed, LeftOut
+from aqueduct.errors import Failed, LeftOut, left_out_entries
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
@@ -139,5 +139,5 @@ def report(done: GroupsRestored) -> dict[str, Any]:
         "snapshot": done.snapshot,
         "groups": moved(done.moves),
         "kept": done.kept,
-        "left_out": [{"what": what, "why": why} for what, why in done.left_out],
+        "left_out": left_out_entries(done.left_out),
     }

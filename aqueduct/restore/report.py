@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from aqueduct import moments
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, left_out_entries
 from aqueduct.restore.outcome import Move, RestoreOutcome
 from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.wording import NAME_COLUMNS, count, shortened, some
@@ -159,7 +159,7 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
         "held": {topic: dict(settings) for topic, settings in outcome.held.items()},
         "warnings": list(outcome.warnings),
         "without_instance": list(outcome.plan.skipped),
-        "left_out": [{"what": what, "why": why} for what, why in outcome.left_out],
+        "left_out": left_out_entries(outcome.left_out),
         "seconds": dict(outcome.seconds),
     }
 
