@@ -12,10 +12,20 @@ from old_site import LAKE, LAKE_SECOND, LOG
 
 METADATA = f"{LOG}/__cluster_metadata-0"
 LAKES = LAKE, LAKE_SECOND
-# Has a data folder's lock as soon as its broker is stopped, until nobody listens any more.
-HOLD = (
-    f"import fcntl, sys; file = open('{LOG}/.lock', 'r+'); fcntl.lockf(file, fcntl.LOCK_EX); sys.stdin.read()"
-)
+# Has a data folder's lock from when its broker is stopped until this is told to end. A broker that is stopped
+# removes the file, also of one that waits for it (FileLock.destroy).
+HOLD = f"""
+import fcntl, os, select, sys
+file = None
+while not select.select([sys.stdin], [], [], 0.02)[0]:
+    if file is None or not os.path.exists("{LOG}/.lock") or os.fstat(file.fileno()).st_nlink == 0:
+        file = open("{LOG}/.lock", "a")
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file = None
+"""
+AS_KAFKA = "setpriv", "--reuid=kafka", "--regid=kafka", "--clear-groups"
 
 
 def said(text: str) -> str:
@@ -81,7 +91,7 @@ def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
     assert "Nothing was done to the cluster." in said(planned.stdout)
     assert lab.run(LAKE, "test", "-e", METADATA, check=False).returncode == 1
 
-    holder = lab.start(LAKE_SECOND, "python3", "-c", HOLD)
+    holder = lab.start(LAKE_SECOND, *AS_KAFKA, "python3", "-c", HOLD)
     broken = lab.play("restore_quorum", **older, confirm="lake")
     holder.communicate()
     assert broken.returncode != 0
