@@ -1,16 +1,20 @@
 """Give a stopped broker's data folders another id, and take logs back that it has put aside."""
 
+import errno
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.mend.logs import DiskLog, Folder, look
+from aqueduct.names import TopicPartition
+from aqueduct.wording import some
 
 LONGEST = 255  # letters of a folder's name
 ID = re.compile(r"^(?P<name>node\.id|broker\.id)\s*=.*$", re.MULTILINE)  # of KRaft; of ZooKeeper's time
@@ -26,52 +30,87 @@ class TakenBack:
     path: str
     before: int  # the broker's id
     now: int
-    logs: tuple[str, ...]  # folders that are logs again
-    emptied: tuple[str, ...]  # empty logs that had their place
-    left: tuple[tuple[str, str], ...]  # what stays aside, and why
+    logs: list[str] = field(default_factory=list)  # folders that are logs again
+    emptied: list[str] = field(default_factory=list)  # empty logs that had their place
+    left: list[tuple[str, str]] = field(default_factory=list)  # what stays aside, and why
 
 
 def take_back(paths: Sequence[Path], node_id: int | None) -> list[TakenBack]:
     """Do it to all folders of a broker; Refused, with nothing done, while it runs or if one can't be read.
 
-    Run again after a failure, it goes on: each step leaves a folder that a broker can start with.
+    A partition has one log in all of them. Run again after a failure, it goes on: each step leaves folders
+    that a broker can start with.
     """
-    folders = [look(each) for each in paths]
+    folders = [look(each) for each in {each.resolve(): each for each in paths}.values()]
+    of = {(each.cluster_id, each.node_id) for each in folders if each.node_id != node_id}
+    if len(of) > 1 or len({each.cluster_id for each in folders}) > 1:
+        owners = sorted(f"{each.path} of broker {each.node_id}, {each.cluster_id}" for each in folders)
+        raise Refused(f"These are folders of several: {some(owners)}. Name those of one. Nothing was done.")
     with ExitStack() as locks:
-        for each in paths:
-            locks.enter_context(locked(each))
-        return [_take_back(Path(folder.path), folder, node_id) for folder in folders]
+        for folder in folders:
+            locks.enter_context(locked(Path(folder.path)))
+        done = {
+            each.path: TakenBack(each.path, each.node_id, each.node_id if node_id is None else node_id)
+            for each in folders
+        }
+        for logs in _by_partition(folders).values():
+            _take_back(logs, done)
+        for path, of_folder in done.items():
+            if of_folder.now != of_folder.before:
+                _write_id(Path(path, "meta.properties"), of_folder.now)
+            sync(Path(path))
+        return list(done.values())
 
 
-def _take_back(path: Path, folder: Folder, node_id: int | None) -> TakenBack:
-    there = {each.partition: each for each in folder.logs if not each.stray}
-    back, emptied, left = [], [], []
-    for stray in (each for each in folder.logs if each.stray):
-        other = there.get(stray.partition)
-        if other and other.bytes:
-            left.append((stray.folder, f"{other.folder} has {other.bytes:,} bytes of its own"))
-            continue
-        name = str(stray.partition)
-        if len(stray.folder) == LONGEST:
-            left.append((stray.folder, "its name is as long as a folder's may be: the topic's may be cut"))
-            continue
-        try:
-            if other:
-                _put_aside(path, other)
-                emptied.append(other.folder)
-            _remove_indexes(path / stray.folder)
-            (path / stray.folder).rename(path / name)
-        except OSError as error:
-            raise Failed(
-                f"{path / stray.folder} can't be taken back: {error.strerror}; run it again."
-            ) from None
-        there[stray.partition] = stray
-        back.append(name)
-    if node_id is not None and node_id != folder.node_id:
-        _write_id(path / "meta.properties", node_id)
-    sync(path)
-    now = folder.node_id if node_id is None else node_id
-    return TakenBack(str(path), folder.node_id, now, tuple(back), tuple(emptied), tuple(left))
+Placed = tuple[str, DiskLog]  # in which data folder
+
+
+def _by_partition(folders: Iterable[Folder]) -> Mapping[TopicPartition, list[Placed]]:
+    found: dict[TopicPartition, list[Placed]] = defaultdict(list)
+    for folder in folders:
+        for log in folder.logs:
+            found[log.partition].append((folder.path, log))
+    return found
+
+
+def _take_back(logs: Iterable[Placed], done: Mapping[str, TakenBack]) -> None:
+    """Make a log again of the one that goes furthest of those aside, unless there is a better one."""
+    there, aside = [], []
+    for path, log in logs:
+        if not log.stray:
+            there.append((path, log))
+        elif len(log.folder) == LONGEST:
+            done[path].left.append((log.folder, "its name may be cut: it is as long as a folder's may be"))
+        else:
+            aside.append((path, log))
+    if not aside:
+        return
+    ids = {log.topic_id for _, log in there}
+    path, best = max(aside, key=lambda each: (each[1].topic_id in ids, each[1].epoch, each[1].end))
+    why = f"{path}/{best.folder} goes as far"
+    for at, log in there:
+        if log.bytes or log.end > best.end:
+            why = f"{at}/{log.folder} is there, with {log.bytes:,} bytes, up to offset {log.end:,}"
+            path = ""
+    for at, log in aside:
+        if (at, log) != (path, best):
+            done[at].left.append((log.folder, why))
+    if path:
+        _put_back(path, best, there, done)
+
+
+def _put_back(path: str, stray: DiskLog, empty: Iterable[Placed], done: Mapping[str, TakenBack]) -> None:
+    name = str(stray.partition)
+    try:
+        for at, log in empty:
+            _put_aside(Path(at), log)
+            sync(Path(at))
+            done[at].emptied.append(log.folder)
+        _remove_indexes(Path(path, stray.folder))
+        Path(path, stray.folder).rename(Path(path, name))
+    except OSError as error:
+        raise Failed(f"{path}/{stray.folder} can't be taken back: {error.strerror}; run it again.") from None
+    done[path].logs.append(name)
 
 
 def _remove_indexes(log: Path) -> None:
@@ -113,15 +152,27 @@ def _write_id(meta: Path, node_id: int) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock that a broker holds while it uses a data folder; Refused if one does."""
     lock = path / ".lock"
+    made = not lock.exists()  # as after a clean stop (FileLock.destroy)
     try:
-        with lock.open("a") as file:
-            try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise Refused(f"A broker uses {path}; stop it first. Nothing was done.") from None
-            yield
-    except PermissionError as error:
-        raise Refused(f"{error.filename} can't be opened: run this as the user of the broker.") from None
+        file = lock.open("a")
+    except OSError as error:
+        why = "run this as the user of the broker" if error.errno == errno.EACCES else str(error.strerror)
+        raise Refused(f"{lock} can't be opened: {why}. Nothing was done.") from None
+    with file:
+        if made:
+            belong(file.fileno(), path)
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Refused(f"A broker uses {path}; stop it first. Nothing was done.") from None
+        yield
+
+
+def belong(made: int, folder: Path) -> None:
+    """Give an open file that root has made to the user of its data folder, who is to open it."""
+    if os.geteuid() == 0:
+        status = folder.stat()
+        os.fchown(made, status.st_uid, status.st_gid)
 
 
 def sync(path: Path) -> None:

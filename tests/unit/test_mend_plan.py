@@ -11,7 +11,6 @@ from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
 from aqueduct.mend.logs import DiskLog, Folder, look
 from aqueduct.mend.plan import electable, emptied, plan, sentences
-from aqueduct.mend.take_back import take_back
 from aqueduct.names import TopicPartition
 
 
@@ -195,26 +194,3 @@ def test_what_look_said_counts_once_for_each_host_and_broker(tmp_path: Path) -> 
         Refused, match=r"10\.0\.0\.11 and .*/copy both have folders of broker 11: give each host's"
     ):
         command.hosts([*paths[:2], tmp_path / "copy"])
-
-
-def test_logs_are_taken_back_once(tmp_path: Path) -> None:
-    """An empty log gives its place; one with records stays, and what was put aside is named."""
-    meta = tmp_path / "meta.properties"
-    meta.write_text("version=1\ndirectory.id=abc\nnode.id=12\ncluster.id=C\n")
-    meta.chmod(0o640)
-    aside = "0123456789abcdef" * 2 + "-stray"
-    for name in (f"a-0.{aside}", f"b-0.{aside}", f"c-0.{aside}", "b-0", "c-0"):
-        (tmp_path / name).mkdir()
-    for name in ("mine", f"{0:020}.log", f"{0:020}.index", f"{0:020}.timeindex"):
-        (tmp_path / f"b-0.{aside}/{name}").touch()
-    (tmp_path / "b-0" / f"{0:020}.log").touch()
-    (tmp_path / "c-0" / f"{0:020}.log").write_bytes(b"records")
-    [done] = take_back([tmp_path], 2)
-    assert (done.before, done.now) == (12, 2)
-    assert (sorted(done.logs), done.emptied) == (["a-0", "b-0"], ("b-0",))
-    assert done.left == ((f"c-0.{aside}", "c-0 has 7 bytes of its own"),)
-    assert sorted(each.name for each in (tmp_path / "b-0").iterdir()) == [f"{0:020}.log", "mine"]
-    assert meta.read_text() == "version=1\nnode.id=2\ncluster.id=C\n"
-    assert meta.stat().st_mode & 0o777 == 0o640
-    [again] = take_back([tmp_path], 2)
-    assert (again.before, again.logs) == (2, ())
