@@ -19,13 +19,14 @@ from pathlib import Path
 
 from aqueduct.cli import common, selection
 from aqueduct.errors import ExitCode, Refused
-from aqueduct.kafka import client_config
+from aqueduct.kafka import client_config, data_folder
 from aqueduct.kafka.admin.cluster import describe_by_controller
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.mend import logs, plan, run, take_back
 from aqueduct.mend.fit import Fit
 from aqueduct.names import LEGAL_NAME, TopicPartition
+from aqueduct.quorum import metadata
 from aqueduct.wording import count, some
 
 NO_LOG = "no folder that was named has a log of it"
@@ -145,6 +146,8 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def _take_back(args: argparse.Namespace) -> int:
+    if args.node_id is not None:
+        _refuse_voters(args.data_folder, args.node_id)
     done = take_back.take_back(args.data_folder, args.node_id)
     for each in done:
         print(
@@ -156,6 +159,25 @@ def _take_back(args: argparse.Namespace) -> int:
         for name, why in each.left:
             print(f"{each.path}/{name} stays aside: {why}.")
     return ExitCode.INCOMPLETE if any(each.left for each in done) else ExitCode.DONE
+
+
+def _refuse_voters(folders: Sequence[Path], node_id: int) -> None:
+    """Refuse another id for a controller's folder: its vote goes by its id and the folder's (KIP-853)."""
+    for each in (each for each in folders if (each / metadata.FOLDER).exists()):
+        voters = metadata.voters(each)
+        if voters is None:
+            raise Refused(
+                f"Nothing in {each / metadata.FOLDER} tells whether the node is a controller. If it is a "
+                "broker alone, move that away first (`aqueduct quorum put-aside --broker-only`). Nothing was "
+                "done."
+            )
+        now = data_folder.read(each).node_id
+        if now != node_id and (had := voters & {now, node_id}):
+            raise Refused(
+                f"{each} is of node {now}, and {some(sorted(had))} has a vote in the quorum, which goes by "
+                "the id and the folder: another id here would end it. Give the host the id that it had in "
+                "its server.properties. Nothing was done."
+            )
 
 
 def _assign(args: argparse.Namespace) -> int:

@@ -92,6 +92,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     aside = commands.add_parser("put-aside", help="move the old metadata of a stopped broker away")
     _add_folder(aside)
+    aside.add_argument(
+        "--broker-only",
+        action="store_true",
+        help="the node is no controller, as its process.roles say: also a copy that doesn't tell is moved",
+    )
     aside.set_defaults(run=_put_aside)
 
 
@@ -256,7 +261,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _put_aside(args: argparse.Namespace) -> int:
-    to = seed.put_aside(args.data_folder)
+    to = seed.put_aside(args.data_folder, broker_only=args.broker_only)
     print(f"The old metadata are in {to}." if to else f"{args.data_folder} has none.")
     return ExitCode.DONE
 

@@ -4,8 +4,10 @@ Controllers have it, and brokers as well, which follow the log without a vote (K
 as new as the last thing that the controllers told it.
 """
 
+import json
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -112,6 +114,22 @@ def has_records(folder: Path) -> bool:
         ) from None
     found = (CHECKPOINT.fullmatch(name) for name in names)
     return any(sizes) or any(int(each["offset"]) for each in found if each)
+
+
+def voters(folder: Path) -> frozenset[int] | None:
+    """Return which nodes have a vote, as a node's copy says; None where it does not tell.
+
+    Of voters that its configuration names (`controller.quorum.voters`, KIP-595) no record tells, but the
+    node's own note of the last election; of others (KIP-853) records alone.
+    """
+    try:
+        noted = json.loads((folder / FOLDER / "quorum-state").read_text(encoding="utf-8"))
+        found = {int(each["voterId"]) for each in noted.get("currentVoters") or ()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        found = set()
+    with suppress(Refused, Failed):
+        found |= {each.node_id for each in read(folder).image.voters}
+    return frozenset(found) or None
 
 
 def read(folder: Path) -> Metadata:

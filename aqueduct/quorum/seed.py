@@ -1,5 +1,6 @@
 """Put metadata into the empty folder of a controller, as a node that ran would have them."""
 
+import errno
 import os
 import re
 import shutil
@@ -8,8 +9,9 @@ from pathlib import Path
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import data_folder
-from aqueduct.mend.take_back import locked, sync
-from aqueduct.quorum.metadata import FOLDER, Metadata, has_records, read
+from aqueduct.mend.take_back import belong, locked, sync
+from aqueduct.quorum import metadata
+from aqueduct.quorum.metadata import FOLDER, Metadata, has_records
 from aqueduct.wording import some
 
 DIRECTORY = re.compile(r"^directory\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
@@ -102,9 +104,14 @@ def _is_there(folder: Path, seed: Metadata) -> bool:
 def _put_log(folder: Path, seed: Metadata) -> None:
     unfinished = folder / f"{FOLDER}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
+    unfinished.mkdir(0o700)  # users' credentials are in it
     for name, content in _files(seed).items():
-        _write(unfinished / name, content)
+        _write(unfinished / name, content, folder)
+    made = os.open(unfinished, os.O_RDONLY)
+    try:
+        belong(made, folder)
+    finally:
+        os.close(made)
     sync(unfinished)
     shutil.rmtree(folder / FOLDER, ignore_errors=True)  # of a node that never ran: no record is in it
     unfinished.rename(folder / FOLDER)
@@ -119,22 +126,25 @@ def _put_meta(folder: Path, node_id: int, seed: Metadata) -> None:
     if meta.exists() and not seed.image.voters:
         return
     new = meta.with_name("meta.properties.tmp")  # a node removes one that it finds
-    _write(new, "".join(f"{line}\n" for line in lines).encode())
+    _write(new, "".join(f"{line}\n" for line in lines).encode(), folder)
     new.replace(meta)
     sync(folder)
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes, folder: Path) -> None:
     with path.open("wb") as file:
+        os.fchmod(file.fileno(), 0o600)
+        belong(file.fileno(), folder)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
 
 
-def put_aside(folder: Path) -> Path | None:
+def put_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
     """Move a stopped broker's own copy of the old log out of its data folder; None if it has none.
 
     It follows the new quorum from its beginning: of the old one it may have had more than that begins with.
+    Refused where the node has a vote, and unless it is said to be a `broker_only` where that can't be told.
     """
     if not folder.is_dir():
         raise Refused(f"{folder} is no folder: name the one in which the broker keeps its metadata.")
@@ -142,23 +152,24 @@ def put_aside(folder: Path) -> Path | None:
     with locked(folder):
         if not found.exists():
             return None
-        if _has_a_vote(folder):
+        voters = metadata.voters(folder)
+        if voters and data_folder.read(folder).node_id in voters:
             raise Refused(
                 f"{folder} is a controller's, and these are its metadata, which nothing replaces. Nothing "
                 "was done."
+            )
+        if not (voters or broker_only):
+            raise Refused(
+                f"Nothing in {found} tells whether the node is a controller, whose metadata nothing "
+                "replaces. If its process.roles are broker alone, say so (--broker-only). Nothing was done."
             )
         to = folder.with_name(f"{folder.name}.metadata-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
         try:
             found.rename(to)
         except OSError as error:
-            raise Failed(f"{found} can't be moved to {to}: {error.strerror}; do it by hand.") from None
+            why = "it is on a disk of its own" if error.errno == errno.EXDEV else error.strerror
+            raise Failed(
+                f"{found} can't be moved to {to}: {why}; move it by hand, out of all folders of log.dirs."
+            ) from None
         sync(folder)
         return to
-
-
-def _has_a_vote(folder: Path) -> bool:
-    try:
-        found = read(folder)
-    except (Refused, Failed):
-        return False  # a broker's copy that is damaged goes, too
-    return found.node in {each.node_id for each in found.image.voters}

@@ -32,7 +32,7 @@ from aqueduct.quorum.records import producer_ids_record
 from aqueduct.quorum.snapshots import QuorumSnapshots
 from aqueduct.store.backends import open_editable
 from aqueduct.store.numbered import keep
-from servers import quorum
+from servers import broker, quorum
 from servers.broker import Broker
 from servers.quorum import Node, Quorum
 
@@ -553,7 +553,35 @@ def test_a_controller_s_metadata_are_not_put_aside(lost: Lost, aqueduct: Run) ->
     assert restore(lost, aqueduct, controller)[0] == 0
     code, said = aqueduct("put-aside", "--data-folder", str(controller.data))
     assert (code, "is a controller's, and these are its metadata" in said) == (2, True)
-    assert (controller.data / "__cluster_metadata-0").is_dir()
+    assert (controller.data / METADATA).is_dir()
+
+
+def test_a_controller_keeps_its_id_which_has_a_vote_with_its_folder(
+    lost: Lost, aqueduct: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [controller] = lost.quorum.controllers
+    plan(lost, aqueduct, "--store", lost.store)
+    assert restore(lost, aqueduct, controller)[0] == 0
+    meta = (controller.data / "meta.properties").read_bytes()
+    assert b"directory.id" in meta
+    modes = {each.stat().st_mode & 0o077 for each in (controller.data / METADATA).rglob("*")}
+    assert modes | {(controller.data / METADATA).stat().st_mode & 0o077} == {0}, "they have credentials"
+    code = cli.main(["mend", "take-back", "--data-folder", str(controller.data), "--node-id", "1"])
+    assert code == 2
+    assert "101 has a vote in the quorum, which goes by the id and the folder" in capsys.readouterr().err
+    assert (controller.data / "meta.properties").read_bytes() == meta
+
+
+def test_of_voters_that_a_configuration_names_the_last_election_tells(tmp_path: Path, aqueduct: Run) -> None:
+    """A combined node, whose copy of the metadata is the only one."""
+    with broker.running(tmp_path):
+        pass
+    code, said = aqueduct("put-aside", "--data-folder", str(tmp_path / "data"), "--broker-only")
+    assert (code, "is a controller's, and these are its metadata" in said) == (2, True)
+    (tmp_path / "data" / METADATA / "quorum-state").unlink()
+    code, said = aqueduct("put-aside", "--data-folder", str(tmp_path / "data"))
+    assert (code, "tells whether the node is a controller" in said) == (2, True)
+    assert (tmp_path / "data" / METADATA).is_dir()
 
 
 def test_damaged_metadata_of_a_node_are_not_kept(lost: Lost, aqueduct: Run, tmp_path: Path) -> None:
