@@ -190,8 +190,17 @@ class ReceivingSocket:
 
 
 def listens(endpoint: socket.socket, address: Address, nic: str | None) -> bool:
-    """Tell whether a socket receives what comes to the address by that card, or by any."""
-    device = endpoint.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, IFNAMSIZ).rstrip(b"\0").decode()
+    """Tell whether a socket receives what comes to the address by that card, or by any.
+
+    It does not where its card is gone, even if there is another one of that name (ENODEV, in socket(7)).
+    """
+    try:
+        bound = endpoint.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, IFNAMSIZ)
+    except OSError as error:
+        if error.errno != errno.ENODEV:
+            raise
+        return False
+    device = bound.rstrip(b"\0").decode()
     where = endpoint.family, endpoint.getsockname()[:2], device
     return where == (address.family, address.where[:2], nic or "")
 

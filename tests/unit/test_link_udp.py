@@ -1,5 +1,6 @@
 """Real sockets on the loopback interface."""
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -171,6 +172,23 @@ def test_a_socket_that_is_kept_has_what_came_meanwhile(
     assert not udp.listens(kept, address, "lo")
     assert not udp.listens(kept, resolve(address.host, address.where[1] ^ 1), None)
     again.close()
+
+
+class OfACardThatIsGone(socket.socket):
+    """A socket as Linux has it after its card was taken away: to do that takes rights."""
+
+    def getsockopt(self, level: int, name: int, *size: int) -> int | bytes:  # type: ignore[override]
+        if name == socket.SO_BINDTODEVICE:
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        return super().getsockopt(level, name, *size)
+
+
+def test_a_kept_socket_whose_card_is_gone_receives_nothing_more() -> None:
+    with OfACardThatIsGone(socket.AF_INET, socket.SOCK_DGRAM) as kept:
+        kept.bind(("127.0.0.1", 0))
+        address = resolve(*kept.getsockname())
+        assert not udp.listens(kept, address, "lo")
+        assert not udp.listens(kept, address, None)
 
 
 def test_a_kept_socket_tells_what_was_dropped_before() -> None:
