@@ -62,19 +62,22 @@ def _logs(names: Iterable[str]) -> frozenset[TopicPartition]:
     return frozenset(each for each in logs if each.topic != OF_CONTROLLERS)
 
 
-def last_batch(segment: Path, *, check_crc: bool = True) -> Batch | None:
-    """Return a segment's last whole batch; Damaged where one is not whole, or not a batch of today's format.
+def last_batch(segment: Path, *, check_crc: bool = True) -> tuple[Batch | None, Damaged | None]:
+    """Return a segment's last whole batch, and the damage behind it: what is no batch of today's format.
 
     What is cut off after it is what a broker removes when it starts.
     """
     with segment.open("rb") as file:
         if not segment.stat().st_size:
-            return None
+            return None, None
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # it goes with its last view
     last = None
-    for batch in walk(memoryview(content), check_crc=check_crc):
-        last = batch
-    return last
+    try:
+        for batch in walk(memoryview(content), check_crc=check_crc):
+            last = batch
+    except Damaged as error:
+        return last, error
+    return last, None
 
 
 def written(path: Path, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -102,11 +105,11 @@ def written(path: Path, partitions: Collection[TopicPartition]) -> dict[TopicPar
 
 def _written(log: Path) -> int | None:
     for segment in sorted(log.glob("*.log"), reverse=True):
-        try:
-            if last := last_batch(segment, check_crc=False):
-                return last.max_time
-        except Damaged:
+        last, damage = last_batch(segment, check_crc=False)
+        if damage:
             return int(segment.stat().st_mtime * 1000)
+        if last:
+            return last.max_time
     return None
 
 

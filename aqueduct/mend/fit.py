@@ -4,7 +4,8 @@ Pure.
 Where a log goes further than the metadata know, brokers that start with them would lose of it, or stand
 still. A leader whose epoch is older than its followers' logs can't tell them where they agree (KIP-101). One
 that was in sync then, and is not any more, makes the others cut off what they have committed. So such a
-partition begins with the replica that goes furthest, in an epoch above all.
+partition begins with the replica that goes furthest, in an epoch above all. What was committed is not asked:
+a broker writes that down each five seconds, and one that was killed had acknowledged more since.
 """
 
 from collections import defaultdict
@@ -63,7 +64,7 @@ class Corrected:
     topic_id: str
     leader: int
     leader_epoch: int
-    lacking: tuple[int, ...]  # in sync by the metadata, and without what others have committed
+    lacking: tuple[int, ...]  # in sync by the metadata, and without the leader's end
 
 
 @dataclass(frozen=True)
@@ -168,17 +169,16 @@ def _corrected(
     at: TopicPartition, topic_id: str, state: KnownPartition, logs: Mapping[int, DiskLog], seen: set[int]
 ) -> Corrected | None:
     """Return how a partition must begin whose logs have more than the metadata know; None: as they say."""
-    whole = {node: log for node, log in logs.items() if not log.damage}
-    if not whole:
+    if not logs:
         return None
-    best = max(whole, key=lambda node: (whole[node].epoch, whole[node].end))
-    committed = max(log.committed for log in logs.values())
+    # A damaged one goes as far as it is whole: where that is furthest, any other one would lose more.
+    best = max(logs, key=lambda node: (logs[node].far, not logs[node].damage))
     lacking = tuple(
         node
         for node in state.in_sync
-        if node in seen and node != best and (node not in whole or whole[node].end < committed)
+        if node in seen and node != best and (node not in logs or logs[node].end != logs[best].end)
     )
-    epoch = max(log.epoch for log in whole.values())
+    epoch = logs[best].epoch
     if not lacking and epoch <= state.leader_epoch:
         return None
     return Corrected(at, topic_id, best, max(epoch, state.leader_epoch) + 1, lacking)
@@ -204,7 +204,7 @@ def sentences(found: Fit, fate: str) -> Iterable[str]:
     for fitting in found.corrected:
         furthest[fitting.leader, fitting.lacking].append(fitting.partition)
     for (leader, lacking), led in sorted(furthest.items()):
-        why = f"; {some(lacking)}, in sync by the metadata, lacks what was committed" if lacking else ""
+        why = f"; {some(lacking)}, in sync by the metadata, does not have the same" if lacking else ""
         yield f"What broker {leader} has goes furthest, and leads: {some(led)}{why}."
     for host, log in found.damaged:
         yield f"DAMAGED: {log.folder} on {host}: {log.damage}"

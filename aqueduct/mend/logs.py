@@ -6,7 +6,6 @@ from pathlib import Path
 
 from aqueduct.errors import Refused
 from aqueduct.kafka import data_folder
-from aqueduct.kafka.batches.batch import Damaged
 from aqueduct.kafka.client_config import parse_properties
 from aqueduct.names import TopicPartition
 
@@ -15,8 +14,9 @@ from aqueduct.names import TopicPartition
 class DiskLog:
     """A partition's log on a disk.
 
-    `end` is the offset after its last whole batch, `epoch` the leader epoch of that batch, -1 without one.
-    Up to `committed` all replicas in sync had it, by what the broker wrote down last; 0 if it did not.
+    `end` is the offset after its last whole batch before any damage, which is where a broker cuts it; `epoch`
+    is the last one in which it was led till there, -1 if that isn't known. Up to `committed` all replicas in
+    sync had it, by what the broker wrote down last; 0 if it did not.
     """
 
     partition: TopicPartition
@@ -28,6 +28,11 @@ class DiskLog:
     bytes: int
     damage: str = ""
     committed: int = 0
+
+    @property
+    def far(self) -> tuple[int, int]:
+        """Return what is greater for who has more of one log (KIP-101)."""
+        return self.epoch, self.end
 
 
 @dataclass(frozen=True)
@@ -66,14 +71,32 @@ def _logs(path: Path) -> Iterator[DiskLog]:
 def _committed(checkpoint: Path) -> dict[TopicPartition, int]:
     """Read the high watermarks that a broker writes down each five seconds, and when it stops.
 
-    After a line with the version and one with their number, lines of topic, partition and offset.
+    Lines of topic, partition and offset.
     """
     try:
-        lines = checkpoint.read_text(encoding="utf-8").splitlines()[2:]
-        parts = (line.split() for line in lines)
-        return {TopicPartition(topic, int(number)): int(offset) for topic, number, offset in parts}
+        return {
+            TopicPartition(topic, int(number)): int(offset) for topic, number, offset in _lines(checkpoint)
+        }
     except (FileNotFoundError, ValueError):
         return {}
+
+
+def _led(checkpoint: Path, end: int) -> int:
+    """Read the last epoch in which somebody led up to a log's end; -1 if that isn't known.
+
+    A log whose records have all expired has no batch that tells it. Lines of an epoch and the offset at which
+    it began: a later one is of records that the log has lost, and a broker drops it (KIP-101).
+    """
+    try:
+        begun = [(int(start), int(epoch)) for epoch, start in _lines(checkpoint)]
+    except (FileNotFoundError, ValueError):
+        return -1
+    return max((epoch for start, epoch in begun if start <= end), default=-1)
+
+
+def _lines(checkpoint: Path) -> Iterator[list[str]]:
+    """Yield what a checkpoint has after a line with its version, and one with the number of what follows."""
+    return (line.split() for line in checkpoint.read_text(encoding="utf-8").splitlines()[2:])
 
 
 def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -> DiskLog:
@@ -82,15 +105,13 @@ def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -
     topic_id = parse_properties(metadata.read_text().replace(": ", "=")) if metadata.exists() else {}
     end, epoch, damage = 0, -1, ""
     for segment in reversed(segments):  # the newest one that has a batch tells where the log ends
-        end = max(end, int(segment.stem))
-        try:
-            last = data_folder.last_batch(segment)
-        except Damaged as error:
-            damage = f"{segment.name}: {error}"
-            break
+        last, error = data_folder.last_batch(segment)
+        damage = f"{segment.name}: {error}" if error else damage
+        end = max(end, int(segment.stem), last.last_offset + 1 if last else 0)
         if last:
-            end, epoch = last.last_offset + 1, last.leader_epoch
+            epoch = last.leader_epoch
             break
+    epoch = max(epoch, _led(folder / "leader-epoch-checkpoint", end))
     if end < committed and not damage:
         damage = (
             f"it ends at offset {end}, and its broker wrote down that all before {committed} was committed."

@@ -85,7 +85,7 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
             damaged += damage
         elif not logs:
             empty.append(at)
-        elif (best := max(logs, key=lambda node: _far(logs[node]))) in cluster.brokers:
+        elif (best := max(logs, key=lambda node: logs[node].far)) in cluster.brokers:
             first = (best, *(node for node in replicas if node != best))
             if first != each.replicas:
                 move[at] = first
@@ -129,7 +129,7 @@ def electable(
             continue
         at, running = each.topic_partition, [node for node in each.replicas if node in cluster.brokers]
         its_own = logs[at]
-        most = max(map(_far, its_own.values()), default=None)
+        most = max((log.far for log in its_own.values()), default=None)
         if not running:
             left.append((str(at), "none of its replicas runs"))
         elif at in aside:
@@ -140,7 +140,7 @@ def electable(
             left.append((str(at), f"no folder of broker {running[0]} that was named has a log of it"))
         elif its_own[running[0]].damage:
             left.append((str(at), f"its log of broker {running[0]} is damaged"))
-        elif _far(its_own[running[0]]) != most:
+        elif its_own[running[0]].far != most:
             left.append((str(at), f"broker {running[0]} would lead, and another one has more of the log"))
         else:
             found.append(at)
@@ -192,7 +192,7 @@ def _furthest(folders: Sequence[Folder]) -> dict[TopicPartition, DiskLog]:
     """Return the log of each partition that a host has; of two, that which goes further."""
     found: dict[TopicPartition, DiskLog] = {}
     for log in (log for folder in folders for log in folder.logs):
-        if log.partition not in found or _far(log) > _far(found[log.partition]):
+        if log.partition not in found or log.far > found[log.partition].far:
             found[log.partition] = log
     return found
 
@@ -262,7 +262,3 @@ def sentences(cluster: Cluster, mend: Mend) -> list[str]:
 
 def _replicas(cluster: Cluster) -> dict[TopicPartition, tuple[int, ...]]:
     return {each.topic_partition: each.replicas for each in cluster.partitions}
-
-
-def _far(log: DiskLog) -> tuple[int, int]:
-    return log.epoch, log.end

@@ -149,7 +149,11 @@ def test_nobody_leads_who_lacks_what_another_one_has() -> None:
 
 
 def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:
-    """A batch that is cut off ends it before; one with another CRC is damage, which is named."""
+    """A batch that is cut off ends it before; one with another CRC is damage, which is named.
+
+    So are zeros, which a host that loses its power may leave. A log whose records have expired has an epoch
+    all the same, but none that began with what it has lost.
+    """
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
     builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 10**9)
     for offset, value in enumerate((b"a", b"b")):
@@ -161,14 +165,24 @@ def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:
         ("a-1", whole + whole[:40]),
         ("a-2", whole[:-1] + bytes([whole[-1] ^ 1])),
         ("a-3", b""),
+        ("a-4", whole + bytes(100)),
+        ("a-5", b""),
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{7 if not content else 0:020}.log").write_bytes(content)
     (tmp_path / "replication-offset-checkpoint").write_text("0\n2\na 0 2\na 1 3\n")
+    (tmp_path / "a-5" / "leader-epoch-checkpoint").write_text("0\n3\n4 0\n5 7\n6 8\n")
     found = {each.folder: each for each in look(tmp_path).logs}
     ends = {name: (each.end, each.epoch) for name, each in found.items()}
-    assert ends == {"a-0": (2, 3), "a-1": (2, 3), "a-2": (0, -1), "a-3": (7, -1)}
-    assert [name for name, each in found.items() if each.damage] == ["a-1", "a-2"]
+    assert ends == {
+        "a-0": (2, 3),
+        "a-1": (2, 3),
+        "a-2": (0, -1),
+        "a-3": (7, -1),
+        "a-4": (2, 3),
+        "a-5": (7, 5),
+    }
+    assert [name for name, each in found.items() if each.damage] == ["a-1", "a-2", "a-4"]
     assert (
         found["a-1"].damage
         == "it ends at offset 2, and its broker wrote down that all before 3 was committed."

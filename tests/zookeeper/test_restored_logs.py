@@ -97,7 +97,10 @@ def make(by: OlderBroker, topic: str, partitions: list[list[int]]) -> None:
 
 @pytest.fixture
 def lost(tmp_path: Path, aqueduct: Run) -> Estate:
-    """Of which a snapshot was kept before leaders changed, a topic was made, and one broker fell behind."""
+    """Of which a snapshot was kept before leaders changed, a topic was made, and one broker fell behind.
+
+    The other one lost its power in the end: what a disk had not written of a log by then reads as zeros.
+    """
     estate = Estate(tmp_path)
     with estate.ensemble("first") as ensemble, ExitStack() as stack:
         first, second = (estate.broker(ensemble, node_id) for node_id in (11, 12))
@@ -123,7 +126,10 @@ def lost(tmp_path: Path, aqueduct: Run) -> Estate:
         for topic, part in [*estate.written]:
             estate.write(first, topic, part, "alone")
         estate.write_each(first, "first of its id")
-        first.process.stop()
+        first.process.kill()
+    [*_, newest] = sorted((estate.folder(11) / "kept-1").glob("*.log"))
+    with newest.open("ab") as segment:
+        segment.write(bytes(100))
     return estate
 
 
@@ -145,6 +151,7 @@ def test_no_record_is_cut_off(lost: Estate, aqueduct: Run) -> None:
         code, said = aqueduct(*restore, *looks)
         assert code == 3, said
         assert "NOT known: later-0 (id " in said
+        assert "DAMAGED: kept-1 on broker-11: " in said
         assert "What broker 11 has goes furthest, and leads: kept-0, kept-1, other-0; 12, in sync" in said
         code, said = aqueduct(*restore, *looks)
         assert (code, "0 znodes made, 0 overwritten" in said) == (3, True), said
