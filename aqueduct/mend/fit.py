@@ -10,7 +10,7 @@ a broker writes that down each five seconds, and one that was killed had acknowl
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from aqueduct.errors import Refused
@@ -33,6 +33,12 @@ class KnownPartition:
     leader: int
     leader_epoch: int
 
+
+# A broker stopped while it moved a log from one of its disks to another (KIP-113).
+TWICE = (
+    "another of the broker's log.dirs has this partition, too, and it starts with neither: move away the one "
+    "that ends before."
+)
 
 Known = TypeVar("Known", bound=KnownPartition, covariant=True)
 
@@ -125,7 +131,10 @@ def fit(
             elif why := _strange(topic, named, log, folder.node_id):
                 strange[log.partition.topic, log.topic_id, why].append((host, log))
             else:
-                known[log.partition][folder.node_id] = log
+                its_own = known[log.partition]
+                if other := its_own.get(folder.node_id):
+                    damaged.append((host, replace(log, damage=TWICE)))
+                its_own[folder.node_id] = max(log, other or log, key=lambda each: each.far)
                 damaged += [(host, log)] if log.damage else []
     corrected, empty, committed = [], [], {}
     for topic in topics:

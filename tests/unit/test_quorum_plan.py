@@ -152,6 +152,18 @@ def test_a_log_that_is_damaged_leads_where_it_goes_furthest_all_the_same(damage:
     assert [each.leader for each in led.fit.corrected] == [1]
 
 
+@pytest.mark.parametrize("furthest_first", [True, False])
+def test_of_a_broker_s_two_logs_of_one_partition_the_one_that_goes_further_counts(
+    furthest_first: bool,
+) -> None:
+    both = [log(1, end=30), log(1, end=5)]
+    found = planned([log(0), *(both if furthest_first else reversed(both))], BOTH)
+    assert [(each.leader, each.lacking) for each in found.fit.corrected] == [(1, (2,))]
+    assert "DAMAGED: flights-1 on one: another of the broker's log.dirs has this partition, too" in said(
+        found
+    )
+
+
 def test_who_has_lost_its_disk_leads_nothing_that_others_have() -> None:
     """It would come back empty, and all others would cut off what they have."""
     logs = {"one": [Folder("/data", "cluster", 1, (log(0), log(1)))]}
