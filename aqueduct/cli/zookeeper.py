@@ -168,7 +168,7 @@ def _restore(args: argparse.Namespace) -> int:
         from aqueduct.store.backends import open_store
         from aqueduct.zookeeper.restore import ZnodeOrder, restore
         from aqueduct.zookeeper.snapshots import ZnodeSnapshots
-        from aqueduct.zookeeper.topics import FATE, fitting, is_state
+        from aqueduct.zookeeper.topics import FATE, fitting, is_state, undeleted
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
@@ -176,10 +176,11 @@ def _restore(args: argparse.Namespace) -> int:
     prefix = args.prefix.rstrip("/")
     fits = True
     if args.look or args.lost:
-        found, snapshot = fitting(snapshot, mend.hosts(args.look), args.lost)
-        for sentence in sentences(found, FATE):
+        found, fitted = fitting(snapshot, mend.hosts(args.look), args.lost)
+        for sentence in filter(None, (*sentences(found, FATE), undeleted(snapshot, fitted))):
             print(sentence)
         mend.all_seen(found)
+        snapshot = fitted
         fits = not found.differs
     done = restore(ZnodeOrder(snapshot, _ensemble(args), prefix, tuple(args.overwrite), args.dry_run))
     whole = snapshot.whole and fits and not done.left and not done.failed

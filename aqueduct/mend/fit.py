@@ -40,6 +40,8 @@ TWICE = (
     "that ends before."
 )
 
+ANOTHER = "another topic of this name is"  # in the metadata, with another id
+
 Known = TypeVar("Known", bound=KnownPartition, covariant=True)
 
 
@@ -167,7 +169,7 @@ def _strange(
 ) -> str:
     """Say why a log is none of its broker's (LogManager.isStrayReplica); empty if it is."""
     if topic is None:
-        return "another topic of this name is" if named else "the topic is not"
+        return ANOTHER if named else "the topic is not"
     state = topic.partitions.get(log.partition.partition)
     if state is None:
         return "the partition is not"

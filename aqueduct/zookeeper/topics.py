@@ -12,12 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.mend.fit import PRODUCER_IDS, Fit, KnownPartition, KnownTopic, fit
+from aqueduct.mend.fit import ANOTHER, PRODUCER_IDS, Fit, KnownPartition, KnownTopic, fit
 from aqueduct.mend.logs import Folder
+from aqueduct.wording import some
 from aqueduct.zookeeper.snapshots import ZnodeSnapshot
 from aqueduct.zookeeper.znodes import Znode
 
 TOPIC = re.compile(r"/brokers/topics/(?P<name>[^/]+)")
+DELETIONS = "/admin/delete_topics"
 PRODUCERS = "/latest_producer_id_block"
 RECOVERY = "leader_recovery_state"  # of a leader that may lack what was committed; ours has it
 FATE = (
@@ -31,6 +33,7 @@ def fitting(
 ) -> tuple[Fit, ZnodeSnapshot]:
     """Compare a snapshot's topics with the logs on disks; return it as brokers with these may start with it.
 
+    It is without the deletion of a topic that was made again since: brokers delete its logs by their names.
     Refused for a snapshot that is no cluster's, and for folders of another one.
     """
     if not snapshot.cluster:
@@ -44,9 +47,22 @@ def fitting(
         led = {"leader": each.leader, "leader_epoch": each.leader_epoch, "isr": [each.leader]}
         state = {name: value for name, value in _content(znode).items() if name != RECOVERY}
         fitted[znode.path] = _with(znode, state | led)
+    for topic in {each.topic for each in found.unknown if each.why == ANOTHER}:
+        fitted.pop(f"{DELETIONS}/{topic}", None)
     if block := fitted.get(PRODUCERS):
         fitted[PRODUCERS] = _with(block, _later(block))
     return found, replace(snapshot, znodes=fitted)
+
+
+def undeleted(snapshot: ZnodeSnapshot, fitted: ZnodeSnapshot) -> str:
+    """Say which deletions don't go on; nothing where none of them was taken out."""
+    kept = [path.rpartition("/")[2] for path in sorted(snapshot.znodes.keys() - fitted.znodes.keys())]
+    if not kept:
+        return ""
+    return (
+        f"NOT deleted: {some(kept)}, as was begun in the snapshot: the logs of newer topics of these names "
+        "would go. Delete them again when those are safe."
+    )
 
 
 def _later(block: Znode) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from aqueduct.mend.fit import PRODUCER_IDS, sentences
 from aqueduct.mend.logs import DiskLog, Folder
 from aqueduct.names import TopicPartition
 from aqueduct.zookeeper.snapshots import ZnodeSnapshot
-from aqueduct.zookeeper.topics import FATE, PRODUCERS, fitting
+from aqueduct.zookeeper.topics import DELETIONS, FATE, PRODUCERS, fitting, undeleted
 from aqueduct.zookeeper.znodes import Right, Znode
 
 ACL = (Right(31, "x509", "CN=kafka-old"),)
@@ -89,6 +89,19 @@ def test_a_topic_that_was_made_again_is_another_one() -> None:
     [unknown] = found.unknown
     assert unknown.why == "another topic of this name is"
     assert found.empty == (TopicPartition("flights", 0),)
+
+
+def test_a_deletion_of_before_does_not_take_a_topic_that_was_made_again() -> None:
+    whole = snapshot()
+    paths = [f"{DELETIONS}/{name}" for name in ("flights", "gone")]
+    marks = {path: Znode(path, None, ACL, 7) for path in paths}
+    of = replace(whole, znodes=whole.znodes | marks)
+    _, fitted = fitting(of, hosts(log(topic_id="other"), log(topic_id="other")), [])
+    assert of.znodes.keys() - fitted.znodes.keys() == {paths[0]}
+    assert undeleted(of, fitted).startswith("NOT deleted: flights, as was begun in the snapshot")
+    _, fitted = fitting(of, hosts(log(), log()), [])
+    assert fitted.znodes.keys() == of.znodes.keys()
+    assert undeleted(of, fitted) == ""
 
 
 def test_a_partition_that_was_being_made_has_no_state_yet() -> None:
