@@ -24,7 +24,8 @@ PRODUCERS = "/latest_producer_id_block"
 RECOVERY = "leader_recovery_state"  # of a leader that may lack what was committed; ours has it
 FATE = (
     "Brokers keep them and serve nothing of them. Move their folders away before a topic of this name is "
-    "made: it gets another id, and brokers that have them would not take it up."
+    "made: it gets another id, and brokers that have them would not take it up. Do it before partitions are "
+    "added, too: those begin with them, and who leads first has the others cut off what it lacks."
 )
 
 

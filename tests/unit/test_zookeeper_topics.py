@@ -110,6 +110,8 @@ def test_a_partition_that_was_being_made_has_no_state_yet() -> None:
     found, _ = fitting(replace(whole, znodes=znodes), hosts(log(), None), [])
     [unknown] = found.unknown
     assert unknown.why == "the partition is not"
+    [sentence] = sentences(found, FATE)
+    assert "Do it before partitions are added, too: those begin with them" in sentence
 
 
 def test_what_no_broker_wrote_and_no_cluster_s() -> None:
