@@ -62,18 +62,18 @@ def take_back(paths: Sequence[Path], node_id: int | None) -> list[TakenBack]:
         return list(done.values())
 
 
-Placed = tuple[str, DiskLog]  # in which data folder
+LogPlace = tuple[str, DiskLog]  # with its data folder
 
 
-def _by_partition(folders: Iterable[Folder]) -> Mapping[TopicPartition, list[Placed]]:
-    found: dict[TopicPartition, list[Placed]] = defaultdict(list)
+def _by_partition(folders: Iterable[Folder]) -> Mapping[TopicPartition, list[LogPlace]]:
+    found: dict[TopicPartition, list[LogPlace]] = defaultdict(list)
     for folder in folders:
         for log in folder.logs:
             found[log.partition].append((folder.path, log))
     return found
 
 
-def _take_back(logs: Iterable[Placed], done: Mapping[str, TakenBack]) -> None:
+def _take_back(logs: Iterable[LogPlace], done: Mapping[str, TakenBack]) -> None:
     """Make a log again of the one that goes furthest of those aside, unless there is a better one."""
     there, aside = [], []
     for path, log in logs:
@@ -99,7 +99,7 @@ def _take_back(logs: Iterable[Placed], done: Mapping[str, TakenBack]) -> None:
         _put_back(path, best, there, done)
 
 
-def _put_back(path: str, stray: DiskLog, empty: Iterable[Placed], done: Mapping[str, TakenBack]) -> None:
+def _put_back(path: str, stray: DiskLog, empty: Iterable[LogPlace], done: Mapping[str, TakenBack]) -> None:
     name = str(stray.partition)
     try:
         for at, log in empty:
