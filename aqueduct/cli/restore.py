@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import spark_packages
-from aqueduct.errors import ExitCode, Refused
+from aqueduct.errors import Refused
 from aqueduct.kafka import acls, client_config
 from aqueduct.names import parse_renames
 
@@ -194,7 +194,7 @@ def _groups_only(args: argparse.Namespace, order: "RestoreOrder", started: datet
 
     done = groups_only.main(order)
     print("\n".join(groups_only.text(done)))
-    code = ExitCode.INCOMPLETE if done.left_out else ExitCode.DONE
+    code = groups_only.exit_code(done)
     if args.report:
         report_file.write(args.report, "restore", code, started, groups_only.report(done))
     return code

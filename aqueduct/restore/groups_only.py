@@ -11,7 +11,7 @@ from typing import Any
 
 from kafka.errors import KafkaError
 
-from aqueduct.errors import Failed, LeftOut, left_out_entries
+from aqueduct.errors import ExitCode, Failed, LeftOut, left_out_entries
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
@@ -117,6 +117,12 @@ def _set(client: Client, moves: dict[str, list[Move]]) -> tuple[dict[str, list[M
         else:
             done[name] = mine
     return done, tuple(left_out)
+
+
+def exit_code(done: GroupsRestored) -> ExitCode:
+    """Return INCOMPLETE where something was left out, or a log that lost records ends before a position."""
+    lost = any(move.new < move.old for move in done.moves)
+    return ExitCode.INCOMPLETE if done.left_out or lost else ExitCode.DONE
 
 
 def text(done: GroupsRestored) -> Iterator[str]:

@@ -76,7 +76,8 @@ def _later(block: Znode) -> dict[str, Any]:
 
 def _topics(snapshot: ZnodeSnapshot) -> Iterator[KnownTopic[KnownPartition]]:
     for path, znode in snapshot.znodes.items():
-        if named := TOPIC.fullmatch(path):
+        named = TOPIC.fullmatch(path)
+        if named and znode.data:  # without data it is no broker's
             topic, partitions = _content(znode), {}
             with _written_by_brokers(znode):
                 topic_id = str(topic.get("topic_id", ""))

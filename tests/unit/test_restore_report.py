@@ -4,7 +4,8 @@ import pytest
 
 from aqueduct.errors import ExitCode
 from aqueduct.kafka.batches.cut import Window
-from aqueduct.restore import report
+from aqueduct.restore import groups_only, report
+from aqueduct.restore.groups_only import GroupsRestored
 from aqueduct.restore.outcome import Move, RestoreOutcome, Rights, Written
 from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.restore.progress import RestoreProgress
@@ -98,3 +99,9 @@ def test_what_is_left_out_is_named_and_makes_the_exit_code(number: int) -> None:
     assert ("... and 3 more of that kind" in report.text(left)) == (number > report.LINES)
     assert len(report.report(left)["left_out"]) == number
     assert report.exit_code(left) == (ExitCode.INCOMPLETE if number else ExitCode.DONE)
+
+
+@pytest.mark.parametrize(("new", "code"), [(10, 0), (12, 0), (4, 3)])
+def test_positions_that_lost_their_records_are_not_all_that_was_asked_for(new: int, code: int) -> None:
+    move = Move("readers", "flights", 0, 10, new, "", "")
+    assert groups_only.exit_code(GroupsRestored(7, (move,), 0, (), dry_run=False)) == code

@@ -60,6 +60,13 @@ def test_logs_as_the_znodes_know_them_change_nothing_but_producers_ids() -> None
     }
 
 
+def test_a_znode_among_topics_that_no_broker_made_stays_as_it_is() -> None:
+    strange = Znode("/brokers/topics/tooling", None, ACL, 1)
+    kept = snapshot()
+    _, fitted = fitting(replace(kept, znodes={**kept.znodes, strange.path: strange}), hosts(log(), log()), [])
+    assert fitted.znodes[strange.path] == strange
+
+
 def test_who_goes_furthest_leads_in_an_epoch_above_all() -> None:
     unclean = STATE | {"leader_recovery_state": 1}
     _, fitted = fitting(snapshot(state=unclean), hosts(log(), log(30, epoch=9)), [])
