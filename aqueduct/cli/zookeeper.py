@@ -19,6 +19,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -166,27 +167,33 @@ def _told(snapshot: "ZnodeSnapshot") -> list[str]:
 def _restore(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.store.backends import open_store
-        from aqueduct.zookeeper.restore import ZnodeOrder, restore
+        from aqueduct.zookeeper import topics
+        from aqueduct.zookeeper.restore import ZnodeOrder, data, restore
         from aqueduct.zookeeper.snapshots import ZnodeSnapshots
-        from aqueduct.zookeeper.topics import FATE, fitting, is_state, undeleted
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
     snapshot = ZnodeSnapshots.open(open_store(args.store)).read(args.snapshot)
-    prefix = args.prefix.rstrip("/")
+    order = ZnodeOrder(
+        snapshot, _ensemble(args), args.prefix.rstrip("/"), tuple(args.overwrite), args.dry_run
+    )
     fits = True
     if args.look or args.lost:
-        found, fitted = fitting(snapshot, mend.hosts(args.look), args.lost)
-        for sentence in filter(None, (*sentences(found, FATE), undeleted(snapshot, fitted))):
+        there = data(order.target, topics.fitted(snapshot))
+        found, fitted = topics.fitting(snapshot, mend.hosts(args.look), args.lost, there)
+        for sentence in filter(None, (*sentences(found, topics.FATE), topics.undeleted(snapshot, fitted))):
             print(sentence)
         mend.all_seen(found)
-        snapshot = fitted
+        if stale := sorted(path for path, before in there.items() if fitted.znodes[path].data != before):
+            written = "would be" if args.dry_run else "is"
+            print(f"What is there {written} written over, to fit the logs: {some(stale)}.")
+        order = replace(order, snapshot=fitted, overwrite=(*order.overwrite, *stale))
         fits = not found.differs
-    done = restore(ZnodeOrder(snapshot, _ensemble(args), prefix, tuple(args.overwrite), args.dry_run))
+    done = restore(order)
     whole = snapshot.whole and fits and not done.left and not done.failed
     code = ExitCode.DONE if whole else ExitCode.INCOMPLETE
     print(_restored(args, snapshot, done))
-    if not (args.look or args.lost) and any(map(is_state, (*done.created, *done.missing))):
+    if not (args.look or args.lost) and any(map(topics.is_state, (*done.created, *done.missing))):
         print(UNSEEN)
     if done.stopped:
         print(f"aqueduct: {done.stopped}", file=sys.stderr)

@@ -17,7 +17,7 @@ from kazoo.exceptions import (
     NodeExistsError,
     NoNodeError,
 )
-from kazoo.protocol.serialization import Create, SetACL, SetData
+from kazoo.protocol.serialization import Create, GetData, SetACL, SetData
 
 from aqueduct.errors import AqueductError, Refused
 from aqueduct.kafka.requests import in_lists
@@ -124,6 +124,14 @@ def _compared(order: ZnodeOrder, there: Tree) -> tuple[TreeDifference, list[tupl
     found = compare(order.snapshot.znodes, there.znodes())
     mine = [(path, taken[path]) for path in found.missing if path in taken]
     return replace(found, missing=tuple(path for path in found.missing if path not in taken)), mine
+
+
+def data(target: Ensemble, paths: Sequence[str]) -> dict[str, bytes | None]:
+    """Return the data of these znodes, of those that are there and may be read."""
+    with connected(target) as session:
+        answers = session.answers(GetData(session.at(path), None) for path in paths)
+        found = zip(counted(paths, "znode"), answers, strict=True)
+        return {path: each[0] for path, each in found if not isinstance(each, KazooException)}
 
 
 def difference(snapshot: ZnodeSnapshot, ensemble: Ensemble) -> TreeDifference:

@@ -14,6 +14,7 @@ from typing import Any
 from aqueduct.errors import Failed, Refused
 from aqueduct.mend.fit import ANOTHER, PRODUCER_IDS, Fit, KnownPartition, KnownTopic, fit
 from aqueduct.mend.logs import Folder
+from aqueduct.names import TopicPartition
 from aqueduct.wording import some
 from aqueduct.zookeeper.snapshots import ZnodeSnapshot
 from aqueduct.zookeeper.znodes import Znode
@@ -30,10 +31,14 @@ FATE = (
 
 
 def fitting(
-    snapshot: ZnodeSnapshot, hosts: Mapping[str, Sequence[Folder]], lost: Collection[int]
+    snapshot: ZnodeSnapshot,
+    hosts: Mapping[str, Sequence[Folder]],
+    lost: Collection[int],
+    there: Mapping[str, bytes | None] | None = None,
 ) -> tuple[Fit, ZnodeSnapshot]:
     """Compare a snapshot's topics with the logs on disks; return it as brokers with these may start with it.
 
+    `there` are data that the ensemble has already of what is `fitted`: they count, not the snapshot's.
     It is without the deletion of a topic that was made again since: brokers delete its logs by their names.
     Refused for a snapshot that is no cluster's, and for folders of another one.
     """
@@ -41,18 +46,22 @@ def fitting(
         raise Refused(
             f"Snapshot {snapshot.number} is of no cluster, so no logs fit it: take another one, or no --look."
         )
-    found = fit(snapshot.cluster, [*_topics(snapshot)], hosts, lost, without_ids=True)
-    fitted = dict(snapshot.znodes)
+    of_there = {path: snapshot.znodes[path]._replace(data=data) for path, data in (there or {}).items()}
+    given = of_there.pop(PRODUCERS, None)
+    known = replace(snapshot, znodes={**snapshot.znodes, **of_there})
+    found = fit(snapshot.cluster, [*_topics(known)], hosts, lost, without_ids=True)
+    znodes = dict(known.znodes)
     for each in found.corrected:
-        znode = fitted[_state_of(each.partition.topic, each.partition.partition)]
+        znode = znodes[_state_of(each.partition)]
         led = {"leader": each.leader, "leader_epoch": each.leader_epoch, "isr": [each.leader]}
         state = {name: value for name, value in _content(znode).items() if name != RECOVERY}
-        fitted[znode.path] = _with(znode, state | led)
+        znodes[znode.path] = _with(znode, state | led)
     for topic in {each.topic for each in found.unknown if each.why == ANOTHER}:
-        fitted.pop(f"{DELETIONS}/{topic}", None)
-    if block := fitted.get(PRODUCERS):
-        fitted[PRODUCERS] = _with(block, _later(block))
-    return found, replace(snapshot, znodes=fitted)
+        znodes.pop(f"{DELETIONS}/{topic}", None)
+    if block := znodes.get(PRODUCERS):
+        later = _with(block, _later(block))
+        znodes[PRODUCERS] = max(later, given, key=_ids_begin) if given else later
+    return found, replace(snapshot, znodes=znodes)
 
 
 def undeleted(snapshot: ZnodeSnapshot, fitted: ZnodeSnapshot) -> str:
@@ -74,6 +83,11 @@ def _later(block: Znode) -> dict[str, Any]:
     return found | ends
 
 
+def _ids_begin(block: Znode) -> int:
+    with _written_by_brokers(block):
+        return int(_content(block)["block_start"])
+
+
 def _topics(snapshot: ZnodeSnapshot) -> Iterator[KnownTopic[KnownPartition]]:
     for path, znode in snapshot.znodes.items():
         named = TOPIC.fullmatch(path)
@@ -86,7 +100,7 @@ def _topics(snapshot: ZnodeSnapshot) -> Iterator[KnownTopic[KnownPartition]]:
                 }
             for number, nodes in replicas.items():
                 # One without a state was being made, and has no log.
-                if kept := snapshot.znodes.get(_state_of(named["name"], number)):
+                if kept := snapshot.znodes.get(_state_of(TopicPartition(named["name"], number))):
                     partitions[number] = _partition(nodes, kept)
             yield KnownTopic(named["name"], topic_id, partitions)
 
@@ -98,13 +112,18 @@ def _partition(replicas: tuple[int, ...], znode: Znode) -> KnownPartition:
         return KnownPartition(replicas, in_sync, int(state["leader"]), int(state["leader_epoch"]))
 
 
+def fitted(snapshot: ZnodeSnapshot) -> list[str]:
+    """Return the znodes of a snapshot that may have to be others to fit logs."""
+    return [path for path in snapshot.znodes if path == PRODUCERS or is_state(path)]
+
+
 def is_state(path: str) -> bool:
     """Tell whether a znode says who leads a partition."""
     return path.startswith("/brokers/topics/") and path.endswith("/state")
 
 
-def _state_of(topic: str, partition: int) -> str:
-    return f"/brokers/topics/{topic}/partitions/{partition}/state"
+def _state_of(at: TopicPartition) -> str:
+    return f"/brokers/topics/{at.topic}/partitions/{at.partition}/state"
 
 
 def _content(znode: Znode) -> dict[str, Any]:

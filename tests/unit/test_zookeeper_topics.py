@@ -60,6 +60,16 @@ def test_logs_as_the_znodes_know_them_change_nothing_but_producers_ids() -> None
     }
 
 
+def test_a_state_that_is_there_counts_and_not_the_snapshot_s() -> None:
+    newer = {PLACE: json.dumps(STATE | {"leader": 12, "leader_epoch": 6, "isr": [12]}).encode()}
+    found, fitted = fitting(snapshot(), hosts(log(), log(30, epoch=6)), [], newer)
+    assert (found.corrected, fitted.znodes[PLACE].data) == ((), newer[PLACE])
+    for begin, kept in ((5000, False), (PRODUCER_IDS * 3, True)):
+        block = json.dumps({"version": 1, "block_start": str(begin), "block_end": str(begin + 999)}).encode()
+        _, fitted = fitting(snapshot(), hosts(log(), log()), [], {PRODUCERS: block})
+        assert (fitted.znodes[PRODUCERS].data == block) is kept
+
+
 def test_a_znode_among_topics_that_no_broker_made_stays_as_it_is() -> None:
     strange = Znode("/brokers/topics/tooling", None, ACL, 1)
     kept = snapshot()
