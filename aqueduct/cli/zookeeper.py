@@ -7,9 +7,9 @@ snapshots that stay; 1 failed; 2 nothing was done.
 
 restore makes znodes that are missing, parents first. What is there and differs stays and is named, unless its
 path was given as --overwrite. Brokers may have logs that are newer: with what `aqueduct mend look` said on
-each (--look), partitions begin with who has most, and what the snapshot does not know is named. It may be
-run again, and goes on where it stopped. 0 done: all of the snapshot is there; 3 done but for what it names; 1
-it stopped before; 2 nothing was written.
+each (--look), partitions begin with who has most, also where their states are there already, and what the
+snapshot does not know is named. It may be run again, and goes on where it stopped. 0 done: all of the
+snapshot is there; 3 done but for what it names; 1 it stopped before; 2 nothing was written.
 
 diff compares an ensemble with a snapshot: 0 equal, 3 not, or not all could be compared. snapshots lists what
 a store has: 1 if one is damaged. Data and passwords are never shown.
