@@ -154,10 +154,11 @@ def _snapshots(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.store.backends import open_store
 
+    kept = QuorumSnapshots.open(open_store(args.store))
     code = ExitCode.DONE
     row = "{:>10}  {:<24}  {:<24}  {:>4}  {:>12}  {:>6}  {:>8}  {}"
     print(row.format("id", "created", "as it was at", "node", "offset", "epoch", "topics", "cluster"))
-    for each in QuorumSnapshots.open(open_store(args.store)).all():
+    for each in kept.all():
         if isinstance(each, Failed):
             print(f"aqueduct: {each}", file=sys.stderr)
             code = ExitCode.FAILED

@@ -215,9 +215,10 @@ def _restore(args: argparse.Namespace) -> int:
 def _restored(args: argparse.Namespace, snapshot: "ZnodeSnapshot", done: "Restored") -> str:
     where = args.connect + args.prefix.rstrip("/")
     if args.dry_run:
+        which = f" ({some(done.missing)})" if done.missing else ""
         lines = [
-            f"Snapshot {snapshot.number} would make {count(len(done.missing), 'znode')} at {where} "
-            f"({some(done.missing)}), and overwrite {len(done.overwritten):,}; {done.there:,} are as in it."
+            f"Snapshot {snapshot.number} would make {count(len(done.missing), 'znode')} at {where}{which}, "
+            f"and overwrite {len(done.overwritten):,}; {done.there:,} are as in it."
         ]
     else:
         lines = [
@@ -272,10 +273,11 @@ def _snapshots(args: argparse.Namespace) -> int:
         from aqueduct.store.backends import open_store
         from aqueduct.zookeeper.snapshots import ZnodeSnapshots
 
+    kept = ZnodeSnapshots.open(open_store(args.store))
     code = ExitCode.DONE
     row = "{:>10}  {:<24}  {:>10}  {:>15}  {:>9}  {:>8}  {}"
     print(row.format("id", "created", "znodes", "bytes", "ephemeral", "not kept", "cluster"))
-    for each in ZnodeSnapshots.open(open_store(args.store)).all():
+    for each in kept.all():
         if isinstance(each, Failed):
             print(f"aqueduct: {each}", file=sys.stderr)
             code = ExitCode.FAILED
