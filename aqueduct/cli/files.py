@@ -357,11 +357,13 @@ def _restore(args: argparse.Namespace) -> int:
     [own] = _opened(args)
     order = FileRestoreOrder(own, _at(own, args.at), args.to, tuple(args.path), args.overwrite, args.dry_run)
     done = restore(order)
-    lacks = done.left_out or (done.without_owners and not args.dry_run)
+    lacks = done.left_out or done.unread or (done.without_owners and not args.dry_run)
     code = ExitCode.INCOMPLETE if lacks else ExitCode.DONE
     date, what = done.snapshot.date, f"{count(done.files, 'file')}, {done.bytes:,} bytes"
     source, but = shown(done.snapshot.source), ", but for what follows" if lacks else ""
     over = f", {len(done.overwritten):,} of them in the place of others" if done.overwritten else ""
+    if done.changed_folders:
+        over += f"; {count(len(done.changed_folders), 'folder')} had another mode or owner"
     if args.dry_run:
         print(f"Backup {date} of {source} would go to {args.to}: {what}{over}.")
     else:
@@ -371,10 +373,18 @@ def _restore(args: argparse.Namespace) -> int:
             f"Owners are NOT as they were of {done.without_owners:,} files and folders: only root can give "
             "them away."
         )
+    if done.top:
+        print(f"{args.to} itself was there, and stays as it is: with {done.top} than in the backup.")
+    if done.unread:
+        print(
+            f"NOT compared, for their mode lets root alone read them: {some(map(shown, done.unread))}. They "
+            "are written."
+        )
     for path, why in done.left_out:
         print(f"NOT in the backup: {shown(path)}: {why}.")
     content = {"date": date, "files": done.files, "bytes": done.bytes, "overwritten": list(done.overwritten)}
     content["left_out"] = [list(each) for each in done.left_out]
+    content |= {"changed_folders": list(done.changed_folders), "unread": list(done.unread)}
     _report(
         args,
         "restore",

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -31,35 +31,59 @@ class FilesRestored:
     files: int
     bytes: int
     overwritten: tuple[str, ...]
+    changed_folders: tuple[str, ...]  # that were there with another mode or owner
+    top: str  # in what the target's own folder, which was there and stays, is not the backup's
     without_owners: int  # files and folders of others at their source: only root may give them away
+    unread: tuple[str, ...]  # written, and not compared: their mode lets nobody but root read them
     left_out: tuple[tuple[str, str], ...]  # of what was wanted, the backup does not have: what, why
 
 
 def restore(order: FileRestoreOrder) -> FilesRestored:
     """Restore files of a backup, as they were.
 
-    Refused where another file is in the way, unless it may be overwritten; nothing else at the target is
-    touched. Failed, with nothing written, if one of them is not as it was backed up.
+    Refused where another file is in the way, or a folder of another mode or owner, unless they may be
+    overwritten. Nothing else at the target is touched: neither the target's own folder, if it is there, nor
+    those above what is restored. Failed, with nothing written, if one of them is not as it was backed up.
     """
-    own, target = order.backups, order.target
+    own = order.backups
+    target = order.target
     if target.resolve().is_relative_to(own.path.parent.resolve()):
         raise Refused(f"{target} is in the folder of the backups, which it would change; name another one.")
     try:
         with own.reading():
             return _restored(order)
     except OSError as error:
+        who = " Only root, and who made the backups, may read them."
+        name = os.fsdecode(error.filename or "")
         raise Failed(
-            f"{shown(error.filename)} can't be read: {error.strerror}. Only root, and who made the backups, "
-            "may read them."
+            f"{shown(name)} can't be read: {error.strerror}."
+            + (who if Path(name).is_relative_to(own.path) else "")
         ) from None
+
+
+@dataclass(frozen=True)
+class _There:
+    """What a target has in the places of what is to be there."""
+
+    found: dict[str, FileEntry]
+    hidden: frozenset[str]  # may not be read, so it is not known what it is
+
+    def is_folder(self, path: str) -> bool:
+        return path in self.found and self.found[path].is_folder
 
 
 def _restored(order: FileRestoreOrder) -> FilesRestored:
     own, target = order.backups, order.target
     snapshot = own.snapshot(order.date)
+    listed = own.entries(snapshot)
     paths = sorted({plan.below(each) for each in order.paths})
-    wanted = _wanted(order, paths, snapshot, own.entries(snapshot))
-    if damage := verify.of_some(own, snapshot, wanted):
+    wanted = _wanted(order, paths, snapshot, listed)
+    makes_target = not target.is_dir()
+    # Folders above, where there is none: rsync makes them, too, and in the place of files and links.
+    above = {each for path in paths for each in entries.above_path(path)} | ({"."} if makes_target else set())
+    above -= {each.path for each in wanted}
+    raised = [each for each in listed if each.path in above and not _is_folder(target / each.path)]
+    if damage := verify.of_some(own, snapshot, [*raised, *wanted]):
         told = some(f"{shown(path)} ({what})" for path, what in damage)
         raise Failed(
             f"backup {order.date} of {own.name} is damaged, and nothing was restored: {told}. Take "
@@ -68,37 +92,76 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
     root = os.geteuid() == 0
     due = [entries.as_source(each) for each in wanted]
     ignored = _ignored(snapshot, root)
-    there = {each.path: found for each in due if (found := entries.look(target, each.path))}
+    there = _look(target, [*raised, *due])
     other = [
         each.path
         for each in due
-        if each.path in there
-        and not (each.is_folder and there[each.path].is_folder)
-        and verify.fault(each, there[each.path], ignored)
-    ]
-    # rsync makes the folders above, too, and in the place of links.
-    above = {each for path in paths for each in entries.above_path(path)}
-    other += sorted(
-        each for each in above if os.path.lexists(target / each) and not _is_folder(target / each)
-    )
-    if other and not order.overwrite:
-        raise Refused(
-            f"{target} has others of {count(len(other), 'file')}: {some(map(shown, other))}. --overwrite "
-            "replaces them; nothing was restored."
+        if not (each.is_folder and there.is_folder(each.path))
+        and (
+            each.path in there.hidden
+            or (each.path in there.found and verify.fault(each, there.found[each.path], ignored))
         )
+    ] + [each.path for each in raised if os.path.lexists(target / each.path)]
+    differing = {
+        each.path: what
+        for each in due
+        if each.is_folder and there.is_folder(each.path)
+        for what in [verify.fault(each, there.found[each.path], [*ignored, "time"])]
+        if what
+    }
+    top = differing.pop(".", "")
+    if (other or differing) and not order.overwrite:
+        raise Refused(_others(target, other, differing))
+    # The target's own folder is the user's; others that are there are left, but where they may be changed.
+    stay = {
+        each.path for each in due if there.is_folder(each.path) and (each.path == "." or not order.overwrite)
+    }
+    sent = [entries.as_source(each) for each in raised] + [each for each in due if each.path not in stay]
     files = [each for each in due if not each.is_folder]
+    unread: tuple[str, ...] = ()
     if not order.dry_run:
-        _write(order, snapshot, wanted, root)
-        _check(target, due, ignored)
-    foreign = 0 if root else sum(each.owner != os.geteuid() for each in due)
+        _write(order, snapshot, sent, there, makes_target=makes_target)
+        left = [each for each in due if each.path in stay and each.path != "."]
+        unread = _check(target, sent, ignored) + _check(target, left, [*ignored, "time"])
+    foreign = 0 if root else sum(each.owner != os.geteuid() for each in sent)
     return FilesRestored(
         snapshot,
         len(files),
         sum(each.size for each in files),
         tuple(other),
+        tuple(differing),
+        top,
         foreign,
+        unread,
         left_out(snapshot, paths),
     )
+
+
+def _look(target: Path, due: Iterable[FileEntry]) -> _There:
+    found, hidden = {}, set()
+    for each in due:
+        try:
+            if seen := entries.look(target, each.path):
+                found[each.path] = seen
+        except PermissionError:
+            hidden.add(each.path)
+    return _There(found, frozenset(hidden))
+
+
+def _others(target: Path, other: Sequence[str], differing: Mapping[str, str]) -> str:
+    folders = some(f"{shown(path)} ({what})" for path, what in differing.items())
+    said = []
+    if other:
+        said.append(
+            f"{target} has others of {count(len(other), 'file')}: {some(map(shown, other))}. --overwrite "
+            "replaces them"
+        )
+    if differing:
+        said.append(
+            f"{target} has {count(len(differing), 'folder')} not as in the backup: {folders}. --overwrite "
+            "gives folders its mode and owner"
+        )
+    return f"{'; '.join(said)}; nothing was restored."
 
 
 def _is_folder(path: Path) -> bool:
@@ -144,14 +207,21 @@ def _ignored(snapshot: FileSnapshot, root: bool) -> list[str]:
     return ([] if snapshot.with_attributes else ["attributes"]) + ([] if root else ["owner"])
 
 
-def _write(order: FileRestoreOrder, snapshot: FileSnapshot, wanted: list[FileEntry], root: bool) -> None:
-    tree = order.backups.tree(order.date)
+def _write(
+    order: FileRestoreOrder,
+    snapshot: FileSnapshot,
+    sent: Sequence[FileEntry],
+    there: _There,
+    *,
+    makes_target: bool,
+) -> None:
+    tree, target = order.backups.tree(order.date), order.target
     try:
-        order.target.mkdir(parents=True, exist_ok=True)
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Refused(f"{order.target} can't be made: {error.strerror}; nothing was restored.") from None
+        raise Refused(f"{target} can't be made: {error.strerror}; nothing was restored.") from None
     # Only the side that reads has its owners in attributes.
-    options = [*rsync.AS_IT_IS, rsync.KEPT, "--remote-option=--super"] if root else [
+    options = [*rsync.AS_IT_IS, rsync.KEPT, "--remote-option=--super"] if os.geteuid() == 0 else [
         *rsync.AS_IT_IS, rsync.KEPT, "--no-owner", "--no-group", "--remote-option=--no-super"
     ]  # fmt: skip
     options += rsync.WITH_ATTRIBUTES if snapshot.with_attributes else ()
@@ -159,15 +229,23 @@ def _write(order: FileRestoreOrder, snapshot: FileSnapshot, wanted: list[FileEnt
     options.append("--checksum")
     # Named one by one: what was not verified, such as a file that somebody put into the tree, is not written.
     options += ["--from0", "--files-from=-"]
-    before = _half(order.target, wanted)
-    names = "".join(f"./{each.path}\0" for each in wanted)
-    done = rsync.run([*options, f"{tree}/", f"{order.target}/"], said=names)
+    # Those above what is named get the backup's owner, mode and times, too, unless that is forbidden. The
+    # top is never named where it has something: all that is in it would be.
+    names = [f"./{each.path}\0" for each in sent if each.path != "."]
+    if not makes_target:
+        options.append("--no-implied-dirs")
+    elif not names:
+        names, options = ["./.\0"], [*options, "--exclude=*"]
+    if not names:
+        return
+    before = _half(target, sent)
+    done = rsync.run([*options, f"{tree}/", f"{target}/"], said="".join(names))
     if done.returncode:
-        for each in _half(order.target, wanted) - before:
+        for each in _half(target, sent) - before:
             each.unlink(missing_ok=True)
+        what, why = f"backup {order.date} of {order.backups.name}", reasons.told(done.returncode, done.stderr)
         raise Failed(
-            f"{order.target} has some of backup {order.date} of {order.backups.name}, and not all: "
-            f"{reasons.told(done.returncode, done.stderr)}. Mend that and run it again with --overwrite."
+            f"{target} has some of {what}, and not all: {why}. Mend that and run it again with --overwrite."
         )
 
 
@@ -188,11 +266,15 @@ def _half(target: Path, wanted: Iterable[FileEntry]) -> set[Path]:
     return found
 
 
-def _check(target: Path, due: Iterable[FileEntry], ignored: Iterable[str]) -> None:
+def _check(target: Path, due: Iterable[FileEntry], ignored: Iterable[str]) -> tuple[str, ...]:
+    """Compare what is there with what was to be; return what may not be read. Failed if it is another."""
+    due, ignored = [*due], [*ignored]
+    now = _look(target, due)
     bad = [
         f"{shown(each.path)} ({what})"
         for each in due
-        for what in [verify.fault(each, entries.look(target, each.path), ignored)]
+        if each.path not in now.hidden
+        for what in [verify.fault(each, now.found.get(each.path), ignored)]
         if what
     ]
     if bad:
@@ -200,3 +282,4 @@ def _check(target: Path, due: Iterable[FileEntry], ignored: Iterable[str]) -> No
             f"{target} is not as the backup has it: {some(bad)}. Does its disk take all that files have, or "
             "is it in use?"
         )
+    return tuple(sorted(now.hidden))

@@ -523,10 +523,133 @@ def test_every_way_to_write_a_path_is_checked_as_the_others_are(here: Site, path
     assert f"{2 if what else 10} files" in here.said()
     assert here.run(*restore, "--overwrite") == 0
     assert f"as it was: {2 if what else 10} files" in here.said()
+    if not what:  # the target's own folder stays as it is
+        os.utime(target, ns=(0, here.folder.stat().st_mtime_ns))
     assert truth(target / what) == truth(here.folder / what)
     edit_in_place(here.tree(0) / "keys/broker.key")
     assert here.run(*restore, "--overwrite") == 1
     assert "is damaged, and nothing was restored" in here.said()
+
+
+def rights(*folders: Path) -> list[tuple[int, int, int, int]]:
+    return [
+        (now.st_mode, now.st_uid, now.st_gid, now.st_mtime_ns) for now in (each.stat() for each in folders)
+    ]
+
+
+def at_home(here: Site, mode: int, *below: str) -> tuple[Path, list[Path]]:
+    """Make a target with a folder of the same name as the backup's, all of them another user's."""
+    target = here.backups.parent / "target"
+    folders = [target, *(target / each for each in below)]
+    for each in folders:
+        each.mkdir()
+        each.chmod(mode)
+        os.chown(each, 7, 8)
+    for each in reversed(folders):
+        os.utime(each, ns=(0, 1_500_000_000_000_000_000))
+    return target, folders
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o1777])
+def test_folders_that_are_there_are_the_users(here: Site, mode: int) -> None:
+    """A private one was opened by the backup's mode, and `--to /tmp` shut everybody out of it."""
+    here.folder.chmod(0o755 if mode == 0o700 else 0o700)
+    os.chown(here.folder, 1, 1)
+    assert here.backup(0) == 0
+    target, folders = at_home(here, mode, "keys", "hidden")
+    restore = ("restore", "--name=etc", f"--to={target}")
+    for options in (["--path=tool"], ["--path=keys/broker.key"], ["--path=hidden/deep", "--overwrite"]):
+        before = rights(*folders)
+        assert here.run(*restore, *options, "--dry-run") == 0
+        assert rights(*folders) == before
+        assert here.run(*restore, *options) == 0, here.said()
+        assert [each[:3] for each in rights(*folders)] == [each[:3] for each in before]
+    assert rights(target / "hidden/deep") == rights(here.folder / "hidden/deep")
+    assert names(target / "keys") == ["broker.key"]
+
+
+def test_folders_that_were_asked_for_and_differ_are_named_before_anything_is_written(here: Site) -> None:
+    here.folder.chmod(0o755)
+    assert here.backup(0) == 0
+    target, _ = at_home(here, 0o700, "keys")
+    before = truth(target)
+    restore = ("restore", "--name=etc", f"--to={target}")
+    for path in ([], ["--path=keys"], ["--path=."]):
+        for dry in ([], ["--dry-run"]):
+            here.said()
+            assert here.run(*restore, *path, *dry) == 2
+            assert (
+                f"{target} has 1 folder not as in the backup: keys (other mode, owner). --overwrite gives "
+                "folders its mode and owner; nothing was restored."
+            ) in here.said()
+    assert truth(target) == before
+    said = {}
+    for dry in (["--dry-run"], []):
+        here.said()
+        assert here.run(*restore, "--overwrite", *dry) == 0
+        first, *others = here.said().splitlines()
+        assert "10 files" in first
+        said[bool(dry)] = [first.split("files")[1], *others]
+    assert said[True] == said[False]
+    assert said[True][0].endswith("; 1 folder had another mode or owner.")
+    assert said[True][1:] == [
+        f"{target} itself was there, and stays as it is: with other mode, owner than in the backup."
+    ]
+    assert [each[:3] for each in rights(target)] == [(0o40700, 7, 8)]
+    assert truth(target / "keys") == truth(here.folder / "keys")
+    # Of times alone nothing is said, and they stay.
+    os.utime(target / "keys", ns=(0, 1_500_000_000_000_000_000))
+    assert here.run(*restore) == 0
+    assert rights(target / "keys")[0][3] == 1_500_000_000_000_000_000
+    assert here.run(*restore, "--overwrite") == 0
+    assert rights(target / "keys") == rights(here.folder / "keys")
+
+
+def test_a_target_that_is_made_and_the_folders_above_are_the_backups(here: Site) -> None:
+    here.folder.chmod(0o710)
+    assert here.backup(0) == 0
+    (here.folder / "empty").unlink()
+    target = here.backups.parent / "a/target"
+    assert here.run("restore", "--name=etc", "--path=keys/broker.key", f"--to={target}") == 0, here.said()
+    assert rights(target)[0][:3] == rights(here.folder)[0][:3]
+    assert rights(target / "keys") == rights(here.folder / "keys")
+    bare = here.folder.parent / "bare"
+    bare.mkdir(0o711)
+    assert here.run("backup", "--name=bare", f"--source={bare}") == 0
+    [tree] = here.backups.glob("bare/2*/tree")
+    time_ = tree.stat().st_mtime_ns
+    (tree / "planted").write_text("by somebody")
+    os.utime(tree, ns=(0, time_))
+    assert here.run("restore", "--name=bare", f"--to={target.parent}/bare") == 0, here.said()
+    assert truth(target.parent / "bare") == truth(bare)
+
+
+def test_what_may_not_be_read_back_is_written_and_named(here: Site) -> None:
+    """By a root that may not do more than other users."""
+    here.folder.joinpath("secret").write_text("secret")
+    here.folder.joinpath("secret").chmod(0)
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
+    command = [*LESS, sys.executable, "-m", "aqueduct.cli", "files", "restore", f"--backups={here.backups}"]
+
+    def restore(*options: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [*command, "--name=etc", "--path=secret", f"--to={target}", *options],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    code, said = restore()
+    assert code == 3
+    assert "NOT compared, for their mode lets root alone read them: secret. They are written." in said
+    assert names(target) == ["secret"]
+    assert rights(target / "secret") == rights(here.folder / "secret")
+    assert (target / "secret").read_text() == "secret"
+    # It can't be told that it is the same.
+    code, said = restore()
+    assert code == 2
+    assert "has others of 1 file: secret. --overwrite" in said
+    assert restore("--overwrite")[0] == 3
 
 
 def test_what_is_not_in_the_list_is_not_restored(here: Site) -> None:
@@ -537,9 +660,15 @@ def test_what_is_not_in_the_list_is_not_restored(here: Site) -> None:
     before = (here.tree(0) / "keys").stat()
     (here.tree(0) / "keys/planted").write_text("by somebody")
     os.utime(here.tree(0) / "keys", ns=(before.st_atime_ns, before.st_mtime_ns))
+    top = here.tree(0).stat()
+    (here.tree(0) / "planted").write_text("by somebody")
+    os.utime(here.tree(0), ns=(top.st_atime_ns, top.st_mtime_ns))
     target = here.backups.parent / "target"
     assert here.run("restore", "--name=etc", f"--to={target}") == 0, here.said()
     assert truth(target) == was
+    one = here.backups.parent / "one"
+    assert here.run("restore", "--name=etc", "--path=tool", f"--to={one}") == 0, here.said()
+    assert names(one) == ["tool"]
 
 
 def test_a_file_in_the_way_of_a_folder_is_not_replaced(here: Site) -> None:
