@@ -93,6 +93,7 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
     due = [entries.as_source(each) for each in wanted]
     ignored = _ignored(snapshot, root)
     there = _look(target, [*raised, *due])
+    _refuse_full_folders(target, due, there)
     other = [
         each.path
         for each in due
@@ -146,6 +147,19 @@ def _look(target: Path, due: Iterable[FileEntry]) -> _There:
         except PermissionError:
             hidden.add(each.path)
     return _There(found, frozenset(hidden))
+
+
+def _refuse_full_folders(target: Path, due: Iterable[FileEntry], there: _There) -> None:
+    full = [
+        each.path
+        for each in due
+        if not each.is_folder and there.is_folder(each.path) and any((target / each.path).iterdir())
+    ]
+    if full:
+        raise Refused(
+            f"{target} has folders with something in them in the place of {count(len(full), 'file')}: "
+            f"{some(map(shown, full))}. Move them away, or restore to another folder; nothing was restored."
+        )
 
 
 def _others(target: Path, other: Sequence[str], differing: Mapping[str, str]) -> str:

@@ -652,6 +652,27 @@ def test_what_may_not_be_read_back_is_written_and_named(here: Site) -> None:
     assert restore("--overwrite")[0] == 3
 
 
+def test_a_full_folder_in_the_place_of_a_file_is_refused_before_anything_is_written(here: Site) -> None:
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
+    (target / "tool").mkdir(parents=True)
+    (target / "tool/mine").touch()
+    before = truth(target)
+    restore = ("restore", "--name=etc", f"--to={target}")
+    for options in ([], ["--overwrite"], ["--overwrite", "--dry-run"], ["--path=tool", "--overwrite"]):
+        here.said()
+        assert here.run(*restore, *options) == 2
+        assert (
+            f"{target} has folders with something in them in the place of 1 file: tool. Move them away, or "
+            "restore to another folder; nothing was restored."
+        ) in here.said()
+    assert truth(target) == before
+    (target / "tool/mine").unlink()
+    assert here.run(*restore) == 2
+    assert "has others of 1 file: tool. --overwrite replaces them" in here.said()
+    assert here.run(*restore, "--overwrite") == 0
+
+
 def test_what_is_not_in_the_list_is_not_restored(here: Site) -> None:
     for name in ("#not a comment", ";nor this", " blanks ", "-dash", "*"):
         (here.folder / name).write_text(name)
