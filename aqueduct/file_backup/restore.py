@@ -3,7 +3,8 @@
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from aqueduct.errors import Failed, Refused
@@ -46,12 +47,14 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
     those above what is restored. Failed, with nothing written, if one of them is not as it was backed up.
     """
     own = order.backups
-    target = order.target
-    if target.resolve().is_relative_to(own.path.parent.resolve()):
+    target = Path(os.path.realpath(order.target))
+    if target.is_relative_to(own.path.parent.resolve()):
         raise Refused(f"{target} is in the folder of the backups, which it would change; name another one.")
     try:
+        if os.path.lexists(target) and not target.is_dir():
+            raise Refused(f"{order.target} is no folder; name one, or one that is to be made.")
         with own.reading():
-            return _restored(order)
+            return _restored(replace(order, target=target))
     except OSError as error:
         who = " Only root, and who made the backups, may read them."
         name = os.fsdecode(error.filename or "")
@@ -258,9 +261,24 @@ def _write(
         for each in _half(target, sent) - before:
             each.unlink(missing_ok=True)
         what, why = f"backup {order.date} of {order.backups.name}", reasons.told(done.returncode, done.stderr)
+        if _untouched(target, sent, there):
+            if makes_target:
+                with suppress(OSError):
+                    target.rmdir()
+            raise Failed(f"{target} has nothing of {what}: {why}. Mend that and run it again.")
         raise Failed(
             f"{target} has some of {what}, and not all: {why}. Mend that and run it again with --overwrite."
         )
+
+
+def _untouched(target: Path, sent: Sequence[FileEntry], there: _There) -> bool:
+    """Tell if a target has what it had, in the places of what was to be written there."""
+    rest = [each for each in sent if each.path != "."]
+    now = _look(target, rest)
+    names = {each.path for each in rest}
+    return now.hidden == there.hidden & names and now.found == {
+        path: each for path, each in there.found.items() if path in names
+    }
 
 
 def _half(target: Path, wanted: Iterable[FileEntry]) -> set[Path]:

@@ -531,6 +531,18 @@ def test_every_way_to_write_a_path_is_checked_as_the_others_are(here: Site, path
     assert "is damaged, and nothing was restored" in here.said()
 
 
+@contextmanager
+def mounted(folder: Path, *options: str) -> Iterator[None]:
+    """Have a disk of its own there."""
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", ",".join(["size=2m", *options]), "none", str(folder)], check=True
+    )
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
 def rights(*folders: Path) -> list[tuple[int, int, int, int]]:
     return [
         (now.st_mode, now.st_uid, now.st_gid, now.st_mtime_ns) for now in (each.stat() for each in folders)
@@ -671,6 +683,49 @@ def test_a_full_folder_in_the_place_of_a_file_is_refused_before_anything_is_writ
     assert here.run(*restore) == 2
     assert "has others of 1 file: tool. --overwrite replaces them" in here.said()
     assert here.run(*restore, "--overwrite") == 0
+
+
+def test_a_link_to_a_folder_is_that_folder_and_a_file_is_none(here: Site) -> None:
+    assert here.backup(0) == 0
+    real, target = here.backups.parent / "real", here.backups.parent / "target"
+    real.mkdir()
+    target.symlink_to(real)
+    restore = ("restore", "--name=etc", f"--to={target}")
+    assert here.run(*restore) == 0, here.said()
+    assert target.is_symlink()
+    os.utime(real, ns=(0, here.folder.stat().st_mtime_ns))
+    assert truth(real) == truth(here.folder)
+    assert here.run(*restore, "--overwrite") == 0
+    target.unlink()
+    target.symlink_to(target)
+    file = here.backups.parent / "file"
+    file.write_text("mine")
+    for bad in (target, file):
+        for options in ([], ["--overwrite"], ["--path=tool", "--dry-run"]):
+            here.said()
+            assert here.run("restore", "--name=etc", f"--to={bad}", *options) == 2
+            assert f"{bad} is no folder; name one, or one that is to be made." in here.said()
+    assert file.read_text() == "mine"
+    assert here.run("restore", "--name=etc", f"--to={file}/x") == 2
+    assert f"{file}/x can't be made: Not a directory; nothing was restored" in here.said()
+
+
+def test_of_what_can_not_be_written_it_is_said_that_nothing_was(here: Site) -> None:
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
+    target.mkdir()
+    with mounted(target):
+        (target / "hidden").mkdir()
+        subprocess.run(["mount", "-o", "remount,ro", str(target)], check=True)
+        for options in (["--path=tool"], ["--path=keys"], ["--path=hidden/deep"], ["--path=empty"]):
+            here.said()
+            assert here.run("restore", "--name=etc", f"--to={target}", *options) == 1
+            said = here.said()
+            assert f"{target} has nothing of backup {date(0)} of etc: rsync ended with code " in said
+            assert "Read-only file system" in said
+            assert "Mend that and run it again." in said
+        assert here.run("restore", "--name=etc", f"--to={target}/x") == 2
+        assert "can't be made: Read-only file system; nothing was restored" in here.said()
 
 
 def test_what_is_not_in_the_list_is_not_restored(here: Site) -> None:
