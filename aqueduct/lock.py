@@ -1,26 +1,62 @@
 """A place that one process at a time may have, or several that only look."""
 
+import errno
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from aqueduct.errors import Refused
 
+READ_ONLY = "its disk is read-only; mount it writable"
+
 
 @contextmanager
-def held(path: Path, otherwise: str, *, shared: bool = False) -> Iterator[int]:
+def held(path: Path, otherwise: str) -> Iterator[int]:
     """Hold a lock, which the kernel frees when the process ends, however it does; yield its descriptor.
 
     Refused, saying `otherwise`, if another one has it.
     """
     try:
-        file = path.open("a")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise Refused(f"{path} can't be written: {error.strerror}.") from None
-    with file:
+        why = READ_ONLY if error.errno == errno.EROFS else error.strerror
+        raise Refused(f"{path} can't be written: {why}.") from None
+    with _locked(descriptor, fcntl.LOCK_EX, otherwise):
+        yield descriptor
+
+
+@contextmanager
+def shared(path: Path, otherwise: str) -> Iterator[None]:
+    """Hold a lock beside others who only look; Refused, saying `otherwise`, if one has it for itself.
+
+    It takes no right to write, for backups may be on a disk that is read-only, or is at another host. A lock
+    that can't be made there is not needed: nobody could change anything.
+    """
+    try:
+        descriptor = _readable(path)
+    except OSError as error:
+        if error.errno == errno.EROFS:
+            yield
+            return
+        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+    with _locked(descriptor, fcntl.LOCK_SH, otherwise):
+        yield
+
+
+def _readable(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+
+@contextmanager
+def _locked(descriptor: int, how: int, otherwise: str) -> Iterator[None]:
+    with os.fdopen(descriptor):
         try:
-            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused(otherwise) from None
-        yield file.fileno()
+        yield

@@ -4,6 +4,7 @@ A backup is made in `<name>/.unfinished-<date>` and gets its name when it is com
 renamed first. So what has a date is whole, and everything else is nobody's.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -106,7 +107,7 @@ class BackupsOf:
         """Read what nobody removes meanwhile; `alone`: who removes. Refused if another one has it."""
         what = "read by a restore or verify" if alone else "pruned"
         why = f"{self.path} is being {what}; wait until that ends."
-        with lock.held(self.path / READING, why, shared=not alone):
+        with (lock.held if alone else lock.shared)(self.path / READING, why):
             yield
 
     def write(self, unfinished: Path, head: Mapping[str, Any], found: Iterable[FileEntry]) -> None:
@@ -164,6 +165,8 @@ def made(folder: Path, name: str) -> BackupsOf:
     except FileNotFoundError:
         raise Refused(f"{folder} can't be made: {folder.parent} is not there; make that one.") from None
     except OSError as error:
+        if error.errno == errno.EROFS:
+            raise Refused(f"{path} can't be written: {lock.READ_ONLY}.") from None
         raise Refused(f"{path} can't be made: {error.strerror}.") from None
     return BackupsOf(path)
 

@@ -189,6 +189,18 @@ def meanwhile(what: Callable[[], None]) -> Iterator[None]:
     assert not faults, faults
 
 
+@contextmanager
+def mounted(folder: Path, *options: str) -> Iterator[None]:
+    """Have a disk of its own there."""
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", ",".join(["size=2m", *options]), "none", str(folder)], check=True
+    )
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
 # Five days
 
 
@@ -292,8 +304,7 @@ def test_a_backup_whose_process_was_killed_is_none_and_the_next_one_clears_it_aw
 
 def test_a_full_disk_is_a_sentence_and_nothing_stays(here: Site) -> None:
     here.backups.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(here.backups)], check=True)
-    try:
+    with mounted(here.backups):
         assert here.backup(0) == 0
         before = truth(here.backups / "etc" / date(0))
         (here.folder / "a").write_bytes(os.urandom(1_000_000))
@@ -307,8 +318,6 @@ def test_a_full_disk_is_a_sentence_and_nothing_stays(here: Site) -> None:
         assert os.statvfs(here.backups).f_bavail * os.statvfs(here.backups).f_bsize > 1_500_000
         (here.folder / "b").unlink()
         assert here.backup(2) == 0
-    finally:
-        subprocess.run(["umount", str(here.backups)], check=True)
 
 
 def test_what_vanishes_while_it_is_read_is_looked_for_again(site: Site) -> None:
@@ -529,18 +538,6 @@ def test_every_way_to_write_a_path_is_checked_as_the_others_are(here: Site, path
     edit_in_place(here.tree(0) / "keys/broker.key")
     assert here.run(*restore, "--overwrite") == 1
     assert "is damaged, and nothing was restored" in here.said()
-
-
-@contextmanager
-def mounted(folder: Path, *options: str) -> Iterator[None]:
-    """Have a disk of its own there."""
-    subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", ",".join(["size=2m", *options]), "none", str(folder)], check=True
-    )
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 def rights(*folders: Path) -> list[tuple[int, int, int, int]]:
@@ -829,6 +826,64 @@ def test_extended_attributes_come_back_where_they_were_asked_for(here: Site) -> 
     for name in ("user.origin", "trusted.origin"):
         assert os.getxattr(target / "server.properties", name) == b"by hand\0"
     assert os.listxattr(target / "tool") == []
+
+
+@pytest.mark.parametrize("locks", ["there", "gone"])
+def test_backups_on_a_disk_that_is_read_only_are_read(here: Site, locks: str) -> None:
+    """As a file system makes itself after an error, and a snapshot or an export is."""
+    here.backups.mkdir()
+    target = here.backups.parent / "target"
+    with mounted(here.backups):
+        assert here.backup(0) == 0
+        if locks == "gone":
+            for each in (".changing", ".reading"):
+                (here.backups / "etc" / each).unlink()
+        subprocess.run(["mount", "-o", "remount,ro", str(here.backups)], check=True)
+        here.said()
+        for command in ("verify", "list", "du"):
+            assert here.run(command) == 0, here.said()
+        assert here.run("restore", "--name=etc", f"--to={target}") == 0, here.said()
+        assert truth(target) == truth(here.folder)
+        here.said()
+        for code in (here.backup(1), here.run("prune", "--keep-last=1", "--execute")):
+            assert code == 2
+        told = re.findall("^aqueduct: (.*)$", here.said(), re.MULTILINE)
+        assert [each.split(" can't")[1] for each in told] == [
+            " be written: its disk is read-only; mount it writable."
+        ] * 2
+        assert here.backup(1, "--name=new") == 2
+        assert f"{here.backups}/new can't be written: its disk is read-only" in here.said()
+
+
+def test_who_only_reads_needs_no_right_to_write(here: Site) -> None:
+    """As root of another host, to whom an export is another user's. Here: by a root without more rights."""
+    assert here.backup(0) == 0
+    own = here.backups / "etc"
+    os.chown(own, 7, 7)
+    own.chmod(0o755)
+    for each in (".changing", ".reading"):
+        os.chown(own / each, 7, 7)
+        (own / each).chmod(0o644)
+    command = [*LESS, sys.executable, "-m", "aqueduct.cli", "files"]
+
+    def run(verb: str, *options: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [*command, verb, f"--backups={here.backups}", "--name=etc", *options],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    assert run("verify")[0] == 0
+    assert run("restore", "--path=tool", f"--to={here.backups.parent}/target")[0] == 0
+    code, said = run("prune", "--keep-last=1")
+    assert code == 2
+    assert ".changing can't be written: Permission denied." in said
+    from aqueduct.file_backup.folder import BackupsOf
+
+    with BackupsOf(own).reading(alone=True):
+        code, said = run("verify")
+    assert code == 2
+    assert "is being pruned; wait until that ends" in said
 
 
 # Sources and keys
