@@ -47,8 +47,12 @@ def below(text: str) -> str:
 
 
 def restriction(folder: str) -> str:
-    """Return the options in authorized_keys of a key that may read a folder and nothing else."""
-    return f'command="rrsync -ro {shlex.quote(folder)}",restrict'
+    """Return the options in authorized_keys of a key that may read a folder and nothing else.
+
+    sshd ends an option at the first `"`, so an apostrophe is not quoted by these.
+    """
+    quoted = shlex.quote(folder).replace("""'"'"'""", r"'\''")
+    return f'command="rrsync -ro {quoted}",restrict'
 
 
 def date_name(time: int) -> str:

@@ -927,6 +927,20 @@ def test_a_key_with_too_wide_rights_is_refused(site: Site, options: str, may: st
     assert truth(site.folder) == before
 
 
+def test_the_line_that_is_said_is_one_that_the_server_takes(site: Site) -> None:
+    site.folder = site.folder.rename(site.folder.parent / "it's $HOME, `x` 'y'")
+    name = site.folder.parent.name
+    site.keys.append(site.server.key(f"{name}-wide", "restrict"))
+    assert site.backup(0) == 2
+    said = re.search("Write (.*) before it in authorized_keys", site.said())
+    assert said
+    site.keys.append(site.server.key(f"{name}-said", said[1]))
+    assert site.backup(1) == 0, site.said()
+    target = site.backups.parent / "target"
+    assert site.run("restore", "--name=etc", f"--to={target}") == 0
+    assert truth(target) == truth(site.folder)
+
+
 @pytest.mark.parametrize(
     ("of", "named", "expected"),
     [
