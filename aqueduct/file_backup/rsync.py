@@ -28,6 +28,8 @@ NOT_FROM_SOURCE = ("--filter=-xs user.rsync.*", "--filter=-xs system.*")
 PROBE_SECONDS = 120
 EVERYWHERE = "/proc/version"  # a file that is there where the top is `/`
 CLOSED_PORT = 1  # tcpmux: nothing listens there, and that is told to those who may ask
+KEY_OPTIONS = re.compile(r"^debug1: Remote: .*: key options: (.*?)\r?$", re.MULTILINE)
+CHATTER = re.compile(r"^(debug1|Authenticated to|Transferred|Bytes per second)\b.*\n?", re.MULTILINE)
 KEYLESS = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}  # no agent, and no options of rsync's
 
 
@@ -103,12 +105,14 @@ class Reached:
             return
         word = f"wide-{secrets.token_hex(8)}"
         wide = []
+        ssh, *options = self.ssh.command()
         shell = subprocess.run(  # noqa: S603
-            [*self.ssh.command(), self.source.login, f"echo {word}"],
+            [ssh, "-oLogLevel=DEBUG1", *options, self.source.login, f"echo {word}"],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PROBE_SECONDS,
             check=False, env=KEYLESS,
         )  # fmt: skip
         if shell.returncode == 255:
+            shell.stderr = CHATTER.sub("", shell.stderr)
             raise Failed(self.failed(shell, backups))
         if word in shell.stdout:
             wide.append("run commands")
@@ -121,11 +125,14 @@ class Reached:
         top = self._top()
         if top == "/" != self.source.folder:
             wide.append("read other folders")
-        if self._forwards(backups):
-            wide.append("reach what listens there (it lacks `restrict`)")
+        # sshd (OpenSSH since 7.7) says which options a key has: of ports that it may forward, not all can be
+        # tried.
+        told = " ".join(KEY_OPTIONS.findall(shell.stderr)).split()
+        if "port-forwarding" in told or (not told and self._forwards(backups)):
+            wide.append("forward ports")
         key = f"{self.source} was not backed up: the key {self.ssh.key or 'of ssh'}"
-        options = plan.restriction(self.source.folder)
-        line = f"Write {options} before it in authorized_keys of {self.source.login}."
+        right = plan.restriction(self.source.folder)
+        line = f"Write {right} before it in authorized_keys of {self.source.login}, and no other options."
         if wide:
             raise Refused(f"{key} may {some(wide)} there, and so may whoever captures this host. {line}")
         if top is None:
@@ -155,7 +162,7 @@ class Reached:
         return "/" if every.returncode == 0 and every.stdout.endswith(f" {Path(EVERYWHERE).name}\n") else None
 
     def _forwards(self, backups: Path) -> bool:
-        """Tell if the key lets its holder connect to a port of that host."""
+        """Tell if the key lets its holder connect to a port of that host; `permitopen` hides it."""
         word = "-oLogLevel=INFO"  # else the server's answer is not told
         ssh, *options = self.ssh.command()
         try:

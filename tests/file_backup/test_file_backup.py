@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from aqueduct.cli import files, main
+from aqueduct.file_backup import rsync
 from servers import broker, ssh
 from servers.ssh import SshServer
 
@@ -29,6 +30,7 @@ case $SSH_ORIGINAL_COMMAND in
 *) echo read-only >&2; exit 1 ;;
 esac
 """
+PORT_22 = """command="rrsync -ro '{folder}'",restrict,port-forwarding,permitopen="127.0.0.1:22\""""
 LESS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 BIG = 400_000_000  # bytes, which take rsync seconds
 
@@ -909,11 +911,14 @@ def test_a_source_that_is_gone_or_empty_is_refused_and_nothing_is_lost(site: Sit
 @pytest.mark.parametrize(
     ("options", "may"),
     [
-        ("", "run commands, write, read other folders, reach what listens there (it lacks `restrict`)"),
+        ("", "run commands, write, read other folders, forward ports"),
         ("restrict", "run commands, write, read other folders"),
         ("""command="rrsync '{folder}'",restrict""", "write"),
         ('command="rrsync -ro /",restrict', "read other folders"),
-        ("""command="rrsync -ro '{folder}'\"""", "reach what listens there (it lacks `restrict`)"),
+        ("""command="rrsync -ro '{folder}'\"""", "forward ports"),
+        ("""command="rrsync -ro '{folder}'",restrict,port-forwarding""", "forward ports"),
+        (PORT_22, "forward ports"),
+        (PORT_22.replace("permitopen", "permitlisten"), "forward ports"),
     ],
 )
 def test_a_key_with_too_wide_rights_is_refused(site: Site, options: str, may: str) -> None:
@@ -925,6 +930,19 @@ def test_a_key_with_too_wide_rights_is_refused(site: Site, options: str, may: st
     assert f"""Write command="rrsync -ro '{site.folder}'",restrict before it""" in said
     assert not [*site.backups.glob("etc/2*")]
     assert truth(site.folder) == before
+
+
+def test_where_a_server_does_not_tell_what_a_key_may_do_a_port_is_tried(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those that are not of OpenSSH, or before 7.7."""
+    monkeypatch.setattr(rsync, "KEY_OPTIONS", re.compile("never: (.*)"))
+    name, line = site.folder.parent.name, f"command=\"rrsync -ro '{site.folder}'\""
+    site.keys.append(site.server.key(f"{name}-wide", line))
+    assert site.backup(0) == 2
+    assert "may forward ports there" in site.said()
+    site.keys.append(site.server.key(f"{name}-right", f"{line},restrict"))
+    assert site.backup(1) == 0
 
 
 def test_the_line_that_is_said_is_one_that_the_server_takes(site: Site) -> None:
