@@ -12,6 +12,7 @@ from servers.process import Process, binary, free_ports, listens
 
 SETTINGS = """
 ListenAddress 127.0.0.1
+ListenAddress ::1
 Port {port}
 HostKey {directory}/host
 PidFile none
@@ -59,7 +60,7 @@ def new_key(path: Path) -> Path:
 def running(directory: Path) -> Iterator[SshServer]:
     host = new_key(directory / "host").with_suffix(".pub").read_text()
     [port] = free_ports(1)
-    (directory / "known_hosts").write_text(f"[127.0.0.1]:{port} {host}")
+    (directory / "known_hosts").write_text(f"[127.0.0.1]:{port},[::1]:{port} {host}")
     (directory / "authorized_keys").touch()
     Path("/run/sshd").mkdir(exist_ok=True)  # its folder of privilege separation
     (directory / "sshd_config").write_text(SETTINGS.format(port=port, directory=directory))

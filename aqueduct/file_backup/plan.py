@@ -18,6 +18,9 @@ SEGMENT = "[0-9]" * 20 + ".log"  # of a partition, in its folder
 # What tells of Kafka's data, for rsync, in any folder; a partition's segments: in the source's own.
 MARKS = (META, CLEAN, f"/{SEGMENT}")
 
+# An address of IPv6 is in brackets, as rsync has it. No option of ssh, and nothing that a shell takes apart.
+_LOGIN = re.compile(r"(?!-)(?:[^\s'\"\\\[\]:]*@)?(?!-)(?:[^\s'\"\\\[\]:@]+|\[[\w:.%]+\])")
+
 
 @dataclass(frozen=True)
 class FileSource:
@@ -26,17 +29,24 @@ class FileSource:
     folder: str  # absolute
     login: str = ""  # user@host; empty: this host
 
+    @property
+    def ssh_login(self) -> str:
+        """The login as ssh takes it; rsync has an address of IPv6 in brackets."""
+        return re.sub(r"\[(.*)\]$", r"\1", self.login)
+
     def __str__(self) -> str:
         return f"{self.login}:{self.folder}" if self.login else self.folder
 
 
 def source(text: str) -> FileSource:
     """Parse `[[user@]host:]/folder`; ValueError, whose text is what may be written."""
-    login, colon, folder = ("", "", text) if text.startswith("/") else text.rpartition(":")
-    wrong = re.search(r"[\s'\"\\]|^-|@-", login) or (colon and not login)
+    parted = re.fullmatch(r"(?:([^/]*):)?(/.*)", text, re.DOTALL)
+    login, folder = (parted[1], parted[2]) if parted else ("", "")
+    wrong = login is not None and not _LOGIN.fullmatch(login)
+    login = login or ""
     # That of another host is written into its authorized_keys.
     odd = r"[\0\r\n\"\\]" if login else r"[\0\r\n]"
-    if wrong or not folder.startswith("/") or ".." in folder.split("/") or re.search(odd, folder):
+    if wrong or not folder or ".." in folder.split("/") or re.search(odd, folder):
         raise ValueError("[USER@HOST:]/FOLDER")
     return FileSource(str(PurePosixPath("/" + folder.lstrip("/"))), login)
 

@@ -107,7 +107,7 @@ class Reached:
         wide = []
         ssh, *options = self.ssh.command()
         shell = subprocess.run(  # noqa: S603
-            [ssh, "-oLogLevel=DEBUG1", *options, self.source.login, f"echo {word}"],
+            [ssh, "-oLogLevel=DEBUG1", *options, self.source.ssh_login, f"echo {word}"],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PROBE_SECONDS,
             check=False, env=KEYLESS,
         )  # fmt: skip
@@ -167,7 +167,7 @@ class Reached:
         ssh, *options = self.ssh.command()
         try:
             done = subprocess.run(  # noqa: S603
-                [ssh, word, "-W", f"127.0.0.1:{CLOSED_PORT}", *options, self.source.login],
+                [ssh, word, "-W", f"127.0.0.1:{CLOSED_PORT}", *options, self.source.ssh_login],
                 stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                 timeout=PROBE_SECONDS, check=False, env=KEYLESS,
             )  # fmt: skip

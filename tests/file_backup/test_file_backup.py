@@ -1005,6 +1005,16 @@ def test_a_server_that_is_gone_is_a_sentence(site: Site) -> None:
     assert "no ssh server answers there" in site.said()
 
 
+def test_a_host_may_be_named_by_an_address_of_ipv6(site: Site) -> None:
+    at = f"--source={site.server.login.replace('127.0.0.1', '[::1]')}:{site.folder}"
+    assert site.backup(0, at) == 0, site.said()
+    assert site.backup(1, at.replace("[::1]", "::1")) == 2
+    assert "isn't a folder; write [USER@HOST:]/FOLDER" in site.said()
+    site.keys.append(site.server.key(f"{site.folder.parent.name}-wide", ""))
+    assert site.backup(1, at) == 2
+    assert "run commands, write, read other folders, forward ports there" in site.said()
+
+
 def test_a_clock_that_went_back_is_refused(here: Site) -> None:
     assert here.backup(1) == 0
     assert here.backup(0) == 2

@@ -71,6 +71,8 @@ def test_a_day_is_taken_to_its_end() -> None:
         ("/a:b", FileSource("/a:b")),
         ('/host:/a "b\\', FileSource('/host:/a "b\\')),
         ("root@[::1]:/etc", FileSource("/etc", "root@[::1]")),
+        ("[fe80::1%eth0]:/", FileSource("/", "[fe80::1%eth0]")),
+        ("me@corp@kafka-1:/a:/b", FileSource("/a:/b", "me@corp@kafka-1")),
     ],
 )
 def test_a_source_is_parsed(text: str, expected: FileSource) -> None:
@@ -87,6 +89,8 @@ def test_a_source_is_parsed(text: str, expected: FileSource) -> None:
         "-oProxyCommand=x:/etc",
         "a@-b:/etc",
         "a b:/etc",
+        "root@::1:/etc",
+        "[-oProxyCommand=x]:/etc",
         "/etc/../root",
         'a:/"',
     ],
