@@ -73,6 +73,12 @@ def _made(
     shared = entries.inodes(own.tree(base), had) if base else {}
     found = list(entries.scan(tree, shared))
     files = [(each, inode) for each, inode in found if not each.is_folder]
+    left_out = reasons.left_out(done.stderr, order.source)
+    if any(path == "." for path, _ in left_out):
+        raise Failed(
+            f"{order.source} was not backed up: {reasons.MAY_NOT_BE_READ}. Nothing of this backup was kept; "
+            "earlier ones are as they were."
+        )
     new = [each for each, inode in files if inode not in shared]
     _refuse_running(order, [each.path for each, _ in files])
     if before and before.files and not files and not order.may_be_empty:
@@ -82,7 +88,7 @@ def _made(
         )
     snapshot = FileSnapshot(
         date, str(order.source), base, len(files), sum(each.size for each, _ in files),
-        len(new), sum(each.size for each in new), reasons.left_out(done.stderr, order.source),
+        len(new), sum(each.size for each in new), left_out,
         order.with_attributes, "",
     )  # fmt: skip
     own.write(unfinished, folder.head(snapshot), (each for each, _ in found))

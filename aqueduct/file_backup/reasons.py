@@ -16,6 +16,8 @@ _SUMMARY = re.compile(r"rsync (error|warning): ")
 _ROOM = "make room there, such as by `aqueduct files prune`"
 _NO_SERVER = "no ssh server answers there"
 _NO_RSYNC = "there is no rsync on that host; install it"
+CLOSED = "unable to chdir to restricted dir: [Errno 13]"  # what rrsync says
+MAY_NOT_BE_READ = "the folder may not be read there; let the user who reads it do so"
 # What ssh and rsync say, and what that means.
 _KNOWN = {
     "UNPROTECTED PRIVATE KEY FILE": "others may read the private key; chmod 600 it",
@@ -23,6 +25,8 @@ _KNOWN = {
     "Where the host was made anew, pin its new key; else somebody may be in between",
     "Permission denied (publickey": "the host doesn't take the key; put its public part into authorized_keys",
     "Could not resolve hostname": "the host's name is not known",
+    CLOSED: MAY_NOT_BE_READ,
+    "open failed (race detected): / Permission denied": MAY_NOT_BE_READ,
     "Restricted directory does not exist": "the folder is gone there",
     "No space left on device": "the disk of {backups} is full; " + _ROOM,
     "Disk quota exceeded": "the quota of {backups} is used up; " + _ROOM,

@@ -122,7 +122,7 @@ class Reached:
             wide.append("write")
         elif "read-only" not in write.stderr:
             raise Failed(self.failed(write, backups))
-        top = self._top()
+        top = self._top(backups)
         if top == "/" != self.source.folder:
             wide.append("read other folders")
         # sshd (OpenSSH since 7.7) says which options a key has: of ports that it may forward, not all can be
@@ -146,7 +146,7 @@ class Reached:
                 f"(as it is without links), or give this one a key of its own. {line}"
             )
 
-    def _top(self) -> str | None:
+    def _top(self, backups: Path) -> str | None:
         """Return the folder that the key may read, `/` if it may read all; None if it can't be told.
 
         rrsync refuses the path `/./`, which is its folder's own and not written as it writes it, and says
@@ -158,6 +158,8 @@ class Reached:
                 return str(ast.literal_eval(told[1])[1])
             except (ValueError, SyntaxError, LookupError):
                 return None
+        if reasons.CLOSED in asked.stderr:
+            raise Failed(self.failed(asked, backups))
         every = run([*self.options, "--list-only", "--dirs", f"{self.source.login}:{EVERYWHERE}"])
         return "/" if every.returncode == 0 and every.stdout.endswith(f" {Path(EVERYWHERE).name}\n") else None
 

@@ -1068,6 +1068,29 @@ def test_a_file_that_may_not_be_read_is_named_and_the_others_are_backed_up(site:
     assert {*names(site.folder)} - {*names(tree)} == {"tool"}
 
 
+@pytest.mark.parametrize("mode", [0, 0o100, 0o400])
+@pytest.mark.parametrize("way", ["ssh", "local"])
+def test_a_source_that_may_not_be_read_is_not_called_empty(site: Site, way: str, mode: int) -> None:
+    site.by_ssh = way == "ssh"
+    if site.by_ssh:
+        line = f"{' '.join(LESS)} rrsync -ro '{site.folder}'"
+        site.keys.append(site.server.key(f"{site.folder.parent.name}-less", f'command="{line}",restrict'))
+    command = [*LESS, sys.executable, "-m", "aqueduct.cli", "files", "backup", *site.source]
+    (site.folder / "hidden").chmod(0o700)
+    for before in (False, True):
+        site.folder.chmod(mode)
+        done = subprocess.run(
+            [*command, f"--backups={site.backups}", "--name=etc"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1, done.stdout
+        assert " was not backed up: the folder may not be read there; let " in done.stderr
+        assert "empty" not in done.stderr
+        site.folder.chmod(0o755)
+        assert [*site.backups.glob("etc/2*")] == [site.backups / "etc" / date(0)] * before
+        if not before:
+            assert site.backup(0) in (0, 3)
+
+
 def test_a_folder_of_this_host_needs_no_ssh(here: Site) -> None:
     assert here.backup(0) == 0
     target = here.backups.parent / "target"
