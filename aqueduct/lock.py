@@ -59,4 +59,6 @@ def _locked(descriptor: int, how: int, otherwise: str) -> Iterator[None]:
             fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused(otherwise) from None
+        if not os.fstat(descriptor).st_nlink:  # who had it has removed it meanwhile
+            raise Refused(otherwise)
         yield

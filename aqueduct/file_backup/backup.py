@@ -35,27 +35,39 @@ def backup(order: FileBackupOrder, now: int) -> FileSnapshot:
     """
     if not order.source.login:
         _refuse_overlap(Path(order.source.folder), order.backups)
+    is_new = not (order.backups / order.name).exists()
     own = folder.made(order.backups, order.name)
     with own.changing() as lock:
-        for each in own.half():
-            own.remove(each)
-        date = plan.date_name(now)
-        base = plan.base(own.dates(), date)
-        if base and not order.source_moved:
-            _refuse_other_source(order, own.snapshot(base))
-        reached = Reached(order.source, order.ssh)
-        reached.refuse_other_key(order.backups)
-        _refuse_running(order, reached.files(order.excludes, order.backups))
-        unfinished = own.path / (folder.UNFINISHED + date)
         try:
-            return _made(order, own, reached, unfinished, base, lock)
-        except OSError as error:
-            raise Failed(
-                f"{unfinished} can't be written: {error.strerror}. Nothing of this backup was kept."
-            ) from None
-        finally:
-            if unfinished.exists():
-                own.remove(unfinished)
+            return _added(order, own, now, lock)
+        except Refused:
+            # What failed stays, so that a verify says that there is none. What can't be right may be a name
+            # that was mistyped once.
+            if is_new and not own.dates():
+                own.unmake()
+            raise
+
+
+def _added(order: FileBackupOrder, own: BackupsOf, now: int, lock: int) -> FileSnapshot:
+    for each in own.half():
+        own.remove(each)
+    date = plan.date_name(now)
+    base = plan.base(own.dates(), date)
+    if base and not order.source_moved:
+        _refuse_other_source(order, own.snapshot(base))
+    reached = Reached(order.source, order.ssh)
+    reached.refuse_other_key(order.backups)
+    _refuse_running(order, reached.files(order.excludes, order.backups))
+    unfinished = own.path / (folder.UNFINISHED + date)
+    try:
+        return _made(order, own, reached, unfinished, base, lock)
+    except OSError as error:
+        raise Failed(
+            f"{unfinished} can't be written: {error.strerror}. Nothing of this backup was kept."
+        ) from None
+    finally:
+        if unfinished.exists():
+            own.remove(unfinished)
 
 
 def _made(

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,13 @@ class BackupsOf:
             shutil.rmtree(path)
         except OSError as error:
             raise Failed(f"{path} can't be removed: {error.strerror}; is it of another user?") from None
+
+    def unmake(self) -> None:
+        """Remove the place of a name that has nothing; by who has its lock of changes."""
+        with suppress(OSError):
+            for each in LOCKS:
+                (self.path / each).unlink()
+            self.path.rmdir()
 
 
 def opened(folder: Path, name: str | None = None) -> list[BackupsOf]:

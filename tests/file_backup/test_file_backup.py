@@ -1,5 +1,6 @@
 """`aqueduct files` with a real rsync over a real sshd; what is in a folder is told by find and sha256sum."""
 
+import fcntl
 import json
 import os
 import re
@@ -16,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from aqueduct import lock
 from aqueduct.cli import files, main
+from aqueduct.errors import Refused
 from aqueduct.file_backup import rsync
 from servers import broker, ssh
 from servers.ssh import SshServer
@@ -1263,6 +1266,41 @@ def test_a_backup_removes_what_no_rule_keeps_if_it_is_whole(here: Site) -> None:
         assert here.backup(day, "--keep-daily=2") == 0
     assert f"Removed: 1 older backup, {date(0)}." in here.said()
     assert here.dates() == [date(1), date(2)]
+
+
+@pytest.mark.parametrize("why", ["key", "folder", "data"])
+def test_a_first_backup_that_is_refused_leaves_nothing(site: Site, why: str) -> None:
+    """A name that was mistyped once had each verify of all end with 3."""
+    assert site.backup(0) == 0
+    options = ["--name=other"]
+    if why == "key":
+        site.keys.append(site.server.key(f"{site.folder.parent.name}-wide", ""))
+    elif why == "folder":
+        options.append(f"--source={site.server.login}:/nope")
+    else:
+        site.by_ssh = False
+        (site.folder / "meta.properties").touch()
+    for _ in range(2):
+        assert site.backup(1, *options) == 2
+    assert names(site.backups) == ["etc"]
+    assert site.run("verify") == 0
+    # Of a name that has some, nothing goes.
+    assert site.backup(1) == (0 if why == "folder" else 2)
+    assert date(0) in site.dates()
+
+
+def test_a_lock_whose_place_was_removed_meanwhile_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = fcntl.flock
+
+    def remove_first(descriptor: int, how: int) -> None:
+        (tmp_path / "lock").unlink()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    with pytest.raises(Refused, match="another"), lock.held(tmp_path / "lock", "another"):
+        pass
 
 
 def test_where_nothing_is_complete_nothing_is_called_so(site: Site) -> None:
