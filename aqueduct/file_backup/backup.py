@@ -2,7 +2,7 @@
 
 import subprocess
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.file_backup import entries, folder, plan, reasons, rsync
@@ -57,7 +57,7 @@ def _added(order: FileBackupOrder, own: BackupsOf, now: int, lock: int) -> FileS
         _refuse_other_source(order, own.snapshot(base))
     reached = Reached(order.source, order.ssh)
     reached.refuse_other_key(order.backups)
-    _refuse_running(order, reached.files(order.excludes, order.backups))
+    _refuse_running(order, _in_use(order, reached))
     unfinished = own.path / (folder.UNFINISHED + date)
     try:
         return _made(order, own, reached, unfinished, base, lock)
@@ -92,7 +92,7 @@ def _made(
             "earlier ones are as they were."
         )
     new = [each for each, inode in files if inode not in shared]
-    _refuse_running(order, [each.path for each, _ in files])
+    _refuse_running(order, plan.running_data_folders(each.path for each, _ in files))
     if before and before.files and not files and not order.may_be_empty:
         raise Refused(
             f"{order.source} was not backed up: it is empty, and had {before.files:,} files on {base}. Is "
@@ -150,8 +150,17 @@ def _refuse_other_source(order: FileBackupOrder, before: FileSnapshot) -> None:
         )
 
 
-def _refuse_running(order: FileBackupOrder, paths: list[str]) -> None:
-    if found := plan.running_data_folders(paths):
+def _in_use(order: FileBackupOrder, reached: Reached) -> list[str]:
+    """Return the data folders of Kafka nodes that may run, of which anything would be backed up."""
+    found = plan.running_data_folders(reached.marks(order.excludes, order.backups))
+    if not found or not order.excludes:
+        return found
+    files = [PurePosixPath(each) for each in reached.files(order.excludes, order.backups)]
+    return [folder for folder in found if any(each.is_relative_to(folder) for each in files)]
+
+
+def _refuse_running(order: FileBackupOrder, found: list[str]) -> None:
+    if found:
         where = some(shown(f"{order.source.folder.rstrip('/')}/{each}".removesuffix("/.")) for each in found)
         raise Refused(
             f"{order.source} was not backed up: {where} has the data of a Kafka node that may run: what "

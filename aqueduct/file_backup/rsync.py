@@ -73,13 +73,18 @@ class Reached:
     def options(self) -> list[str]:
         return [f"--rsh={shlex.join(self.ssh.command())}"] if self.source.login else []
 
-    def files(self, excludes: Sequence[str], backups: Path) -> list[str]:
+    def marks(self, excludes: Sequence[str], backups: Path) -> list[str]:
         """List marks of Kafka's data folders at any depth; Failed if the source can't be read."""
         # Before what is excluded: a pattern that has a mark's name leaves its data where they are.
         marks = [f"--include={name}" for name in plan.MARKS]
-        rules = [*marks, *excluded(excludes), "--include=*/", "--exclude=*"]
-        listing = ["--recursive", "--list-only", *rules, self.argument]
-        done = run([*self.options, *listing])
+        return self._listed([*marks, *excluded(excludes), "--include=*/", "--exclude=*"], backups)
+
+    def files(self, excludes: Sequence[str], backups: Path) -> list[str]:
+        """List what is to be backed up, without folders; Failed if the source can't be read."""
+        return self._listed(excluded(excludes), backups)
+
+    def _listed(self, rules: Sequence[str], backups: Path) -> list[str]:
+        done = run([*self.options, "--recursive", "--list-only", *rules, self.argument])
         if done.returncode not in (0, reasons.VANISHED) and not reasons.only_unreadable(
             done.returncode, done.stderr
         ):

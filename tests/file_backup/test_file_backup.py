@@ -1050,6 +1050,32 @@ def test_the_data_of_a_broker_that_runs_is_refused(site: Site) -> None:
     assert (site.tree(1) / "kafka/data/meta.properties").exists()
 
 
+@pytest.mark.parametrize(
+    ("excludes", "code"),
+    [
+        (["data/*"], 0),
+        (["data/**"], 0),
+        (["/kafka/data/***"], 0),
+        (["data/*", "/server.properties"], 0),
+        (["meta.properties"], 2),
+        (["*.log"], 2),
+        (["meta.properties", "t-0/*"], 2),
+        (["data/t-0/*"], 2),
+        (["dat/*"], 2),
+    ],
+)
+def test_data_of_which_nothing_is_backed_up_are_left_out(here: Site, excludes: list[str], code: int) -> None:
+    data = here.folder / "kafka/data"
+    (data / "t-0").mkdir(parents=True)
+    for each in ("meta.properties", "replication-offset-checkpoint", f"t-0/{0:020}.log"):
+        (data / each).write_text("x")
+    assert here.backup(0, *(f"--exclude={each}" for each in excludes)) == code, here.said()
+    if code == 0:
+        kept = here.tree(0) / "kafka/data"
+        assert [each for each in kept.rglob("*") if not each.is_dir()] == []
+        assert (here.tree(0) / "keys/broker.key").exists()
+
+
 @pytest.mark.parametrize("way", ["ssh", "local"])
 def test_a_file_that_may_not_be_read_is_named_and_the_others_are_backed_up(site: Site, way: str) -> None:
     """By a root that may not do more than other users: this one owns all files here."""
