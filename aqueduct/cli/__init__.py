@@ -6,6 +6,7 @@ Spark can run the others.
 """
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -66,7 +67,9 @@ def build_parser(verbs: Iterable[str] = VERBS) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; its exit code (`aqueduct.errors.ExitCode`, 130: interrupted, 141: broken pipe)."""
-    argv = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        _use_utf8()
+        argv = sys.argv[1:]
     try:
         args = build_parser(argv[:1]).parse_args(argv)
         code = int(args.run(args))
@@ -81,3 +84,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return code
+
+
+def _use_utf8() -> None:
+    """Start anew where Python takes names for another encoding's; have output never fail for a letter.
+
+    In a locale such as ISO-8859-1, names of files and topics would have other letters than elsewhere, in what
+    is stored, too (PEP 540).
+    """
+    if sys.getfilesystemencoding() != "utf-8":
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(errors="backslashreplace")

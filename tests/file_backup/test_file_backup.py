@@ -453,6 +453,38 @@ def test_names_of_any_bytes_are_one_line_each_and_set_no_terminal(here: Site) ->
     assert {os.fsencode(each["path"]) for each in found} >= {*ODD}
 
 
+@pytest.mark.parametrize(
+    ("other", "told_in"),
+    [
+        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "utf-8"),
+        ({"PYTHONIOENCODING": "ascii"}, "ascii"),
+        ({"PYTHONIOENCODING": "latin-1"}, "latin-1"),
+    ],
+)
+def test_names_are_the_same_in_every_locale(here: Site, other: dict[str, str], told_in: str) -> None:
+    name = "ü ñ/Ω"
+    (here.folder / name).parent.mkdir()
+    (here.folder / name).write_text("x")
+    target = here.backups.parent / "t"
+
+    def run(*command: str) -> tuple[int, bytes]:
+        to = [sys.executable, "-m", "aqueduct.cli", "files", *command, f"--backups={here.backups}"]
+        done = subprocess.run([*to, "--name=etc"], capture_output=True, check=False, env=os.environ | other)
+        assert b"Traceback" not in done.stderr
+        return done.returncode, done.stdout
+
+    assert run("backup", f"--source={here.folder}")[0] == 0
+    assert run("verify")[0] == 0
+    assert here.run("verify") == 0
+    assert run("restore", f"--to={target}", f"--path={name}")[0] == 0
+    assert [*target.rglob("*")] == [target / "ü ñ", target / name]
+    [tree] = here.backups.glob("etc/2*/tree")
+    (tree / name).write_text("y")
+    code, said = run("verify")
+    assert code == 1
+    assert b"etc: " + name.encode(told_in, "backslashreplace") + b": other content" in said
+
+
 def test_a_name_s_folder_that_may_not_be_read_hides_none_of_the_others(here: Site) -> None:
     assert here.backup(0) == 0
     shutil.copytree(here.backups / "etc", here.backups / "a", symlinks=True)
