@@ -12,11 +12,13 @@ be read, or for older backups that stay; 1 failed, 2 refused: nothing was kept.
 list, du and verify look at backups: what there is, what each takes on the disk beyond those before it, and
 whether all files are as they were backed up (1 if not, 3 if a name has no complete backup; a hard link that
 was edited in place is damaged in each backup that has it). What a backup was made without is named, too.
+For these and a restore the disk of backups may be read-only.
 
 restore writes a backup, or some paths of it, to a folder of this host, and compares what is there then. It
-verifies what it takes first. Files that are other there are left, and the exit code is 2, without
---overwrite. 0 done; 3 without owners, which only root restores, or without what the backup was made without;
-1 failed.
+verifies what it takes first. Files that are other there, and folders of another mode or owner, are named and
+left, and the exit code is 2, without --overwrite. The folder of --to itself and those above a --path are
+never changed where they are there. 0 done; 3 without owners, which only root restores, without what the
+backup was made without, or where a file may not be read back; 1 failed.
 
 prune removes backups that no rule keeps, as `aqueduct prune` does, and what was never completed; without
 --execute it is told what would go. What stays is looked through first, but for what is in files: where that
@@ -112,7 +114,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     restore.add_argument(
         "--to", metavar="FOLDER", type=_here, required=True, help="it is made if it is not there"
     )
-    restore.add_argument("--overwrite", action="store_true", help="replace files that are other there")
+    restore.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace files that are other there, and give folders their mode and owner of the backup",
+    )
     restore.add_argument("--dry-run", action="store_true", help="tell what would be written")
     report_file.add_arguments(restore)
 
