@@ -82,6 +82,8 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
     paths = sorted({plan.below(each) for each in order.paths})
     wanted = _wanted(order, paths, snapshot, listed)
     makes_target = not target.is_dir()
+    if not makes_target and not os.access(target, os.X_OK):
+        raise Refused(f"{target} may not be looked into by this user; nothing was restored.")
     # Folders above, where there is none: rsync makes them, too, and in the place of files and links.
     above = {each for path in paths for each in entries.above_path(path)} | ({"."} if makes_target else set())
     above -= {each.path for each in wanted}
@@ -291,7 +293,11 @@ def _half(target: Path, wanted: Iterable[FileEntry]) -> set[Path]:
     for parent, names in known.items():
         if not (target / parent).is_dir() or entries.look(target, str(parent)) is None:
             continue
-        for there in (target / parent).iterdir():
+        try:
+            inside = [*(target / parent).iterdir()]
+        except PermissionError:  # as it will be again, when rsync has ended
+            continue
+        for there in inside:
             half = HALF.fullmatch(there.name)
             if half and there.name not in names and names & {half[1], f".{half[1]}"}:
                 found.add(there)

@@ -670,6 +670,20 @@ def test_a_target_that_is_made_and_the_folders_above_are_the_backups(here: Site)
     assert truth(target.parent / "bare") == truth(bare)
 
 
+def test_a_folder_that_may_not_be_looked_into_is_left_to_rsync(here: Site) -> None:
+    """rsync opens a user's own one meanwhile, but none of a root that may not do more than users."""
+    (here.folder / "shut").mkdir(0)
+    (here.folder / "shut/x").write_text("x")
+    assert here.backup(0) == 0
+    target = here.backups.parent / "target"
+    options = [f"--backups={here.backups}", "--name=etc", "--path=shut", f"--to={target}", "--overwrite"]
+    assert main(["files", "restore", *options]) == 0
+    command = [*LESS, sys.executable, "-m", "aqueduct.cli", "files", "restore", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"{target} has nothing of backup {date(0)} of etc: rsync ended" in done.stderr
+
+
 def test_what_may_not_be_read_back_is_written_and_named(here: Site) -> None:
     """By a root that may not do more than other users."""
     here.folder.joinpath("secret").write_text("secret")
@@ -696,6 +710,11 @@ def test_what_may_not_be_read_back_is_written_and_named(here: Site) -> None:
     assert code == 2
     assert "has others of 1 file: secret. --overwrite" in said
     assert restore("--overwrite")[0] == 3
+    os.chown(target, 7, 7)
+    target.chmod(0o700)
+    code, said = restore("--overwrite")
+    assert code == 2
+    assert f"{target} may not be looked into by this user; nothing was restored." in said
 
 
 def test_a_full_folder_in_the_place_of_a_file_is_refused_before_anything_is_written(here: Site) -> None:
