@@ -996,7 +996,7 @@ def test_where_a_server_does_not_tell_what_a_key_may_do_a_port_is_tried(
     assert site.backup(0) == 2
     assert "may forward ports there" in site.said()
     site.keys.append(site.server.key(f"{name}-right", f"{line},restrict"))
-    assert site.backup(1) == 0
+    assert site.backup(1) == 0, site.said()
 
 
 def test_the_line_that_is_said_is_one_that_the_server_takes(site: Site) -> None:
@@ -1064,9 +1064,6 @@ def test_a_host_may_be_named_by_an_address_of_ipv6(site: Site) -> None:
     assert site.backup(0, at) == 0, site.said()
     assert site.backup(1, at.replace("[::1]", "::1")) == 2
     assert "isn't a folder; write [USER@HOST:]/FOLDER" in site.said()
-    site.keys.append(site.server.key(f"{site.folder.parent.name}-wide", ""))
-    assert site.backup(1, at) == 2
-    assert "run commands, write, read other folders, forward ports there" in site.said()
 
 
 def test_a_clock_that_went_back_is_refused(here: Site) -> None:
@@ -1106,7 +1103,6 @@ def test_the_data_of_a_broker_that_runs_is_refused(site: Site) -> None:
     [
         (["data/*"], 0),
         (["data/**"], 0),
-        (["/kafka/data/***"], 0),
         (["data/*", "/server.properties"], 0),
         (["meta.properties"], 2),
         (["*.log"], 2),
@@ -1148,8 +1144,7 @@ def test_a_file_that_may_not_be_read_is_named_and_the_others_are_backed_up(site:
     assert {*names(site.folder)} - {*names(tree)} == {"tool"}
 
 
-@pytest.mark.parametrize("mode", [0, 0o100, 0o400])
-@pytest.mark.parametrize("way", ["ssh", "local"])
+@pytest.mark.parametrize(("way", "mode"), [("ssh", 0), ("ssh", 0o100), ("local", 0o100), ("local", 0o400)])
 def test_a_source_that_may_not_be_read_is_not_called_empty(site: Site, way: str, mode: int) -> None:
     site.by_ssh = way == "ssh"
     if site.by_ssh:
@@ -1157,7 +1152,7 @@ def test_a_source_that_may_not_be_read_is_not_called_empty(site: Site, way: str,
         site.keys.append(site.server.key(f"{site.folder.parent.name}-less", f'command="{line}",restrict'))
     command = [*LESS, sys.executable, "-m", "aqueduct.cli", "files", "backup", *site.source]
     (site.folder / "hidden").chmod(0o700)
-    for before in (False, True):
+    for before in (False,) if site.by_ssh else (False, True):
         site.folder.chmod(mode)
         done = subprocess.run(
             [*command, f"--backups={site.backups}", "--name=etc"], capture_output=True, text=True, check=False
@@ -1167,8 +1162,8 @@ def test_a_source_that_may_not_be_read_is_not_called_empty(site: Site, way: str,
         assert "empty" not in done.stderr
         site.folder.chmod(0o755)
         assert [*site.backups.glob("etc/2*")] == [site.backups / "etc" / date(0)] * before
-        if not before:
-            assert site.backup(0) in (0, 3)
+        if not before and not site.by_ssh:
+            assert site.backup(0) == 0
 
 
 def test_a_folder_of_this_host_needs_no_ssh(here: Site) -> None:
@@ -1345,25 +1340,24 @@ def test_a_backup_removes_what_no_rule_keeps_if_it_is_whole(here: Site) -> None:
     assert here.dates() == [date(1), date(2)]
 
 
-@pytest.mark.parametrize("why", ["key", "folder", "data"])
+@pytest.mark.parametrize("why", ["key", "data"])
 def test_a_first_backup_that_is_refused_leaves_nothing(site: Site, why: str) -> None:
     """A name that was mistyped once had each verify of all end with 3."""
+    site.by_ssh = False
     assert site.backup(0) == 0
-    options = ["--name=other"]
     if why == "key":
+        site.by_ssh = True
         site.keys.append(site.server.key(f"{site.folder.parent.name}-wide", ""))
-    elif why == "folder":
-        options.append(f"--source={site.server.login}:/nope")
     else:
-        site.by_ssh = False
         (site.folder / "meta.properties").touch()
-    for _ in range(2):
-        assert site.backup(1, *options) == 2
+    assert site.backup(1, "--name=other") == 2
     assert names(site.backups) == ["etc"]
     assert site.run("verify") == 0
     # Of a name that has some, nothing goes.
-    assert site.backup(1) == (0 if why == "folder" else 2)
-    assert date(0) in site.dates()
+    site.by_ssh = False
+    assert site.backup(1) == (0 if why == "key" else 2)
+    assert site.dates()[0] == date(0)
+    assert names(site.backups / "etc")[:2] == [".changing", ".reading"]
 
 
 def test_a_lock_whose_place_was_removed_meanwhile_is_none(
