@@ -71,6 +71,9 @@ class _There:
     found: dict[str, FileEntry]
     hidden: frozenset[str]  # may not be read, so it is not known what it is
 
+    def has(self, path: str) -> bool:
+        return path in self.found or path in self.hidden
+
     def is_folder(self, path: str) -> bool:
         return path in self.found and self.found[path].is_folder
 
@@ -87,7 +90,8 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
     # Folders above, where there is none: rsync makes them, too, and in the place of files and links.
     above = {each for path in paths for each in entries.above_path(path)} | ({"."} if makes_target else set())
     above -= {each.path for each in wanted}
-    raised = [each for each in listed if each.path in above and not _is_folder(target / each.path)]
+    there_above = _look(target, (each for each in listed if each.path in above))
+    raised = [each for each in listed if each.path in above and not there_above.is_folder(each.path)]
     if damage := verify.of_some(own, snapshot, [*raised, *wanted]):
         told = some(f"{shown(path)} ({what})" for path, what in damage)
         raise Failed(
@@ -107,7 +111,7 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
             each.path in there.hidden
             or (each.path in there.found and verify.fault(each, there.found[each.path], ignored))
         )
-    ] + [each.path for each in raised if os.path.lexists(target / each.path)]
+    ] + [each.path for each in raised if there_above.has(each.path)]
     differing = {
         each.path: what
         for each in due
@@ -181,10 +185,6 @@ def _others(target: Path, other: Sequence[str], differing: Mapping[str, str]) ->
             "gives folders its mode and owner"
         )
     return f"{'; '.join(said)}; nothing was restored."
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
 
 
 def left_out(snapshot: FileSnapshot, paths: Sequence[str]) -> tuple[tuple[str, str], ...]:

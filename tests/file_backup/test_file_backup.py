@@ -860,6 +860,7 @@ def test_what_a_backup_was_made_without_is_said_by_a_restore_and_by_verify(here:
 
 
 def test_a_link_in_the_way_is_not_followed(here: Site) -> None:
+    (here.folder / "hidden/deep").chmod(0o700)
     assert here.backup(0) == 0
     target, other = here.backups.parent / "target", here.backups.parent / "other"
     target.mkdir()
@@ -868,6 +869,16 @@ def test_a_link_in_the_way_is_not_followed(here: Site) -> None:
     assert here.run("restore", "--name=etc", "--path=keys/broker.key", f"--to={target}") == 2
     assert "keys. --overwrite" in here.said()
     assert names(other) == []
+    # What is behind it is none of the target's: the folder that is made there has the backup's mode.
+    (other / "deep").mkdir()
+    (target / "hidden").symlink_to(other)
+    restore = ("restore", "--name=etc", f"--to={target}", "--path=hidden/deep/.x")
+    here.said()
+    assert here.run(*restore) == 2
+    assert "has others of 1 file: hidden. --overwrite" in here.said()
+    assert here.run(*restore, "--overwrite") == 0
+    assert rights(target / "hidden/deep") == rights(here.folder / "hidden/deep")
+    assert names(other / "deep") == []
 
 
 def test_extended_attributes_come_back_where_they_were_asked_for(here: Site) -> None:
