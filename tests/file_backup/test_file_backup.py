@@ -1390,3 +1390,8 @@ def test_where_nothing_is_complete_nothing_is_called_so(site: Site) -> None:
     site.said()
     assert site.run("verify") == 3
     assert "etc: there is NO complete backup" in site.said()
+    # Nor is it forgotten when the next one is refused.
+    site.by_ssh = False
+    (site.folder / "meta.properties").touch()
+    assert site.backup(0) == 2
+    assert site.run("verify") == 3
