@@ -65,7 +65,7 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
 
 
 @dataclass(frozen=True)
-class _There:
+class _AtTarget:
     """What a target has in the places of what is to be there."""
 
     found: dict[str, FileEntry]
@@ -147,7 +147,7 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
     )
 
 
-def _look(target: Path, due: Iterable[FileEntry]) -> _There:
+def _look(target: Path, due: Iterable[FileEntry]) -> _AtTarget:
     found, hidden = {}, set()
     for each in due:
         try:
@@ -155,10 +155,10 @@ def _look(target: Path, due: Iterable[FileEntry]) -> _There:
                 found[each.path] = seen
         except PermissionError:
             hidden.add(each.path)
-    return _There(found, frozenset(hidden))
+    return _AtTarget(found, frozenset(hidden))
 
 
-def _refuse_full_folders(target: Path, due: Iterable[FileEntry], there: _There) -> None:
+def _refuse_full_folders(target: Path, due: Iterable[FileEntry], there: _AtTarget) -> None:
     full = [
         each.path
         for each in due
@@ -230,7 +230,7 @@ def _write(
     order: FileRestoreOrder,
     snapshot: FileSnapshot,
     sent: Sequence[FileEntry],
-    there: _There,
+    there: _AtTarget,
     *,
     makes_target: bool,
 ) -> None:
@@ -273,7 +273,7 @@ def _write(
         )
 
 
-def _untouched(target: Path, sent: Sequence[FileEntry], there: _There) -> bool:
+def _untouched(target: Path, sent: Sequence[FileEntry], there: _AtTarget) -> bool:
     """Tell if a target has what it had, in the places of what was to be written there."""
     rest = [each for each in sent if each.path != "."]
     now = _look(target, rest)
