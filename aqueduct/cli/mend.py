@@ -5,14 +5,17 @@ what look said on all hosts with the cluster, and says which id each host had, a
 
 take-back, on the host of a stopped broker, gives its data folders another id, and makes logs again of those
 that it has put aside. assign gives the cluster's partitions to the ids that have their logs now; elect then
-elects leaders, only where the first replica that runs has all that any log has. playbooks/mend_broker_ids.yml
-does all of it in its order. Partitions whose logs are nowhere are made empty where --empty names them.
+elects leaders, only where the first replica that runs has all that any log has, and each broker with a
+replica was looked at, within the last hour and since it started or stopped last, or is said to be --lost.
+playbooks/mend_broker_ids.yml does all of it in its order. Partitions whose logs are nowhere are made empty
+where --empty names them.
 
 Exit code: 0 done, and nothing is wrong; 3 there is something to mend, or left; 1 failed; 2 nothing was done.
 """
 
 import argparse
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -75,6 +78,7 @@ def _add_folders(parser: argparse.ArgumentParser) -> None:
 def _add_looks(parser: argparse.ArgumentParser) -> None:
     common.add_cluster(parser)
     add_looks(parser)
+    add_lost(parser)
 
 
 def add_looks(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -131,15 +135,15 @@ def _partitions(text: str) -> tuple[TopicPartition, ...]:
 
 
 def _look(args: argparse.Namespace) -> int:
-    print(json.dumps([asdict(logs.look(each)) for each in args.data_folder]))
+    print(json.dumps([asdict(logs.look(each, running=logs.in_use(each))) for each in args.data_folder]))
     return ExitCode.DONE
 
 
 def _plan(args: argparse.Namespace) -> int:
-    seen = hosts(args.look)
+    seen = _seen(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
-    found = plan.sentences(state, plan.plan(state, seen))
+    found = plan.sentences(state, plan.plan(state, seen, args.lost))
     for sentence in found or ["No id was changed."]:
         print(sentence)
     return ExitCode.INCOMPLETE if found else ExitCode.DONE
@@ -181,10 +185,10 @@ def _refuse_voters(folders: Sequence[Path], node_id: int) -> None:
 
 
 def _assign(args: argparse.Namespace) -> int:
-    seen = hosts(args.look)
+    seen = _seen(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
-        mend = plan.plan(state, seen)
+        mend = plan.plan(state, seen, args.lost)
         if mend.damaged:
             damage = some(f"{each.partition} ({each.damage})" for each in mend.damaged)
             raise Refused(
@@ -197,16 +201,19 @@ def _assign(args: argparse.Namespace) -> int:
         f"{count(len(mend.move), 'partition')} assigned to the ids that brokers have now; "
         f"{len(mend.lead):,} without a leader yet; {count(len(empty), 'partition')} to be empty."
     )
+    for each in mend.changed:
+        print(f"Broker {each.before} is {each.now} now: elect with --lost {each.before}.")
     return _left(
-        [(each, NO_LOG) for each in mend.empty if each not in empty]
+        [*mend.unseen.items()]
+        + [(each, NO_LOG) for each in mend.empty if each not in empty]
         + [(each, STOPPED) for each in mend.stopped]
     )
 
 
 def _elect(args: argparse.Namespace) -> int:
-    seen = hosts(args.look)
+    seen = _seen(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
-        found, left = plan.electable(describe_by_controller(client), seen, args.empty)
+        found, left = plan.electable(describe_by_controller(client), seen, args.empty, args.lost)
         run.lead(client, found)
         run.end_reassignments(client)
     print(f"{count(len(found), 'partition')} got leaders.")
@@ -223,6 +230,13 @@ def _left(left: Sequence[tuple[object, str]]) -> int:
 
 def _end(args: argparse.Namespace) -> client_config.End:
     return client_config.end("cluster", args.bootstrap_servers, args.client_config)
+
+
+def _seen(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
+    """Read what look said on each host; Refused if that is long ago."""
+    found = hosts(paths)
+    plan.refuse_old(found, time.time_ns() // 1_000_000)
+    return found
 
 
 def hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:

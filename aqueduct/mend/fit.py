@@ -107,6 +107,7 @@ def fit(
     Brokers that are `lost` have no log any more: none of them leads where another one has records.
     `without_ids`: brokers take a log for a topic's by its name, where one of both has no id.
     """
+    refuse_lost(hosts, lost)
     by_id = {each.topic_id: each for each in topics if each.topic_id}
     by_name = {each.name: each for each in topics}
     known: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
@@ -117,11 +118,6 @@ def fit(
             raise Refused(
                 f"{folder.path} of {host} is of the cluster {folder.cluster_id}, and the metadata are of "
                 f"{cluster}: name a store of that cluster. Nothing was done."
-            )
-        if folder.node_id in lost:
-            raise Refused(
-                f"{folder.path} of {host} has the logs of broker {folder.node_id}, which is said to have "
-                "lost them. Nothing was done."
             )
         seen.add(folder.node_id)
         for log in folder.logs:
@@ -159,6 +155,16 @@ def fit(
         tuple(sorted(replicas - seen)),
         committed,
     )
+
+
+def refuse_lost(hosts: Mapping[str, Sequence[Folder]], lost: Collection[int]) -> None:
+    """Refuse folders of brokers that are said to have none any more."""
+    for host, folder in ((host, folder) for host, folders in hosts.items() for folder in folders):
+        if folder.node_id in lost:
+            raise Refused(
+                f"{folder.path} of {host} has the logs of broker {folder.node_id}, which is said to have "
+                "lost them. Nothing was done."
+            )
 
 
 def _strange(

@@ -1,13 +1,20 @@
 """The logs in a broker's data folder: how far each goes, and those that the broker put aside."""
 
+import fcntl
+import os
+import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from aqueduct import moments
 from aqueduct.errors import Refused
 from aqueduct.kafka import data_folder
 from aqueduct.kafka.client_config import parse_properties
 from aqueduct.names import TopicPartition
+
+LOCK = "hhqqi4x"  # struct flock of 64 bits: kind, from where, start, length (0: all), process
 
 
 @dataclass(frozen=True)
@@ -37,15 +44,21 @@ class DiskLog:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of `log.dirs`, with its logs."""
+    """A folder of `log.dirs`, with its logs.
+
+    `time` is when all of them had been read (RFC 3339), `running` whether a broker used the folder then;
+    empty and None: of a former version.
+    """
 
     path: str
     cluster_id: str
     node_id: int
     logs: tuple[DiskLog, ...]
+    time: str = ""
+    running: bool | None = None
 
 
-def look(path: Path) -> Folder:
+def look(path: Path, *, running: bool | None = None) -> Folder:
     """Read whose a data folder is, and each of its logs; Refused if it can't be."""
     found = data_folder.read(path)
     try:
@@ -54,7 +67,25 @@ def look(path: Path) -> Folder:
         raise Refused(
             f"{error.filename} can't be read: {error.strerror}; look as the user of the broker."
         ) from None
-    return Folder(str(path), found.cluster_id, found.node_id, tuple(logs))
+    now = moments.text(time.time_ns() // 1_000_000)
+    return Folder(str(path), found.cluster_id, found.node_id, tuple(logs), now, running)
+
+
+def in_use(path: Path) -> bool:
+    """Tell whether a broker holds the lock of a data folder; Refused if that can't be asked.
+
+    A process that holds the lock itself loses it by this, for it closes the file.
+    """
+    lock = path / ".lock"
+    try:
+        with lock.open("rb") as file:
+            asked = struct.pack(LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, *_ = struct.unpack(LOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
+            return bool(kind != fcntl.F_UNLCK)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise Refused(f"{lock} can't be read: {error.strerror}; look as the user of the broker.") from None
 
 
 def _logs(path: Path) -> Iterator[DiskLog]:

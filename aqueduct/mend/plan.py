@@ -8,13 +8,17 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from aqueduct import moments
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster
+from aqueduct.mend.fit import refuse_lost
 from aqueduct.mend.logs import DiskLog, Folder
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
 
 Replicas = Mapping[TopicPartition, tuple[int, ...]]
+
+LOOK_SECONDS = 3600  # for which a look counts: on a large host it takes a while, and there are many
 
 
 @dataclass(frozen=True)
@@ -35,20 +39,47 @@ class Mend:
 
     `move` are the replicas of each partition with the ids of now in place of those that are gone. Where
     nobody leads it, who has most of its log comes first; `lead` are these partitions. `stopped` wait for a
-    broker that has their logs and does not run. `empty` have no log anywhere; `damaged` are logs that can't
-    be read to their end.
+    broker that has their logs and does not run. `unseen` are left, and why: a log that was not looked at may
+    go furthest. `empty` have no log anywhere; `damaged` are logs that can't be read to their end.
     """
 
     changed: tuple[Changed, ...]
     move: Replicas
     lead: tuple[TopicPartition, ...]
     stopped: tuple[TopicPartition, ...]
+    unseen: Mapping[TopicPartition, str]
     empty: tuple[TopicPartition, ...]
     damaged: tuple[DiskLog, ...]
 
 
-def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
-    """Work out what brings partitions of ids that are gone back; Refused for folders of another cluster."""
+def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
+    """Refuse looks of long before now, in milliseconds since 1970: brokers may have taken more since.
+
+    A younger one is left where its broker has stopped or started since (`_unseen`).
+    """
+    for host, folders in hosts.items():
+        for folder in folders:
+            try:
+                age = abs(now - moments.parse(folder.time)) // 1000
+            except ValueError:
+                raise Refused(
+                    f"What was seen on {host} has no time, as that of former versions: look again. Nothing "
+                    "was done."
+                ) from None
+            if age > LOOK_SECONDS:
+                raise Refused(
+                    f"What was seen on {host} is of {folder.time}, and counts for {LOOK_SECONDS // 60} "
+                    "minutes: its broker may have taken more since. Look again, by a clock that is right. "
+                    "Nothing was done."
+                )
+
+
+def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collection[int] = ()) -> Mend:
+    """Work out what brings partitions of ids that are gone back; Refused for folders of another cluster.
+
+    Brokers that are `lost` have no log any more; what others have that were not looked at isn't known.
+    """
+    refuse_lost(hosts, lost)
     for host, folders in hosts.items():
         for folder in folders:
             if folder.cluster_id != cluster.cluster_id:
@@ -63,9 +94,11 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
     changed = _changed(hosts, assigned, assigned.keys() - cluster.brokers)
     by_id = {each.before: each for each in changed}
     own = {folders[0].node_id: _furthest(folders) for folders in hosts.values() if folders}
+    looked = _running(hosts)
     move: dict[TopicPartition, tuple[int, ...]] = {}
     lead: list[TopicPartition] = []
     stopped: list[TopicPartition] = []
+    unseen: dict[TopicPartition, str] = {}
     empty: list[TopicPartition] = []
     damaged: list[DiskLog] = []
     for each in cluster.partitions:
@@ -81,7 +114,10 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
             for node in each.replicas
             if (log := (by_id[node].logs if node in by_id else own.get(node, {})).get(at))
         }
-        if damage := [log for log in logs.values() if log.damage]:
+        nodes = [by_id[node].now if node in by_id else node for node in each.replicas]
+        if why := _unseen(cluster, looked, lost, nodes):
+            unseen[at] = why
+        elif damage := [log for log in logs.values() if log.damage]:
             damaged += damage
         elif not logs:
             empty.append(at)
@@ -92,13 +128,44 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> Mend:
             lead.append(at)
         else:
             stopped.append(at)
-    return Mend(tuple(changed), move, tuple(lead), tuple(stopped), tuple(empty), tuple(damaged))
+    return Mend(tuple(changed), move, tuple(lead), tuple(stopped), unseen, tuple(empty), tuple(damaged))
+
+
+def _running(hosts: Mapping[str, Sequence[Folder]]) -> dict[int, set[bool | None]]:
+    """Return of each broker whether it ran when its folders were looked at."""
+    found: dict[int, set[bool | None]] = defaultdict(set)
+    for folder in (folder for folders in hosts.values() for folder in folders):
+        found[folder.node_id].add(folder.running)
+    return found
+
+
+def _unseen(
+    cluster: Cluster, looked: Mapping[int, set[bool | None]], lost: Collection[int], nodes: Sequence[int]
+) -> str:
+    """Say which of these brokers may have more than what was seen of them; empty if none."""
+    for node in (node for node in nodes if node not in lost):
+        if node not in looked:
+            return (
+                f"nobody looked at broker {node}; look there, too, or say --lost {node} if its disks are "
+                "gone for good, or another broker's now"
+            )
+        ran, runs = True in looked[node], node in cluster.brokers
+        if ran and not runs:
+            return (
+                f"broker {node} ran when it was looked at, and does not serve now; look again when it does, "
+                "or is stopped"
+            )
+        if runs and False in looked[node] and not ran:
+            return f"broker {node} did not run when it was looked at, and does now; look again"
+    return ""
 
 
 def emptied(
     cluster: Cluster, mend: Mend, named: Collection[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Choose running brokers for partitions that are to be made empty; Refused for one that has a log."""
+    """Choose running brokers for partitions that are to be made empty; Refused where a log may be."""
+    for at in sorted(set(named) & mend.unseen.keys()):
+        raise Refused(f"{at} is not made empty, for {mend.unseen[at]}. Nothing was assigned.")
     if wrong := sorted(set(named) - set(mend.empty)):
         raise Refused(f"{some(wrong)}: not without a log, so not made empty. Nothing was assigned.")
     factors = {each.topic_partition: len(each.replicas) for each in cluster.partitions}
@@ -109,12 +176,16 @@ def emptied(
 
 
 def electable(
-    cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], emptied: Collection[TopicPartition] = ()
+    cluster: Cluster,
+    hosts: Mapping[str, Sequence[Folder]],
+    emptied: Collection[TopicPartition] = (),
+    lost: Collection[int] = (),
 ) -> tuple[list[TopicPartition], list[tuple[str, str]]]:
     """Find partitions without a leader whose first running replica has most of the log; and others, with why.
 
-    Of those in `emptied` no folder that was named has a log.
+    Of those in `emptied` no folder that was named has a log; brokers that are `lost` have none any more.
     """
+    refuse_lost(hosts, lost)
     logs: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
     aside: set[TopicPartition] = set()
     for folder in (folder for folders in hosts.values() for folder in folders):
@@ -123,6 +194,7 @@ def electable(
                 aside.add(log.partition)
             else:
                 logs[log.partition][folder.node_id] = log
+    looked = _running(hosts)
     found, left = [], []
     for each in cluster.partitions:
         if each.leader is not None:
@@ -134,6 +206,8 @@ def electable(
             left.append((str(at), "none of its replicas runs"))
         elif at in aside:
             left.append((str(at), "a broker has put a log of it aside: take that back first"))
+        elif why := _unseen(cluster, looked, lost, each.replicas):
+            left.append((str(at), why))
         elif at in emptied and not any(log.end for log in its_own.values()):
             found.append(at)
         elif running[0] not in its_own:
@@ -246,6 +320,14 @@ def sentences(cluster: Cluster, mend: Mend) -> list[str]:
             f"Who has most of the log does not run, of {count(len(mend.stopped), 'partition')}: "
             f"{some(mend.stopped)}. Start their brokers."
         )
+    unseen: dict[str, list[TopicPartition]] = defaultdict(list)
+    for at, why in mend.unseen.items():
+        unseen[why].append(at)
+    said += [
+        f"Another log may go further of {count(len(left), 'partition')} without a leader, {some(left)}: "
+        f"{why}."
+        for why, left in unseen.items()
+    ]
     said += [
         f"{log.partition} can't be led by {log.folder}: {log.damage} A broker that starts with it cuts its "
         "log there."

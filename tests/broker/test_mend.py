@@ -1,19 +1,21 @@
 """A broker that came back with another id on its data folder: the old id again, or its logs for the new."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 from unittest.mock import ANY
 
 import clients
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import NewTopic, OffsetSpec
+from confluent_kafka.admin import NewTopic, OffsetSpec, PartitionMetadata
 
 from aqueduct import cli
-from servers import broker, zookeeper
+from servers import broker, quorum, zookeeper
 from servers.broker import Broker
 from servers.process import Process
 from servers.zookeeper import OlderBroker
@@ -196,11 +198,15 @@ def test_it_gets_its_old_id_back(
 def test_its_logs_are_assigned_to_the_new_id(changed: Cluster, aqueduct: Mend) -> None:
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
-        assert aqueduct("assign") == (0, ANY)
+        code, said = aqueduct("assign")
+        assert (code, said.splitlines()[1:]) == (0, ["Broker 2 is 12 now: elect with --lost 2."])
     assert aqueduct("take-back", "--data-folder", changed.folder, look=False) == (0, ANY)
     with changed.with_id(12):
         changed.await_second(12)
-        assert aqueduct("elect") == (0, ANY)
+        code, said = aqueduct("elect")
+        assert (code, said.splitlines()[0]) == (3, "0 partitions got leaders.")
+        assert "lost-1 has no leader: nobody looked at broker 2;" in said
+        assert aqueduct("elect", "--lost", "2") == (0, ANY)
         clients.wait_for("leaders", changed.led)
         assert changed.seen() == changed.before
         clients.wait_for("the end of what is reassigned", lambda: changed.assigned() == {1, 12})
@@ -213,15 +219,18 @@ def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Mend, 
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
     shutil.rmtree(changed.folder)
-    empty = f"lost:1,{OFFSETS}:1"
+    empty, gone = f"lost:1,{OFFSETS}:1", ("--lost", "2")
     with changed.with_id(12):
         changed.await_second(12)
-        code, said = aqueduct("assign", "--empty", "kept:0")
+        code, said = aqueduct("assign", "--empty", empty)
+        assert code == 2
+        assert f"{OFFSETS}-1 is not made empty, for nobody looked at broker 2;" in said
+        code, said = aqueduct("assign", "--empty", "kept:0", *gone)
         assert (code, said) == (
             2,
             "aqueduct: kept-0: not without a log, so not made empty. Nothing was assigned.\n",
         )
-        code, said = aqueduct("assign")
+        code, said = aqueduct("assign", *gone)
         assert (code, said.splitlines()[1:]) == (
             3,
             [
@@ -229,8 +238,8 @@ def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Mend, 
                 for each in (f"{OFFSETS}-1", "lost-1")
             ],
         )
-        assert aqueduct("assign", "--empty", empty) == (0, ANY)
-        code, said = aqueduct("elect", "--empty", empty)
+        assert aqueduct("assign", "--empty", empty, *gone) == (0, ANY)
+        code, said = aqueduct("elect", "--empty", empty, *gone)
         assert (code, said.splitlines()[1:]) == (
             0, ["Groups whose positions are gone get them by `aqueduct restore --groups-only`."],
         )  # fmt: skip
@@ -239,3 +248,75 @@ def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Mend, 
         assert kept == [former[0], [], *former[2:]]
         assert set(positions) ^ set(earlier) == {-1001} | {each for each in earlier if each not in positions}
         assert -1001 in positions
+
+
+def test_nobody_leads_by_looks_that_lack_what_another_one_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broker was down, and comes back alone: the other one has acknowledged more, and isn't there."""
+    cluster = quorum.formatted(tmp_path)
+    asked, (first, second) = cast(Broker, cluster), cluster.brokers
+
+    def look(*nodes: quorum.Node) -> list[str]:
+        options = []
+        for node in nodes:
+            assert cli.main(["mend", "look", "--data-folder", str(node.data)]) == 0
+            seen = tmp_path / f"{node.node_id}.json"
+            seen.write_text(capsys.readouterr().out)
+            options += ["--look", str(seen)]
+        return options
+
+    def mend(command: str, looks: list[str], code: int = 3) -> str:
+        assert cli.main(["mend", command, "--bootstrap-servers", second.address, *looks]) == code
+        return "".join(capsys.readouterr())
+
+    def kept() -> PartitionMetadata:
+        return clients.admin(asked).list_topics(timeout=20).topics["kept"].partitions[0]
+
+    def in_sync() -> set[int]:
+        return {*kept().isrs}
+
+    def records() -> list[bytes]:
+        return [value for _, value, *_ in clients.records(asked, "kept", 0)]
+
+    with cluster.running(*cluster.controllers), second.process.running():
+        with first.process.running():
+            clients.wait_for(
+                "both brokers", lambda: len(clients.admin(asked).list_topics(timeout=20).brokers) == 2
+            )
+            made = NewTopic("kept", 1, replica_assignment=[[1, 2]])
+            admin = clients.admin(asked)
+            admin.create_topics([made])["kept"].result()
+            clients.wait_for("both in sync", lambda: in_sync() == {1, 2})
+            clients.produce(asked, "kept", (f"both-{n}" for n in range(50)), 0)
+            of_before = [str(shutil.copy(path, f"{path}.before")) for path in look(first, second)[1::2]]
+            second.process.stop()
+            clients.wait_for("one in sync", lambda: in_sync() == {1})
+            clients.produce(asked, "kept", (f"one-{n}" for n in range(50)), 0)
+        second.process.start()
+        clients.wait_for("nobody to lead", lambda: kept().leader == -1)
+        assert "kept-0 has no leader: broker 2 would lead, and another one has more of the log." in mend(
+            "elect", look(first, second)
+        )
+
+        nobody = "nobody looked at broker 1; look there, too, or say --lost 1 if its disks are gone for good"
+        assert f"Another log may go further of 1 partition without a leader, kept-0: {nobody}" in mend(
+            "plan", look(second)
+        )
+        assert mend("elect", look(second)).startswith(
+            f"0 partitions got leaders.\nkept-0 has no leader: {nobody}"
+        )
+        assert mend("assign", look(second)).splitlines()[1].startswith(f"kept-0 has no leader: {nobody}")
+        before = ["--look", of_before[0], "--look", of_before[1]]
+        for command in ("plan", "assign", "elect"):
+            assert "broker 1 ran when it was looked at, and does not serve now;" in mend(command, before)
+        of_a_former_version = [{"path": "/data", "cluster_id": cluster.cluster_id, "node_id": 1, "logs": []}]
+        former = tmp_path / "1.json"
+        former.write_text(json.dumps(of_a_former_version))
+        for command in ("plan", "assign", "elect"):
+            assert "What was seen on 1 has no time" in mend(
+                command, ["--look", str(former), *look(second)], 2
+            )
+        with first.process.running():
+            clients.wait_for("both in sync", lambda: in_sync() == {1, 2})
+            assert records() == [f"{who}-{n}".encode() for who in ("both", "one") for n in range(50)]

@@ -1,16 +1,18 @@
 """Which id a host had, and what brings its partitions back."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from aqueduct import moments
 from aqueduct.cli import mend as command
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
 from aqueduct.mend.logs import DiskLog, Folder, look
-from aqueduct.mend.plan import electable, emptied, plan, sentences
+from aqueduct.mend.plan import electable, emptied, plan, refuse_old, sentences
 from aqueduct.names import TopicPartition
 
 
@@ -73,7 +75,7 @@ def test_what_has_no_log_anywhere_is_named() -> None:
     state = cluster(
         part("a-0", None, 2), part("a-1", None, 2), part("b-0", None, 3), brokers={12}, fenced={3}
     )
-    mend = plan(state, {"y": folder(12, log("a-0", 9))})
+    mend = plan(state, {"y": folder(12, log("a-0", 9))}, lost=[3])
     assert mend.empty == (TopicPartition("a", 1), TopicPartition("b", 0))
     assert any("a-1" in each and "positions of its groups" in each for each in sentences(state, mend))
 
@@ -126,6 +128,72 @@ def test_a_damaged_log_leads_nothing() -> None:
 def test_what_can_t_be_planned_is_refused(hosts: dict[str, list[Folder]], sentence: str) -> None:
     with pytest.raises(Refused, match=sentence):
         plan(cluster(part("a-0", None, 2), brokers={11, 12}), hosts)
+
+
+def test_nobody_leads_while_a_log_was_not_looked_at() -> None:
+    """It may be the one that goes furthest; made empty, it would be cut to nothing."""
+    state = cluster(part("a-0", None, 1, 2), part("b-0", None, 1), part("c-0", None, 2), brokers={2})
+    hosts = {"y": folder(2, log("a-0", 9), log("c-0", 9))}
+    a, b, c = (TopicPartition(topic, 0) for topic in "abc")
+    mend, (found, left) = plan(state, hosts), electable(state, hosts, [b])
+    why = (
+        "nobody looked at broker 1; look there, too, or say --lost 1 if its disks are gone for good, or "
+        "another broker's now"
+    )
+    assert (mend.lead, mend.empty, mend.unseen) == ((c,), (), {a: why, b: why})
+    assert f"Another log may go further of 2 partitions without a leader, a-0, b-0: {why}." in sentences(
+        state, mend
+    )
+    assert (found, dict(left)) == ([c], {"a-0": why, "b-0": "none of its replicas runs"})
+    with pytest.raises(Refused, match="b-0 is not made empty, for nobody looked at broker 1;"):
+        emptied(state, mend, [b])
+    mend, (found, _) = plan(state, hosts, lost=[1]), electable(state, hosts, lost=[1])
+    assert (mend.lead, mend.empty, found) == ((a, c), (b,), [a, c])
+    for refusing in (plan, electable):
+        with pytest.raises(Refused, match="/data of y has the logs of broker 2, which is said to have lost"):
+            refusing(state, hosts, lost=[2])
+
+
+def test_an_id_that_another_broker_has_now_must_be_said() -> None:
+    """A copy that a reassignment has begun looks as one that has the logs of the id that is gone."""
+    state = cluster(part("a-0", None, 12, 2), brokers={12})
+    hosts = {"y": folder(12, log("a-0", 9))}
+    found, [(_, why)] = electable(state, hosts)
+    assert (found, why.partition(";")[0]) == ([], "nobody looked at broker 2")
+    assert electable(state, hosts, lost=[2]) == ([TopicPartition("a", 0)], [])
+
+
+@pytest.mark.parametrize(
+    ("ran", "running", "sentence"),
+    [
+        (True, {1, 2}, ""),
+        (False, {2}, ""),
+        (True, {2}, "broker 1 ran when it was looked at, and does not serve now; look again"),
+        (False, {1, 2}, "broker 1 did not run when it was looked at, and does now; look again"),
+    ],
+)
+def test_a_look_ends_where_its_broker_starts_or_stops(ran: bool, running: set[int], sentence: str) -> None:
+    state = cluster(part("a-0", None, 2, 1), brokers=running)
+    [first], hosts = folder(1, log("a-0", 5)), {"y": folder(2, log("a-0", 5))}
+    # Of its two disks only one is locked where the other one has failed.
+    hosts["x"] = [replace(first, running=ran), replace(first, path="/other", logs=(), running=False)]
+    mend, (found, left) = plan(state, hosts), electable(state, hosts)
+    assert [*mend.unseen] == [TopicPartition("a", 0)] * bool(sentence)
+    assert found == [TopicPartition("a", 0)] * (not sentence)
+    assert all(why.startswith(sentence) for _, why in left)
+
+
+def test_old_looks_are_refused() -> None:
+    now = moments.parse("2026-01-31T18:00:00Z")
+    [found] = folder(1)
+    for time in ("2026-01-31T17:00:00Z", "2026-01-31T19:00:00.000Z"):
+        refuse_old({"x": [replace(found, time=time)]}, now)
+    for time in ("2026-01-31T16:59:59Z", "2026-01-31T19:00:01Z"):
+        with pytest.raises(Refused, match=f"What was seen on x is of {time}, and counts for 60 minutes"):
+            refuse_old({"x": [replace(found, time=time)]}, now)
+    for time in ("", "yesterday"):
+        with pytest.raises(Refused, match="What was seen on x has no time, as that of former versions: look"):
+            refuse_old({"x": [replace(found, time=time)]}, now)
 
 
 def test_nobody_leads_who_lacks_what_another_one_has() -> None:
