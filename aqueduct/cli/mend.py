@@ -190,7 +190,7 @@ def _assign(args: argparse.Namespace) -> int:
         state = describe_by_controller(client)
         mend = plan.plan(state, seen, args.lost)
         if mend.damaged:
-            damage = some(f"{each.partition} ({each.damage})" for each in mend.damaged)
+            damage = some(f"{log.partition} on broker {node} ({log.damage})" for node, log in mend.damaged)
             raise Refused(
                 f"{damage}: of these logs only a part could be kept. Restore the partitions from a backup, "
                 "or move the logs away. Nothing was assigned."

@@ -40,7 +40,7 @@ class Mend:
     `move` are the replicas of each partition with the ids of now in place of those that are gone. Where
     nobody leads it, who has most of its log comes first; `lead` are these partitions. `stopped` wait for a
     broker that has their logs and does not run. `unseen` are left, and why: a log that was not looked at may
-    go furthest. `empty` have no log anywhere; `damaged` are logs that can't be read to their end.
+    go furthest. `empty` have no log anywhere; `damaged` are logs that aren't whole, with their brokers.
     """
 
     changed: tuple[Changed, ...]
@@ -49,7 +49,7 @@ class Mend:
     stopped: tuple[TopicPartition, ...]
     unseen: Mapping[TopicPartition, str]
     empty: tuple[TopicPartition, ...]
-    damaged: tuple[DiskLog, ...]
+    damaged: tuple[tuple[int, DiskLog], ...]
 
 
 def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
@@ -100,7 +100,7 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collecti
     stopped: list[TopicPartition] = []
     unseen: dict[TopicPartition, str] = {}
     empty: list[TopicPartition] = []
-    damaged: list[DiskLog] = []
+    damaged: list[tuple[int, DiskLog]] = []
     for each in cluster.partitions:
         at = each.topic_partition
         # Both ids of one broker are there while it is reassigned from one to the other.
@@ -117,7 +117,7 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collecti
         nodes = [by_id[node].now if node in by_id else node for node in each.replicas]
         if why := _unseen(cluster, looked, lost, nodes):
             unseen[at] = why
-        elif damage := [log for log in logs.values() if log.damage]:
+        elif damage := [(node, log) for node, log in logs.items() if log.damage]:
             damaged += damage
         elif not logs:
             empty.append(at)
@@ -129,6 +129,10 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collecti
         else:
             stopped.append(at)
     return Mend(tuple(changed), move, tuple(lead), tuple(stopped), unseen, tuple(empty), tuple(damaged))
+
+
+def _damage(node: int, log: DiskLog) -> str:
+    return f"the log of broker {node} is damaged ({log.damage.rstrip('.')})"
 
 
 def _running(hosts: Mapping[str, Sequence[Folder]]) -> dict[int, set[bool | None]]:
@@ -188,12 +192,16 @@ def electable(
     refuse_lost(hosts, lost)
     logs: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
     aside: set[TopicPartition] = set()
+    damaged: dict[TopicPartition, str] = {}
     for folder in (folder for folders in hosts.values() for folder in folders):
         for log in folder.logs:
             if log.stray:
                 aside.add(log.partition)
-            else:
-                logs[log.partition][folder.node_id] = log
+                continue
+            its_own = logs[log.partition]
+            its_own[folder.node_id] = max(its_own.get(folder.node_id, log), log, key=lambda each: each.far)
+            if log.damage:
+                damaged[log.partition] = _damage(folder.node_id, log)
     looked = _running(hosts)
     found, left = [], []
     for each in cluster.partitions:
@@ -206,14 +214,12 @@ def electable(
             left.append((str(at), "none of its replicas runs"))
         elif at in aside:
             left.append((str(at), "a broker has put a log of it aside: take that back first"))
-        elif why := _unseen(cluster, looked, lost, each.replicas):
+        elif why := _unseen(cluster, looked, lost, each.replicas) or damaged.get(at, ""):
             left.append((str(at), why))
         elif at in emptied and not any(log.end for log in its_own.values()):
             found.append(at)
         elif running[0] not in its_own:
             left.append((str(at), f"no folder of broker {running[0]} that was named has a log of it"))
-        elif its_own[running[0]].damage:
-            left.append((str(at), f"its log of broker {running[0]} is damaged"))
         elif its_own[running[0]].far != most:
             left.append((str(at), f"broker {running[0]} would lead, and another one has more of the log"))
         else:
@@ -328,10 +334,13 @@ def sentences(cluster: Cluster, mend: Mend) -> list[str]:
         f"{why}."
         for why, left in unseen.items()
     ]
+    damaged: dict[str, list[TopicPartition]] = defaultdict(list)
+    for node, log in mend.damaged:
+        damaged[_damage(node, log)].append(log.partition)
     said += [
-        f"{log.partition} can't be led by {log.folder}: {log.damage} A broker that starts with it cuts its "
-        "log there."
-        for log in mend.damaged
+        f"Nobody is to lead {some(left)}, for {why}, and what only that one has would be cut off. Start its "
+        "broker, which cuts off what isn't whole, and look again; or restore them from a backup."
+        for why, left in damaged.items()
     ]
     if mend.empty:
         said.append(

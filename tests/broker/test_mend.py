@@ -250,6 +250,15 @@ def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Mend, 
         assert -1001 in positions
 
 
+@contextmanager
+def changed_byte(file: Path) -> Iterator[None]:
+    """Have another last byte in a file meanwhile."""
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    yield
+    file.write_bytes(whole)
+
+
 def test_nobody_leads_by_looks_that_lack_what_another_one_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -317,6 +326,13 @@ def test_nobody_leads_by_looks_that_lack_what_another_one_has(
             assert "What was seen on 1 has no time" in mend(
                 command, ["--look", str(former), *look(second)], 2
             )
+
+        with changed_byte(max((first.data / "kept-0").glob("*.log"))):
+            damaged = "for the log of broker 1 is damaged (00000000000000000000.log: The batch at offset "
+            looks = look(first, second)
+            assert f"Nobody is to lead kept-0, {damaged}" in mend("plan", looks)
+            assert f"kept-0 has no leader: {damaged.removeprefix('for ')}" in mend("elect", looks)
+            assert "does not have the CRC that it tells.)" in mend("assign", looks, 2)
         with first.process.running():
             clients.wait_for("both in sync", lambda: in_sync() == {1, 2})
             assert records() == [f"{who}-{n}".encode() for who in ("both", "one") for n in range(50)]

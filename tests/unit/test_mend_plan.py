@@ -111,10 +111,33 @@ def test_nothing_is_assigned_to_a_broker_that_does_not_run() -> None:
     assert "Or assign" not in said
 
 
-def test_a_damaged_log_leads_nothing() -> None:
-    state = cluster(part("a-0", None, 2), brokers={12})
-    mend = plan(state, {"y": folder(12, log("a-0", 9, damage="no CRC."))})
-    assert (mend.lead, [each.folder for each in mend.damaged]) == ((), ["a-0"])
+def test_nobody_leads_where_a_log_is_damaged() -> None:
+    """Whoever led, what the others can't follow would be cut off; and what only the damaged one has."""
+    state = cluster(part("a-0", None, 2), part("a-1", None, 2, 1), brokers={2})
+    broken = log("a-1", 9, damage="0.log: no CRC.")
+    for first, second in (
+        ((log("a-1", 5),), (broken, log("a-0", 9, damage="0.log: no CRC."))),
+        ((broken,), (log("a-1", 5), log("a-0", 9))),
+    ):
+        hosts = {"x": folder(1, *first), "y": folder(2, *second)}
+        mend, (found, left) = plan(state, hosts), electable(state, hosts, [TopicPartition("a", 1)])
+        node = 1 if broken in first else 2
+        why = f"the log of broker {node} is damaged (0.log: no CRC)"
+        whole = [TopicPartition("a", 0)] * (node == 1)
+        assert (mend.lead, found) == (tuple(whole), whole)
+        assert {why for _, why in left} == {why}
+        names = "a-1" if node == 1 else "a-0, a-1"
+        assert any(
+            each.startswith(f"Nobody is to lead {names}, for {why}, and what only")
+            for each in sentences(state, mend)
+        )
+
+
+def test_of_a_broker_s_two_logs_the_further_one_counts() -> None:
+    state = cluster(part("a-0", None, 2, 1), brokers={2})
+    [short], [long] = folder(1, log("a-0", 5)), folder(1, log("a-0", 9))
+    for folders in ([short, long], [long, short]):
+        assert electable(state, {"x": folders, "y": folder(2, log("a-0", 5))})[0] == []
 
 
 @pytest.mark.parametrize(
