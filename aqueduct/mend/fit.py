@@ -223,8 +223,11 @@ def sentences(found: Fit, fate: str) -> Iterable[str]:
     for (leader, lacking), led in sorted(furthest.items()):
         why = f"; {some(lacking)}, in sync by the metadata, does not have the same" if lacking else ""
         yield f"What broker {leader} has goes furthest, and leads: {some(led)}{why}."
+    damaged: dict[tuple[str, str], list[str]] = defaultdict(list)
     for host, log in found.damaged:
-        yield f"DAMAGED: {log.folder} on {host}: {log.damage}"
+        damaged[host, log.damage].append(log.folder)
+    for (host, damage), folders in damaged.items():
+        yield f"DAMAGED: {some(folders)} on {host}: {damage}"
     if found.lost:
         yield f"LOST: the disks of brokers {some(found.lost)}. If one is only not mounted, mount it before."
     if found.unseen:

@@ -4,8 +4,8 @@ import fcntl
 import os
 import struct
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aqueduct import moments
@@ -14,6 +14,12 @@ from aqueduct.kafka import data_folder
 from aqueduct.kafka.client_config import parse_properties
 from aqueduct.names import TopicPartition
 
+COMMITTED = "replication-offset-checkpoint"
+LED = "leader-epoch-checkpoint"
+TORN = (
+    f"the folder's {COMMITTED} is not whole, so nobody can tell which log lacks what was committed. Move it "
+    "away where you know that none does."
+)
 LOCK = "hhqqi4x"  # struct flock of 64 bits: kind, from where, start, length (0: all), process
 
 
@@ -59,10 +65,19 @@ class Folder:
 
 
 def look(path: Path, *, running: bool | None = None) -> Folder:
-    """Read whose a data folder is, and each of its logs; Refused if it can't be."""
-    found = data_folder.read(path)
+    """Read whose a data folder is, and each of its logs; Refused if it can't be.
+
+    Where a broker wrote down what was committed, and that isn't whole any more, all logs but strays are
+    damaged: nobody can tell whether they lack their ends.
+    """
+    found, checkpoint = data_folder.read(path), path / COMMITTED
     try:
-        logs = sorted(_logs(path), key=lambda each: (each.partition, each.stray))
+        committed = _committed(checkpoint)
+        logs = sorted(_logs(path, committed or {}), key=lambda each: (each.partition, each.stray))
+        if committed is None or (
+            committed == {} and _emptied(checkpoint, [each for each in logs if each.bytes])
+        ):
+            logs = [each if each.stray else replace(each, damage=each.damage or TORN) for each in logs]
     except OSError as error:
         raise Refused(
             f"{error.filename} can't be read: {error.strerror}; look as the user of the broker."
@@ -88,8 +103,7 @@ def in_use(path: Path) -> bool:
         raise Refused(f"{lock} can't be read: {error.strerror}; look as the user of the broker.") from None
 
 
-def _logs(path: Path) -> Iterator[DiskLog]:
-    committed = _committed(path / "replication-offset-checkpoint")
+def _logs(path: Path, committed: Mapping[TopicPartition, int]) -> Iterator[DiskLog]:
     for each in path.iterdir():
         for pattern in (data_folder.LOG, data_folder.STRAY_LOG):
             named = pattern.fullmatch(each.name)
@@ -99,35 +113,50 @@ def _logs(path: Path) -> Iterator[DiskLog]:
                 yield _log(each, at, stray, 0 if stray else committed.get(at, 0))
 
 
-def _committed(checkpoint: Path) -> dict[TopicPartition, int]:
+def _committed(checkpoint: Path) -> dict[TopicPartition, int] | None:
     """Read the high watermarks that a broker writes down each five seconds, and when it stops.
 
-    Lines of topic, partition and offset.
+    Lines of topic, partition and offset. Empty where there is none, None if it isn't whole.
     """
     try:
         return {
             TopicPartition(topic, int(number)): int(offset) for topic, number, offset in _lines(checkpoint)
         }
-    except (FileNotFoundError, ValueError):
-        return {}
+    except ValueError:
+        return None
+
+
+def _emptied(checkpoint: Path, logs: Iterable[DiskLog]) -> bool:
+    """Tell whether an empty checkpoint was written to: in a new folder it is made so, before any log."""
+    if not checkpoint.exists() or checkpoint.stat().st_size:
+        return False
+    made = (file.stat().st_mtime_ns for log in logs for file in (checkpoint.parent / log.folder).iterdir())
+    return checkpoint.stat().st_mtime_ns > min(made, default=checkpoint.stat().st_mtime_ns)
 
 
 def _led(checkpoint: Path, end: int) -> int:
     """Read the last epoch in which somebody led up to a log's end; -1 if that isn't known.
 
     A log whose records have all expired has no batch that tells it. Lines of an epoch and the offset at which
-    it began: a later one is of records that the log has lost, and a broker drops it (KIP-101).
+    it began: a later one is of records that the log has lost, and a broker drops it (KIP-101). ValueError if
+    it isn't whole.
     """
-    try:
-        begun = [(int(start), int(epoch)) for epoch, start in _lines(checkpoint)]
-    except (FileNotFoundError, ValueError):
-        return -1
+    begun = [(int(start), int(epoch)) for epoch, start in _lines(checkpoint)]
     return max((epoch for start, epoch in begun if start <= end), default=-1)
 
 
-def _lines(checkpoint: Path) -> Iterator[list[str]]:
-    """Yield what a checkpoint has after a line with its version, and one with the number of what follows."""
-    return (line.split() for line in checkpoint.read_text(encoding="utf-8").splitlines()[2:])
+def _lines(checkpoint: Path) -> list[list[str]]:
+    """Read what a checkpoint has after a line with its version, and one with the number of what follows.
+
+    Nothing where there is none, or it is empty; ValueError where it isn't as a broker writes it whole.
+    """
+    try:
+        lines = checkpoint.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    if lines and (len(lines) < 2 or lines[0] != "0" or int(lines[1]) != len(lines[2:])):
+        raise ValueError(f"{checkpoint} is not whole")
+    return [line.split() for line in lines[2:]]
 
 
 def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -> DiskLog:
@@ -142,7 +171,10 @@ def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -
         if last:
             epoch = last.leader_epoch
             break
-    epoch = max(epoch, _led(folder / "leader-epoch-checkpoint", end))
+    try:
+        epoch = max(epoch, _led(folder / LED, end))
+    except ValueError:
+        damage = damage or f"{LED} is not whole."
     if end < committed and not damage:
         damage = (
             f"it ends at offset {end}, and its broker wrote down that all before {committed} was committed."

@@ -1,6 +1,7 @@
 """Which id a host had, and what brings its partitions back."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from aqueduct import moments
 from aqueduct.cli import mend as command
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
+from aqueduct.mend.fit import KnownPartition, KnownTopic, fit
+from aqueduct.mend.fit import sentences as sentences_of
 from aqueduct.mend.logs import DiskLog, Folder, look
 from aqueduct.mend.plan import electable, emptied, plan, refuse_old, sentences
 from aqueduct.names import TopicPartition
@@ -279,6 +282,58 @@ def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:
         == "it ends at offset 2, and its broker wrote down that all before 3 was committed."
     )
     assert "does not have the CRC" in found["a-2"].damage
+
+
+@pytest.mark.parametrize("torn", [b"", bytes(20), b"0\n2\na 0 2\na 1", b"0\n2\na 0 2\n", b"0\n", b"\xff"])
+def test_what_was_committed_is_not_known_where_it_is_torn(tmp_path: Path, torn: bytes) -> None:
+    """A log that has lost its end would pass for whole; one that was put aside is in no such file."""
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    aside = f"b-0.{'0' * 32}-stray"
+    for name in ("a-0", "a-1", aside):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{0:020}.log").write_bytes(b"cut off")
+    assert [each.damage for each in look(tmp_path).logs] == ["", "", ""]
+    checkpoint = tmp_path / "replication-offset-checkpoint"
+    checkpoint.write_bytes(torn)
+    found = look(tmp_path)
+    said = "the folder's replication-offset-checkpoint is not whole, so nobody can tell which log lacks"
+    assert {each.folder: each.damage.startswith(said) for each in found.logs} == {
+        "a-0": True,
+        "a-1": True,
+        aside: False,
+    }
+    topic = KnownTopic("a", "", {number: KnownPartition((2,), (2,), 2, 0) for number in range(2)})
+    line, _ = sentences_of(fit("C", [topic], {"x": [found]}, without_ids=True), "")
+    assert line.startswith(f"DAMAGED: a-0, a-1 on x: {said}")
+    checkpoint.write_text("0\n2\na 0 0\na 1 9\n")
+    assert [each.damage[:9] for each in look(tmp_path).logs] == ["", "it ends a", ""]
+
+
+def test_a_new_folder_has_an_empty_file_for_what_is_committed(tmp_path: Path) -> None:
+    """The broker writes it within five seconds, unless it is killed. What it wrote has a later time."""
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    (tmp_path / "a-0").mkdir()
+    for at, name in enumerate(
+        ("replication-offset-checkpoint", "a-0/leader-epoch-checkpoint", "a-0/0.log"), 1
+    ):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at, at))
+    checkpoint, log = tmp_path / "replication-offset-checkpoint", tmp_path / "a-0/0.log"
+    os.utime(checkpoint, (9, 9))
+    assert [each.damage for each in look(tmp_path).logs] == [""]
+    log.write_bytes(b"the first")
+    assert [each.damage[:12] for each in look(tmp_path).logs] == ["the folder's"]
+    os.utime(checkpoint, (1, 1))
+    assert [each.damage for each in look(tmp_path).logs] == [""]
+
+
+def test_epochs_that_are_torn_are_damage(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    (tmp_path / "a-0").mkdir()
+    (tmp_path / "a-0" / f"{7:020}.log").touch()
+    (tmp_path / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n4 0\n")
+    [found] = look(tmp_path).logs
+    assert (found.end, found.epoch, found.damage) == (7, -1, "leader-epoch-checkpoint is not whole.")
 
 
 def test_what_look_said_counts_once_for_each_host_and_broker(tmp_path: Path) -> None:
