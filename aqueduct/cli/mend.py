@@ -1,7 +1,8 @@
 """Bring partitions back whose brokers came back with other ids: their logs are there, and wait.
 
-look, on a broker's host, reads its data folders: whose they are, and how far each log goes. plan compares
-what look said on all hosts with the cluster, and says which id each host had, and the remedies, best first.
+look, on a broker's host, reads its data folders: whose they are, and how far each log goes. Of each log it
+reads the newest segment that has a batch; what is damaged in an older one it does not see. plan compares what
+look said on all hosts with the cluster, and says which id each host had, and the remedies, best first.
 
 take-back, on the host of a stopped broker, gives its data folders another id, and makes logs again of those
 that it has put aside. assign gives the cluster's partitions to the ids that have their logs now; elect then
@@ -19,21 +20,24 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from aqueduct.cli import common, selection
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config, data_folder
 from aqueduct.kafka.admin.cluster import describe_by_controller
 from aqueduct.kafka.client import connect
+from aqueduct.kafka.cluster import Cluster
 from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.mend import logs, plan, run, take_back
-from aqueduct.mend.fit import Fit
+from aqueduct.mend.fit import Fit, nowhere
 from aqueduct.names import LEGAL_NAME, TopicPartition
 from aqueduct.quorum import metadata
 from aqueduct.wording import count, some
 
 NO_LOG = "no folder that was named has a log of it"
 STOPPED = "the broker that has most of its log does not run"
+Looked = TypeVar("Looked", logs.DiskLog, logs.Folder)
 NODE_ID = selection.whole(0, (1 << 31) - 1)
 
 
@@ -144,6 +148,7 @@ def _plan(args: argparse.Namespace) -> int:
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
     found = plan.sentences(state, plan.plan(state, seen, args.lost))
+    _say_nowhere(args, state)
     for sentence in found or ["No id was changed."]:
         print(sentence)
     return ExitCode.INCOMPLETE if found else ExitCode.DONE
@@ -201,6 +206,7 @@ def _assign(args: argparse.Namespace) -> int:
         f"{count(len(mend.move), 'partition')} assigned to the ids that brokers have now; "
         f"{len(mend.lead):,} without a leader yet; {count(len(empty), 'partition')} to be empty."
     )
+    _say_nowhere(args, state)
     for each in mend.changed:
         print(f"Broker {each.before} is {each.now} now: elect with --lost {each.before}.")
     return _left(
@@ -213,13 +219,20 @@ def _assign(args: argparse.Namespace) -> int:
 def _elect(args: argparse.Namespace) -> int:
     seen = _seen(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
-        found, left = plan.electable(describe_by_controller(client), seen, args.empty, args.lost)
+        state = describe_by_controller(client)
+        found, left = plan.electable(state, seen, args.empty, args.lost)
         run.lead(client, found)
         run.end_reassignments(client)
     print(f"{count(len(found), 'partition')} got leaders.")
+    _say_nowhere(args, state)
     if any(each.topic == GROUPS for each in set(found) & set(args.empty)):
         print("Groups whose positions are gone get them by `aqueduct restore --groups-only`.")
     return _left(left)
+
+
+def _say_nowhere(args: argparse.Namespace, state: Cluster) -> None:
+    if said := nowhere(args.lost, {node for each in state.partitions for node in each.replicas}):
+        print(said)
 
 
 def _left(left: Sequence[tuple[object, str]]) -> int:
@@ -247,6 +260,8 @@ def hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
         host = path.name.removesuffix(".json")
         try:
             folders = [_folder(each) for each in json.loads(path.read_text(encoding="utf-8"))]
+            if not folders:
+                raise ValueError(f"{path} is of no folder")
         except OSError as error:
             raise Refused(f"{path} can't be read: {error.strerror}.") from None
         except (ValueError, TypeError, KeyError, AttributeError):
@@ -263,11 +278,20 @@ def hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
     return found
 
 
-def _folder(said: dict[str, object]) -> logs.Folder:
-    each = said | {
-        "logs": tuple(
-            logs.DiskLog(**(log | {"partition": TopicPartition(*log["partition"])}))
-            for log in said["logs"]  # type: ignore[attr-defined]
-        )
-    }
-    return logs.Folder(**each)  # type: ignore[arg-type]
+def _folder(said: dict[str, Any]) -> logs.Folder:
+    return _typed(logs.Folder, said, logs=tuple(_log(each) for each in said["logs"]))
+
+
+def _log(said: dict[str, Any]) -> logs.DiskLog:
+    topic, number = said["partition"]
+    if not isinstance(topic, str) or type(number) is not int:
+        raise TypeError(f"{said['partition']} is no partition")
+    return _typed(logs.DiskLog, said, partition=TopicPartition(topic, number))
+
+
+def _typed(kind: type[Looked], said: dict[str, Any], **made: object) -> Looked:
+    """Make one of what a file says; TypeError where that is of another type, as a text for a number."""
+    for name, wanted in get_type_hints(kind).items():
+        if name in said.keys() - made.keys() and type(said[name]) not in (get_args(wanted) or (wanted,)):
+            raise TypeError(f"{name} is {said[name]!r}")
+    return kind(**(said | made))

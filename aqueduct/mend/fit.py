@@ -85,6 +85,7 @@ class Fit:
     damaged: tuple[tuple[str, DiskLog], ...]
     aside: int  # logs that brokers had put aside before
     lost: tuple[int, ...]  # brokers that have no logs any more
+    nowhere: str  # which are said to be lost, and have no replica; empty if none
     unseen: tuple[int, ...]  # brokers with replicas whose folders were not looked at
     committed: Mapping[TopicPartition, int]  # up to which offset all replicas in sync had them
 
@@ -152,9 +153,16 @@ def fit(
         tuple(damaged),
         aside,
         tuple(sorted(replicas.intersection(lost))),
+        nowhere(lost, replicas),
         tuple(sorted(replicas - seen)),
         committed,
     )
+
+
+def nowhere(lost: Collection[int], replicas: Collection[int]) -> str:
+    """Say which brokers that are said to be lost have no replica, as with a wrong id; empty if none."""
+    wrong = sorted(set(lost) - set(replicas))
+    return f"--lost {some(wrong)}: no partition has a replica there." if wrong else ""
 
 
 def refuse_lost(hosts: Mapping[str, Sequence[Folder]], lost: Collection[int]) -> None:
@@ -230,6 +238,8 @@ def sentences(found: Fit, fate: str) -> Iterable[str]:
         yield f"DAMAGED: {some(folders)} on {host}: {damage}"
     if found.lost:
         yield f"LOST: the disks of brokers {some(found.lost)}. If one is only not mounted, mount it before."
+    if found.nowhere:
+        yield found.nowhere
     if found.unseen:
         yield (
             f"NOT looked at: brokers {some(found.unseen)}, whose logs may have more than those of the "

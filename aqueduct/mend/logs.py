@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,8 +14,10 @@ from aqueduct.errors import Refused
 from aqueduct.kafka import data_folder
 from aqueduct.kafka.client_config import parse_properties
 from aqueduct.names import TopicPartition
+from aqueduct.wording import some
 
 COMMITTED = "replication-offset-checkpoint"
+SEGMENT = re.compile(r"[0-9]+\.log")
 LED = "leader-epoch-checkpoint"
 TORN = (
     f"the folder's {COMMITTED} is not whole, so nobody can tell which log lacks what was committed. Move it "
@@ -25,7 +28,7 @@ LOCK = "hhqqi4x"  # struct flock of 64 bits: kind, from where, start, length (0:
 
 @dataclass(frozen=True)
 class DiskLog:
-    """A partition's log on a disk.
+    """A partition's log on a disk, by its newest segment that has a batch: older ones aren't read.
 
     `end` is the offset after its last whole batch before any damage, which is where a broker cuts it; `epoch`
     is the last one in which it was led till there, -1 if that isn't known. Up to `committed` all replicas in
@@ -161,9 +164,11 @@ def _lines(checkpoint: Path) -> list[list[str]]:
 
 def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -> DiskLog:
     segments = sorted(folder.glob("*.log"))
-    metadata = folder / "partition.metadata"
-    topic_id = parse_properties(metadata.read_text().replace(": ", "=")) if metadata.exists() else {}
-    end, epoch, damage = 0, -1, ""
+    topic_id, damage = _topic_id(folder / "partition.metadata")
+    if strange := [each.name for each in segments if not SEGMENT.fullmatch(each.name)]:
+        damage = f"{some(strange)}: no segment of a log is named so, and no broker starts with it."
+        segments = [each for each in segments if each.name not in strange]
+    end, epoch = 0, -1
     for segment in reversed(segments):  # the newest one that has a batch tells where the log ends
         last, error = data_folder.last_batch(segment)
         damage = f"{segment.name}: {error}" if error else damage
@@ -180,5 +185,15 @@ def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -
             f"it ends at offset {end}, and its broker wrote down that all before {committed} was committed."
         )
     size = sum(segment.stat().st_size for segment in segments)
-    name = topic_id.get("topic_id", "")
-    return DiskLog(partition, folder.name, stray, name, end, epoch, size, damage, committed)
+    return DiskLog(partition, folder.name, stray, topic_id, end, epoch, size, damage, committed)
+
+
+def _topic_id(metadata: Path) -> tuple[str, str]:
+    """Read a topic's id, and say what is wrong with the file that has it; both are empty without one."""
+    try:
+        found = parse_properties(metadata.read_text(encoding="utf-8").replace(": ", "=")).get("topic_id")
+    except FileNotFoundError:
+        return "", ""
+    except ValueError:
+        found = None
+    return found or "", "" if found else f"{metadata.name} names no topic."

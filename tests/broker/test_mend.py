@@ -319,6 +319,7 @@ def test_nobody_leads_by_looks_that_lack_what_another_one_has(
         before = ["--look", of_before[0], "--look", of_before[1]]
         for command in ("plan", "assign", "elect"):
             assert "broker 1 ran when it was looked at, and does not serve now;" in mend(command, before)
+            assert "--lost 99: no partition has a replica there." in mend(command, [*before, "--lost", "99"])
         of_a_former_version = [{"path": "/data", "cluster_id": cluster.cluster_id, "node_id": 1, "logs": []}]
         former = tmp_path / "1.json"
         former.write_text(json.dumps(of_a_former_version))

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from aqueduct import moments
 from aqueduct.cli import mend as command
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
-from aqueduct.mend.fit import KnownPartition, KnownTopic, fit
+from aqueduct.mend.fit import KnownPartition, KnownTopic, fit, nowhere
 from aqueduct.mend.fit import sentences as sentences_of
 from aqueduct.mend.logs import DiskLog, Folder, look
 from aqueduct.mend.plan import electable, emptied, plan, refuse_old, sentences
@@ -325,6 +325,72 @@ def test_a_new_folder_has_an_empty_file_for_what_is_committed(tmp_path: Path) ->
     assert [each.damage[:12] for each in look(tmp_path).logs] == ["the folder's"]
     os.utime(checkpoint, (1, 1))
     assert [each.damage for each in look(tmp_path).logs] == [""]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("abc.log", b"", "abc.log: no segment of a log is named so, and no broker starts with it."),
+        ("partition.metadata", b"version: 0\ntopic_id: \xff", "partition.metadata names no topic."),
+        ("partition.metadata", bytes(9), "partition.metadata names no topic."),
+        ("partition.metadata", b"version: 0\ntopic_id: abc", ""),
+    ],
+)
+def test_files_that_a_broker_does_not_write_are_damage(
+    tmp_path: Path, name: str, content: bytes, sentence: str
+) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    (tmp_path / "a-0").mkdir()
+    (tmp_path / "a-0" / f"{7:020}.log").touch()
+    (tmp_path / "a-0" / name).write_bytes(content)
+    [found] = look(tmp_path).logs
+    assert (found.end, found.topic_id, found.damage) == (
+        7,
+        "" if sentence or name == "abc.log" else "abc",
+        sentence,
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"end": None},
+        {"end": "10"},
+        {"end": True},
+        {"epoch": 1.5},
+        {"stray": 0},
+        {"damage": None},
+        {"partition": ["a", "0"]},
+        {"partition": ["a"]},
+        {"partition": None},
+        {"more": 1},
+        {"logs": None},
+        {"logs": [1]},
+        {"node_id": "2"},
+        {"running": "no"},
+        {"time": 1},
+        None,
+    ],
+)
+def test_what_look_does_not_write_is_refused(tmp_path: Path, wrong: dict[str, object] | None) -> None:
+    [found] = folder(2, log("a-0", 9))
+    said = asdict(found)
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([said]))
+    assert command.hosts([path]) == {"x": [found]}
+    for each in wrong or ():
+        (said if each in said or each == "more" else said["logs"][0])[each] = wrong[each]  # type: ignore[index]
+    path.write_text(json.dumps([said] if wrong else []))
+    with pytest.raises(Refused, match=r"x\.json isn't what `aqueduct mend look` writes\."):
+        command.hosts([path])
+
+
+def test_a_lost_broker_that_has_nothing_is_named() -> None:
+    """Its id may be mistyped."""
+    topic = KnownTopic("a", "", {0: KnownPartition((2, 3), (2,), 2, 0)})
+    found = fit("C", [topic], {"x": folder(2, log("a-0", 0, -1))}, [3, 99, 98], without_ids=True)
+    assert "--lost 98, 99: no partition has a replica there." in sentences_of(found, "")
+    assert nowhere([3], [2, 3]) == ""
 
 
 def test_epochs_that_are_torn_are_damage(tmp_path: Path) -> None:
