@@ -86,7 +86,7 @@ def _take_back(logs: Iterable[LogPlace], done: Mapping[str, TakenBack]) -> None:
     if not aside:
         return
     ids = {log.topic_id for _, log in there}
-    path, best = max(aside, key=lambda each: (each[1].topic_id in ids, each[1].epoch, each[1].end))
+    path, best = max(aside, key=lambda each: (each[1].topic_id in ids, each[1].far))
     why = f"{path}/{best.folder} goes as far"
     for at, log in there:
         if log.bytes or log.end > best.end:
