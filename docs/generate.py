@@ -101,8 +101,9 @@ def table(rows: list[list[str]]) -> str:
 def cli_page() -> Iterator[str]:
     yield "# The command line"
     yield "Made by `script/docs` from `--help`. Exit codes: 0 done; 1 failed; 2 refused; 3 unequal."
-    for command in commands(build_parser()):
-        usage, _, rest = command_help(command).partition("\n\n")
+    parser = build_parser()
+    for command in commands(parser):
+        usage, _, rest = command_help(parser, command).partition("\n\n")
         yield f"## {command}"
         yield f"`{usage.removeprefix('usage: ')}`"
         yield f"```text\n{rest.rstrip()}\n```"
@@ -117,9 +118,8 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[str]:
                 yield from commands(each)
 
 
-def command_help(command: str) -> str:
+def command_help(parser: argparse.ArgumentParser, command: str) -> str:
     """Return what the command prints with --help, unwrapped: each version of Python wraps in its own way."""
-    parser = build_parser()
     with (
         redirect_stdout(io.StringIO()) as printed,
         patch.dict(os.environ, COLUMNS=str(ENDLESS)),

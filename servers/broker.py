@@ -6,7 +6,7 @@ user: by PLAIN at once, by SCRAM once it was made.
 
 import base64
 import os
-import subprocess
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from servers.pki import Authority
-from servers.process import QUICK, Process, free_ports, java
+from servers.process import QUICK, Process, binary, free_ports, java
 
 USER, PASSWORD = "anna", "correct; horse"
 PROPERTIES = """
@@ -145,14 +145,25 @@ def joining(first: Broker, node_id: int, directory: Path, advertised: str = "") 
 
 
 def _formatted(properties: Path, cluster_id: str, servers: str, jvm: Sequence[str] = QUICK) -> Process:
-    """Format its storage, unless that was done, and return the broker; its log is beside its properties."""
-    log = properties.with_name("broker.log")
-    arguments = ("format", "--ignore-formatted", "--cluster-id", cluster_id, "--config", properties)
-    tool = java("kafka.tools.StorageTool", *arguments, jvm=QUICK)
-    with log.open("w") as out:
-        if subprocess.run(tool, stdout=out, stderr=out).returncode:
-            raise RuntimeError(f"the broker's storage was not formatted:\n{log.read_text()}")
-    return Process(java("kafka.Kafka", properties, jvm=jvm), log, answers(servers))
+    """Format the node's storage unless it is formatted. Return the broker; its log is beside its properties.
+
+    The result is what StorageTool writes, without its JVM: tests start many brokers.
+    """
+    settings = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
+    data = Path(settings["log.dirs"])
+    if not (data / "meta.properties").exists():
+        data.mkdir(exist_ok=True)
+        meta = {
+            "version": 1,
+            "cluster.id": cluster_id,
+            "node.id": settings["node.id"],
+            "directory.id": new_uuid(),
+        }
+        shutil.copy(f"{binary('AQUEDUCT_KAFKA_JARS')}.bootstrap", data / "bootstrap.checkpoint")
+        (data / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in meta.items()))
+    return Process(
+        java("kafka.Kafka", properties, jvm=jvm), properties.with_name("broker.log"), answers(servers)
+    )
 
 
 def answers(servers: str) -> Callable[[], bool]:

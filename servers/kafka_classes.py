@@ -1,11 +1,13 @@
-"""Kafka's classes, read and verified once for all its JVMs that tests start (JEP 350).
+"""Prepare what every Kafka JVM of the tests starts from: an archive of its classes, and formatted storage.
 
     python -m servers.kafka_classes JARS
 
-JARS is the folder of Kafka's jars, as JVMs will have it in their class path. A broker starts, and its JVM
-writes JARS.jsa when it ends. Nothing is done where a JVM takes what is there.
+JARS is the folder of Kafka's jars, as JVMs have it in their class path. A broker is formatted and started
+once. Its JVM writes its classes to JARS.jsa when it ends (JEP 350). The first records of its metadata log are
+kept as JARS.bootstrap, so that further brokers need no StorageTool. Usable files are kept.
 """
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,8 +35,8 @@ def taken(jars: str, archive: Path) -> bool:
     return archive.exists() and not subprocess.run(asked, capture_output=True).returncode
 
 
-def make(jars: str, archive: Path) -> None:
-    """Write the archive; RuntimeError with what Java said last."""
+def make(jars: str, archive: Path, bootstrap: Path) -> None:
+    """Write both files; raise RuntimeError with the end of Java's output."""
     with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         made, properties, log = (Path(scratch, each) for each in ("classes.jsa", "properties", "log"))
         port, controller = free_ports(2)
@@ -52,10 +54,12 @@ def make(jars: str, archive: Path) -> None:
             broker.wait(SECONDS)
         if not taken(jars, made):
             raise RuntimeError(f"Kafka's classes were not archived: {log.read_text()[-2000:]}")
+        shutil.copy(Path(scratch, "data/bootstrap.checkpoint"), bootstrap)
         made.replace(archive)
 
 
 if __name__ == "__main__":
-    jars, archive = sys.argv[1], Path(f"{sys.argv[1]}.jsa")
-    if not taken(jars, archive):
-        make(jars, archive)
+    jars = sys.argv[1]
+    archive, bootstrap = Path(f"{jars}.jsa"), Path(f"{jars}.bootstrap")
+    if not (bootstrap.exists() and taken(jars, archive)):
+        make(jars, archive, bootstrap)
