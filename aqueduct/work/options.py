@@ -17,6 +17,7 @@ DAEMON = "aqueduct.work.daemon"
 EXECUTOR_SECONDS = 60.0
 ATTEMPTS = "spark.yarn.maxAppAttempts"
 DEPLOY_MODE = "spark.submit.deployMode"
+WAITING_TIME = "spark.scheduler.maxRegisteredResourcesWaitingTime"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # of spark-submit's JVM, which it starts before its application
 SECRETS = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as spark.redaction.regex
 
@@ -106,6 +107,8 @@ def missing(master: str, has: Mapping[str, str]) -> dict[str, str]:
         own |= {"spark.ui.enabled": "false"}
     else:
         own |= _java("executor", has, shared=master.startswith("spark://"))  # whose hosts have the same Spark
+        # By default, Spark begins with the first executor, which then gets the tasks of all others, too.
+        own |= {"spark.scheduler.minRegisteredResourcesRatio": "1.0", WAITING_TIME: "60s"}
     return {key: value for key, value in own.items() if key not in has}
 
 

@@ -29,7 +29,6 @@ Tick = Callable[[int], None]
 # Settings that name the history server's page: ours for a standalone cluster, Spark's own for YARN.
 HISTORY = ("spark.aqueduct.historyServer.address", "spark.yarn.historyServer.address")
 COMPARISON = "Compare what workers have"  # of a job that does nothing else
-TRIED_SECONDS = 60.0  # which executors may take to run a first task, since the last one has registered
 
 
 def _nothing() -> None:
@@ -68,13 +67,16 @@ class Application:
         return [cast(R, result) for _, result in results]
 
     def try_workers(self) -> None:
-        """Run idle tasks on each executor, before any that writes; Failed if workers can't run ours.
+        """Run idle tasks until each executor has run one; raise Failed if workers can't run ours.
 
-        An executor registers some seconds before it takes tasks: till then the others get them all.
+        An executor registers some seconds before it accepts tasks. Until then the others get all of them. The
+        wait ends WAITING_TIME after the last executor has registered.
         """
         if self._here:
             return
         known, since = set[str](), time.monotonic()
+        limit = self._context.getConf().get(options.WAITING_TIME)
+        limit_seconds = self._context._jvm.org.apache.spark.network.util.JavaUtils.timeStringAsSec(limit)
 
         def job() -> set[str]:
             self._context.setJobDescription(COMPARISON)
@@ -83,11 +85,15 @@ class Application:
             tasks = self._context.parallelize(range(cores), cores).map(lambda _: environment.OWN_CODE)
             return {*tasks.collect()}
 
-        while self._wait(job) == {environment.OWN_CODE}:  # which waits for those that the settings ask for
+        while self._wait(job) == {environment.OWN_CODE}:
             found, now = session.executors(self._context), time.monotonic()
             if (ids := {executor.id for executor in found}) - known:
                 known, since = known | ids, now
-            if all(executor.ended for executor in found) or now - since > TRIED_SECONDS:
+            idle = {executor.host for executor in found if not executor.ended}
+            if idle and now - since > limit_seconds:
+                print(f"Continuing before executors on {', '.join(idle)} have run a task", file=sys.stderr)
+                return
+            if not idle:
                 return
             time.sleep(0.2)
         raise Failed(reasons.OTHER_VERSION)

@@ -10,6 +10,15 @@ from aqueduct.work import jvm, options
 IN_A_CONTAINER = {"spark.submit.deployMode": "cluster"}
 
 
+@pytest.mark.parametrize(
+    ("master", "ratio"), [("local[2]", None), ("spark://one:7077", "1.0"), ("yarn", "1.0")]
+)
+def test_all_requested_executors_are_waited_for(master: str, ratio: str | None) -> None:
+    setting = "spark.scheduler.minRegisteredResourcesRatio"
+    assert options.missing(master, {}).get(setting) == ratio
+    assert setting not in options.missing(master, {setting: "0.5"})
+
+
 @pytest.mark.parametrize("attempts", [{}, {"spark.yarn.maxAppAttempts": "2"}])
 def test_yarn_may_not_run_a_driver_of_its_own_again(attempts: dict[str, str]) -> None:
     with pytest.raises(Refused, match=r"give spark-submit --conf spark\.yarn\.maxAppAttempts=1\.$"):
