@@ -91,8 +91,10 @@ have_packages() {
     is_root || refuse "${missing[*]} must be installed, which needs root: run 'sudo apt-get install ${missing[*]}', then this again."
     say "Installing ${missing[*]}"
     log=$(mktemp)
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } \
-        >"$log" 2>&1 || refuse "could not install ${missing[*]}: $(grep -m1 '^E:' "$log" || tail -n1 "$log"); see that this machine reaches a Debian mirror."
+    mkdir -p "$AQUEDUCT_CACHE"
+    # Set-up steps run side by side, and apt-get takes one caller at a time.
+    { flock 5 && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } \
+        >"$log" 2>&1 5>"$AQUEDUCT_CACHE/apt.lock" || refuse "could not install ${missing[*]}: $(grep -m1 '^E:' "$log" || tail -n1 "$log"); see that this machine reaches a Debian mirror."
 }
 
 have_engine() {
@@ -205,8 +207,11 @@ have_test_software() {
     wanted=$(sha256sum locks/spark.txt artifacts/* | sha256sum | cut -c1-12)
     directory=$AQUEDUCT_CACHE/test-$wanted # another checkout of this machine may want, and use, another one
     export AQUEDUCT_KAFKA_JARS="$directory/libs" AQUEDUCT_VERSITYGW="$directory/versitygw"
+    exec 9>.venv.lock # another script of this checkout waits for it, and finds it complete
+    flock 9
     if [[ -d $directory && -f .venv/with-spark && $(<.venv/with-spark) == "$wanted" ]]; then
         archive_classes # again after Java was updated
+        exec 9>&-
         return
     fi
     have_packages maven openjdk-17-jdk-headless # its compiler runs artifacts/KafkaConfigs.java
@@ -252,6 +257,7 @@ PY
         --requirement "$directory/requirements.txt"
     archive_classes
     printf '%s' "$wanted" >.venv/with-spark
+    exec 9>&-
 }
 
 # jars_for_tests WHAT LOCK, as servers/jars.py names them: tells the folder that they are in.
