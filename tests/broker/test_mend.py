@@ -173,13 +173,14 @@ def test_it_gets_its_old_id_back(
         assert "Best: give second the id 2 back." in said
         # What becomes of its logs while it has another id.
         strays = [*Path(changed.folder).glob("*-stray")]
-        found = doctor(changed.first, capsys, "--data-folder", changed.folder)
+        # Beside other findings: a broker that has just started may not answer yet.
+        found = "\n".join(doctor(changed.first, capsys, "--data-folder", changed.folder))
         if isinstance(changed.first, Broker):
             assert len(strays) == 4
-            assert found[-1].startswith(f"{changed.folder} has 4 logs that a broker put aside: ")
+            assert f"{changed.folder} has 4 logs that a broker put aside: " in found
         else:
             assert strays == []
-            assert found[-1].endswith(" With ZooKeeper brokers leave them there, and serve nothing of them.")
+            assert " With ZooKeeper brokers leave them there, and serve nothing of them." in found
     assert aqueduct(*back, look=False) == (0, ANY)
     with changed.with_id(2):
         changed.await_second(2)
