@@ -88,6 +88,25 @@ def test_a_dead_command_is_found() -> None:
     assert dead_commands(text) == ["playbooks/none.yml"]
 
 
+README = ROOT / "README.md"
+
+
+def test_readme_is_short() -> None:
+    text = README.read_text()
+    assert len(text.splitlines()) <= 120
+    assert len(text.split()) <= 700
+
+
+def test_readme_commands_make_an_inventory_that_passes_the_check(tree: Path) -> None:
+    commands = re.findall(
+        r"^(?:cp -r inventories/.*|ansible-playbook .*/check\.yml)", README.read_text(), re.M
+    )
+    assert len(commands) == 2
+    copied, checked = run([f"{command}\n" for command in commands], tree)
+    assert copied == ""
+    assert re.search(r" : ok=1 +changed=0 +unreachable=0 +failed=0 ", checked), checked
+
+
 def missing_folders(text: str) -> list[str]:
     """Return the top folders and the subpackages of aqueduct/ that a page's tables do not list."""
     top = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"}
