@@ -19,7 +19,7 @@ from demo.lab import Lab
 from demo.link import Crossing, Moments
 from demo.sink import sinks
 from demo.spark import clusters, tasks_by_host
-from demo.table import Row, table
+from demo.table import Row, link_summary, table
 
 LAB = Lab(Path("inventories/lab"))
 STREAMED = LAB.reports / "streamed.json"
@@ -137,7 +137,7 @@ def stream() -> None:
     for told_of in written:
         told_of["per_second"] = told_of["records_out"] / (producing + told_of["seconds"])
     for link in links:
-        print(f"    {link['source']} to {link['target']}: {link['missing']:,} flights are listed as missing")
+        print(f"    {link['source']} -> {link['target']}: {link['missing']:,} records are listed as missing")
     STREAMED.write_text(json.dumps({"mirrors": mirrors, "links": links, "sinks": written}, indent=2))
 
 
@@ -188,11 +188,13 @@ def show() -> None:
     rows = []
     for told in streamed["mirrors"]:
         compared = json.loads((LAB.reports / f"{told['source']}-{told['target']}.json").read_text())
-        rows.append(Row.of("->", told, compared))
+        rows.append(Row.of_mirror(told, compared))
     links = zip(streamed["links"], json.loads(COMPARED.read_text()), strict=True)
-    rows += [Row.of("=>", told, compared) for told, compared in links]
+    rows += [Row.of_link(told, compared) for told, compared in links]
     rows += [Row.of_sink(told) for told in streamed["sinks"]]
     print("\n" + table(rows))
+    for told in streamed["links"]:
+        print("\n" + link_summary(told))
     landed = json.loads(LANDED.read_text())
     for each in landed:
         print("\n" + hive.answer(each))
@@ -202,13 +204,12 @@ def show() -> None:
     for finding in findings:
         print(f"    {finding}")
     print(
-        f"\nEqual: {LAB.reports}/*.json compare every record's key, value, headers and timestamp, in order.\n"
-        "Records/s: from the first flight written to the last one that arrived, all flows at once.\n"
-        "A one-way link (=>) lost packets on purpose, and for a moment all. Sent are records; repaired,\n"
-        "datagrams made again from parity; missing, records that the ledger listed then; resent, those sent\n"
-        "again, which came after what had arrived before them: there the order is not compared.\n"
-        "A connector (+>) writes a lake's topic to a file; what it could not take would be dead letters.\n"
-        "Look further:\n"
+        "\nequal      Both ends have the same records. Mirrors: key, value, headers, timestamp and the\n"
+        "           order within each partition were compared. Links: the same except the order, because\n"
+        "           resent records follow later ones. Connectors: the values were compared.\n"
+        "records/s  from the first flight written to the last one that arrived; all flows ran at once\n"
+        "lag        records that the target did not have yet\n"
+        f"\nReports: {LAB.reports}/*.json. Look further:\n"
         f"  any client    {places}; certificate: {LAB.admin_config}\n"
         f"  health        .venv/bin/aqueduct health --bootstrap-servers {LAB.address(LAB.brokers['pro1'])}"
         f" --client-config {LAB.admin_config}\n"
@@ -219,7 +220,10 @@ def show() -> None:
         "  take it down  script/lab-down"
     )
     if findings or not all(row.equal and row.lag == 0 for row in rows):
-        sys.exit("demo: not every flow is equal at both ends; the table and the reports say which.")
+        sys.exit(
+            "demo: a flow is unequal, lags behind or has a finding. See the table, the findings above and"
+            f" {LAB.reports}/*.json."
+        )
 
 
 if __name__ == "__main__":

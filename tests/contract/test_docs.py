@@ -68,6 +68,74 @@ def test_a_dead_link_is_found(text: str, expected: list[str]) -> None:
     assert list(dead_links(ROOT / "README.md", text)) == expected
 
 
+COMMAND = re.compile(r"(?<![\w./-])((?:script|playbooks)/[\w.-]+)")
+
+
+def dead_commands(text: str) -> list[str]:
+    """Return the scripts and playbooks in a page's code blocks that do not exist."""
+    blocks = re.findall(r"^```.*?^```", text, flags=re.DOTALL | re.MULTILINE)
+    named = (name.rstrip(".") for block in blocks for name in COMMAND.findall(block))
+    return [name for name in named if not (ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_in_code_blocks_exist(page: Path) -> None:
+    assert dead_commands(page.read_text()) == []
+
+
+def test_a_dead_command_is_found() -> None:
+    text = "`script/gone`\n```sh\nscript/demo\nansible-playbook -i mine playbooks/none.yml\n```\n"
+    assert dead_commands(text) == ["playbooks/none.yml"]
+
+
+README = ROOT / "README.md"
+
+
+def test_readme_is_short() -> None:
+    text = README.read_text()
+    assert len(text.splitlines()) <= 120
+    assert len(text.split()) <= 700
+
+
+def test_readme_commands_make_an_inventory_that_passes_the_check(tree: Path) -> None:
+    commands = re.findall(
+        r"^(?:cp -r inventories/.*|ansible-playbook .*/check\.yml)", README.read_text(), re.M
+    )
+    assert len(commands) == 2
+    copied, checked = run([f"{command}\n" for command in commands], tree)
+    assert copied == ""
+    assert re.search(r" : ok=1 +changed=0 +unreachable=0 +failed=0 ", checked), checked
+
+
+def missing_folders(text: str) -> list[str]:
+    """Return the top folders and the subpackages of aqueduct/ that a page's tables do not list."""
+    top = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"}
+    packages = {path.parent.name for path in ROOT.glob("aqueduct/*/__init__.py")}
+    table = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    return sorted(name for name in top | packages if not re.search(rf"[`/]{name}/`", table))
+
+
+def test_architecture_lists_every_folder() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    assert missing_folders(text) == []
+    assert missing_folders(text.replace("`aqueduct/mend/`", "")) == ["mend"]
+
+
+def glossary_words(text: str) -> list[str]:
+    cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
+    return [word for cell in cells if cell != "Word" for word in cell.split(", ")]
+
+
+def test_each_word_of_the_glossary_is_used() -> None:
+    glossary = ROOT / "docs/glossary.md"
+    text = " ".join(
+        page.read_text().lower() for page in PAGES if page not in (glossary, ROOT / "CHANGELOG.md")
+    )
+    words = glossary_words(glossary.read_text())
+    assert len(words) > 30
+    assert [word for word in words if not re.search(rf"\b{re.escape(word)}(s|es)?\b", text)] == []
+
+
 NAMED = re.compile(r"`([\w/]+\.py)?::(test_\w+)`")
 
 
