@@ -40,7 +40,7 @@ def target(brokers: list[Broker]) -> Broker:
     return brokers[1]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
     with hive_metastore.running(tmp_path_factory.mktemp("metastore")) as started:
         yield started

@@ -5,9 +5,11 @@
 DIRECTORY holds `parts`, with a line `name<tab>exit code<tab>seconds` for each part, and pytest's own report
 `name.xml` of each part but lint, which is one check. The exit code is 1 if anything failed. A part that fails
 without a failed test, and a part that ran no test, count as one failure each: silence is never a success.
-Failed tests are named below the table with what they said, for the end may be all that is kept of a long log.
+Below the table stand the slowest tests, each with its set-up, and the failed tests with what they printed:
+the end may be all that is kept of a long log.
 """
 
+import heapq
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ from xml.etree import ElementTree
 
 COLUMNS = "{:<24} {:>6} {:>6} {:>7} {:>7}"
 SAID_CHARACTERS = 2000
+SLOWEST = 20
 HEADS = ("part", "tests", "failed", "skipped", "seconds")
 
 
@@ -94,6 +97,11 @@ def main() -> int:
         print(part.row())
         for each in part.of_which():
             print(each.row())
+    print()
+    for case in heapq.nlargest(
+        SLOWEST, (case for part in parts for case in part.cases), lambda case: case.seconds
+    ):
+        print(f"{case.seconds:>7,.0f} s  {case.name}")
     print()
     problems = [part.problem for part in parts if part.problem]
     for problem in problems:
