@@ -1,28 +1,78 @@
-"""Errors that end a command: an exit code, and unless that is 0 or 3, one sentence."""
+"""Errors that end a command, with an exit code, an identifier and a sentence; and skipped items."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import Self, overload
 
 
 class ExitCode(IntEnum):
     DONE = 0
     FAILED = 1
     REFUSED = 2  # usage, configuration or plan: nothing was done yet
-    INCOMPLETE = 3  # done, but something was left out or is unequal; the report names it
+    INCOMPLETE = 3  # done, but something was skipped or is unequal; the report lists it
 
 
-LeftOut = tuple[tuple[str, str], ...]  # what, why: a run with some is INCOMPLETE
+def labelled(id_: str, sentence: str) -> str:
+    """Return the sentence after its identifier in brackets; without an identifier, the sentence alone."""
+    return f"[{id_}] {sentence}" if id_ else sentence
 
 
-def left_out_entries(found: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    """Return what was left out as every report for programs has it, in `left_out`."""
-    return [{"what": what, "why": why} for what, why in found]
+@dataclass(frozen=True, order=True)
+class Skipped:
+    """An item that a run skipped, and why. `id` is declared in `aqueduct.messages`."""
+
+    what: str
+    why: str
+    id: str = ""  # empty: this verb has no identifiers yet
+
+    def __str__(self) -> str:
+        return labelled(self.id, f"{self.what}: {self.why}")
+
+    @classmethod
+    def because_of(cls, what: str, error: Exception) -> Self:
+        """Return an item that an error made a run skip, with the identifier of the error if it has one."""
+        return cls(what, str(error).rstrip("."), error.id if isinstance(error, AqueductError) else "")
+
+
+LeftOut = tuple[Skipped, ...]  # a run that skipped something is INCOMPLETE
+
+
+def left_out_entries(skipped: Iterable[Skipped]) -> list[dict[str, str]]:
+    """Return skipped items as JSON reports have them, in `left_out`."""
+    return [{"id": each.id, "what": each.what, "why": each.why} for each in skipped]
 
 
 class AqueductError(Exception):
-    """A sentence for the user that names what, where and the remedy; `main` prints it without a traceback."""
+    """An error that `main` prints without a traceback: an identifier and a sentence.
+
+    The sentence says what failed, on what, why, and what to do. The identifier is declared in
+    `aqueduct.messages`. A subclass can set `id` for all of its errors; they are made from the sentence alone.
+    """
 
     exit_code = ExitCode.FAILED
+    id = ""  # empty: this error has no identifier yet
+
+    @overload
+    def __init__(self, sentence: str, /) -> None: ...
+    @overload
+    def __init__(self, id_: str, sentence: str, /) -> None: ...
+    def __init__(self, *id_and_sentence: str) -> None:
+        super().__init__(*id_and_sentence)  # from these, pickle makes the error again
+        *ids, self.sentence = id_and_sentence
+        if ids:
+            self.id = ids[0]
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    @property
+    def labelled(self) -> str:
+        return labelled(self.id, self.sentence)
+
+    def concerning(self, what: object) -> Self:
+        """Return the same error with the object that it concerns in front."""
+        return type(self)(self.id, f"{what}: {self.sentence}")
 
 
 class Failed(AqueductError):

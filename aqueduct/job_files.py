@@ -100,12 +100,14 @@ class Probe:
             pass
         except OSError as error:
             raise Failed(
+                "store-not-readable-on-worker",
                 f"User {os.geteuid()} of {host} can't read the file:// store {self.folder}: "
-                f"{error.strerror}. Give tasks' user the right to read it there, and to write."
+                f"{error.strerror}. Give tasks' user the right to read it there, and to write.",
             ) from None
         raise Failed(
+            "store-differs-on-worker",
             f"{host} hasn't the driver's folder {self.folder}: a cluster's hosts must share a file:// "
-            "store at the same path; mount it there, or take an object store."
+            "store at the same path; mount it there, or take an object store.",
         )
 
 
@@ -194,7 +196,9 @@ def _content(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise Failed(f"{file}, which tasks need, can't be read: {error.strerror}.") from None
+        raise Failed(
+            "task-file-unreadable", f"{file}, which tasks need, can't be read: {error.strerror}."
+        ) from None
 
 
 def _unnamed(content: bytes) -> str:

@@ -65,10 +65,11 @@ class _Key:
         kind = next((each for each in KINDS if tag == each.TAG), None)
         if kind is None:
             raise Refused(
-                f"{name} isn't a key file: {cls.WHAT}, as `aqueduct diode keygen` writes it, is needed."
+                "key-file-invalid",
+                f"{name} isn't a key file: {cls.WHAT}, as `aqueduct diode keygen` writes it, is needed.",
             )
         if kind is not cls:
-            raise Refused(f"{name} is {kind.WHAT}; {cls.WHAT} is needed.")
+            raise Refused("key-file-invalid", f"{name} is {kind.WHAT}; {cls.WHAT} is needed.")
         algorithm, _, encoded = rest.partition(" ")
         try:
             data = base64.b64decode(encoded, validate=True)
@@ -78,12 +79,14 @@ class _Key:
             key.check()
         except (binascii.Error, ValueError, KeyError):
             raise Refused(
-                f"{name} is damaged: it says that it is {cls.WHAT}, but the rest isn't; create it again."
+                "key-file-invalid",
+                f"{name} is damaged: it says that it is {cls.WHAT}, but the rest isn't; create it again.",
             ) from None
         except UnsupportedAlgorithm:
             raise Refused(
+                "key-file-invalid",
                 f"{name} has a key of {algorithm}, which this machine's OpenSSL lacks: "
-                f"make one of {Algorithm.X25519}."
+                f"make one of {Algorithm.X25519}.",
             ) from None
         return key
 
@@ -195,7 +198,7 @@ def load_public(path: Path) -> list[ReceiverPublicKey]:
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError as error:
-        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+        raise Refused("key-file-unreadable", f"{path} can't be read: {error.strerror}.") from None
     return [ReceiverPublicKey.parse(line, str(path)) for line in lines if line.strip()] or [
         ReceiverPublicKey.parse("", str(path))
     ]
@@ -206,8 +209,10 @@ def load(kind: type[AnyKey], path: Path) -> AnyKey:
     try:
         text, mode = path.read_text(errors="replace"), stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
-        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+        raise Refused("key-file-unreadable", f"{path} can't be read: {error.strerror}.") from None
     key = kind.parse(text, str(path))
     if kind in (ReceiverKey, SenderKey) and mode & 0o077:
-        raise Refused(f"{path} can be read by others than its owner: chmod 0600 {path}")
+        raise Refused(
+            "key-file-permissions", f"{path} can be read by others than its owner: chmod 0600 {path}"
+        )
     return key

@@ -52,8 +52,14 @@ def parse_renames(text: str, prefix: str = "") -> dict[str, str]:
         target = target if colon else prefix + source
         for name in (source, target):
             if not LEGAL_NAME.fullmatch(name):
-                raise Refused(f"{name!r} in --topics isn't a topic name; write a,b or source:target.")
+                raise Refused(
+                    "topic-name-invalid",
+                    f"{name!r} in --topics isn't a topic name; write a,b or source:target.",
+                )
         if source in names or target in names.values():
-            raise Refused(f"--topics names {each} twice, or two topics for one target; say it once.")
+            raise Refused(
+                "topic-listed-twice",
+                f"--topics names {each} twice, or two topics for one target; say it once.",
+            )
         names[source] = target
     return dict(sorted(names.items()))

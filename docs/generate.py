@@ -19,6 +19,8 @@ from aqueduct.estate import acls
 from aqueduct.estate.connectors import DeclaredConnector
 from aqueduct.estate.links import Link
 from aqueduct.estate.model import Flow
+from aqueduct.messages import MESSAGES
+from aqueduct.messages.message import Area
 
 ROOT = Path(__file__).resolve().parents[1]
 ENDLESS = 10_000  # columns: nothing is wrapped
@@ -32,6 +34,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs/roles.md": "\n\n".join(roles_page()) + "\n",
         ROOT / "docs/cli.md": "\n\n".join(cli_page()) + "\n",
         ROOT / "docs/steps.md": "\n\n".join(steps_page()) + "\n",
+        ROOT / "docs/messages.md": "\n\n".join(messages_page()) + "\n",
     }
 
 
@@ -145,6 +148,23 @@ def steps_page() -> Iterator[str]:
     yield "## Scenarios"
     yield "`script/scenario NAME` runs one on real clusters."
     yield table([["scenario", "proves"], *scenarios()])
+
+
+def messages_page() -> Iterator[str]:
+    yield "# Messages"
+    yield (
+        "Made by `script/docs` from `aqueduct/messages/`.\n"
+        "Errors, warnings and skipped items have a stable identifier. It is printed in brackets before the\n"
+        "sentence, and it is `id` in JSON. In scripts, match the identifier, not the sentence. Messages of\n"
+        "verbs that are not in this list have no identifier yet."
+    )
+    for area in Area:
+        yield f"## {area.title}"
+        yield f"Verbs: {area.verbs}."
+        rows = sorted(
+            [f"`{each.id}`", each.meaning, each.fix] for each in MESSAGES.values() if each.area is area
+        )
+        yield table([["id", "meaning", "fix"], *rows])
 
 
 def plays(path: Path, given: Mapping[str, str] | None = None) -> Iterator[list[str]]:

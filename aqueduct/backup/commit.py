@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 
 from kafka.errors import KafkaError
@@ -10,7 +11,7 @@ from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.plan import Added, active_instance
 from aqueduct.backup.selection import POSITION_GROUP
 from aqueduct.backup.survey import CLIENT, Surveyed
-from aqueduct.errors import Failed, LeftOut
+from aqueduct.errors import Failed, LeftOut, Skipped
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
@@ -100,7 +101,8 @@ def position(end: End, store_id: str, manifest: Manifest, parent: Manifest | Non
                 wanted = {tp: at for tp, at in wanted.items() if tp not in known or known[tp][0] != at[0]}
             groups.commit(client, group, wanted)
     except (Failed, KafkaError) as error:
-        return ((f"group {group}", f"the position could not be committed: {str(error).rstrip('.')}"),)
+        failed = Skipped.because_of(f"group {group}", error)
+        return (replace(failed, why=f"the position could not be committed: {failed.why}"),)
     return ()
 
 

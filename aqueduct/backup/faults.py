@@ -20,7 +20,8 @@ class Fault(NamedTuple):
 
     segment: Segment
     path: str  # of the object
-    why: str  # a sentence that names it
+    why: str  # a sentence that identifies it
+    id: str = "object-damaged"
 
 
 def contradiction(segment: Segment, index: Index, batches: Index) -> str | None:

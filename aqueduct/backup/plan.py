@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from aqueduct.errors import LeftOut
+from aqueduct.errors import LeftOut, Skipped
 from aqueduct.names import TopicPartition
 from aqueduct.store.manifest import (
     NO_EPOCH,
@@ -100,7 +100,7 @@ def plan(
     epochs = dict(parent.epochs) if parent else {}
     readings: list[PlannedReading] = []
     gaps: list[Gap] = []
-    left_out: list[tuple[str, str]] = []
+    left_out: list[Skipped] = []
     unchanged = []
     for source in sources:
         before = topics.get(source.name)
@@ -128,7 +128,7 @@ def plan(
                 begun[number] = reached[number] = start
             position = reached[number]
             if why := _cut(position, end, source.epoch_ends.get(number, end) if former else end):
-                left_out.append((f"{source.name}-{number}", why))
+                left_out.append(Skipped(f"{source.name}-{number}", why))
                 continue
             known[number] = source.epochs[number]
             if start > position:

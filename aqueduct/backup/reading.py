@@ -9,7 +9,7 @@ from kafka.errors import KafkaError
 from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.plan import PlannedReading, ReadingResult, shares
 from aqueduct.backup.survey import CLIENT
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Skipped
 from aqueduct.kafka import fetch
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
@@ -90,7 +90,8 @@ def _away(end: End) -> str:
 
 def _left_out(reading: PlannedReading, reached: int, why: str) -> ReadingResult:
     place = TopicPartition(reading.stored_partition.topic, reading.stored_partition.partition)
-    return ReadingResult(reading, reached, (), (), ((f"{place} from offset {reached} on", why.rstrip(".")),))
+    skipped = Skipped(f"{place} from offset {reached} on", why.rstrip("."))
+    return ReadingResult(reading, reached, (), (), (skipped,))
 
 
 def _key(share: BackupShare) -> DataKey | None:
@@ -115,7 +116,7 @@ def _read(
     )
     made: list[Segment | None] = []
     gaps: list[Gap] = []
-    left_out: list[tuple[str, str]] = []
+    left_out: list[Skipped] = []
     reached = reading.start
     partition = TopicPartition(reading.stored_partition.topic, reading.stored_partition.partition)
     wanted = Range(*partition, reading.start, reading.stop)
@@ -124,7 +125,7 @@ def _read(
         try:
             piece = next(pieces, None)
         except (Failed, KafkaError) as error:
-            left_out.append((f"{partition} from offset {reached} on", str(error).rstrip(".")))
+            left_out.append(Skipped.because_of(f"{partition} from offset {reached} on", error))
             break
         if piece is None:
             break

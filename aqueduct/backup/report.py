@@ -45,8 +45,8 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
     for ahead in manifest.groups_ahead:
         what = f"stands at {ahead.offset} of {ahead.topic}-{ahead.partition}"
         yield f"group {ahead.group} {what}, beyond the last stable offset {ahead.last_stable_offset}."
-    for what, why in left_out:
-        yield f"Left out: {what}: {why}."
+    for skipped in left_out:
+        yield f"Skipped: {skipped}."
     records, unpacked = (sum(sums[i] for sums in by_topic.values()) for i in (0, 1))
     speed = unpacked / 1e6 / max(seconds, 1e-9)
     yield (

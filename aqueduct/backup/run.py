@@ -98,7 +98,7 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
         results = reading.read_all(order, readings, run, workers)
     left_out = found.left_out + todo.left_out + tuple(each for result in results for each in result.left_out)
     if readings and all(result.nothing for result in results):
-        raise Failed(f"Nothing could be read: {left_out[-1][1]}")
+        raise Failed(f"Nothing could be read: {left_out[-1].why}")
     added = settle(todo, results)
     hosts = [each.public for each in order.private_keys[:1]]
     encrypting = keys.create(DataKind.MANIFEST, [*order.recipients, *hosts]) if order.recipients else None

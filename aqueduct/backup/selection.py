@@ -20,7 +20,7 @@ def compiled(pattern: str | None, of: str) -> Pattern | None:
     try:
         return None if pattern is None else re.compile(pattern)
     except re.error as error:
-        raise Refused(f"{of} {pattern} does not compile: {error}.") from None
+        raise Refused("pattern-invalid", f"{of} {pattern} does not compile: {error}.") from None
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,30 @@ class TopicSelection:
         """Choose topics; Refused if a name doesn't exist or is Kafka's own, or if nothing is chosen."""
         if own := sorted(OWN_TOPICS.intersection(self.names) - {GROUPS_TOPIC}):
             raise Refused(
-                f"--topics: {some(own)} is Kafka's own, and means nothing in another cluster: leave it out."
+                "topic-reserved",
+                f"--topics: {some(own)} is Kafka's own, and means nothing in another cluster: leave it out.",
             )
         known = set(there)
         absent = sorted(set(self.names) - known - {GROUPS_TOPIC})
         if absent:
-            raise Refused(f"There is no topic {some(absent)} that this client may describe; see --topics.")
+            raise Refused(
+                "topic-unknown",
+                f"There is no topic {some(absent)} that this client may describe; see --topics.",
+            )
         if self.pattern is None:
             chosen = sorted(set(self.names) - {GROUPS_TOPIC})
         else:
             chosen = sorted(name for name in known if matches(self.pattern, name))
             if not chosen:
-                raise Refused(f"There is no topic whose whole name matches {self.pattern.pattern}.")
+                raise Refused(
+                    "pattern-matches-nothing",
+                    f"There is no topic whose whole name matches {self.pattern.pattern}.",
+                )
         left = [name for name in chosen if not (self.exclude and self.exclude.fullmatch(name))]
         if chosen and not left:
             raise Refused(
-                f"--exclude-topics-pattern {self.exclude.pattern if self.exclude else ''} leaves no topic."
+                "pattern-matches-nothing",
+                f"--exclude-topics-pattern {self.exclude.pattern if self.exclude else ''} leaves no topic.",
             )
         return left
 
@@ -76,5 +84,8 @@ class GroupSelection:
             and (self.pattern is None or self.pattern.fullmatch(name))
         ]
         if self.pattern is not None and not chosen:
-            raise Refused(f"There is no group whose whole name matches {self.pattern.pattern}.")
+            raise Refused(
+                "pattern-matches-nothing",
+                f"There is no group whose whole name matches {self.pattern.pattern}.",
+            )
         return chosen

@@ -7,7 +7,7 @@ from kafka.errors import ClusterAuthorizationFailedError, SecurityDisabledError
 
 from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.plan import Source, epochs_to_ask
-from aqueduct.errors import LeftOut
+from aqueduct.errors import LeftOut, Skipped
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import list_acls
@@ -110,15 +110,15 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
 def _rights(client: Client) -> tuple[tuple[Acl, ...], tuple[Quota, ...], LeftOut]:
     acls: tuple[Acl, ...] = ()
     quotas: tuple[Quota, ...] = ()
-    left_out = []
+    left_out: list[Skipped] = []
     try:
         acls = tuple(sorted(list_acls(client)))
     except SecurityDisabledError:
         pass  # a cluster without an authorizer has none
     except ClusterAuthorizationFailedError:
-        left_out.append(("ACLs", "the client may not describe the cluster"))
+        left_out.append(Skipped("ACLs", "the client may not describe the cluster"))
     try:
         quotas = list_quotas(client)
     except ClusterAuthorizationFailedError:
-        left_out.append(("quotas", "the client may not describe the cluster's configuration"))
+        left_out.append(Skipped("quotas", "the client may not describe the cluster's configuration"))
     return acls, quotas, tuple(left_out)

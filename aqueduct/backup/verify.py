@@ -165,8 +165,8 @@ def _faults(objects: Objects, segment: Segment, *, whole: bool) -> Iterator[Faul
 
 def _fault(objects: Objects, segment: Segment, path: str, error: Failed) -> Fault:
     if objects.head(names.STORE) is None:  # Failed too, if it is the store that is wrong, not the object
-        raise Failed(f"{objects.url} isn't a store any more: {names.STORE} is gone.")
-    return Fault(segment, path, str(error))
+        raise Failed("backup-missing", f"{objects.url} isn't a store any more: {names.STORE} is gone.")
+    return Fault(segment, path, str(error), error.id)
 
 
 def _described(segment: Segment, stored: memoryview) -> Index:

@@ -7,14 +7,17 @@ Spark can run the others.
 
 import argparse
 import io
+import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import aqueduct
+from aqueduct.cli import report_file
 from aqueduct.errors import AqueductError, Refused
 
 VERBS = {
@@ -44,8 +47,12 @@ VERBS = {
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.set_defaults(prog=self.prog)  # of the parser of the verb, or of its command
+
     def error(self, message: str) -> NoReturn:
-        raise Refused(f"{message}; see {self.prog} --help.")
+        raise Refused("usage-error", f"{message}; see {self.prog} --help.")
 
 
 def build_parser(verbs: Iterable[str] = VERBS) -> argparse.ArgumentParser:
@@ -70,12 +77,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         _use_utf8()
         argv = sys.argv[1:]
+    started = datetime.now(UTC)
+    args = argparse.Namespace()
     try:
         args = build_parser(argv[:1]).parse_args(argv)
         code = int(args.run(args))
         sys.stdout.flush()
     except AqueductError as error:
-        print(f"aqueduct: {error}", file=sys.stderr)
+        print(f"aqueduct: {error.labelled}", file=sys.stderr)
+        _report_error(args, started, error)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -84,6 +94,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return code
+
+
+def _report_error(args: argparse.Namespace, started: datetime, error: AqueductError) -> None:
+    """Add an error to the JSON for other programs: on stdout (--json), and in the report (--report)."""
+    if getattr(args, "json", False):
+        print(json.dumps({"error": report_file.error_entry(error)}, indent=2))
+    words = args.prog.split()[1:] if hasattr(args, "prog") else []
+    verb = " ".join([*words, *filter(None, [getattr(args, "what", None)])])
+    try:
+        report_file.write_error(args, verb, started, error)
+    except AqueductError as other:
+        print(f"aqueduct: {other.labelled}", file=sys.stderr)
 
 
 def _use_utf8() -> None:

@@ -173,8 +173,10 @@ def run(args: argparse.Namespace) -> int:
                 if args.every is None:
                     raise
                 done_so_far.add(None)
+                report_file.write_error(args, "backup", started, error)
                 workers.ran()  # nothing of this round is in the next one's report
-                print(f"aqueduct: {error}", file=sys.stderr, flush=True)  # the next run resumes from there
+                # The next run resumes from there.
+                print(f"aqueduct: {error.labelled}", file=sys.stderr, flush=True)
             else:
                 done_so_far.add(outcome)
                 code = report.exit_code(outcome.manifest, outcome.left_out)

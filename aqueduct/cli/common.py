@@ -74,7 +74,8 @@ def keep(args: argparse.Namespace, verb: str) -> "KeepPolicy":
     policy = kept(args)
     if policy is None:
         raise Refused(
-            f"Say what is kept, such as --keep-daily 7 --keep-weekly 8; see aqueduct {verb} --help."
+            "option-required",
+            f"Say what is kept, such as --keep-daily 7 --keep-weekly 8; see aqueduct {verb} --help.",
         )
     return policy
 
@@ -146,7 +147,7 @@ def window(args: argparse.Namespace) -> "Window":
     asked = {"first_time": args.from_time, "last_time": args.to_time}
     found = {name: time for name, time in asked.items() if time is not None}
     if len(found) == 2 and args.from_time > args.to_time:
-        raise Refused("--from-time is later than --to-time: nothing is between them.")
+        raise Refused("time-window-empty", "--from-time is later than --to-time: nothing is between them.")
     return Window(**found)
 
 
@@ -161,7 +162,10 @@ def trust(args: argparse.Namespace) -> "Trust":
 
     keyed = args.trusted_key or getattr(args, "signing_key", None)
     if args.unsigned_before is not None and not keyed:
-        raise Refused("--unsigned-before needs --trusted-key: without one, no signature is asked for.")
+        raise Refused(
+            "option-required",
+            "--unsigned-before needs --trusted-key: without one, no signature is asked for.",
+        )
     return signing.trust(args.trusted_key, args.unsigned_before or 1)
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import connect_packages
-from aqueduct.errors import AqueductError, ExitCode, Refused, left_out_entries
+from aqueduct.errors import AqueductError, ExitCode, Refused, Skipped, left_out_entries
 from aqueduct.kafka import client_config, data_folder, diagnosis, listeners
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
 from aqueduct.kafka.client import connect
@@ -198,8 +198,8 @@ def _connect(args: argparse.Namespace) -> ExitCode:
         found, left_out = _connect_findings(args)
     for finding in found:
         print(finding)
-    for what, why in left_out:
-        print(f"not looked at: {what}, because {why}.")
+    for skipped in left_out:
+        print(f"not looked at: {skipped.what}, because {skipped.why}.")
     faults = [each for each in found if args.strict or each.severity == "fault"]
     if not found:
         print("Nothing is wrong with the rest." if left_out else "Nothing is wrong.")
@@ -215,7 +215,7 @@ def _connect(args: argparse.Namespace) -> ExitCode:
     return code
 
 
-def _connect_findings(args: argparse.Namespace) -> "tuple[list[WorkerFinding], list[tuple[str, str]]]":
+def _connect_findings(args: argparse.Namespace) -> "tuple[list[WorkerFinding], list[Skipped]]":
     """Find faults, and what could not be looked at, each with the reason."""
     from aqueduct.connect import inspection, preflight
     from aqueduct.connect.worker import parse_connector

@@ -106,20 +106,22 @@ def _told(args: argparse.Namespace, started: datetime, seconds: dict[str, float]
     try:
         yield
     except AqueductError as why:
-        _fail(args, started, seconds, why.exit_code, str(why))
+        _fail(args, started, seconds, why.exit_code, report_file.error_entry(why))
         raise
     except Exception as why:
-        _fail(args, started, seconds, ExitCode.FAILED, f"{type(why).__name__}: {why}")
+        told = {"id": "", "message": f"{type(why).__name__}: {why}"}
+        _fail(args, started, seconds, ExitCode.FAILED, told)
         raise
 
 
 def _fail(
-    args: argparse.Namespace, started: datetime, seconds: dict[str, float], code: int, why: str
+    args: argparse.Namespace, started: datetime, seconds: dict[str, float], code: int, error: dict[str, str]
 ) -> None:
     if args.report:
-        found = {"store": args.store, "snapshot": args.snapshot, "seconds": seconds, "error": why}
-        found |= {"left_out": [{"what": "the drill", "why": why}]}
+        found = {"store": args.store, "snapshot": args.snapshot, "seconds": seconds, "error": error}
+        found |= {"left_out": [{"id": error["id"], "what": "the drill", "why": error["message"]}]}
         report_file.write(args.report, "drill", code, started, found)
+        args.report = None  # it has the error already
     _measure(args.metrics_file, code, seconds, None)
 
 

@@ -26,4 +26,7 @@ def _packages(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise Refused(f"This host has no Python package {error.name}: install aqueduct[{extra}].") from None
+        raise Refused(
+            "python-package-missing",
+            f"This host has no Python package {error.name}: install aqueduct[{extra}].",
+        ) from None

@@ -276,13 +276,13 @@ def _listed(args: argparse.Namespace, faults: list[str]) -> "Iterator[tuple[str,
         try:
             dates = own.dates()
         except Failed as error:
-            faults.append(str(error))
+            faults.append(error.labelled)
             continue
         for date in dates:
             try:
                 yield own.name, own.snapshot(date)
             except Failed as error:
-                faults.append(str(error))
+                faults.append(error.labelled)
         if not args.json and (half := own.half()):
             print(f"{own.path}: {count(len(half), 'backup')} that {_is(half)} not complete.", file=sys.stderr)
 

@@ -186,7 +186,7 @@ def _told(
     """Tell what was found or done, and return the exit code."""
     print(text)
     for error in filter(None, failed):
-        print(f"aqueduct: {error}", file=sys.stderr)
+        print(f"aqueduct: {error.labelled}", file=sys.stderr)
     if args.report:
         report_file.write(args.report, f"land {args.what}", code, started, content)
     return code
@@ -215,8 +215,9 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
             if args.every is None or (isinstance(error, Refused) and not landing):
                 raise
             done_so_far.add(None, {}, time.time())
+            report_file.write_error(args, "land", started, error)
             workers.ran()  # nothing of this round is in the next one's report
-            print(f"aqueduct: {error}", file=sys.stderr, flush=True)
+            print(f"aqueduct: {error.labelled}", file=sys.stderr, flush=True)
             lander = None  # its log is read again, which finishes what was committed
         else:
             landing = True
@@ -225,7 +226,7 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
             code = report.exit_code(landed, fail_on_poison=args.fail_on_poison)
             print(report.text(landed, time.monotonic() - began), flush=True)
             for each in failed:
-                print(f"aqueduct: {each}", file=sys.stderr, flush=True)
+                print(f"aqueduct: {each.labelled}", file=sys.stderr, flush=True)
             if args.report:
                 report_file.write(args.report, "land", code, started, report.report(landed) | workers.ran())
             if args.every is None or any(isinstance(each, Lost) for each in failed):

@@ -160,7 +160,7 @@ def _snapshots(args: argparse.Namespace) -> int:
     print(row.format("id", "created", "as it was at", "node", "offset", "epoch", "topics", "cluster"))
     for each in kept.all():
         if isinstance(each, Failed):
-            print(f"aqueduct: {each}", file=sys.stderr)
+            print(f"aqueduct: {each.labelled}", file=sys.stderr)
             code = ExitCode.FAILED
             continue
         of = each.metadata

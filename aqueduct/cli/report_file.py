@@ -2,14 +2,15 @@
 
 import argparse
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import AqueductError, Failed, Refused
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +21,10 @@ def outside(path: Path | None, store: str) -> None:
     """Check that the report would not be one of the store's own files; else Refused."""
     folder = store.removeprefix("file://")
     if path and folder != store and path.resolve().is_relative_to(Path(unquote(folder)).resolve()):
-        raise Refused(f"--report {path} is inside the store {store}, whose objects it could overwrite.")
+        raise Refused(
+            "report-inside-store",
+            f"--report {path} is inside the store {store}, whose objects it could overwrite.",
+        )
 
 
 def write(path: Path, verb: str, exit_code: int, started: datetime, findings: Mapping[str, Any]) -> None:
@@ -39,7 +43,41 @@ def write(path: Path, verb: str, exit_code: int, started: datetime, findings: Ma
             unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
             unfinished.replace(path)
     except OSError as error:
-        raise Failed(f"The report {path} can't be written: {error.strerror}.") from None
+        raise Failed(
+            "report-not-writable", f"The report {path} can't be written: {error.strerror}."
+        ) from None
+
+
+def error_entry(error: AqueductError) -> dict[str, str]:
+    """Return an error as JSON has it."""
+    return {"id": error.id, "message": str(error)}
+
+
+def write_error(args: argparse.Namespace, verb: str, started: datetime, error: AqueductError) -> None:
+    """Write the report of a run that ended with an error, if one was asked for.
+
+    No report is written if its path is what was refused, or inside a store: the error may have occurred
+    before the verb checked the path.
+    """
+    path: Path | None = getattr(args, "report", None)
+    if path is None or error.id in _OF_REPORTS:
+        return
+    for store in _stores(args):
+        outside(path, store)
+    write(path, verb, error.exit_code, started, {"error": error_entry(error)})
+
+
+_OF_REPORTS = "report-inside-store", "report-not-writable"
+
+
+def _stores(args: argparse.Namespace) -> Iterator[str]:
+    """Yield the file:// stores among the values of options, whatever the options are called."""
+    for value in vars(args).values():
+        for text in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(text, str):
+                yield from re.findall(r"file:///[^,]*", text)
+    if hasattr(args, "backups"):  # of files
+        yield f"file://{quote(str(args.backups.resolve()))}"
 
 
 def file(text: str) -> Path:

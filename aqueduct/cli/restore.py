@@ -106,11 +106,13 @@ def run(args: argparse.Namespace) -> int:
     if args.groups_only:
         _refuse_beside_groups_only(args)
     if args.acls_within and not args.acls:
-        raise Refused("--acls-within needs --acls.")
+        raise Refused("option-required", "--acls-within requires --acls. Add --acls.")
     if args.acls_of and not args.acls_within:
-        raise Refused("--acls-of needs --acls-within: without it all ACLs come back.")
+        raise Refused(
+            "option-required", "--acls-of requires --acls-within, without which all ACLs are restored."
+        )
     if args.mirror_config and not args.mirror:
-        raise Refused("--mirror-config needs --mirror.")
+        raise Refused("option-required", "--mirror-config requires --mirror. Add --mirror.")
     order = RestoreOrder(
         end=client_config.end("target", args.bootstrap_servers, args.client_config),
         store=args.store,
@@ -159,9 +161,12 @@ def _declared(path: Path | None) -> frozenset[acls.Acl] | None:
     try:
         return acls.parse(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+        raise Refused("acl-file-unreadable", f"Cannot read {path}: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Refused(f"{path} isn't a JSON list of entries as those of kafka_acls.") from None
+        raise Refused(
+            "acl-file-invalid",
+            f"{path} is not a JSON list of ACLs. Write entries as those of the module kafka_acls.",
+        ) from None
 
 
 def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
@@ -186,7 +191,7 @@ def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
         beside.append("topics, with another name")
     if beside:
         told = ", ".join(f"--{each.replace('_', '-')}" for each in beside)
-        raise Refused(f"--groups-only writes no records: leave {told} out.")
+        raise Refused("option-conflict", f"--groups-only writes no records. Remove {told}.")
 
 
 def _groups_only(args: argparse.Namespace, order: "RestoreOrder", started: datetime) -> int:

@@ -61,7 +61,7 @@ def _print_json(found: Listed) -> list[int]:
     for each in found:
         if isinstance(each, Failed):
             broken.append(each.number)
-            print(f"aqueduct: {each}", file=sys.stderr)
+            print(f"aqueduct: {each.labelled}", file=sys.stderr)
         else:
             whole.append(_json(each))
     print(json.dumps(whole, indent=2))

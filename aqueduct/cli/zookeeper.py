@@ -196,7 +196,7 @@ def _restore(args: argparse.Namespace) -> int:
     if not (args.look or args.lost) and any(map(topics.is_state, (*done.created, *done.missing))):
         print(UNSEEN)
     if done.stopped:
-        print(f"aqueduct: {done.stopped}", file=sys.stderr)
+        print(f"aqueduct: {done.stopped.labelled}", file=sys.stderr)
         code = ExitCode.FAILED
     content = {
         "snapshot": snapshot.number,
@@ -279,7 +279,7 @@ def _snapshots(args: argparse.Namespace) -> int:
     print(row.format("id", "created", "znodes", "bytes", "ephemeral", "not kept", "cluster"))
     for each in kept.all():
         if isinstance(each, Failed):
-            print(f"aqueduct: {each}", file=sys.stderr)
+            print(f"aqueduct: {each.labelled}", file=sys.stderr)
             code = ExitCode.FAILED
             continue
         figures = f"{len(each.znodes):,}", f"{each.bytes:,}", f"{len(each.ephemeral):,}", len(each.left_out)

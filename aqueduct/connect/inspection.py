@@ -7,7 +7,7 @@ from pathlib import Path
 from aqueduct.connect import preflight, tls
 from aqueduct.connect.findings import Facts, Listener
 from aqueduct.connect.worker import ConnectorConfig, Worker, parse_worker
-from aqueduct.errors import Refused
+from aqueduct.errors import Refused, Skipped
 
 
 def read_worker(path: Path) -> Worker:
@@ -24,7 +24,7 @@ def read(path: Path) -> str:
 
 def look(
     worker: Worker, connectors: Sequence[ConnectorConfig], *, probe: bool = True
-) -> tuple[Facts, list[tuple[str, str]]]:
+) -> tuple[Facts, list[Skipped]]:
     """Return the facts, and what could not be looked at, with why.
 
     `probe`: ask brokers whether they speak TLS.
@@ -42,10 +42,15 @@ def look(
         {folder: trouble for folder, trouble in folders.items() if trouble},
     )
     left_out = [
-        (f"the {store.role} store {store.location}", "its password, or Java's keytool, is not to be had here")
+        Skipped(
+            f"the {store.role} store {store.location}",
+            "its password, or Java's keytool, is not to be had here",
+        )
         for store in stores.keys() - facts.stores.keys()
     ]
-    left_out += [(each, "no broker answers there") for each in listeners.keys() - facts.listeners.keys()]
+    left_out += [
+        Skipped(each, "no broker answers there") for each in listeners.keys() - facts.listeners.keys()
+    ]
     return facts, sorted(left_out)
 
 

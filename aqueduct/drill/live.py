@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from aqueduct.drill.outcome import Compared, ComparedLive
-from aqueduct.errors import LeftOut
+from aqueduct.errors import LeftOut, Skipped
 from aqueduct.kafka.admin.cluster import cluster_id
 from aqueduct.kafka.admin.settings import setting_if_there
 from aqueduct.kafka.client import connect
@@ -47,9 +47,11 @@ def compare(
         if there.stop < store.partitions[place][0].stop
     )
     verdicts, moving = _compare(flow, store, found, compacted, workers)
-    left_out += tuple((f"{place} {IN_LIVE}", "retention deletes what is being read") for place in moving)
+    left_out += tuple(
+        Skipped(f"{place} {IN_LIVE}", "retention deletes what is being read") for place in moving
+    )
     kept = tuple(each for each in verdicts if not _thinner(each, compacted))
-    recreated = {what.partition(" ")[0] for what, _ in left_out}
+    recreated = {each.what.partition(" ")[0] for each in left_out}
     gone = tuple(sorted({*topics} - names - recreated)) if names else ()
     return ComparedLive(Compared(flow, kept), len(verdicts) - len(kept), cut, behind, left_out, gone)
 
@@ -62,13 +64,13 @@ def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[
     wanted = sorted(topics)
     if cluster != snapshot.manifest.cluster:
         why = f"its cluster is {cluster}, and that of the snapshot was {snapshot.manifest.cluster}"
-        return set(), set(), ((f"everything {IN_LIVE}", why),)
+        return set(), set(), (Skipped(f"everything {IN_LIVE}", why),)
     ids = {name: snapshot.topics[name].topic_id for name in wanted if name in there}
     others = [name for name, known in ids.items() if str(there[name].id) != known]
-    left_out = [(f"{name} {IN_LIVE}", "it was recreated since") for name in others]
+    left_out = [Skipped(f"{name} {IN_LIVE}", "it was recreated since", "topic-recreated") for name in others]
     if wanted and not ids:  # one that was deleted is no fault; of none, the rights may be
         why = "the live cluster has none of the topics that its client may describe"
-        left_out.append((f"everything {IN_LIVE}", why))
+        left_out.append(Skipped(f"everything {IN_LIVE}", why))
     same = ids.keys() - set(others)
     # It may have become so since, and then has fewer records than it had.
     compacted = {

@@ -49,7 +49,7 @@ def _lines(outcome: DrillOutcome) -> Iterator[str]:
         yield from _first([f"Cut: {each}." for each in outcome.live.cut])
         behind = sum(outcome.live.behind.values())
         yield f"A loss now would take {count(behind, 'offset')} that the live cluster has after the snapshot."
-    yield from _first([f"Left out: {what}: {why}." for what, why in outcome.left_out])
+    yield from _first([f"Skipped: {skipped}." for skipped in outcome.left_out])
     yield from _recovery(outcome)
     yield _verdict(outcome)
 
@@ -69,7 +69,7 @@ def _table(outcome: DrillOutcome) -> Iterator[str]:
 
 
 def _differences(compared: Compared, which: str) -> Iterator[str]:
-    unequal = [sentence for _, sentence in reconcile.sentences(compared.flow, compared.unequal)]
+    unequal = [each.why for each in reconcile.sentences(compared.flow, compared.unequal)]
     yield from _first(unequal)
     equal = len(compared.verdicts) - len(compared.unequal)
     yield f"{which}: {count(equal, 'partition')} equal, {len(unequal) or 'none'} unequal."

@@ -75,7 +75,7 @@ class _PartExport:
                 self._write(rows.add(found.table), bad=False)
                 self._write(bad.add(found.bad), bad=True)
         except Failed as error:
-            raise type(error)(f"{self._part.partition}: {error}") from error
+            raise error.concerning(self._part.partition) from error
         self._write(rows.end(), bad=False)
         self._write(bad.end(), bad=True)
         if more := self._counts.unread - self._named:

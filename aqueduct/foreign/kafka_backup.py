@@ -22,7 +22,7 @@ import numpy as np
 import zstandard
 
 from aqueduct import strict_json
-from aqueduct.errors import Failed, LeftOut, Refused
+from aqueduct.errors import Failed, LeftOut, Refused, Skipped
 from aqueduct.foreign.fields import Fields, HeaderFields, bodies, number
 from aqueduct.foreign.layout import ForeignFile, ForeignPartition, ForeignStore, FoundRecords, Missing
 from aqueduct.kafka.batches.records import Records
@@ -43,8 +43,10 @@ NONE, ZSTD, LZ4 = range(3)
 PLAIN = re.compile(r"(?!\.\.?/)[^/\0]+(?:/(?!\.\.?(?:/|$))[^/\0]+)*")  # a path that leads nowhere else
 MOST_UNPACKED = 2 << 30  # bytes of a file's records; its default is 128 MB
 LACKS = (
-    ("settings of topics, and replication factors", "kafka-backup keeps none: set them where they matter"),
-    ("ACLs and quotas", "kafka-backup keeps none"),
+    Skipped(
+        "settings of topics, and replication factors", "kafka-backup keeps none: set them where they matter"
+    ),
+    Skipped("ACLs and quotas", "kafka-backup keeps none"),
 )
 
 
@@ -128,7 +130,7 @@ def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: 
     )
     lacks: LeftOut = LACKS
     if groups is None:
-        lacks += (("consumer groups", f"there is no {GROUPS}: their readers begin anew"),)
+        lacks += (Skipped("consumer groups", f"there is no {GROUPS}: their readers begin anew"),)
     return ForeignStore(
         PROGRAM,
         found.source_cluster_id or "",

@@ -36,8 +36,8 @@ def _lines(outcome: ImportOutcome) -> Iterator[str]:
         if each.twice:
             verb = "was" if each.twice == 1 else "were"
             yield f"{each.partition}: {count(each.twice, 'record')} came twice, and {verb} taken once."
-    for what, why in outcome.left_out:
-        yield f"Left out: {what}: {why}."
+    for skipped in outcome.left_out:
+        yield f"Skipped: {skipped}."
     number = sum(segment.records for segment in manifest.segments)
     megabytes = sum(segment.unpacked_bytes for segment in manifest.segments) / 1e6
     yield (

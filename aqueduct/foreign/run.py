@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.foreign import kafka_backup, s3_binary
 from aqueduct.foreign.fields import batches
 from aqueduct.foreign.layout import ForeignPartition, ForeignStore
@@ -281,16 +281,16 @@ def _check(manifest: Manifest, order: ImportOrder) -> None:
         raise Failed(f"{order.source} has what can't be. Nothing was committed: {error}") from None
 
 
-def _unexplained(imported: Sequence[ImportedPartition]) -> Iterator[tuple[str, str]]:
+def _unexplained(imported: Sequence[ImportedPartition]) -> Iterator[Skipped]:
     for each in imported:
         if each.others:
-            yield (
+            yield Skipped(
                 f"{count(each.others, 'record')} of {each.partition}",
                 "the file before has others at their offsets, which were taken: the topic may have been "
                 "recreated, and backed up to the same place",
             )
         if each.holes:
-            yield (
+            yield Skipped(
                 f"{count(each.holes, 'offset')} of {each.partition} between {each.start} and {each.stop - 1}",
                 "they have no record, and nothing tells why: markers of transactions, compaction, or loss",
             )

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.foreign.fields import Fields, bodies
 from aqueduct.foreign.layout import ForeignFile, ForeignPartition, ForeignStore, FoundRecords
 from aqueduct.kafka.batches.records import Records
@@ -25,11 +25,13 @@ INDEXES = ".indexes/"  # where the sink, since 3.0, looks up how far it has come
 SIZES = struct.Struct(">qq")
 NO_TIME = -1
 LACKS = (
-    ("times of records", "such files have none: the records have none (-1)"),
-    ("headers of records", "such files have none"),
-    ("settings of topics, and replication factors", "such files have none: set them where they matter"),
-    ("consumer groups, ACLs and quotas", "such files have none: readers begin anew"),
-    (
+    Skipped("times of records", "such files have none: the records have none (-1)"),
+    Skipped("headers of records", "such files have none"),
+    Skipped(
+        "settings of topics, and replication factors", "such files have none: set them where they matter"
+    ),
+    Skipped("consumer groups, ACLs and quotas", "such files have none: readers begin anew"),
+    Skipped(
         "offsets",
         "only each file's last one is told, and the others are counted from it: where the log had holes "
         "between (markers of transactions, compaction), those before a hole are higher than they were",

@@ -30,8 +30,9 @@ def reaching(bootstrap_servers: str, timeout_seconds: float) -> Iterator[None]:
             yield
         except (KafkaError, OSError, ValueError) as error:
             raise Failed(
+                "cluster-unreachable",
                 f"No Kafka broker to be reached at {bootstrap_servers} within {timeout_seconds:g} s "
-                f"({failure.error or error}); see that it runs and that the client's TLS settings fit."
+                f"({failure.error or error}); see that it runs and that the client's TLS settings fit.",
             ) from error
 
 
@@ -42,7 +43,9 @@ def answering(bootstrap_servers: str) -> Iterator[None]:
         yield
     except KafkaError as error:
         said = str(error).rstrip(".")
-        raise Failed(f"The cluster at {bootstrap_servers} refused or did not answer: {said}.") from error
+        raise Failed(
+            "cluster-request-failed", f"The cluster at {bootstrap_servers} refused or did not answer: {said}."
+        ) from error
 
 
 class TellingFailure(logging.Handler):

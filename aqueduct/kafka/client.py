@@ -59,6 +59,8 @@ class Topic:
 class Stopped(Failed):
     """The end of a client that was told to stop before the cluster answered."""
 
+    id = "cluster-not-responding"
+
 
 @contextmanager
 def connect(
@@ -279,7 +281,10 @@ class Patience:
             self._error = error
         if time.monotonic() > self._since + STALL_SECONDS:
             said = str(self._error).rstrip(".")
-            raise Failed(f"The {self._client.end} {self._fault} for {STALL_SECONDS} s: {said}.") from error
+            raise Failed(
+                "cluster-not-responding",
+                f"The {self._client.end} {self._fault} for {STALL_SECONDS} s: {said}.",
+            ) from error
         self._client.sleep(self._backoff)
         self._backoff = min(self._longest, 2 * self._backoff)
 

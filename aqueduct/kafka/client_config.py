@@ -135,7 +135,10 @@ def checked(config: ClientConfig, path: str) -> ClientConfig:
     """Return the configuration; Refused unless the files that `path` names in it are PEM, and can be used."""
     for what, pem in (("CA", config.ca), ("certificate", config.certificate), ("key", config.key)):
         if pem is not None and "-----BEGIN " not in _read(pem, f" ({what} of {path})"):
-            raise Refused(f"{pem} ({what} of {path}) is not PEM: convert it with openssl or keytool.")
+            raise Refused(
+                "client-config-invalid",
+                f"{pem} ({what} of {path}) is not PEM: convert it with openssl or keytool.",
+            )
         if pem is not None:
             job_files.remember(pem)
     if config.certificate and config.key:
@@ -166,7 +169,9 @@ def _check_key(certificate: str, key: str, password: str | None, path: str) -> N
         except UnsupportedAlgorithm:
             return  # the client may know it
     if why:
-        raise Refused(f"The key {key} can't be used with {certificate} ({path}): {why}.")
+        raise Refused(
+            "client-key-mismatch", f"The key {key} can't be used with {certificate} ({path}): {why}."
+        )
 
 
 def parse(text: str, where: str) -> ClientConfig:
@@ -174,22 +179,36 @@ def parse(text: str, where: str) -> ClientConfig:
     properties = parse_properties(text)
     for name in properties:
         if name not in KNOWN:
-            raise Refused(f"{where}: property {name} is not supported; supported are {', '.join(KNOWN)}.")
+            raise Refused(
+                "client-config-invalid",
+                f"{where}: property {name} is not supported; supported are {', '.join(KNOWN)}.",
+            )
     for store in ("keystore", "truststore"):
         kind = properties.get(f"ssl.{store}.type", "JKS")  # JKS is Kafka's default
         if f"ssl.{store}.location" in properties and kind != "PEM":
-            raise Refused(f"{where}: a {kind} {store} can't be used; give PEM and ssl.{store}.type=PEM.")
+            raise Refused(
+                "client-config-invalid",
+                f"{where}: a {kind} {store} can't be used; give PEM and ssl.{store}.type=PEM.",
+            )
     protocol = properties.get("security.protocol", "PLAINTEXT")
     if protocol.upper() not in PROTOCOLS:
-        raise Refused(f"{where}: security.protocol={protocol} is none of {', '.join(PROTOCOLS)}.")
+        raise Refused(
+            "client-config-invalid",
+            f"{where}: security.protocol={protocol} is none of {', '.join(PROTOCOLS)}.",
+        )
     identification = properties.get("ssl.endpoint.identification.algorithm", "https")
     if identification not in ("https", "none", ""):
-        raise Refused(f"{where}: ssl.endpoint.identification.algorithm must be https or empty.")
+        raise Refused(
+            "client-config-invalid", f"{where}: ssl.endpoint.identification.algorithm must be https or empty."
+        )
     keystore = properties.get("ssl.keystore.location")
     certificate = properties.get("ssl.certificate.location", keystore)
     key = properties.get("ssl.key.location", keystore)
     if (certificate is None) != (key is None):
-        raise Refused(f"{where}: ssl.certificate.location and ssl.key.location are only of use together.")
+        raise Refused(
+            "client-config-invalid",
+            f"{where}: ssl.certificate.location and ssl.key.location are only of use together.",
+        )
     return ClientConfig(
         tls=protocol.upper().endswith("SSL"),
         ca=properties.get("ssl.ca.location", properties.get("ssl.truststore.location")),
@@ -205,13 +224,17 @@ def _login(properties: Mapping[str, str], where: str) -> Login:
     """Parse a login, and never show what the properties say: there is a password in them."""
     mechanism = properties.get("sasl.mechanism", "")
     if mechanism not in MECHANISMS:
-        raise Refused(f"{where}: sasl.mechanism={mechanism} is none of {', '.join(MECHANISMS)}.")
+        raise Refused(
+            "client-config-invalid",
+            f"{where}: sasl.mechanism={mechanism} is none of {', '.join(MECHANISMS)}.",
+        )
     if (entry := properties.get("sasl.jaas.config")) is not None:
         found = _JAAS.fullmatch(entry)
         if not found or found["module"] != MECHANISMS[mechanism]:
             raise Refused(
-                f"{where}: sasl.jaas.config must be org.apache.kafka.common.security."
-                f'{MECHANISMS[mechanism]}LoginModule required username="..." password="..."; for {mechanism}.'
+                "client-config-invalid",
+                f"{where}: sasl.jaas.config must be org.apache.kafka.common.security.{MECHANISMS[mechanism]}"
+                f'LoginModule required username="..." password="..."; for {mechanism}.',
             )
         options = {
             name: re.sub(r"\\(.)", r"\1", value) for name, value in _JAAS_OPTION.findall(found["options"])
@@ -220,7 +243,9 @@ def _login(properties: Mapping[str, str], where: str) -> Login:
     else:
         user, password = properties.get("sasl.username"), properties.get("sasl.password")
     if not user or password is None:
-        raise Refused(f"{where}: SASL takes a username and a password, in sasl.jaas.config.")
+        raise Refused(
+            "client-config-invalid", f"{where}: SASL takes a username and a password, in sasl.jaas.config."
+        )
     return Login(mechanism, user, password)
 
 
@@ -270,4 +295,4 @@ def _read(path: Path | str, role: str = "") -> str:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError) as error:  # the latter of a name that no file can have
         reason = getattr(error, "strerror", None) or error
-        raise Refused(f"{path}{role} can't be read: {reason}.") from None
+        raise Refused("client-config-unreadable", f"{path}{role} can't be read: {reason}.") from None

@@ -41,6 +41,8 @@ class Fetched:
 class Recreated(Failed):
     """The end of a read whose topic's name now belongs to another topic."""
 
+    id = "topic-recreated"
+
 
 def read(
     client: Client,
@@ -163,7 +165,9 @@ class _RangeSource:
                 if batch.last_offset + 1 >= self._wanted.stop:
                     break
         except Damaged as error:
-            raise Failed(f"{self} of the {self._client.end} can't be read. {error}") from None
+            raise Failed(
+                "batch-damaged", f"{self} of the {self._client.end} can't be read. {error}"
+            ) from None
         return found
 
     def _cut(self, batches: Iterable[Batch], position: int) -> Iterator[Batch]:

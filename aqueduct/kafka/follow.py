@@ -206,7 +206,9 @@ class Follower:
         try:
             return list(walk(records))
         except Damaged as error:
-            raise Failed(f"{partition} of the {self._client.end} can't be read. {error}") from None
+            raise Failed(
+                "batch-damaged", f"{partition} of the {self._client.end} can't be read. {error}"
+            ) from None
 
     def _whole(self, batches: Iterable[Batch], start: int) -> Iterator[Batch]:
         for batch in batches:

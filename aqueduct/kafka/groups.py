@@ -62,6 +62,8 @@ class ConsumerGroup:
 class LiveGroup(Failed):
     """The refusal to change a group with members: its offsets are theirs."""
 
+    id = "group-has-members"
+
 
 def list_groups(client: Client) -> dict[str, ConsumerGroup]:
     """Return every group that the client may describe."""

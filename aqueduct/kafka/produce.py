@@ -69,6 +69,8 @@ _UNCERTAIN = (
 class Fenced(Failed):
     """The end of a producer whose transactional id another one has now."""
 
+    id = "producer-fenced"
+
 
 class Retry(Exception):
     """The transaction was given up for a trouble that may pass: begin again, from committed progress."""
@@ -95,7 +97,7 @@ def until_committed(client: Client, attempt: Callable[[Callable[[], None]], T], 
         except Retry as error:
             if time.monotonic() > last + RETRY_SECONDS:
                 said = f"The {client.end} took no transaction for {RETRY_SECONDS} s: {str(error).rstrip('.')}"
-                raise Failed(f"{said}{way_on}.") from error
+                raise Failed("transaction-failed", f"{said}{way_on}.") from error
             client.sleep(1)
 
 

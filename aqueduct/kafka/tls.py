@@ -17,7 +17,8 @@ def tls_context(config: ClientConfig) -> ssl.SSLContext:
             context.load_cert_chain(*files, config.key_password or "")
         except (ssl.SSLError, OSError) as error:
             raise Refused(
+                "client-key-mismatch",
                 f"{config.certificate} can't be used ({error.strerror or error}); see that its key "
-                "fits and ssl.key.password opens it."
+                "fits and ssl.key.password opens it.",
             ) from None
     return context

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyarrow import orc
 
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Skipped
 from aqueduct.kafka.requests import in_lists
 from aqueduct.land import log, table_log
 from aqueduct.land.catalogue import Catalogue
@@ -105,12 +105,12 @@ def _expire(table: LandTable, of_table: TableLog, catalogue: Catalogue | None, d
     what = f"catalogue of {table.full_name}"
     if not catalogue:
         why = "it was not given (--metastore), and only its snapshots tell which replaced files may go"
-        done.left_out = ((what, why),)
+        done.left_out = (Skipped(what, why),)
     else:
         try:
             named = catalogue.tidied(table, of_table.state)
         except Failed as error:
-            done.left_out = ((what, str(error).rstrip(".")),)
+            done.left_out = (Skipped.because_of(what, error),)
         else:
             done.expired = of_table.expire(_ago(KEPT), named)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from aqueduct import ranges
-from aqueduct.errors import LeftOut, Refused
+from aqueduct.errors import LeftOut, Refused, Skipped
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import Definition, Positions, State
 from aqueduct.names import TopicPartition
@@ -51,27 +51,27 @@ def plan(
     """
     found: list[Range] = []
     gaps: list[Range] = []
-    left_out: list[tuple[str, str]] = []
+    left_out: list[Skipped] = []
     after = {topic: dict(positions) for topic, positions in state.positions.items()}
     there = {topic.name: topic for topic in topics}
     for name in sorted(state.positions.keys() - every):
-        left_out.append((f"topic {name}", "it is gone; what landed of it stays"))
+        left_out.append(Skipped(f"topic {name}", "it is gone; what landed of it stays"))
     for topic in there.values():
         known = state.topic_ids.get(topic.name)
         if known and known != topic.id:
             why = f"it was deleted and made again: its id is {topic.id}, that of what landed is {known}"
-            left_out.append((f"topic {topic.name}", why))
+            left_out.append(Skipped(f"topic {topic.name}", why))
             continue
         positions = after.setdefault(topic.name, {})
         for number, (start, end) in enumerate(zip(topic.starts, topic.ends, strict=True)):
             if end == NO_LEADER:
-                left_out.append((f"{topic.name}-{number}", "it has no leader"))
+                left_out.append(Skipped(f"{topic.name}-{number}", "it has no leader"))
                 continue
             # What a new topic lost before is nobody's; an added partition is read from offset 0.
             begin = positions.get(str(number), 0 if known else start)
             if end < begin:
                 why = f"its log ends at {end}, before {begin}, up to which it landed: it was cut"
-                left_out.append((f"{topic.name}-{number}", why))
+                left_out.append(Skipped(f"{topic.name}-{number}", why))
                 continue
             if start > begin:
                 gaps.append(Range(topic.name, number, begin, start))

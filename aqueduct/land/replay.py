@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.kafka.requests import in_lists
 from aqueduct.land import log, registry, table_log
 from aqueduct.land.avro_values import no_registry
@@ -100,7 +100,7 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
             mine.failed = error
         if catalogue and mine.commits and not mine.failed:  # else files may not have their names yet
             for name, why in catalogue.follow([(table, of_table.state)], drop=lambda _: False).items():
-                mine.left_out += ((f"catalogue of {name}", why),)
+                mine.left_out += (Skipped(f"catalogue of {name}", why),)
     return done
 
 
@@ -164,7 +164,7 @@ def _replay(
             done.late += tried.late
             done.counts = _most(done.counts + tried.counts)
             done.left_out += tuple(
-                (path, "it has times before 1677 or after 2262, which Arrow can't read")
+                Skipped(path, "it has times before 1677 or after 2262, which Arrow can't read")
                 for path in tried.unread
             )
         waiting -= {file.path for share in shares for file in share.files}

@@ -119,8 +119,8 @@ def status_report(found: Sequence[TableStatus]) -> dict[str, Any]:
 
 
 def _left_out_lines(found: LeftOut) -> Iterator[str]:
-    for what, why in found:
-        yield f"  Left out: {what}: {why}."
+    for skipped in found:
+        yield f"  Skipped: {skipped}."
 
 
 def _placed(found: Placed) -> dict[str, Spans]:
@@ -152,14 +152,14 @@ def _verified_lines(table: VerifiedTable) -> Iterator[str]:
     for partition, spans in sorted(table.passed.items()):
         yield f"  Passed over by a reset: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
     yield from _deleted_lines(table)
-    for path, why in table.damaged:
-        yield f"  Damaged: {path}: {why}."
+    for damaged in table.damaged:
+        yield f"  Damaged: {damaged}."
     for path in table.strays:
         yield f"  Not of the log: {path}: readers of the folder see it, and no commit added it."
     if table.readers:
         yield f"  Readers may see something else: {table.readers}."
-    for topic, why in table.left_out:
-        yield f"  Not compared: {topic}: {why}."
+    for skipped in table.left_out:
+        yield f"  Not compared: {skipped}."
 
 
 def _deleted_lines(table: TableStatus | VerifiedTable) -> Iterator[str]:
@@ -196,7 +196,7 @@ def verified_report(found: Sequence[VerifiedTable]) -> dict[str, Any]:
                 },
                 "ahead": each.ahead,
                 "readers": each.readers,
-                "damaged": [{"path": path, "why": why} for path, why in each.damaged],
+                "damaged": [{"path": damaged.what, "why": damaged.why} for damaged in each.damaged],
                 "strays": list(each.strays),
                 "left_out": left_out_entries(each.left_out),
             }

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from aqueduct.errors import Failed, LeftOut, Refused
+from aqueduct.errors import Failed, LeftOut, Refused, Skipped
 from aqueduct.kafka import offsets
 from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client, Topic, connect
@@ -112,7 +112,7 @@ def reset(order: LandOrder, wanted: ResetOrder, workers: Workers) -> list[ResetT
 def _told(catalogue: Catalogue, table: LandTable, of_table: TableLog) -> LeftOut:
     """Bring the catalogue up to a reset; return what it stays behind of, and why."""
     behind = catalogue.follow([(table, of_table.state)], drop=lambda _: of_table.is_newest())
-    return tuple((f"catalogue of {name}", why) for name, why in behind.items())
+    return tuple(Skipped(f"catalogue of {name}", why) for name, why in behind.items())
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
         left_out = [] if not by_time else [*_not_by_time(state, mine, topics.keys(), to, logs)]
         out = {name for name, _ in left_out}
         target = _target(state, [topic for topic in mine if topic.name not in out], to, logs)
-        told = tuple((f"topic {name}", why) for name, why in left_out)
+        told = tuple(Skipped(f"topic {name}", why) for name, why in left_out)
         targets.append(replace(target, left_out=told))
     return targets
 

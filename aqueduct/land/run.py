@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from kafka.errors import KafkaError
 
-from aqueduct.errors import AqueductError, Failed, Refused
+from aqueduct.errors import AqueductError, Failed, Refused, Skipped
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import connect
 from aqueduct.land import iceberg_table, log, registry
@@ -165,7 +165,7 @@ class Lander:
         """Bring the catalogue up to the tables' logs; say of which tables it is behind, and why."""
         if self._catalogue:
             for name, why in self._catalogue.follow(self._states(tables, done), drop=self._is_newest).items():
-                done[name].left_out += ((f"catalogue of {name}", why),)
+                done[name].left_out += (Skipped(f"catalogue of {name}", why),)
 
     def _is_newest(self, name: str) -> bool:
         """Tell if nothing was committed since a table's log was read, as a replay may have, with new days."""
@@ -318,7 +318,7 @@ class Lander:
         positions, counts = settle(planned, [share.read for share in landed])
         kept = [share for number, share in enumerate(landed) if number in counts]
         broken = tuple(
-            (f"{read.range.topic_partition} from offset {read.reached} on", read.why)
+            Skipped(f"{read.range.topic_partition} from offset {read.reached} on", read.why)
             for share in kept
             for read in share.read
             if read.why
@@ -377,6 +377,6 @@ class Lander:
                 groups.commit(client, GROUP + name, positions)
         except (Failed, KafkaError) as error:
             why = f"the position could not be committed: {str(error).rstrip('.')}"
-            done.left_out += ((f"group {GROUP}{name}", why),)
+            done.left_out += (Skipped(f"group {GROUP}{name}", why),)
         else:
             self._shown[name] = positions

@@ -18,7 +18,7 @@ from kafka.errors import KafkaError
 from pyarrow import orc
 
 from aqueduct import ranges, spans
-from aqueduct.errors import Failed, LeftOut
+from aqueduct.errors import Failed, LeftOut, Skipped
 from aqueduct.kafka import fetch, offsets
 from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.batches.varints import Numbers
@@ -148,7 +148,7 @@ def _verify(
         found_later = _read(order.location, again, runner)
         in_table.join(found_later)
         why = "the store has no object of that name"
-        in_table.left_out += tuple((each.paths[-1], why) for each in found_later.gone)
+        in_table.left_out += tuple(Skipped(each.paths[-1], why) for each in found_later.gone)
     parts = [part for wanted in there.ranges for part in ranges.split(wanted, TASK_OFFSETS)]
     shares = [
         TopicShare(
@@ -273,7 +273,7 @@ def read_files(share: FilesShare) -> Found:
             found.gone += (each,)
             continue
         except (_Damaged, pa.ArrowInvalid) as error:
-            found.left_out += ((each.paths[-1], str(error).rstrip(".")),)
+            found.left_out += (Skipped.because_of(each.paths[-1], error),)
             continue
         for row in table.group_by(["k_topic", "k_partition"]).aggregate([]).to_pylist():
             partition = TopicPartition(row["k_topic"], row["k_partition"])
@@ -324,7 +324,7 @@ def read_topic(share: TopicShare) -> Found:
                     reached = piece.next_offset
             except (Failed, KafkaError) as error:
                 found.unread[partition].append((reached, wanted.stop - 1))
-                found.left_out += ((f"{partition} from offset {reached} on", str(error).rstrip(".")),)
+                found.left_out += (Skipped.because_of(f"{partition} from offset {reached} on", error),)
     found.add(own)
     return found
 
@@ -339,15 +339,15 @@ class _There:
 
 
 def _there(end: End, state: State) -> _There:
-    left_out: list[tuple[str, str]] = []
+    left_out: list[Skipped] = []
     there: list[tuple[TopicPartition, int]] = []
     with connect(end, CLIENT) as client:
         topics = client.topics()
         for name, partitions in state.positions.items():
             if name not in topics:
-                left_out.append((f"topic {name}", "it is gone"))
+                left_out.append(Skipped(f"topic {name}", "it is gone"))
             elif str(topics[name].id) != state.topic_ids[name]:
-                left_out.append((f"topic {name}", "it was deleted and made again"))
+                left_out.append(Skipped(f"topic {name}", "it was deleted and made again"))
             else:
                 there += [(TopicPartition(name, int(number)), stop) for number, stop in partitions.items()]
         starts = offsets.log_starts(client, [partition for partition, _ in there])

@@ -40,8 +40,8 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
         )
     if swept.strange.count:
         yield f"{count(swept.strange.count, 'object')} below topics/ that no backup writes: they stay."
-    for what, why in outcome.left_out:
-        yield f"Left out: {what}: {why}."
+    for skipped in outcome.left_out:
+        yield f"Skipped: {skipped}."
     number = sum(each.count for each in swept.gone.values())
     size = sum(each.bytes for each in swept.gone.values()) / 1e6
     yield (

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.kafka.requests import in_lists
 from aqueduct.prune.named import Digests, NamedSegments, digests
 from aqueduct.prune.outcome import Amount, PruneOutcome, Swept
@@ -61,7 +61,7 @@ def prune(order: PruneOrder) -> PruneOutcome:
     found = _look(catalog, objects, order)
     wanted = found.plan
     left_out = [
-        (f"snapshot {number}", f"it stays for now: {wanted.stay[number]}") for number in wanted.leased
+        Skipped(f"snapshot {number}", f"it stays for now: {wanted.stay[number]}") for number in wanted.leased
     ]
     if order.execute:
         for some_ in wanted.rounds:
@@ -76,7 +76,7 @@ def prune(order: PruneOrder) -> PruneOutcome:
         why = (
             f"restores use snapshots that are gone ({some(sorted(late))}); run it again when they have ended"
         )
-        left_out.append(("all objects", why))
+        left_out.append(Skipped("all objects", why))
     swept = _sweep(objects, found, order, keep_all=bool(late))
     return PruneOutcome(
         wanted,

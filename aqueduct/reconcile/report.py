@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from aqueduct.errors import left_out_entries
+from aqueduct.errors import Skipped, left_out_entries
 from aqueduct.reconcile.flow import ComparedFlow
 from aqueduct.reconcile.stored import ComparedEnd, StoredEnd, address
 from aqueduct.reconcile.verdict import Verdict
@@ -19,23 +19,23 @@ def text(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> str:
     """Write a person's page: a table, a sentence on whatever is unequal, and a summary."""
     shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
     table = [*_table(flow, shown), ""] if shown else []
-    unequal = [sentence for _, sentence in sentences(flow, verdicts)]
+    unequal = [each.why for each in sentences(flow, verdicts)]
     if len(unequal) > ROWS:
         unequal[ROWS:] = [f"... and {len(unequal) - ROWS} more; --report names them all."]
     return "\n".join([*table, *unequal, *_notes(verdicts), _summary(verdicts)])
 
 
-def sentences(flow: ComparedFlow, verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each absent topic and unequal lane, and a sentence about it."""
+def sentences(flow: ComparedFlow, verdicts: Iterable[Verdict]) -> Iterator[Skipped]:
+    """Yield each absent topic and unequal lane, with a sentence about it."""
     for topic, group in groupby(verdicts, key=lambda verdict: verdict.lane.topic):
         lanes = list(group)
         if all(verdict.absent for verdict in lanes):
             records = _are(sum(map(_records_in, lanes)), f" of the {flow.sources[0].role}")
-            yield topic, f"{topic}: the {flow.target.role} has no such topic; {records} missing."
+            yield Skipped(topic, f"{topic}: the {flow.target.role} has no such topic; {records} missing.")
         else:
             for verdict in lanes:
                 if not verdict.equal:
-                    yield str(verdict.lane), f"{verdict.lane}: {_difference(flow, verdict)}."
+                    yield Skipped(str(verdict.lane), f"{verdict.lane}: {_difference(flow, verdict)}.")
 
 
 def _notes(verdicts: Sequence[Verdict]) -> Iterator[str]:

@@ -9,20 +9,23 @@ from dataclasses import dataclass, replace
 
 from kafka.errors import KafkaError
 
-from aqueduct.errors import Failed, LeftOut, Refused
+from aqueduct.errors import Failed, LeftOut, Refused, Skipped
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
 from aqueduct.restore import progress, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.outcome import Move, Written
-from aqueduct.restore.positions import Answers, translate
+from aqueduct.restore.positions import Answers, Unsure, translate
 from aqueduct.restore.progress import EVERY_GROUP, TopicState
 from aqueduct.work.workers import Workers
 
-OLDER = "they are those of the topic that was made later under this name"
-LIVE = "it has members: stop them, then run this again"
-MOVED_ON = "it has offsets there already, and keeps them; delete those and run this again to have it set"
+OLDER = "they belong to the topic that was created later under this name"
+LIVE = "it has members; stop them, and run the command again"
+MOVED_ON = (
+    "it already has offsets in the restored topics, and keeps them; to replace them, delete them and run the "
+    "command again"
+)
 
 
 def restore(
@@ -84,7 +87,7 @@ def _positions(
             if partition not in lanes:
                 continue
             if partition.topic in older:
-                left_out.add((f"groups' offsets of {partition.topic}", OLDER))
+                left_out.add(Skipped(f"group offsets of {partition.topic}", OLDER, "topic-recreated"))
             elif name not in done[states[partition.topic].groups]:
                 found.setdefault(name, {})[partition] = each.offset, each.metadata
     return found, tuple(sorted(left_out))
@@ -99,8 +102,8 @@ def _moves(
     for name, of_group in wanted.items():
         for partition, (old, metadata) in sorted(of_group.items()):
             answer = answers[partition, old]
-            if answer.new is None:
-                unsure.append((f"group {name}, {partition}", answer.unsure))
+            if isinstance(answer.new, Unsure):
+                unsure.append(Skipped(f"group {name}, {partition}", answer.new.why, answer.new.id))
                 continue
             note = f"the snapshot ends at {stops[partition]}" if old > stops[partition] else answer.note
             moves[name].append(Move(name, *partition, old, answer.new, metadata, note))
@@ -124,24 +127,24 @@ def set_groups(
     late = [name for name, mine in moves.items() if any(move.topic in settled for move in mine)]
     there = groups.committed(client, late)
     done: list[Move] = []
-    waiting: list[tuple[str, str]] = []
-    failed: list[tuple[str, str]] = []
+    waiting: list[Skipped] = []
+    failed: list[Skipped] = []
     for name, every in moves.items():
         known = there.get(name, {})
         mine = [move for move in every if known.get(move.topic_partition, (None,))[0] != move.new]
         if any(move.topic in settled and move.topic_partition in known for move in mine):
-            failed.append((f"group {name}", MOVED_ON))
+            failed.append(Skipped(f"group {name}", MOVED_ON, "group-has-offsets"))
             continue
         try:
             groups.commit(client, name, _offsets(mine))
         except groups.LiveGroup:
             try:
                 groups.commit(client, progress.waiting_group(restore_id, name), dict(_kept(mine)))
-                waiting.append((f"group {name}", LIVE))
+                waiting.append(has_members(name))
             except Refused:  # its own metadata leaves no room
-                failed.append((f"group {name}", LIVE))
+                failed.append(has_members(name))
         except (Failed, KafkaError) as error:
-            failed.append((f"group {name}", str(error).rstrip(".")))
+            failed.append(rejected(name, error))
         else:
             done += mine
     return GroupsSet(tuple(done), tuple(waiting), tuple(failed))
@@ -153,20 +156,31 @@ def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Gro
     there = (name for name in groups.list_groups(client) if name.startswith(prefix))
     waiting = [name for name in there if name.removeprefix(prefix) in chosen]
     done: list[Move] = []
-    left: list[tuple[str, str]] = []
+    left: list[Skipped] = []
     for group, offsets in groups.committed(client, waiting).items():
         name = group.removeprefix(prefix)
         moves = [move for _, kept in offsets.values() if (move := progress.loads(Move, kept))]
         try:
             groups.commit(client, name, _offsets(moves))
         except groups.LiveGroup:
-            left.append((f"group {name}", LIVE))
+            left.append(has_members(name))
         except (Failed, KafkaError) as error:
-            left.append((f"group {name}", str(error).rstrip(".")))
+            left.append(rejected(name, error))
         else:
             done += moves
             groups.delete(client, [group])
     return GroupsSet(tuple(done), tuple(left), ())
+
+
+def has_members(name: str) -> Skipped:
+    """Return a group that is skipped because it has members."""
+    return Skipped(f"group {name}", LIVE, groups.LiveGroup.id)
+
+
+def rejected(name: str, error: Failed | KafkaError) -> Skipped:
+    """Return a group that is skipped because the cluster rejected its offsets."""
+    skipped = Skipped.because_of(f"group {name}", error)
+    return skipped if skipped.id else replace(skipped, id="group-offsets-rejected")
 
 
 def _offsets(moves: Iterable[Move]) -> dict[TopicPartition, tuple[int, str]]:

@@ -11,11 +11,11 @@ from typing import Any
 
 from kafka.errors import KafkaError
 
-from aqueduct.errors import ExitCode, Failed, LeftOut, left_out_entries
+from aqueduct.errors import ExitCode, Failed, LeftOut, Skipped, left_out_entries
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
-from aqueduct.restore.groups import LIVE
+from aqueduct.restore.groups import has_members, rejected
 from aqueduct.restore.job import connected
 from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import Move
@@ -26,8 +26,8 @@ from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import StoredGroup, StoredTopic
 from aqueduct.wording import count
 
-OTHER = "the topic of this name is another one: its offsets mean other records"
-ABSENT = "there is no such topic any more"
+OTHER = "the topic was deleted and re-created, so the offsets refer to other records"
+ABSENT = "the topic does not exist any more"
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,13 @@ def _wanted(
     """Return the groups' positions in topics that are still those of the snapshot."""
     named = {each.topic for group in stored for each in group.offsets if not only or each.topic in only}
     there = client.topics(named)
-    same, left_out = set(), []
+    same: set[str] = set()
+    left_out: list[Skipped] = []
     for name in sorted(named):
         if name not in there:
-            left_out.append((f"groups' offsets of {name}", ABSENT))
+            left_out.append(Skipped(f"group offsets of {name}", ABSENT, "topic-missing"))
         elif name not in topics or topics[name].topic_id != str(there[name].id):
-            left_out.append((f"groups' offsets of {name}", OTHER))
+            left_out.append(Skipped(f"group offsets of {name}", OTHER, "topic-recreated"))
         else:
             same.add(name)
     wanted: GroupPositions = {}
@@ -106,14 +107,15 @@ def _moves(client: Client, wanted: GroupPositions) -> dict[str, list[Move]]:
 
 
 def _set(client: Client, moves: dict[str, list[Move]]) -> tuple[dict[str, list[Move]], LeftOut]:
-    done, left_out = {}, []
+    done: dict[str, list[Move]] = {}
+    left_out: list[Skipped] = []
     for name, mine in moves.items():
         try:
             groups.commit(client, name, {move.topic_partition: (move.new, move.metadata) for move in mine})
         except groups.LiveGroup:
-            left_out.append((f"group {name}", LIVE))
+            left_out.append(has_members(name))
         except (Failed, KafkaError) as error:
-            left_out.append((f"group {name}", str(error).rstrip(".")))
+            left_out.append(rejected(name, error))
         else:
             done[name] = mine
     return done, tuple(left_out)
@@ -136,8 +138,8 @@ def text(done: GroupsRestored) -> Iterator[str]:
     for move in done.moves:
         if move.note:
             yield f"group {move.group}: {move.topic_partition}, {move.old} became {move.new}: {move.note}."
-    for what, why in done.left_out:
-        yield f"left out: {what}, because {why}."
+    for skipped in done.left_out:
+        yield f"Skipped: {skipped}."
 
 
 def report(done: GroupsRestored) -> dict[str, Any]:

@@ -2,22 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 
-from aqueduct.errors import Failed, LeftOut
+from aqueduct.errors import Failed, LeftOut, Skipped
 from aqueduct.kafka import groups
 from aqueduct.link.wire import position
 from aqueduct.link.wire.position import SenderPosition
 from aqueduct.names import TopicPartition
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.outcome import Written
-from aqueduct.restore.positions import translate
+from aqueduct.restore.positions import Unsure, translate
 from aqueduct.wording import some
 from aqueduct.work.workers import Workers
 
-UNKNOWN_LINK = (
-    "the snapshot has no position of it, so it must stay stopped; "
-    "if all that was restored is to cross, start it"
+NO_POSITION = (
+    "the snapshot does not contain its position, so it stays stopped; "
+    "to send all restored records again, start it"
 )
-AGAIN = "would cross as new, and it must stay stopped; if that is meant, start it"
+AS_NEW = "would arrive as new, so the link stays stopped; if that is intended, start it"
 
 
 def move(
@@ -25,21 +25,21 @@ def move(
 ) -> tuple[tuple[str, ...], LeftOut]:
     """Make one-way links that read the restored topics continue at the same records, once.
 
-    Return the links of which that can't be told, whose services must not be started; and what was left out.
+    Return the groups of the links that must not be started, and the skipped items.
     """
-    stopped, left_out = [], []
+    stopped: list[str] = []
+    left_out: list[Skipped] = []
     for name in job.order.links:
         try:
-            found = _moved(job, name, written, workers)
+            left_out += _moved(job, name, written, workers)
         except Failed as error:
             stopped.append(name)
-            found = [str(error)]
-        left_out += [(f"link {name}", each.rstrip(".")) for each in found]
+            left_out.append(Skipped.because_of(f"link {name}", error))
     return tuple(stopped), tuple(left_out)
 
 
-def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers) -> list[str]:
-    """Move one link's positions; return sentences to report. Failed if none was moved."""
+def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers) -> list[Skipped]:
+    """Move the positions of one link; return what it repeats or has lost. Failed if none was moved."""
     lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.stored_partition.topic}
     saved = _link_positions(
         (TopicPartition(each.topic, each.partition), each.offset, each.metadata)
@@ -60,34 +60,44 @@ def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], worke
             if offset and at.topic_id == ids.get(partition.topic)
         }
         if not saved and not begun:
-            raise Failed(UNKNOWN_LINK)
+            raise Failed("link-position-unknown", NO_POSITION)
         old = {
             partition: offset
             for partition, (offset, at) in sorted(saved.items())
             if partition in lanes and partition not in begun and at.topic_id == backed_up[partition.topic]
         }
         if same := sorted({topic for topic, _ in old if ids[topic] == backed_up[topic]}):
-            raise Failed(f"{some(same)} was never recreated, so what was restored {AGAIN}")
+            raise Failed(
+                "link-topic-not-recreated",
+                f"{some(same)} was not re-created before the restore; the restored records {AS_NEW}",
+            )
         answers = translate(job, {partition: {offset} for partition, offset in old.items()}, written, workers)
-        found = {partition: answers[partition, offset] for partition, offset in old.items()}
-        if unsure := [f"{partition}: {each.unsure}" for partition, each in found.items() if each.new is None]:
-            raise Failed(f"where it was can't be told, so it must stay stopped: {some(unsure)}")
+        new = {partition: answers[partition, offset].new for partition, offset in old.items()}
+        if unsure := [f"{at}: {unknown.why}" for at, unknown in new.items() if isinstance(unknown, Unsure)]:
+            raise Failed(
+                "link-position-unknown",
+                f"its position cannot be translated, so it stays stopped: {some(unsure)}",
+            )
         session = max(at.session for _, at in (*saved.values(), *there.values()))
-        new = {partition: each.new for partition, each in found.items() if each.new is not None}
         groups.commit(
             *(client, name),
             {
                 partition: (at, SenderPosition(ids[partition.topic], at, session).dumps())
                 for partition, at in new.items()
+                if not isinstance(at, Unsure)
             },
         )
     stops = {partition: (offset, lanes[partition].stop) for partition, offset in old.items()}
     behind = [f"{partition} from {at} to {stop - 1}" for partition, (at, stop) in stops.items() if at < stop]
     ahead = [f"{partition} up to {at - 1}" for partition, (at, stop) in stops.items() if at > stop]
-    return [
-        *([f"what of {some(behind)} (in the backup) had crossed crosses again"] if behind else []),
-        *([f"it has sent {some(ahead)}, and the snapshot ends before"] if ahead else []),
-    ]
+    skipped = []
+    if behind:
+        why = f"it sends {some(behind)} again (offsets in the backup), as far as they had crossed"
+        skipped.append(Skipped(f"link {name}", why, "link-records-repeated"))
+    if ahead:
+        why = f"it has sent {some(ahead)}, which the snapshot does not contain"
+        skipped.append(Skipped(f"link {name}", why, "link-ahead"))
+    return skipped
 
 
 def _link_positions(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kafka.errors import UnknownTopicOrPartitionError
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Skipped
 from aqueduct.kafka import groups
 from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.client import Client, connect
@@ -25,7 +25,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.restore.job import CLIENT, Job
 from aqueduct.restore.order import FollowingMirror
 from aqueduct.restore.outcome import Written
-from aqueduct.restore.positions import translate
+from aqueduct.restore.positions import Unsure, translate
 from aqueduct.restore.progress import group
 from aqueduct.wording import some
 from aqueduct.work.workers import Workers
@@ -88,7 +88,7 @@ class MirrorPositions:
         )
 
 
-def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) -> Iterator[tuple[str, str]]:
+def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) -> Iterator[Skipped]:
     """Make mirrors that read the restored topics continue at the same records, once; Failed if one can't."""
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as at:
@@ -97,7 +97,7 @@ def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) 
                 moved, said = _moved(job, at, written, workers)
                 at.move(moved, said)
             if said:
-                yield f"mirror {mirror.name}", said
+                yield Skipped(f"mirror {mirror.name}", said, "mirror-ahead")
 
 
 def _moved(
@@ -112,9 +112,11 @@ def _moved(
     ahead = []
     for partition, each in sorted(mine.items()):
         answer, stop = answers[partition, each.next], lanes[partition].stop
-        if answer.new is None:
+        if isinstance(answer.new, Unsure):
             raise Failed(
-                f"Mirror {at.mirror.name}, {partition}: {answer.unsure}. None of its positions was moved."
+                "mirror-position-unknown",
+                f"The position of mirror {at.mirror.name} in {partition} cannot be translated: "
+                f"{answer.new.why}. None of its positions was changed.",
             )
         moved[each] = answer.new
         if each.next > stop:

@@ -53,6 +53,14 @@ class Recount:
 
 
 @dataclass(frozen=True)
+class Warned:
+    """A warning: an identifier of `aqueduct.messages`, and a sentence."""
+
+    id: str
+    message: str
+
+
+@dataclass(frozen=True)
 class RestoreOutcome:
     restore_id: str
     plan: RestorePlan
@@ -62,7 +70,7 @@ class RestoreOutcome:
     rights: Rights | None = None  # None: not asked for
     recount: Recount | None = None  # None: all was written by earlier runs
     held: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # topic: settings it shall get
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
     left_out: LeftOut = ()
     stopped: tuple[str, ...] = ()  # one-way links that must not be started, by their groups
     seconds: Mapping[str, float] = field(default_factory=dict)  # by phase

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from aqueduct import moments
-from aqueduct.errors import LeftOut
+from aqueduct.errors import LeftOut, Skipped
 from aqueduct.kafka.batches.cut import Window
 from aqueduct.kafka.requests import in_lists
 from aqueduct.names import TopicPartition
@@ -79,11 +79,12 @@ class RestorePlan:
 
     @property
     def left_out(self) -> LeftOut:
-        """Name what has expired in the store."""
+        """Return what has expired in the store."""
         return tuple(
-            (
+            Skipped(
                 f"offsets {gap.start} to {gap.stop - 1} of the backup of {lane}",
-                f"they have expired in the store by {moments.text(gap.expired or 0)}, by a lifecycle rule",
+                f"a lifecycle rule of the store deleted them by {moments.text(gap.expired or 0)}",
+                "records-expired",
             )
             for lane in self.lanes
             for gap in lane.expired

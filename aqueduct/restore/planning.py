@@ -47,16 +47,18 @@ def look(order: RestoreOrder) -> Job:
                 if number in (None, order.snapshot):
                     raise
                 raise Refused(
-                    f"{error} An earlier run of this restore began with it: remove the topics that it began, "
-                    "and run this again."
+                    "resumed-snapshot-missing",
+                    f"{error} An interrupted run of this restore began with it. Delete the topics that it "
+                    "began, which deletes their records, and run the command again.",
                 ) from None
             name = restore_id(request, snapshot.manifest.number)
         others.pop(name, None)
         manifest = snapshot.manifest
         if not snapshot.topics:
             raise Refused(
-                f"Snapshot {manifest.number} has {count(len(manifest.groups), 'group')} and no topic: "
-                "groups' offsets mean records, and are restored with them. Back up their topics, too."
+                "snapshot-without-topics",
+                f"Snapshot {manifest.number} contains {count(len(manifest.groups), 'group')} and no topic, "
+                "so their offsets refer to no records. Back up their topics, too.",
             )
         others_groups = [each.group for each in manifest.groups if each.group not in order.links]
         chosen = order.groups.choose(others_groups) if order.groups else ()
@@ -74,9 +76,10 @@ def _same_records(order: RestoreOrder, wanted: RestorePlan, known: Mapping[str, 
     old = [name for name, state in known.items() if not state.done and state.expired != wanted.expired(name)]
     if old:
         raise Refused(
-            f"Records of {some(sorted(old))} have expired in {order.store} since this restore began, and it "
-            f"had not ended: remove {'this topic' if len(old) == 1 else 'these topics'} from the target, and "
-            "run this again; what has expired is then left out, and named."
+            "restore-records-expired",
+            f"Records of {some(sorted(old))} have expired in {order.store} since this restore began. Delete "
+            f"{'this topic' if len(old) == 1 else 'these topics'} from the target, which deletes the "
+            "records, and run the command again. The report then lists the expired records.",
         )
 
 
@@ -93,8 +96,9 @@ def _same(order: RestoreOrder, request: str, found: Iterable[TopicState]) -> int
     for state in found:
         if state.request != request or order.snapshot not in (None, state.snapshot):
             raise Refused(
-                f"Restore {order.restore_id} is another one, of snapshot {state.snapshot} and with other "
-                "topics, times or instance: repeat its own command, or take another --restore-id."
+                "restore-id-taken",
+                f"Restore {order.restore_id} restores snapshot {state.snapshot}, with other topics, times or "
+                "instance. Repeat its own command, or pass another --restore-id.",
             )
         return state.snapshot
     return order.snapshot
@@ -128,8 +132,10 @@ def check_objects(job: Job, workers: Workers) -> None:
     if faults:
         still_there(open_store(job.order.store), job.plan.snapshot)
         raise Failed(
-            f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} can't be used, so nothing was "
-            f"written: {some(map(attrgetter('why'), faults))}"
+            faults[0].id,
+            f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} cannot be used: "
+            f"{some(map(attrgetter('why'), faults))} Nothing was written. Run aqueduct verify --store "
+            f"{job.order.store} to list undamaged snapshots, and restore one with --snapshot.",
         )
 
 

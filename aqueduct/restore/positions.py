@@ -32,17 +32,30 @@ from aqueduct.work.workers import Workers
 MARGIN = 16  # offsets without records, such as markers, that are expected near a log's end
 SEGMENTS = 2  # whose descriptions are kept
 LANES = 200  # whose groups' offsets one task finds
-COMPACTED = (
-    "records may have been compacted away since the restore ended, so where it was can't be told; "
-    "delete the topic and restore it anew"
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """Why the offset of a restored record is unknown."""
+
+    why: str
+    id: str
+
+
+AGAIN = "to have offsets set, delete the topic, which deletes its records, and restore it again"
+COMPACTED = Unsure(
+    f"Kafka may have compacted the restored records since; {AGAIN}", "restored-records-compacted"
 )
-EXPIRED = (
-    "records have expired in the store since the restore ended, so where it was can't be told; delete the "
-    "topic and restore it anew"
+EXPIRED = Unsure(
+    f"a lifecycle rule of the store has deleted records since the restore; {AGAIN}", "restore-records-expired"
 )
-FORGOTTEN = (
-    "the target has forgotten how much was restored there (offsets.retention.minutes); "
-    "delete the topic and restore it anew"
+FORGOTTEN = Unsure(
+    f"the target has deleted the progress of the restore (offsets.retention.minutes); {AGAIN}",
+    "restore-progress-expired",
+)
+OPEN = Unsure("a transaction of another producer is open there", "transaction-open")
+CHANGED = Unsure(
+    "restored records are missing there; find the program that deleted them", "restored-records-missing"
 )
 
 
@@ -65,11 +78,10 @@ class QuestionShare:
 
 @dataclass(frozen=True)
 class Answer:
-    """The new offset. `unsure`: why there is none; `note`: why it isn't that of the very next record."""
+    """The new offset, or why it is unknown. `note`: why it isn't that of the very next record."""
 
-    new: int | None
+    new: int | Unsure
     note: str = ""
-    unsure: str = ""
 
 
 Answers = dict[tuple[TopicPartition, int], Answer]  # by partition at the target and offset of the store
@@ -87,7 +99,7 @@ def translate(
     for lane in job.plan.lanes:
         if mine := sorted(asked.get(lane.target, ())):
             if why := _untold(job, lane, written):
-                answers |= {(lane.target, each): Answer(None, unsure=why) for each in mine}
+                answers |= {(lane.target, each): Answer(why) for each in mine}
             else:
                 questions.append(PositionQuestion(lane, tuple(mine), written[lane.target].progress))
     order = job.order
@@ -101,14 +113,15 @@ def translate(
     return answers
 
 
-def _untold(job: Job, lane: RestoreLane, written: Mapping[TopicPartition, Written]) -> str:
-    """Return why a lane's restored records can't be found again by counting; empty: they can."""
+def _untold(job: Job, lane: RestoreLane, written: Mapping[TopicPartition, Written]) -> Unsure | None:
+    """Return why a lane's restored records can't be found again by counting; None: they can."""
     if lane.target not in written:
         return FORGOTTEN
     ended = lane.topic in job.ended
     if ended and job.known[lane.topic].expired != job.plan.expired(lane.topic):
         return EXPIRED
-    return COMPACTED if ended and "compact" in job.known[lane.topic].holds[settings.POLICY] else ""
+    compacted = ended and "compact" in job.known[lane.topic].holds[settings.POLICY]
+    return COMPACTED if compacted else None
 
 
 def answer(share: QuestionShare) -> Answers:
@@ -122,16 +135,20 @@ def answer(share: QuestionShare) -> Answers:
             partition = question.lane.target
             try:
                 if partition in open_:
-                    raise _Unsure("a transaction of another producer is open there")
+                    raise _Untold(OPEN)
                 answers = dict(_answers(client, objects, question, share.window, ends[partition]))
-            except _Unsure as why:
-                answers = {each: Answer(None, unsure=str(why)) for each in question.offsets}
+            except _Untold as error:
+                answers = {each: Answer(error.why) for each in question.offsets}
             found |= {(partition, each): answer for each, answer in answers.items()}
     return found
 
 
-class _Unsure(Exception):
-    """The reason why the new offsets can't be told."""
+class _Untold(Exception):
+    """The end of a search for new offsets that can't be found."""
+
+    def __init__(self, why: Unsure) -> None:
+        super().__init__(why.why)
+        self.why = why
 
 
 def _answers(
@@ -322,5 +339,5 @@ class _Target:
             raise self._changed()
         return found
 
-    def _changed(self) -> _Unsure:
-        return _Unsure("records that were restored there are gone: who deleted them?")
+    def _changed(self) -> _Untold:
+        return _Untold(CHANGED)

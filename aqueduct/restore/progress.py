@@ -126,8 +126,9 @@ def dumps(state: object, what: str) -> str:
     text = strict_json.dumps(state).decode()
     if len(text.encode()) > METADATA_BYTES:
         raise Refused(
-            f"{what}: {len(text)} bytes are to be remembered of it, and Kafka keeps {METADATA_BYTES}; "
-            "see its settings, and --groups-pattern."
+            "restore-state-too-large",
+            f"The state of {what} has {len(text.encode())} bytes, and Kafka keeps {METADATA_BYTES} with an "
+            "offset. Check the settings of the topic, or pass a shorter --groups-pattern.",
         )
     return text
 

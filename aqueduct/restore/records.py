@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
 
-from aqueduct.errors import Failed, LeftOut
+from aqueduct.errors import Failed, LeftOut, Skipped
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.batches.batch import Batch, Unopened
 from aqueduct.kafka.batches.cut import Window, cut
@@ -90,11 +90,12 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
 
 
 def left_out(written: Mapping[TopicPartition, Written]) -> LeftOut:
-    """Name the batches that could not be restored."""
+    """Return the batches that could not be restored."""
     return tuple(
-        (
+        Skipped(
             f"offsets {each.first} to {each.last} of the backup of {partition}",
-            f"{count(each.records, 'record')} in a batch that inflates, and must be opened to be restored",
+            f"{count(each.records, 'record')} of a batch that decompresses to more than the limit",
+            "decompression-limit-exceeded",
         )
         for partition, done in written.items()
         for each in done.progress.unopened
@@ -117,7 +118,7 @@ def restore(share: RestoreShare) -> dict[TopicPartition, Written]:
             task.run()
             return {tp: Written(each, *each.by(share.run)) for tp, (_, each) in task.positions.items()}
 
-        return until_committed(client, attempt, "; the same command goes on from here")
+        return until_committed(client, attempt, "; run the command again to continue")
 
 
 def positions(
@@ -144,8 +145,9 @@ def _positions(
         each = progress.loads(RestoreProgress, metadata)
         if each is None:
             raise Failed(
-                f"Another version of Aqueduct began this restore ({partition.topic}-{partition.partition}): "
-                "end it with that one, or delete its topics and begin again."
+                "restore-version-mismatch",
+                f"Another version of Aqueduct began this restore of {partition}. Complete it with that "
+                "version. Or delete its topics, which deletes their records, and run the command again.",
             )
         if partition.topic in topics and each.topic_id == str(topics[partition.topic]):
             found[partition] = offset, each
@@ -231,7 +233,7 @@ class _Task:
                 if self._due():
                     self._commit()
         except Failed as error:
-            raise type(error)(f"{lane}: {error}") from error
+            raise error.concerning(lane) from error
 
     def _batches(self, lane: RestoreLane, stored: Iterable[tuple[Segment, memoryview]]) -> Iterator[Batch]:
         """Yield the batches to be written, cut where a part of them isn't."""

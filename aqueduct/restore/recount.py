@@ -63,7 +63,7 @@ def check(
         done, name = written[lane.target].progress, str(lane.target)
         known = done.records + sum(each.records for each in done.unopened)
         if not job.plan.window.timed and known != lane.records:
-            wrong[name] = f"{count(known, 'record')} written or left out, of {lane.records:,} of the snapshot"
+            wrong[name] = f"{count(known, 'record')} written or skipped, of {lane.records:,} of the snapshot"
         elif done.records and starts[lane.target] > done.start:
             wrong[name] = f"records before offset {starts[lane.target]:,} were deleted"
         elif ends[lane.target] < done.end:
@@ -80,8 +80,10 @@ def check(
     if wrong:
         found = some(f"{name} ({why})" for name, why in sorted(wrong.items()))
         raise Failed(
-            f"What is in the target is not what was restored: {found}. Stop who changed it, delete "
-            f"{'this topic' if len(wrong) == 1 else 'these topics'}, and run this again."
+            "target-changed",
+            f"The target does not contain what was restored: {found}. Stop the program that changed it, "
+            f"delete {'this topic' if len(wrong) == 1 else 'these topics'}, which deletes the records, "
+            "and run the command again.",
         )
     return Recount(len(lanes), len(readings))
 
@@ -92,7 +94,7 @@ def _other_topics(client: Client, job: Job, states: Mapping[str, TopicState]) ->
         if name not in there:
             yield name, "it was deleted"
         elif str(there[name].id) != state.topic_id:
-            yield name, "it was deleted and made again"
+            yield name, "it was deleted and re-created"
         elif len(there[name].partitions) != len(job.plan.partitions(name)):
             yield name, "it got more partitions"
 

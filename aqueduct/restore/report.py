@@ -6,12 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 from aqueduct import moments
-from aqueduct.errors import ExitCode, left_out_entries
+from aqueduct.errors import ExitCode, labelled, left_out_entries
 from aqueduct.restore.outcome import Move, RestoreOutcome
 from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.wording import NAME_COLUMNS, count, shortened, some
 
 LINES = 20  # about one kind of thing
+RETENTION_HELD = "retention-held"
 
 
 def summary(wanted: RestorePlan) -> str:
@@ -84,14 +85,15 @@ def _lines(outcome: RestoreOutcome) -> Iterator[str]:
         there = f" ({rights.known} more there already)" if rights.known else ""
         yield f"{count(rights.acls, 'ACL')} set{there}; {count(rights.quotas, 'quota')} set."
     for warning in outcome.warnings:
-        yield f"Warning: {warning}"
+        yield f"Warning: {labelled(warning.id, warning.message)}"
     if outcome.held:
-        yield (
-            "Records are older or more than retention allows, so it is held for "
-            f"{some(sorted(outcome.held))}: the same command with --release-retention "
-            "sets it back, and Kafka deletes them."
+        sentence = (
+            f"Retention stays disabled for {some(sorted(outcome.held))}, because it would delete restored "
+            "records at once. To enable it, run the same command with --release-retention. Kafka then "
+            "deletes these records."
         )
-    yield from _first([f"Left out: {what}: {why}." for what, why in outcome.left_out])
+        yield f"Warning: {labelled(RETENTION_HELD, sentence)}"
+    yield from _first([f"Skipped: {skipped}." for skipped in outcome.left_out])
     yield _last_line(outcome)
 
 
@@ -156,8 +158,11 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
         "settings_of_backup": list(outcome.settled),
         "rights": asdict(outcome.rights) if outcome.rights else None,
         "recount": asdict(outcome.recount) if outcome.recount else None,
-        "held": {topic: dict(settings) for topic, settings in outcome.held.items()},
-        "warnings": list(outcome.warnings),
+        "held": [
+            {"id": RETENTION_HELD, "topic": topic, "settings": dict(settings)}
+            for topic, settings in outcome.held.items()
+        ],
+        "warnings": [asdict(each) for each in outcome.warnings],
         "without_instance": list(outcome.plan.skipped),
         "left_out": left_out_entries(outcome.left_out),
         "seconds": dict(outcome.seconds),

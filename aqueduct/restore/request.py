@@ -35,9 +35,15 @@ class Request:
         """Choose topic and instance to restore, by the name at the target. Refused if one doesn't exist."""
         pairs = self.names or tuple((name, name) for name in topics)
         if absent := sorted({old for old, _ in pairs} - topics.keys()):
-            raise Refused(f"The snapshot has no topic {some(absent)}; see --topics.")
+            raise Refused(
+                "snapshot-topic-unknown",
+                f"The snapshot does not contain the topic {some(absent)}. Check --topics.",
+            )
         if own := sorted({new for _, new in pairs} & OWN_TOPICS):
-            raise Refused(f"{some(own)}: brokers keep that for themselves, so nothing is restored there.")
+            raise Refused(
+                "topic-reserved",
+                f"{some(own)} belongs to the brokers and cannot be restored. Remove it from --topics.",
+            )
         chosen: dict[str, tuple[StoredTopic, Instance]] = {}
         without = []
         for old, new in sorted(pairs):
@@ -47,7 +53,11 @@ class Request:
             else:
                 chosen[new] = topics[old], instance
         if without and (self.names or not chosen):
-            raise Refused(f"There is no instance {self.instance} of {some(without)}; see --instance.")
+            raise Refused(
+                "snapshot-instance-unknown",
+                f"The snapshot does not contain instance {self.instance} of {some(without)}. "
+                "Check --instance.",
+            )
         return chosen
 
     def _instance(self, topic: StoredTopic) -> Instance | None:
@@ -70,8 +80,9 @@ def parse_id(text: str) -> str:
     """Check a restore's id; Refused unless it can be a part of groups' names."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", text):
         raise Refused(
-            f"--restore-id {text!r} can't be the name of a restore: take up to 100 of "
-            "a-z, A-Z, 0-9, '_' and '-'."
+            "restore-id-invalid",
+            f"--restore-id {text!r} is not valid. Use up to 100 of the characters a-z, A-Z, 0-9, '_' "
+            "and '-'.",
         )
     return text
 
@@ -82,6 +93,7 @@ def parse_instance(text: str) -> str:
     if name in {state.value.lower() for state in InstanceState} or re.fullmatch(r"g[1-9]\d*", name, re.ASCII):
         return name
     raise Refused(
-        f"--instance {text!r} isn't an instance: take activate, passivate or g<number>, such as g2; "
-        "`aqueduct snapshots` lists those of each topic."
+        "instance-invalid",
+        f"--instance {text!r} is not an instance. Pass activate, passivate or g<number>, such as g2. Run "
+        "aqueduct snapshots to list the instances of each topic.",
     )

@@ -4,7 +4,7 @@ from collections import Counter
 
 from kafka.errors import SecurityDisabledError
 
-from aqueduct.errors import LeftOut
+from aqueduct.errors import LeftOut, Skipped
 from aqueduct.kafka import acls
 from aqueduct.kafka.admin.acls import apply_acls, list_acls
 from aqueduct.kafka.admin.quotas import apply_quotas
@@ -24,18 +24,22 @@ def restore(client: Client, order: RestoreOrder, snapshot: Snapshot) -> tuple[Ri
         missing = wanted - list_acls(client) if wanted else wanted
         apply_acls(client, acls.AclChanges(add=tuple(sorted(missing)), remove=()))
     except SecurityDisabledError:
-        left_out = ((count(len(snapshot.manifest.acls), "ACL"), "the target has no authorizer"),)
+        acls_of_snapshot = count(len(snapshot.manifest.acls), "ACL")
+        left_out = (Skipped(acls_of_snapshot, "the target has no authorizer", "authorizer-missing"),)
         wanted = missing
     apply_quotas(client, quotas)
     return Rights(len(missing), len(wanted) - len(missing), len(quotas)), left_out
 
 
 def _granted(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset[acls.Acl], LeftOut]:
-    """Return the ACLs that may be granted, and whose others are left out."""
+    """Return the ACLs that may be granted, and the skipped ones by principal."""
     declared, named = order.acls_within, {f"{acls.USER}{each}" for each in order.acls_of}
     if declared is None:
         return stored, ()
     granted = frozenset(each for each in stored if each.principal in named or acls.within(each, declared))
     others = Counter(each.principal for each in stored - granted)
-    why = "they allow more than is declared, and this principal was not named (--acls-of)"
-    return granted, tuple((f"{count(n, 'ACL')} of {who}", why) for who, n in sorted(others.items()))
+    why = "--acls-within does not allow them, and --acls-of does not list this principal"
+    return granted, tuple(
+        Skipped(f"{count(number, 'ACL')} of {principal}", why, "acl-not-allowed")
+        for principal, number in sorted(others.items())
+    )

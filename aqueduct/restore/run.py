@@ -13,7 +13,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.restore import groups, links, mirrors, planning, records, recount, report, rights, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import RestoreOrder
-from aqueduct.restore.outcome import RestoreOutcome, Rights, Written
+from aqueduct.restore.outcome import RestoreOutcome, Rights, Warned, Written
 from aqueduct.restore.progress import TopicState
 from aqueduct.store.backends import open_store
 from aqueduct.store.leases import leased
@@ -50,7 +50,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
         with clock.phase("verify"):
             planning.check_objects(job, workers)
     states = dict(job.known)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
     if job.unsettled or not job.done:
         with clock.phase("topics"):
             states, warnings = prepare(job)
@@ -95,7 +95,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
     )
 
 
-def prepare(job: Job) -> tuple[dict[str, TopicState], tuple[str, ...]]:
+def prepare(job: Job) -> tuple[dict[str, TopicState], tuple[Warned, ...]]:
     """Make the topics, and set what holds while they are restored; their states, and warnings."""
     asked = job.order.settings
     with connected(job.order) as client:

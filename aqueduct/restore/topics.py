@@ -15,7 +15,7 @@ from aqueduct.kafka.topics import DeclaredTopic
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.restore import progress, settings
-from aqueduct.restore.outcome import Written
+from aqueduct.restore.outcome import Warned, Written
 from aqueduct.restore.plan import RestorePlan
 from aqueduct.restore.progress import RestoreProgress, TopicState
 from aqueduct.wording import count, some
@@ -72,8 +72,10 @@ def check_partitions(plan: RestorePlan, there: Mapping[str, Topic]) -> None:
     ]
     if wrong:
         raise Refused(
-            f"{count(len(wrong), 'topic')} with another number of partitions than was backed up: "
-            f"{some(wrong)}; records would move to other ones. Delete them, or restore under other names."
+            "partition-count-mismatch",
+            f"{count(len(wrong), 'topic')} of the target with another number of partitions than in the "
+            f"backup: {some(wrong)}. Restore under other names (old:new). Or delete the topics, "
+            "which deletes their records, and run the command again.",
         )
 
 
@@ -92,8 +94,9 @@ def check_others(there: Mapping[str, Topic], others: Plans) -> None:
     if open_:
         found = (f"{name} (restore {restore_id})" for name, restore_id in open_)
         raise Refused(
-            f"Another restore is at it, or was cut short: {some(found)}. "
-            "Let it end, by its own command, or delete those topics."
+            "restore-in-progress",
+            f"Another restore writes to these topics, or was interrupted: {some(found)}. Complete it "
+            "with its own command. Or delete the topics, which deletes their records.",
         )
 
 
@@ -113,9 +116,11 @@ def check_empty(
             if any(state.topic_id in ids for state in states_)
         ]
         raise Refused(
-            f"{count(len(found), 'partition')} of the target with records: {some(found)}; "
-            f"{f'some are of {some(wrote)}; ' if wrote else ''}"
-            "delete the topics, restore under other names (old:new), or give --append."
+            "target-not-empty",
+            f"{count(len(found), 'partition')} of the target with records: {some(found)}. "
+            f"{f'Some were written by {some(wrote)}. ' if wrote else ''}"
+            "Restore under other names (old:new), or pass --append. Or delete the topics, which deletes "
+            "their records, and run the command again.",
         )
 
 
@@ -144,7 +149,7 @@ def check_creation(client: Client, plan: RestorePlan, there: Iterable[str], *, w
 
 def create(
     client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool
-) -> tuple[str, ...]:
+) -> tuple[Warned, ...]:
     """Make the topics that are not there; warnings. Refused if the controller refuses one."""
     declared, warnings = _declared(client, plan, there, with_settings=with_settings)
     try:
@@ -152,8 +157,10 @@ def create(
     except AqueductError as error:
         if made := client.topics(topic.name for topic in declared):
             raise Failed(
-                f"{count(len(made), 'topic')} not there a moment ago: {some(sorted(made))}; another restore "
-                "seems to have begun at the same time. This one has written no record; let the other end."
+                "restore-in-progress",
+                f"{count(len(made), 'topic')} appeared during this restore: {some(sorted(made))}. Another "
+                "restore has probably begun at the same time. No record was written. Wait until the "
+                "other restore is complete.",
             ) from error
         raise
     await_topics(client, declared)
@@ -162,7 +169,7 @@ def create(
 
 def _declared(
     client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool
-) -> tuple[tuple[DeclaredTopic, ...], tuple[str, ...]]:
+) -> tuple[tuple[DeclaredTopic, ...], tuple[Warned, ...]]:
     """Return declarations of the missing topics, and warnings."""
     missing = sorted(plan.topics.keys() - set(there))
     if not missing:
@@ -186,12 +193,19 @@ def _declared(
     warnings = []
     if fewer:
         warnings.append(
-            f"{some(fewer)}: the replication factor is {brokers}, and was more; "
-            f"the target has {count(brokers, 'broker')}."
+            Warned(
+                "replication-factor-reduced",
+                f"The replication factor of {some(fewer)} is {brokers}, and was higher in the backup: the "
+                f"target has {count(brokers, 'broker')}.",
+            )
         )
     if lowered:
         warnings.append(
-            f"{some(lowered)}: {settings.MIN_IN_SYNC} is lower than it was, as there are fewer replicas."
+            Warned(
+                "min-insync-replicas-reduced",
+                f"{settings.MIN_IN_SYNC} of {some(lowered)} is lower than in the backup, because there are "
+                "fewer replicas.",
+            )
         )
     return tuple(declared), tuple(warnings)
 

@@ -225,8 +225,9 @@ class _Cloud:
     def _again(self, attempts: "Attempts", trouble: Trouble) -> None:
         """Wait for the next attempt, or raise what is wrong."""
         if not trouble.passing or not attempts.wait():
-            kind = Refused if trouble.settings and not self._answered else Failed
-            raise kind(f"The store {self.url} {trouble.what}.") from None
+            error_class = Refused if trouble.settings and not self._answered else Failed
+            id_ = "store-access-refused" if trouble.settings else "store-request-failed"
+            raise error_class(id_, f"The store {self.url} {trouble.what}.") from None
 
 
 @dataclass(frozen=True)
@@ -242,14 +243,17 @@ class _Same:
             same = bytes(open_store(self.url).read(names.STORE)) == self.content
         except MissingObject:
             raise Failed(
-                f"On {host}, {self.url} has no {names.STORE}: it is another store there, or that was removed."
+                "store-differs-on-worker",
+                f"On {host}, {self.url} has no {names.STORE}: it is another store there, or that was "
+                "removed.",
             ) from None
         except AqueductError as error:
-            raise Failed(f"On {host}: {error}") from None
+            raise Failed(error.id, f"On {host}: {error}") from None
         if not same:
             raise Failed(
+                "store-differs-on-worker",
                 f"{self.url} is another store on {host} than on the driver's host: set the endpoint for the "
-                "driver (AWS_ENDPOINT_URL), whose variables its tasks get."
+                "driver (AWS_ENDPOINT_URL), whose variables its tasks get.",
             )
 
 
@@ -288,12 +292,15 @@ def _s3(location: Location) -> StoreClient:
             endpoint = ConfiguredEndpointProvider(session.full_config, scoped, "s3").provide()
         if session.get_credentials() is None:
             raise Refused(
+                "store-credentials-missing",
                 f"There are no credentials for {location}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-                "or AWS_PROFILE."
+                "or AWS_PROFILE.",
             )
         credentials = Boto3CredentialProvider(session, ttl=timedelta(seconds=CREDENTIALS_SECONDS))
     except (BotoCoreError, ValueError) as error:
-        raise Refused(f"The settings for {location} can't be used: {error}".rstrip(".") + ".") from None
+        raise Refused(
+            "store-settings-invalid", f"The settings for {location} can't be used: {error}".rstrip(".") + "."
+        ) from None
     config: S3Config = {"region": region}
     if endpoint:
         config["endpoint"] = _endpoint(endpoint)
@@ -321,7 +328,10 @@ def _endpoint(url: str) -> str:
             return url
     except ValueError:  # of the port
         pass
-    raise Refused("AWS_ENDPOINT_URL, or endpoint_url of the profile, isn't http[s]://HOST:PORT.")
+    raise Refused(
+        "store-settings-invalid",
+        "AWS_ENDPOINT_URL, or endpoint_url of the profile, isn't http[s]://HOST:PORT.",
+    )
 
 
 def _made(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
@@ -329,7 +339,9 @@ def _made(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
         return make()
     except (BaseError, ValueError) as error:
         reason = str(error).split("\n", 1)[0]
-        raise Refused(f"The settings for {location} can't be used: {reason}".rstrip(".") + ".") from None
+        raise Refused(
+            "store-settings-invalid", f"The settings for {location} can't be used: {reason}".rstrip(".") + "."
+        ) from None
 
 
 def _options(location: Location, seconds: int) -> dict[str, Any]:
@@ -343,7 +355,10 @@ def _options(location: Location, seconds: int) -> dict[str, Any]:
         try:
             client["root_certificate"] = Path(bundle).read_bytes()
         except OSError as error:
-            raise Refused(f"AWS_CA_BUNDLE names {bundle}, which can't be read: {error.strerror}.") from None
+            raise Refused(
+                "store-settings-invalid",
+                f"AWS_CA_BUNDLE names {bundle}, which can't be read: {error.strerror}.",
+            ) from None
     return {"client_options": client, "retry_config": {"max_retries": 0}}  # trying again is done here
 
 
@@ -373,7 +388,10 @@ class _Directory:
         target = self._root / path
         with self._sentences(path, "written"):
             if not self._root.parent.is_dir():
-                raise Refused(f"The store {self.url} can't be made: there is no {self._root.parent}.")
+                raise Refused(
+                    "store-directory-missing",
+                    f"The store {self.url} can't be made: there is no {self._root.parent}.",
+                )
             writing = self._root / WRITING
             for folder in (self._root, writing):  # of parents, mkdir takes no mode
                 folder.mkdir(self._folder_mode, exist_ok=True)
@@ -504,7 +522,9 @@ class _Directory:
             errno.EPERM: right,
         }.get(error.errno or 0)
         reason = error.strerror + (f"; {remedy}" if remedy else "") if error.strerror else str(error)
-        raise Failed(f"{path or '/'} of the store {self.url} can't be {action}: {reason}.") from None
+        raise Failed(
+            "store-request-failed", f"{path or '/'} of the store {self.url} can't be {action}: {reason}."
+        ) from None
 
 
 def _sweep(writing: Path) -> None:

@@ -56,7 +56,7 @@ class Catalog:
         """Open a store; Refused if there is none, or one of a newer format; Failed if it is damaged."""
         identity = _identity(objects)
         if identity is None:
-            raise Refused(f"There is no backup in {objects.url}: {names.STORE} is missing.")
+            raise Refused("backup-missing", f"There is no backup in {objects.url}: {names.STORE} is missing.")
         return cls(objects, identity, trust, keys)
 
     @classmethod
@@ -123,31 +123,35 @@ class Catalog:
         """
         listed = self.listed()
         if not listed:
-            raise Refused(f"There is no snapshot in {self._objects.url} yet.")
+            raise Refused("snapshot-missing", f"There is no snapshot in {self._objects.url} yet.")
         odd = self._odd(listed)
         if number is None:
             self._all_believed(listed)
         elif number in odd:
-            raise Failed(f"{Broken(number, odd[number])} {self._not_of_a_backup(number)}")
+            raise self._forged(number, odd[number])
         numbers = [each for each in listed if each not in odd]
         if number is not None and not 1 <= number <= max(numbers, default=0):
-            raise Refused(f"There is no snapshot {number} in {self._objects.url}.")
+            raise Refused("snapshot-missing", f"There is no snapshot {number} in {self._objects.url}.")
         if number is not None and number not in listed and not self._needed(number, numbers):
             raise Refused(
+                "snapshot-missing",
                 f"There is no snapshot {number} in {self._objects.url} any more: it was pruned, or is lost. "
-                "`aqueduct snapshots` lists those that are there."
+                "`aqueduct snapshots` lists those that are there.",
             )
         if at_least is not None and (number or numbers[-1]) < at_least:
             raise Failed(
+                "snapshot-too-old",
                 f"Snapshot {number or numbers[-1]} is older than {at_least}, which was asked for at least: "
-                f"see who removed newer ones from {self._objects.url}, and bring them back from a copy."
+                f"see who removed newer ones from {self._objects.url}, and bring them back from a copy.",
             )
         try:
             found = self._fold(self.manifest(number or numbers[-1])).snapshot()
         except Broken as error:
             whole = self._newest_whole(numbers)
             other = f", or take the newest that is whole: --snapshot {whole}" if whole else ""
-            raise Failed(f"{error} Bring it back from a copy of {self._objects.url}{other}.") from None
+            raise Failed(
+                error.id, f"{error} Bring it back from a copy of {self._objects.url}{other}."
+            ) from None
         return self.retained(found)
 
     def retained(self, snapshot: Snapshot) -> Snapshot:
@@ -263,13 +267,14 @@ class Catalog:
     def _all_believed(self, listed: Mapping[int, Entry]) -> None:
         """Failed where a snapshot is there that no backup wrote: none may go on behind it, or restore it."""
         for number, why in self._odd(listed).items():
-            raise Failed(f"{Broken(number, why)} {self._not_of_a_backup(number)}")
+            raise self._forged(number, why)
 
-    def _not_of_a_backup(self, number: int) -> str:
+    def _forged(self, number: int, why: str) -> Failed:
         path = names.snapshot(number)
-        return (
-            f"So no backup wrote it: see who may write into {self._objects.url}, move {path} out of it, and "
-            "run this again."
+        return Failed(
+            "snapshot-forged",
+            f"{Broken(number, why)} So no backup wrote it: see who may write into {self._objects.url}, move "
+            f"{path} out of it, and run this again.",
         )
 
     def _fold(self, newest: Manifest) -> Fold:
@@ -300,8 +305,9 @@ class Catalog:
         whole = self._newest_whole(self.numbers())
         then = f"goes on after snapshot {whole}, the newest that is whole" if whole else "reads all there is"
         return Failed(
+            error.id,
             f"{error} Nothing was committed. Bring it back from a copy of {self._objects.url}, or back up "
-            f"once with --past-damage, which {then}."
+            f"once with --past-damage, which {then}.",
         )
 
     def _read_all(self, numbers: Iterable[int]) -> Iterator[tuple[int, memoryview | None]]:
@@ -332,7 +338,7 @@ class Catalog:
         if data is None:
             raise Broken(number, "is lost")
         if why := self._trust.fault(number, data):
-            raise Broken(number, why)
+            raise Broken(number, why, untrusted=True)
         where = f"{self._objects.url}/{names.snapshot(number)}"
         try:
             packed, signature = signing.split(data)
@@ -364,8 +370,9 @@ def still_there(objects: Objects, number: int) -> None:
     """
     if objects.head(names.snapshot(number)) is None:
         raise Failed(
+            "snapshot-removed",
             f"Snapshot {number} of {objects.url} is gone since this run began, and with it what it alone "
-            "named: it was pruned, or is lost. Take one of those that `aqueduct snapshots` lists."
+            "named: it was pruned, or is lost. Take one of those that `aqueduct snapshots` lists.",
         )
 
 
@@ -407,7 +414,7 @@ def _identity(objects: Objects) -> str | None:
     except strict_json.Unreadable as error:
         fault = f"{where} is damaged: {error}."
         listed = _listed(objects)
-    raise Failed(f"{fault} {_remedy(objects, listed)}")
+    raise Failed("store-identity-damaged", f"{fault} {_remedy(objects, listed)}")
 
 
 def _remedy(objects: Objects, numbers: Collection[int]) -> str:

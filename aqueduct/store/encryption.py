@@ -87,7 +87,9 @@ def decrypt(key: DataKey, path: str, data: Data, where: str) -> memoryview:
     frames = max(1, -(-body // (FRAME_BYTES + TAG_BYTES)))
     size = body - frames * TAG_BYTES
     if size < 0 or frames != max(1, -(-size // FRAME_BYTES)):
-        raise Failed(f"{where}/{path} is damaged: it is cut in the middle of an encrypted frame.")
+        raise Failed(
+            "object-damaged", f"{where}/{path} is damaged: it is cut in the middle of an encrypted frame."
+        )
     cipher = _cipher(key, path, bytes(stored[:HEADER_BYTES]))
     plain = bytearray(size)
     with memoryview(plain) as whole:
@@ -99,7 +101,7 @@ def decrypt(key: DataKey, path: str, data: Data, where: str) -> memoryview:
                 cipher.decrypt_into(nonce(number, last=number == frames - 1), piece, None, into)
             except InvalidTag:
                 why = f"frame {number + 1} of {frames} isn't what was encrypted there"
-                raise Failed(f"{where}/{path} is damaged: {why}.") from None
+                raise Failed("object-damaged", f"{where}/{path} is damaged: {why}.") from None
     return memoryview(plain)
 
 

@@ -146,7 +146,9 @@ class Hdfs:
             return Client(self._authority, FAILOVER)
         except (RuntimeError, OSError, ValueError) as error:
             why = explain_hdfs(error, "read", _user()).what.format(path="it")
-            raise Refused(f"The settings for {self.url} can't be used: {why}.") from None
+            raise Refused(
+                "store-settings-invalid", f"The settings for {self.url} can't be used: {why}."
+            ) from None
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}".rstrip("/") or "/"
@@ -249,9 +251,11 @@ class Hdfs:
         """Wait for the next attempt, or raise what is wrong."""
         if trouble.passing and attempts.wait():
             return
-        kind = Refused if trouble.settings and not self._answered else Failed
+        error_class = Refused if trouble.settings and not self._answered else Failed
         waited = f"; it was asked for {attempts.seconds:.0f} s" if trouble.passing else ""
-        raise kind(f"The store {self.url} {trouble.what.format(path=path or '/')}{waited}.") from None
+        id_ = "store-access-refused" if trouble.settings else "store-request-failed"
+        said = f"The store {self.url} {trouble.what.format(path=path or '/')}{waited}."
+        raise error_class(id_, said) from None
 
 
 def _named(ask: Callable[[], Replied]) -> Replied:

@@ -35,6 +35,8 @@ _LENT = "data key of records "
 class Locked(Refused):
     """A refusal of what is encrypted for others than the keys that are here."""
 
+    id = "decryption-key-missing"
+
 
 class WrappedKey(NamedTuple):
     recipient: str  # fingerprint
@@ -86,9 +88,11 @@ class Keyring:
                         return opened
                     damaged = f"{self._objects.url}/{path} is damaged: what it wraps isn't the key {key}."
         if damaged:
-            raise Failed(damaged)
+            raise Failed("object-damaged", damaged)
         if not recipients:
-            raise Failed(f"{self._objects.url} has lost {names.key(key, 1)}, the key of {what}.")
+            raise Failed(
+                "object-missing", f"{self._objects.url} has lost {names.key(key, 1)}, the key of {what}."
+            )
         given = f"{some(self._private)} is none of them" if self._private else "no private key is given"
         raise Locked(
             f"{what} is encrypted for {some(recipients)}, and {given}: name the file of one that is, with "
@@ -155,9 +159,12 @@ class Keyring:
         except (MissingObject, ObjectTooLarge):
             raise
         except ValueError as error:
-            raise Failed(f"{where} is damaged: {error}.") from None
+            raise Failed("object-damaged", f"{where} is damaged: {error}.") from None
         if found.format != 1:
-            raise Failed(f"{where} has format {found.format}, this program knows 1: update Aqueduct.")
+            raise Failed(
+                "store-format-unsupported",
+                f"{where} has format {found.format}, this program knows 1: update Aqueduct.",
+            )
         return found
 
     def _found(self, key: str) -> list[int]:

@@ -65,8 +65,9 @@ def leased(objects: Objects, snapshot: int, restore: str, say: Callable[[str], N
     # Only now: prune looks for leases after it has removed manifests, too, so one of us sees the other.
     if objects.head(names.snapshot(snapshot)) is None:
         raise Failed(
+            "snapshot-removed",
             f"Snapshot {snapshot} of {objects.url} is gone since this run began: it was pruned, or is lost. "
-            "Nothing was written; take one of those that `aqueduct snapshots` lists."
+            "Nothing was written; take one of those that `aqueduct snapshots` lists.",
         )
     over = threading.Event()
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.store import names
 from aqueduct.store.expiry import RulesPut
 from aqueduct.store.url import Location, parse
@@ -81,14 +81,14 @@ class LifecycleRules:
     def _prefix(self) -> str:
         return f"{self._location.path}/" if self._location.path else ""
 
-    def _clashes(self, others: Sequence[Rule]) -> Iterator[tuple[str, str]]:
+    def _clashes(self, others: Sequence[Rule]) -> Iterator[Skipped]:
         for rule in others:
             within = rule.get("Filter", rule)
             prefix = within.get("And", within).get("Prefix", "")
             removes = {"Days", "Date"} & rule.get("Expiration", {}).keys()
             near = prefix.startswith(self._prefix) or self._prefix.startswith(prefix)
             if removes and near and rule.get("Status") == "Enabled":
-                yield (
+                yield Skipped(
                     f"the rule {rule.get('ID', '?')} of the bucket {self._location.bucket}",
                     "it removes objects of this store, too, of which no snapshot knows: that will be damage",
                 )

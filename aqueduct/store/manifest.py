@@ -342,7 +342,7 @@ def unpack(data: bytes | memoryview, where: str, former: Former | None = None) -
                 made[name] = _positions(content.pop(name, {} if name in _ADDED else None))
         found = strict_json.build(Manifest, content, made)
     except (strict_json.Unreadable, zstandard.ZstdError) as error:
-        raise Failed(f"{where} is damaged: {error}.") from None
+        raise Failed("object-damaged", f"{where} is damaged: {error}.") from None
     if former:
         former.now(lines, found)
     return found
@@ -454,6 +454,9 @@ def check_format(content: Any, where: str) -> None:
     if type(found) is not int:
         raise strict_json.Unreadable("it has no format number")
     if found > FORMAT:
-        raise Refused(f"{where} has format {found}, this program knows up to {FORMAT}: update Aqueduct.")
+        raise Refused(
+            "store-format-unsupported",
+            f"{where} has format {found}, this program knows up to {FORMAT}: update Aqueduct.",
+        )
     if found < 1:
         raise strict_json.Unreadable(f"there is no format {found}")

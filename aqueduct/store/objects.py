@@ -16,9 +16,13 @@ Data = bytes | bytearray | memoryview
 class MissingObject(Failed):
     """An object that doesn't exist."""
 
+    id = "object-missing"
+
 
 class ObjectTooLarge(Failed):
     """An object that has more bytes than whoever reads it has room for."""
+
+    id = "object-too-large"
 
     @classmethod
     def of(cls, url: str, path: str, size: int, at_most: int) -> "ObjectTooLarge":
@@ -27,6 +31,8 @@ class ObjectTooLarge(Failed):
 
 class Exists(Failed):
     """An object of that name that exists already, with other content."""
+
+    id = "object-exists"
 
 
 class Entry(NamedTuple):

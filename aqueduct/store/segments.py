@@ -186,7 +186,7 @@ def _opened(objects: Objects, segment: Segment, path: str, stored: memoryview) -
         return stored
     key = keyring.lent(segment.run)
     if key is None:
-        raise Failed(f"{objects.url}/{path} is encrypted, and its key is not here.")
+        raise Failed("decryption-key-missing", f"{objects.url}/{path} is encrypted, and its key is not here.")
     return encryption.decrypt(key, path, stored, objects.url)
 
 
@@ -206,7 +206,10 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
     while chunk := frames.read(UNPACK_BYTES):
         unpacked += len(chunk)
         if unpacked > segment.unpacked_bytes:
-            raise Failed(f"{segment.path} unpacks to more than the {segment.unpacked_bytes} bytes of it.")
+            raise Failed(
+                "object-damaged",
+                f"{segment.path} unpacks to more than the {segment.unpacked_bytes} bytes of it.",
+            )
         data = rest + chunk
         used = 0
         for batch in walk(data, check_crc=check_crc):
@@ -214,18 +217,26 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
             yield batch
         rest = data[used:]
     if rest:
-        raise Failed(f"{segment.path} ends in the middle of a batch.")
+        raise Failed("object-damaged", f"{segment.path} ends in the middle of a batch.")
 
 
 def _checked(objects: Objects, path: str, size: int, sha256: str) -> memoryview:
     try:
         data = objects.read(path, at_most=size)
     except MissingObject:
-        raise Failed(f"{objects.url} has lost {path}, which a snapshot names.") from None
+        raise Failed("object-missing", f"{objects.url} has lost {path}, which a snapshot names.") from None
     except ObjectTooLarge:
-        raise Failed(f"{objects.url}/{path} is damaged: it has more than the {size} bytes of it.") from None
+        raise Failed(
+            "checksum-mismatch", f"{objects.url}/{path} is damaged: it has more than the {size} bytes of it."
+        ) from None
     if len(data) != size:
-        raise Failed(f"{objects.url}/{path} is damaged: it has {len(data)} bytes, and should have {size}.")
+        raise Failed(
+            "checksum-mismatch",
+            f"{objects.url}/{path} is damaged: it has {len(data)} bytes, and should have {size}.",
+        )
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise Failed(f"{objects.url}/{path} is damaged: its SHA-256 is not the one that was written.")
+        raise Failed(
+            "checksum-mismatch",
+            f"{objects.url}/{path} is damaged: its SHA-256 is not the one that was written.",
+        )
     return data

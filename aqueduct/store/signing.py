@@ -119,7 +119,9 @@ def signing_key(path: Path) -> SigningKey:
 
     key = _loaded(path, lambda data: load_pem_private_key(data, None), private=True)
     if not isinstance(key, Ed25519PrivateKey):
-        raise Refused(f"{path} has no Ed25519 key: make one by openssl genpkey -algorithm ed25519.")
+        raise Refused(
+            "key-file-invalid", f"{path} has no Ed25519 key: make one by openssl genpkey -algorithm ed25519."
+        )
     return SigningKey(key)
 
 
@@ -139,7 +141,7 @@ def _public(path: Path) -> Iterator[bytes]:
 
     for key in _loaded(path, load, private=False):
         if not isinstance(key, Ed25519PublicKey):
-            raise Refused(f"{path} has a key that is not of the kind Ed25519.")
+            raise Refused("key-file-invalid", f"{path} has a key that is not of the kind Ed25519.")
         yield key.public_bytes_raw()
 
 
@@ -148,9 +150,11 @@ def _loaded(path: Path, load: Callable[[bytes], Any], *, private: bool) -> Any:
         with path.open("rb") as file:
             data, mode = file.read(KEY_BYTES), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     except OSError as error:
-        raise Refused(f"The key {path} can't be read: {error.strerror}.") from None
+        raise Refused("key-file-unreadable", f"The key {path} can't be read: {error.strerror}.") from None
     if private and mode & 0o077:
-        raise Refused(f"The key {path} can be read by others than its owner: chmod 0600 {path}")
+        raise Refused(
+            "key-file-permissions", f"The key {path} can be read by others than its owner: chmod 0600 {path}"
+        )
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
@@ -158,4 +162,4 @@ def _loaded(path: Path, load: Callable[[bytes], Any], *, private: bool) -> Any:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         wanted = "a private key (PKCS #8) without a password" if private else "a public key"
         remedy = "" if private else "; openssl pkey -pubout makes it of the private one"
-        raise Refused(f"{path} is not {wanted} in PEM{remedy}.") from None
+        raise Refused("key-file-invalid", f"{path} is not {wanted} in PEM{remedy}.") from None

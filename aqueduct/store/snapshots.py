@@ -22,11 +22,20 @@ TopicInstance = tuple[str, int]  # topic, instance
 OLDEST_BASE = 86_400_000  # milliseconds; prune keeps what a snapshot builds on, so no more than a day of them
 
 
+UNTRUSTED = "snapshot-not-trusted"
+
+
 class Broken(Failed):
     """A snapshot that can't be used, and why: what follows its name in a sentence."""
 
-    def __init__(self, number: int, why: str, root: "Broken | None" = None) -> None:
+    id = "snapshot-unusable"
+
+    def __init__(
+        self, number: int, why: str, root: "Broken | None" = None, *, untrusted: bool = False
+    ) -> None:
         super().__init__(f"Snapshot {number} {why}.")
+        if untrusted or (root and root.id == UNTRUSTED):
+            self.id = UNTRUSTED
         self.number = number
         self.why = why
         self.root = root or self  # the fault of the snapshot that it builds on

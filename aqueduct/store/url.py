@@ -31,20 +31,28 @@ def parse(url: str) -> Location:
     """Parse a store's URL; Refused if it isn't one, without repeating what may hold a secret."""
     if any(sign in url for sign in "@?#"):
         raise Refused(
-            "The store's URL must hold no user, password, query or fragment: secrets belong elsewhere."
+            "store-url-invalid",
+            "The store's URL must hold no user, password, query or fragment: secrets belong elsewhere.",
         )
     match = _URL.fullmatch(url)
     if match is None or match["scheme"] not in ("file", *_NAMED):
-        raise Refused(f"The store {url} must begin with s3://, gs://, az://, hdfs:// or file:///.")
+        raise Refused(
+            "store-url-invalid", f"The store {url} must begin with s3://, gs://, az://, hdfs:// or file:///."
+        )
     scheme, name, path = match["scheme"], match["name"], _unquote(match["path"]).strip("/")
     if any(part in (".", "..") for part in path.split("/")):
-        raise Refused(f"The store {url} must be written without . and .. in its path.")
+        raise Refused("store-url-invalid", f"The store {url} must be written without . and .. in its path.")
     if scheme == "file":
         if name or not match["path"]:
-            raise Refused(f"The store {url} must be file:/// and an absolute path, with three slashes.")
+            raise Refused(
+                "store-url-invalid",
+                f"The store {url} must be file:/// and an absolute path, with three slashes.",
+            )
         return Location("file", "", f"/{path}")
     if not name:
-        raise Refused(f"The store {url} names no {_NAMED[scheme]}: {scheme}://NAME/prefix.")
+        raise Refused(
+            "store-url-invalid", f"The store {url} names no {_NAMED[scheme]}: {scheme}://NAME/prefix."
+        )
     return Location(scheme, name, path)
 
 

@@ -89,7 +89,8 @@ def needed() -> Iterator[Distribution]:
             found = distribution(name)
         except PackageNotFoundError:
             raise Refused(
-                f"This host has no Python package {name}, which {by} needs: install aqueduct[spark]."
+                "python-package-missing",
+                f"This host has no Python package {name}, which {by} needs: install aqueduct[spark].",
             ) from None
         yield found
         extras = {EXTRA} if name == OWN else set()
@@ -146,7 +147,8 @@ def _files(package: Distribution) -> Iterator[tuple[str, bytes]]:
         content = Path(str(path.locate())).read_bytes()
         if path.hash and _digest(path.hash.mode, content) != path.hash.value:
             raise Failed(
-                f"{path.locate()} isn't as {_name(package)} {package.version} brought it: install it again."
+                "spark-environment-mismatch",
+                f"{path.locate()} isn't as {_name(package)} {package.version} brought it: install it again.",
             )
         yield str(path), content
 

@@ -67,7 +67,7 @@ def _read(path: Path) -> Mapping[str, str]:
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{path} can't be read: {error}.") from None
+        raise Refused("spark-settings-unreadable", f"{path} can't be read: {error}.") from None
 
 
 def given(options: SparkOptions) -> dict[str, str]:
@@ -92,13 +92,15 @@ def missing(master: str, has: Mapping[str, str]) -> dict[str, str]:
     """
     if has.get("spark.speculation", "false").lower() == "true":
         raise Refused(
-            "spark.speculation=true can't be used: copies of a task that writes would fence each other."
+            "spark-setting-unsupported",
+            "spark.speculation=true can't be used: copies of a task that writes would fence each other.",
         )
     # YARN took this number from spark-submit, before there was a driver that could set it.
     if master == "yarn" and has.get(DEPLOY_MODE) == "cluster" and has.get(ATTEMPTS) != "1":
         raise Refused(
+            "spark-setting-unsupported",
             "YARN would run this application again after any exit code but 0, also where it is done and has "
-            f"left something out: give spark-submit --conf {ATTEMPTS}=1."
+            f"left something out: give spark-submit --conf {ATTEMPTS}=1.",
         )
     own = {"spark.python.daemon.module": DAEMON}
     if local_cores(master):

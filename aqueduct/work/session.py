@@ -62,11 +62,11 @@ def _started(name: str, asked: SparkOptions) -> SparkContext:
             log.seek(0)
             lines = log.read().splitlines() or [str(error)]
             reason = next((line for line in lines if "xception" in line or "rror" in line), lines[-1])
-            raise Failed(f"Spark does not start: {reason}") from None
+            raise Failed("spark-start-failed", f"Spark does not start: {reason}") from None
         except OSError as error:
             if options.submitted():
                 raise  # its JVM was there, and is not any more
-            raise Failed(f"Spark does not start: {error}.") from None
+            raise Failed("spark-start-failed", f"Spark does not start: {error}.") from None
     conf = _settings(name, asked)
     with _logged() as said:
         context = _made(conf, asked, said)
@@ -90,7 +90,9 @@ def jvm() -> Iterator[None]:
     except (Py4JError, OSError):
         if _jvm_answers():
             raise
-        raise Failed("Spark's JVM on this host has died; run the command again: it goes on.") from None
+        raise Failed(
+            "spark-job-failed", "Spark's JVM on this host has died; run the command again: it goes on."
+        ) from None
 
 
 def driver_contained() -> bool:
@@ -160,7 +162,7 @@ def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> Spar
             reason = reasons.late(master)
         if reason:
             given_up.set()
-            raise Failed(reason)
+            raise Failed("spark-executors-missing", reason)
         if now - told > progress.SECONDS:
             print(f"Waiting for {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
             told = now
@@ -168,9 +170,9 @@ def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> Spar
     if isinstance(context, Py4JJavaError):
         causes = [*_causes(context)]
         reason = reasons.reason("\n".join(causes)) or f"Spark does not start: {causes[-1].splitlines()[0]}"
-        raise Failed(reason) from None
+        raise Failed("spark-start-failed", reason) from None
     if isinstance(context, Py4JError | PySparkException | ValueError):
-        raise Failed(f"Spark does not start: {context}") from None
+        raise Failed("spark-start-failed", f"Spark does not start: {context}") from None
     if isinstance(context, BaseException):
         raise context
     return context
@@ -193,13 +195,14 @@ def _await_executor(context: SparkContext, asked: SparkOptions, said: Callable[[
     while not (found := executors(context)):
         now = time.monotonic()
         if reason := reasons.start(said(), str(master), driver):
-            raise Failed(reason)
+            raise Failed("spark-executors-missing", reason)
         if context._jsc.sc().isStopped():
-            raise Failed(f"{master} gave this application up: its log says why.")
+            raise Failed("spark-executors-missing", f"{master} gave this application up: its log says why.")
         if now - began > seconds:
             raise Failed(
+                "spark-executors-missing",
                 f"{master} gave no executor within {seconds:g} s: see that its workers have free cores "
-                "and memory; --wait waits longer."
+                "and memory; --wait waits longer.",
             )
         if now - told > progress.SECONDS:
             print(f"Waiting for resources of {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
@@ -237,8 +240,9 @@ def _settings(name: str, asked: SparkOptions) -> SparkConf:
     conf.setAll([*asked.settings.items()])
     if asked.master and conf.get("spark.master") not in (options.LOCAL, asked.master):
         raise Refused(
+            "spark-setting-unsupported",
             f"spark-submit was given --master {conf.get('spark.master')}, and the application "
-            f"--master {asked.master}: give one of them."
+            f"--master {asked.master}: give one of them.",
         )
     if asked.master:
         conf.setMaster(asked.master)

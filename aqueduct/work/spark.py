@@ -96,7 +96,7 @@ class Application:
             if not idle:
                 return
             time.sleep(0.2)
-        raise Failed(reasons.OTHER_VERSION)
+        raise Failed("spark-environment-mismatch", reasons.OTHER_VERSION)
 
     def query(
         self,
@@ -158,9 +158,10 @@ class Application:
                     else:
                         context.cancelAllJobs()
                         raise Failed(
+                            "spark-executors-missing",
                             f"{context.master} has had no executor for this application for "
                             f"{now - worked:.0f} s: see that its workers run, and run the command again: it "
-                            "goes on."
+                            "goes on.",
                         )
                 return result.result()
             except KeyboardInterrupt:
@@ -172,12 +173,12 @@ class Application:
                 if not isinstance(error, CapturedException):
                     said = str(error.java_exception.getMessage())
                 if not self._here and (reason := reasons.reason(said)):
-                    raise Failed(reason) from None
+                    raise Failed("spark-environment-mismatch", reason) from None
                 if "PythonException" in said or "[PYTHON_EXCEPTION]" in said:
                     raise  # a mistake of ours: the traceback is what helps
                 if not session.alive(context):
                     said = f"{context.master} has lost this application; its log says why."
-                raise Failed(f"Spark gave up: {said.splitlines()[0]}") from None
+                raise Failed("spark-job-failed", f"Spark gave up: {said.splitlines()[0]}") from None
 
     def _files(self) -> AbstractContextManager[JobFiles]:
         """Collect what tasks need; of a master on this host they find it where it is."""
@@ -240,7 +241,7 @@ def _attempt(
     host = os.uname().nodename
     try:
         if code != environment.OWN_CODE:
-            raise Failed(reasons.OTHER_VERSION)
+            raise Failed("spark-environment-mismatch", reasons.OTHER_VERSION)
         files.unpack()
         description, size = sized
         result = function(description)

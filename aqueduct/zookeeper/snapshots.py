@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from aqueduct.errors import AqueductError, left_out_entries
+from aqueduct.errors import AqueductError, Skipped, left_out_entries
 from aqueduct.store.numbered import (
     CLUSTER_ID,
     LAST_MILLISECOND,
@@ -218,6 +218,6 @@ def told(snapshot: ZnodeSnapshot) -> dict[str, Any]:
         "bytes": snapshot.bytes,
         "ephemeral": list(snapshot.ephemeral),
         "counters": list(snapshot.counters),
-        "left_out": left_out_entries(snapshot.left_out),
+        "left_out": left_out_entries(Skipped(path, why) for path, why in snapshot.left_out),
         "moving": list(snapshot.moving),
     }

@@ -191,7 +191,7 @@ def test_what_has_expired_is_a_gap_and_what_is_lost_before_is_damage(
 
     assert restore(target, store, topic, "--groups-pattern", group) == 3
     said = capsys.readouterr().out
-    assert f"Left out: offsets 0 to 99 of the backup of {topic}-0: they have expired in the store by " in said
+    assert f"Skipped: [records-expired] offsets 0 to 99 of the backup of {topic}-0: " in said
     assert "its next records have expired in the store" in said
     assert [each.value().decode() for each in clients.read(target, topic, 0)] == [
         f"new-{n}" for n in range(50)
@@ -358,7 +358,7 @@ def test_a_rule_of_others_that_takes_segments_is_named(
     s3.client.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": everything})
     topic = clients.numbered(broker, "old", 1, 1)
     assert back_up(broker, store, topic, "--lifecycle-days", "1") == 3
-    assert "Left out: the rule everything of the bucket store: it removes objects" in capsys.readouterr().out
+    assert "Skipped: the rule everything of the bucket store: it removes objects" in capsys.readouterr().out
 
 
 def test_a_server_without_rules_is_refused_before_anything_is_written(

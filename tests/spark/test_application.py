@@ -99,7 +99,9 @@ def test_a_jvm_that_spark_submit_lost_is_a_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "aqueduct.cli", "verify", "--store", f"file://{tmp_path}"]
     run = subprocess.run(command, env={**os.environ, **gone}, capture_output=True, text=True)
     assert run.returncode == 1
-    assert run.stderr == "aqueduct: Spark's JVM on this host has died; run the command again: it goes on.\n"
+    assert run.stderr == (
+        "aqueduct: [spark-job-failed] Spark's JVM on this host has died; run the command again: it goes on.\n"
+    )
 
 
 def test_a_jvm_that_dies_between_two_jobs_of_spark_submit_is_a_sentence(tmp_path: Path) -> None:

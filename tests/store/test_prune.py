@@ -346,9 +346,9 @@ def test_what_a_restore_uses_stays_with_what_it_builds_on(store: Grown, hours: f
     assert store.check() == ([5, 6, 9, 10, 11] if stays else [9, 10, 11])
     assert (folder(store) / path).exists() == stays
     assert outcome.plan.leased == ((5, 6) if stays else ())
-    assert [what for what, _ in outcome.left_out] == (["snapshot 5", "snapshot 6"] if stays else [])
+    assert [each.what for each in outcome.left_out] == (["snapshot 5", "snapshot 6"] if stays else [])
     if stays:
-        assert outcome.left_out[1][1] == "it stays for now: restore some-restore read it within 3 hours"
+        assert outcome.left_out[1].why == "it stays for now: restore some-restore read it within 3 hours"
         assert store.paths() == store.named()
 
 
@@ -361,7 +361,7 @@ def test_a_lease_is_told_by_exit_code_3_and_others_names_are_none(store: Grown, 
     store.objects.create(names.lease(1, "r", "01234567"), b"{}")
     assert main(argv) == 3
     said = capsys.readouterr().out
-    assert "Left out: snapshot 1: it stays for now: restore r read it within 3 hours." in said
+    assert "Skipped: snapshot 1: it stays for now: restore r read it within 3 hours." in said
     assert main(["snapshots", "--store", store.url]) == 0
     store.check()
 
@@ -394,13 +394,13 @@ def test_a_restore_that_begins_while_its_snapshot_goes_keeps_all_objects(
     with monkeypatch.context() as patch:
         patch.setattr(_Directory, "remove_many", late)
         outcome = pruned(store)
-    assert [what for what, _ in outcome.left_out] == ["all objects"]
-    assert "restores use snapshots that are gone (2)" in outcome.left_out[0][1]
+    assert [each.what for each in outcome.left_out] == ["all objects"]
+    assert "restores use snapshots that are gone (2)" in outcome.left_out[0].why
     assert store.check() == [9, 10, 11]
     assert store.paths() == before
     again = pruned(store, orphan_hours=0.0001)
     assert store.paths() == before
-    assert [what for what, _ in again.left_out] == ["all objects"]
+    assert [each.what for each in again.left_out] == ["all objects"]
     (folder(store) / names.lease(2, "late", "01234567")).unlink()
     for path in before:
         age(store, path, 49)

@@ -130,7 +130,7 @@ def test_a_partition_that_could_not_be_read_starts_where_it_is_first_read() -> N
 def test_a_log_that_was_cut_is_named_and_left() -> None:
     todo = decide(after(decide(None, source(10))), source(6))
     assert (ranges(todo), todo.positions) == ([], {("a", 1): (10,)})
-    assert todo.left_out[0][0] == "a-0"
+    assert todo.left_out[0].what == "a-0"
 
 
 def test_a_log_that_was_cut_and_has_grown_again_is_named_and_left() -> None:
@@ -138,7 +138,7 @@ def test_a_log_that_was_cut_and_has_grown_again_is_named_and_left() -> None:
     assert first.epochs == {("a", 1): (5, 5)}
     todo = decide(first, source(20, 20, epochs=(7, 7), epoch_ends={0: 6, 1: 15}))
     assert ranges(todo) == [(StoredPartition("a", 1, 1), 10, 20)]
-    assert todo.left_out[0][0] == "a-0"
+    assert todo.left_out[0].what == "a-0"
     assert (todo.positions, todo.epochs) == ({("a", 1): (10, 10)}, {("a", 1): (5, 7)})
 
 

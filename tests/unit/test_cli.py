@@ -68,7 +68,7 @@ def test_usage(arguments: list[str], sentence: str, capsys: pytest.CaptureFixtur
     assert cli.main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"aqueduct: {sentence}")
+    assert err.startswith(f"aqueduct: [usage-error] {sentence}")
     assert err.count("\n") == 1
 
 

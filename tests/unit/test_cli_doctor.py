@@ -415,7 +415,7 @@ def test_every_block_is_judged_by_the_listener(doctor: Doctor, authority: Author
     ("options", "sentence"),
     [
         (["--worker-config", "/gone"], "aqueduct: /gone can't be read: No such file or directory.\n"),
-        ([], "aqueduct: the following arguments are required: --worker-config; see "),
+        ([], "aqueduct: [usage-error] the following arguments are required: --worker-config; see "),
         (["--worker-config", "{sound}", "--connector", "/gone"], "aqueduct: /gone can't be read: No such"),
         (["--worker-config", "{sound}", "--rest", "host:8083"], "'host:8083' is no URL of Connect's REST"),
     ],

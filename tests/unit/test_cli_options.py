@@ -34,7 +34,7 @@ def refused(capsys: pytest.CaptureFixture[str], verb: str, option: str, value: s
     assert cli.main([verb, *VERBS[verb], f"{option}={value}"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"aqueduct: argument {option}: ")
+    assert err.startswith(f"aqueduct: [usage-error] argument {option}: ")
     assert err.count("\n") == 1
     return err
 

@@ -71,8 +71,8 @@ def test_what_can_be_used_is_told_beside_what_cannot(
     out, err = capsys.readouterr()
     assert [each["id"] for each in json.loads(out)] == [1]
     lost, built_upon, last = err.splitlines()
-    assert lost == "aqueduct: Snapshot 2 is lost."
-    assert built_upon == "aqueduct: Snapshot 3 builds on snapshot 2, which is lost."
+    assert lost == "aqueduct: [snapshot-unusable] Snapshot 2 is lost."
+    assert built_upon == "aqueduct: [snapshot-unusable] Snapshot 3 builds on snapshot 2, which is lost."
     assert last.startswith(summary)
 
 

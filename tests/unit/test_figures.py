@@ -12,7 +12,7 @@ from test_pages import MANIFEST
 
 from aqueduct.backup.metrics import BackupFigures
 from aqueduct.backup.run import BackupOutcome
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Skipped
 from aqueduct.land.metrics import LandFigures
 from aqueduct.land.outcome import LandedTable
 from aqueduct.link.dedup.metrics import DedupFigures
@@ -47,7 +47,7 @@ def test_what_a_backup_did() -> None:
         f"aqueduct_backup_{name}_total": 0 for name in ("rounds", "failed_rounds", "records", "stored_bytes")
     }
     of.add(None)
-    of.add(BackupOutcome(MANIFEST, stored_bytes=12, left_out=(("orders", "it is gone"),), seconds=2.5))
+    of.add(BackupOutcome(MANIFEST, stored_bytes=12, left_out=(Skipped("orders", "it is gone"),), seconds=2.5))
     of.add(BackupOutcome(MANIFEST, stored_bytes=3, left_out=(), seconds=1.5))
     records = sum(segment.records for segment in MANIFEST.segments)
     assert samples(of.all()) == {
@@ -81,7 +81,7 @@ def test_what_landed_and_what_is_left_to_land() -> None:
         files=4,
         bytes=900,
         gaps=[gap],
-        left_out=(("t", "why"),),
+        left_out=(Skipped("t", "why"),),
     )
     of.add([done], {"a.b": 7}, 110.0)
     of.add([LandedTable("a.b", commits=1, rows=2, failed=Failed("why"))], {}, 120.0)

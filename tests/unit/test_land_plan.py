@@ -64,18 +64,18 @@ def test_a_topic_that_is_declared_no_more_is_left_alone() -> None:
 def test_a_partition_without_a_leader_is_left_out() -> None:
     found = planned(State(), SourceTopic("a", "id-of-a", (0, 0), (NO_LEADER, 9)))
     assert found.ranges == (Range("a", 1, 0, 9),)
-    assert [what for what, _ in found.left_out] == ["a-0"]
+    assert [each.what for each in found.left_out] == ["a-0"]
     assert found.next == {"a": {"1": 9}}
 
 
 def test_what_can_t_be_landed_is_left_out() -> None:
     state = landed({"a": {"0": 11, "1": 100}, "gone": {"0": 1}})
     found = planned(state, A)
-    assert [what for what, _ in found.left_out] == ["topic gone", "a-0"]
+    assert [each.what for each in found.left_out] == ["topic gone", "a-0"]
     assert found.next == state.positions
     assert found.ranges == ()
     again = planned(landed({"a": {"0": 7, "1": 100}}), SourceTopic("a", "another", (0, 0), (9, 9)))
-    assert [what for what, _ in again.left_out] == ["topic a"]
+    assert [each.what for each in again.left_out] == ["topic a"]
     assert again.ranges == ()
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from aqueduct.errors import Skipped
 from aqueduct.kafka.client_config import End
 from aqueduct.ranges import Range
 from aqueduct.reconcile import report
@@ -106,10 +107,8 @@ MERGED = verdict(reading(4, 1), reading(3, 2), reading(2, 3))
     ],
 )
 def test_sentences(flow: ComparedFlow, unequal: Verdict, sentence: str) -> None:
-    assert list(report.sentences(flow, [verdict(*unequal.readings, partition=1), unequal]))[-1] == (
-        "flights-2",
-        sentence,
-    )
+    *_, last = report.sentences(flow, [verdict(*unequal.readings, partition=1), unequal])
+    assert last == Skipped("flights-2", sentence)
 
 
 def test_an_absent_topic_is_one_sentence() -> None:
@@ -119,7 +118,7 @@ def test_an_absent_topic_is_one_sentence() -> None:
         verdict(reading(1), reading(1), topic="other", partition=0),
         verdict(None, reading(1), topic="other", partition=1),
     ]
-    assert [sentence for _, sentence in report.sentences(ONE_SOURCE, verdicts)] == [
+    assert [each.why for each in report.sentences(ONE_SOURCE, verdicts)] == [
         "flights: the target has no such topic; 5 records of the source are missing.",
         "other-1: the target has no such partition; 1 record is missing.",
     ]
@@ -201,5 +200,5 @@ def test_report() -> None:
                 "out_of_order": None,
             }
         ],
-        "left_out": [{"what": "flights-2", "why": sentence}],
+        "left_out": [{"id": "", "what": "flights-2", "why": sentence}],
     }

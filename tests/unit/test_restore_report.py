@@ -1,12 +1,13 @@
 from dataclasses import replace
 
 import pytest
+from identifiers import printed
 
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, Skipped
 from aqueduct.kafka.batches.cut import Window
 from aqueduct.restore import groups_only, report
 from aqueduct.restore.groups_only import GroupsRestored
-from aqueduct.restore.outcome import Move, RestoreOutcome, Rights, Written
+from aqueduct.restore.outcome import Move, RestoreOutcome, Rights, Warned, Written
 from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.restore.progress import RestoreProgress
 from aqueduct.store.manifest import Instance, InstanceState, Segment, StoredPartition, StoredTopic
@@ -91,13 +92,29 @@ def test_everything_that_was_done_beside_records_is_told() -> None:
     assert content["rights"] == {"acls": 2, "known": 1, "quotas": 3}
 
 
+def test_warnings_and_held_retention_have_identifiers() -> None:
+    warned = (Warned("replication-factor-reduced", "It is 1."),)
+    done = replace(outcome(), warnings=warned, held={"new": {"retention.ms": "5"}})
+    assert printed(report.text(done)) == ["replication-factor-reduced", "retention-held"]
+    content = report.report(done)
+    assert content["warnings"] == [{"id": "replication-factor-reduced", "message": "It is 1."}]
+    assert content["held"] == [
+        {"id": "retention-held", "topic": "new", "settings": {"retention.ms": "5"}},
+    ]
+    assert report.exit_code(done) == ExitCode.DONE
+
+
 @pytest.mark.parametrize("number", [0, 1, report.LINES, report.LINES + 3])
 def test_what_is_left_out_is_named_and_makes_the_exit_code(number: int) -> None:
-    left = replace(outcome(), left_out=tuple((f"group {each}", "why") for each in range(number)))
-    lines = [line for line in report.text(left).splitlines() if line.startswith("Left out: ")]
-    assert len(lines) == min(number, report.LINES)
+    left = replace(
+        outcome(),
+        left_out=tuple(Skipped(f"group {each}", "why", "group-has-members") for each in range(number)),
+    )
+    assert printed(report.text(left)) == ["group-has-members"] * min(number, report.LINES)
     assert ("... and 3 more of that kind" in report.text(left)) == (number > report.LINES)
-    assert len(report.report(left)["left_out"]) == number
+    assert report.report(left)["left_out"] == [
+        {"id": "group-has-members", "what": f"group {each}", "why": "why"} for each in range(number)
+    ]
     assert report.exit_code(left) == (ExitCode.INCOMPLETE if number else ExitCode.DONE)
 
 

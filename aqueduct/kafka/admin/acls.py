@@ -71,7 +71,7 @@ def apply_acls(client: Client, changes: AclChanges) -> None:
             ),
         )
     if refused:
-        raise Failed(f"The controller refused {count(len(refused), 'ACL')}: {some(refused)}.")
+        raise Failed("acl-rejected", f"The controller refused {count(len(refused), 'ACL')}: {some(refused)}.")
     _await_acls(client, changes)
 
 
@@ -79,7 +79,10 @@ def _await_acls(client: Client, changes: AclChanges) -> None:
     deadline = time.monotonic() + SETTLE_SECONDS
     while not (set(changes.add) <= (found := list_acls(client)) and found.isdisjoint(changes.remove)):
         if time.monotonic() > deadline:
-            raise Failed(f"The broker does not know the new ACLs {SETTLE_SECONDS} s after they were set.")
+            raise Failed(
+                "acl-not-visible",
+                f"The broker does not know the new ACLs {SETTLE_SECONDS} s after they were set.",
+            )
         client.sleep(POLL_SECONDS)
 
 

@@ -45,4 +45,6 @@ def apply_quotas(client: Client, quotas: Iterable[Quota]) -> None:
             ),
         )
     if refused:
-        raise Failed(f"The controller refused {count(len(refused), 'quota')}: {some(refused)}.")
+        raise Failed(
+            "quota-rejected", f"The controller refused {count(len(refused), 'quota')}: {some(refused)}."
+        )

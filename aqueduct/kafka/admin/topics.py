@@ -40,9 +40,9 @@ def find_topics(client: Client, declared: Iterable[DeclaredTopic]) -> dict[str, 
 def apply_topics(client: Client, changes: TopicChanges, *, check_only: bool = False) -> None:
     """Ask the controller to check all changes, then make them; Refused, with nothing done, for a mistake."""
     if refused := _alter(client, changes, validate_only=True):
-        raise Refused(f"The controller refuses {some(refused)}. Nothing was changed.")
+        raise Refused("topic-rejected", f"The controller refuses {some(refused)}. Nothing was changed.")
     if not check_only and (refused := _alter(client, changes, validate_only=False)):
-        raise Failed(f"The controller refused {some(refused)}; the rest was done.")
+        raise Failed("topic-rejected", f"The controller refused {some(refused)}; the rest was done.")
 
 
 def await_topics(client: Client, declared: Collection[DeclaredTopic]) -> None:
@@ -56,8 +56,9 @@ def await_topics(client: Client, declared: Collection[DeclaredTopic]) -> None:
         pending = [topic for topic in pending if topic.name in unsettled]
         if pending and time.monotonic() > deadline:
             raise Failed(
+                "topic-not-ready",
                 f"{count(len(pending), 'topic')} not ready {SETTLE_SECONDS} s after the change: "
-                f"{some(sorted(unsettled))}; see whether all brokers run."
+                f"{some(sorted(unsettled))}; see whether all brokers run.",
             )
         if pending:
             client.sleep(POLL_SECONDS)

@@ -40,9 +40,13 @@ _CRC = struct.Struct(">I")
 class Damaged(Failed):
     """Bytes that aren't batches of this format, or not those that were written."""
 
+    id = "batch-damaged"
+
 
 class Unopened(Damaged):
     """A batch that is not opened, for what it would take; it may be moved as it is."""
+
+    id = "decompression-limit-exceeded"
 
 
 class Batch(NamedTuple):

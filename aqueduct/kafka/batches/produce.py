@@ -125,6 +125,7 @@ def _rebuilt(records: Records, codec: str, stop: int, max_bytes: int) -> Iterato
         yield from _rebuilt(records[middle:], codec, stop, max_bytes)
     else:
         raise Failed(
+            "record-too-large",
             f"The record at offset {stop - 1} makes a batch of {len(data)} bytes, and only {max_bytes} are "
-            "allowed; raise max.message.bytes."
+            "allowed; raise max.message.bytes.",
         )

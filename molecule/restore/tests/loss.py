@@ -34,7 +34,7 @@ class Outcome:
     settings: dict[str, tuple[dict[str, str], dict[str, str]]] = field(default_factory=dict)
     backup_said: str = ""
     restore_said: str = ""
-    left_out: list[str] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
 
 
 def lose_and_restore(estate: Estate) -> Outcome:
@@ -63,7 +63,7 @@ def lose_and_restore(estate: Estate) -> Outcome:
     assert "pro1 is restored, but not all of it" in done.stdout, done.stdout  # one ACL
     outcome.restore_said = done.stdout
     told = json.loads((lab.reports / "restore-pro1.json").read_text())
-    outcome.left_out = [each["what"] for each in told["left_out"]]
+    outcome.left_out = [(each["id"], each["what"]) for each in told["left_out"]]
     outcome.after = {topic: lab.read(SITE, topic) for topic in topics}
     outcome.next_after = {group: estate.next_record(group, *place) for group, place in GROUPS.items()}
     outcome.settings = {topic: (before[topic], settings(estate, topic)) for topic in topics}

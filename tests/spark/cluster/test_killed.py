@@ -163,7 +163,10 @@ def test_a_cluster_that_loses_all_workers(cluster: Cluster, backup: list[str]) -
             worker.start()
     assert run.code == 1
     assert f"Waiting for resources of {cluster.url}\n" in run.page
-    assert f"aqueduct: {cluster.url} has had no executor for this application for " in run.last
+    assert (
+        f"aqueduct: [spark-executors-missing] {cluster.url} has had no executor for this application for "
+        in run.last
+    )
 
 
 def test_the_driver_that_is_killed_runs_again(

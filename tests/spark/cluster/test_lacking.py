@@ -107,7 +107,7 @@ def test_workers_that_lack_something_are_a_sentence_before_anything_is_written(
 ) -> None:
     run, store = ended[case]
     assert run.code == 1
-    assert run.last.startswith(f"aqueduct: {sentence}"), run.page
+    assert run.last.startswith(f"aqueduct: [spark-environment-mismatch] {sentence}"), run.page
     assert "Traceback" not in run.page
     # The store's own name is written before any work.
     assert [path.name for path in store.rglob("*") if path.is_file()] == ["store.json"]

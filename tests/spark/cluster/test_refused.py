@@ -52,14 +52,17 @@ def test_what_is_wrong_is_a_sentence(
     cluster: Cluster, wrong: dict[str, Run], what: str, sentence: str
 ) -> None:
     assert wrong[what].code == 1
-    assert wrong[what].last.startswith(f"aqueduct: {cluster.url} {sentence}"), wrong[what].page
+    assert wrong[what].last.startswith(f"aqueduct: [spark-executors-missing] {cluster.url} {sentence}"), (
+        wrong[what].page
+    )
     assert "Traceback" not in wrong[what].page
 
 
 def test_a_master_that_does_not_answer(wrong: dict[str, Run]) -> None:
     assert wrong["master"].code == 1
     assert wrong["master"].last == (
-        f"aqueduct: {ABSENT} does not answer: see that it runs, and that this host reaches its port."
+        f"aqueduct: [spark-executors-missing] {ABSENT} does not answer: see that it runs, and that this host "
+        "reaches its port."
     )
 
 

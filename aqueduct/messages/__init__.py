@@ -1,0 +1,16 @@
+"""All messages that have an identifier. `docs/messages.md` is generated from them.
+
+An identifier never changes its meaning, and a removed one is not used again: scripts depend on them.
+"""
+
+from collections.abc import Mapping
+from itertools import chain
+
+from aqueduct.messages.cluster import CLUSTER
+from aqueduct.messages.command_line import COMMAND_LINE
+from aqueduct.messages.message import DeclaredMessage, by_id
+from aqueduct.messages.restore import RESTORE
+from aqueduct.messages.spark import SPARK
+from aqueduct.messages.store import STORE
+
+MESSAGES: Mapping[str, DeclaredMessage] = by_id(chain(COMMAND_LINE, CLUSTER, STORE, SPARK, RESTORE))

@@ -1,0 +1,69 @@
+"""Messages about a Kafka cluster and its client."""
+
+from aqueduct.messages.message import Area, DeclaredMessage
+
+CLUSTER = (
+    DeclaredMessage(
+        id="cluster-unreachable",
+        area=Area.CLUSTER,
+        meaning="No broker answered at the bootstrap servers.",
+        fix=(
+            "Check the addresses, that the brokers run, and that the TLS settings of the client match the "
+            "listener."
+        ),
+    ),
+    DeclaredMessage(
+        id="cluster-request-failed",
+        area=Area.CLUSTER,
+        meaning="The cluster rejected a request, or did not answer it.",
+        fix="Check the error in the message, the rights of the client and the state of the brokers.",
+    ),
+    DeclaredMessage(
+        id="cluster-not-responding",
+        area=Area.CLUSTER,
+        meaning="The cluster stopped answering, or answered with errors that did not pass.",
+        fix="Check the brokers that the message identifies, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="client-config-unreadable",
+        area=Area.CLUSTER,
+        meaning="The file of client properties, or a file that it lists, cannot be read.",
+        fix="Check the path, and run the command as a user who can read the file.",
+    ),
+    DeclaredMessage(
+        id="client-config-invalid",
+        area=Area.CLUSTER,
+        meaning="A client property is unknown, or has a value that cannot be used.",
+        fix="Correct the property that the message identifies.",
+    ),
+    DeclaredMessage(
+        id="client-key-mismatch",
+        area=Area.CLUSTER,
+        meaning=("The private key of the client does not match its certificate, or its password is wrong."),
+        fix="Pass a key and a certificate that belong together, and check `ssl.key.password`.",
+    ),
+    DeclaredMessage(
+        id="batch-damaged",
+        area=Area.CLUSTER,
+        meaning="A record batch is damaged, or has a format that Aqueduct cannot read.",
+        fix=(
+            "If the batch is in a store, run `aqueduct verify --store URL`. If it is in a cluster, "
+            "restore the partition from another replica."
+        ),
+    ),
+    DeclaredMessage(
+        id="producer-fenced",
+        area=Area.CLUSTER,
+        meaning="Another process uses the same transactional ID, or a transaction took too long.",
+        fix="Wait until the other process is complete. Then run the command again.",
+    ),
+    DeclaredMessage(
+        id="transaction-failed",
+        area=Area.CLUSTER,
+        meaning="The cluster did not complete a transaction in time.",
+        fix=(
+            "Check that the brokers run, and run the command again: it continues after the last complete "
+            "transaction."
+        ),
+    ),
+)

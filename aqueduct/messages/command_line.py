@@ -1,0 +1,96 @@
+"""Messages of the command line, of its options and of the files that they list."""
+
+from aqueduct.messages.message import Area, DeclaredMessage
+
+COMMAND_LINE = (
+    DeclaredMessage(
+        id="usage-error",
+        area=Area.COMMAND_LINE,
+        meaning="The command line is incomplete, or an option or its value is unknown.",
+        fix="Run `aqueduct VERB --help`.",
+    ),
+    DeclaredMessage(
+        id="option-required",
+        area=Area.COMMAND_LINE,
+        meaning="An option has no effect without another one, or a required one is missing.",
+        fix="Add the option that the message identifies.",
+    ),
+    DeclaredMessage(
+        id="option-conflict",
+        area=Area.COMMAND_LINE,
+        meaning="Two options contradict each other.",
+        fix="Remove one of the options.",
+    ),
+    DeclaredMessage(
+        id="time-window-empty",
+        area=Area.COMMAND_LINE,
+        meaning="`--from-time` is later than `--to-time`, so no record can be between them.",
+        fix="Exchange the two times.",
+    ),
+    DeclaredMessage(
+        id="topic-name-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="A name in `--topics` is not a Kafka topic name.",
+        fix="Write `a,b`, or `source:target` for another name at the target.",
+    ),
+    DeclaredMessage(
+        id="topic-listed-twice",
+        area=Area.COMMAND_LINE,
+        meaning="`--topics` lists a topic twice, or two topics for one topic of the target.",
+        fix="List each topic once.",
+    ),
+    DeclaredMessage(
+        id="topic-unknown",
+        area=Area.COMMAND_LINE,
+        meaning="The cluster has no topic of this name, or the client may not describe it.",
+        fix="Check the name, and the rights of the client.",
+    ),
+    DeclaredMessage(
+        id="pattern-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="A regular expression does not compile.",
+        fix="Correct the pattern. It is a Python regular expression.",
+    ),
+    DeclaredMessage(
+        id="pattern-matches-nothing",
+        area=Area.COMMAND_LINE,
+        meaning="No name matches the pattern as a whole.",
+        fix="Check the pattern. Use `.*` to match any characters.",
+    ),
+    DeclaredMessage(
+        id="python-package-missing",
+        area=Area.COMMAND_LINE,
+        meaning="This host lacks a Python package that the verb needs.",
+        fix=("Install Aqueduct with the extra that the message identifies, such as `aqueduct[spark]`."),
+    ),
+    DeclaredMessage(
+        id="report-inside-store",
+        area=Area.COMMAND_LINE,
+        meaning="The report file is inside the store, where it could overwrite an object.",
+        fix="Pass a path outside the store to `--report`.",
+    ),
+    DeclaredMessage(
+        id="report-not-writable",
+        area=Area.COMMAND_LINE,
+        meaning="The report file cannot be written.",
+        fix="Pass a path in an existing, writable directory to `--report`.",
+    ),
+    DeclaredMessage(
+        id="key-file-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="The file does not contain a key of the expected kind.",
+        fix="Create the key again, or pass the path of the right file.",
+    ),
+    DeclaredMessage(
+        id="key-file-unreadable",
+        area=Area.COMMAND_LINE,
+        meaning="A key file cannot be read.",
+        fix="Check the path, and run the command as a user who can read the file.",
+    ),
+    DeclaredMessage(
+        id="key-file-permissions",
+        area=Area.COMMAND_LINE,
+        meaning="A private key file can be read by other users.",
+        fix="Run `chmod 0600 FILE`.",
+    ),
+)

@@ -1,0 +1,58 @@
+"""A message that a user can get, by its identifier."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+){1,4}")
+
+
+class Area(Enum):
+    """The part of Aqueduct that a message belongs to; the value is the part's title and its verbs."""
+
+    COMMAND_LINE = "Command line", "all verbs"
+    CLUSTER = "Kafka cluster", "all verbs that connect to a Kafka cluster"
+    STORE = "Backup store", "all verbs that read or write a backup store"
+    SPARK = "Spark", "all verbs that run tasks with Spark"
+    RESTORE = "Restore", "`restore`, `drill`"
+
+    @property
+    def title(self) -> str:
+        return self.value[0]
+
+    @property
+    def verbs(self) -> str:
+        return self.value[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredMessage:
+    """The declaration of an error, a warning, or a reason for a skipped item.
+
+    A finding of a check has the same form. The sentences that a user reads are where the message occurs: they
+    identify the objects. ValueError unless `id` is 2 to 5 words in kebab-case, and `meaning` and `fix` are
+    sentences.
+    """
+
+    id: str
+    area: Area
+    meaning: str
+    fix: str
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id):
+            raise ValueError(f"{self.id!r} is not an identifier: use 2 to 5 lower-case words, joined by '-'")
+        for sentence in (self.meaning, self.fix):
+            if not re.fullmatch(r"[A-Z`*].*\.", sentence):
+                raise ValueError(f"{self.id}: {sentence!r} is not a sentence")
+
+
+def by_id(declared: Iterable[DeclaredMessage]) -> Mapping[str, DeclaredMessage]:
+    """Return messages by their identifiers; ValueError if two have the same one."""
+    messages: dict[str, DeclaredMessage] = {}
+    for message in declared:
+        if message.id in messages:
+            raise ValueError(f"{message.id} is declared twice")
+        messages[message.id] = message
+    return messages

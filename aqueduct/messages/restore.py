@@ -1,0 +1,350 @@
+"""Messages of a restore."""
+
+from aqueduct.messages.message import Area, DeclaredMessage
+
+RESTORE = (
+    DeclaredMessage(
+        id="target-not-empty",
+        area=Area.RESTORE,
+        meaning="A topic of the target contains records, and a restore writes only to empty topics.",
+        fix=(
+            "Restore under another name (`--topics orders:orders-restored`), or pass `--append`. Deleting "
+            "the topic destroys its records. To resume an interrupted restore, run its own command again."
+        ),
+    ),
+    DeclaredMessage(
+        id="target-changed",
+        area=Area.RESTORE,
+        meaning=(
+            "The restored topics do not contain what was restored: a topic was deleted or re-created, or "
+            "another program wrote or deleted records."
+        ),
+        fix=(
+            "Stop the program that changed the topics, delete the topics, which deletes their records, "
+            "and run the command again."
+        ),
+    ),
+    DeclaredMessage(
+        id="partition-count-mismatch",
+        area=Area.RESTORE,
+        meaning="A topic of the target has another number of partitions than the topic in the backup.",
+        fix=(
+            "Restore under another name. Or delete the topic, which deletes its records, and run the "
+            "command again."
+        ),
+    ),
+    DeclaredMessage(
+        id="restore-in-progress",
+        area=Area.RESTORE,
+        meaning="Another restore writes to the topic, or was interrupted before it was complete.",
+        fix=(
+            "Complete the other restore with its own command. Or delete the topics, which deletes their "
+            "records."
+        ),
+    ),
+    DeclaredMessage(
+        id="restore-id-taken",
+        area=Area.RESTORE,
+        meaning=(
+            "The restore ID belongs to a restore of another snapshot, or of other topics, times or instances."
+        ),
+        fix="Repeat the command of that restore, or pass another `--restore-id`.",
+    ),
+    DeclaredMessage(
+        id="restore-id-invalid",
+        area=Area.RESTORE,
+        meaning=(
+            "The restore ID contains characters that a consumer group name for it cannot have, or is too "
+            "long."
+        ),
+        fix="Use up to 100 of the characters a-z, A-Z, 0-9, `_` and `-`.",
+    ),
+    DeclaredMessage(
+        id="restore-version-mismatch",
+        area=Area.RESTORE,
+        meaning="Another version of Aqueduct began the restore, and its progress cannot be read.",
+        fix=(
+            "Complete the restore with that version. Or delete its topics, which deletes their records, "
+            "and run the command again."
+        ),
+    ),
+    DeclaredMessage(
+        id="restore-state-too-large",
+        area=Area.RESTORE,
+        meaning=("Kafka does not keep as much metadata with a committed offset as the restore has to store."),
+        fix="Check the settings of the topic, or pass a shorter `--groups-pattern`.",
+    ),
+    DeclaredMessage(
+        id="restore-progress-expired",
+        area=Area.RESTORE,
+        meaning=(
+            "The target cluster has deleted the progress of the restore (`offsets.retention.minutes`), so "
+            "offsets cannot be translated."
+        ),
+        fix="Delete the topic, which deletes its records, and restore it again.",
+    ),
+    DeclaredMessage(
+        id="restore-records-expired",
+        area=Area.RESTORE,
+        meaning="A lifecycle rule of the store deleted records after the restore began.",
+        fix=(
+            "Delete the topic from the target, which deletes its records, and run the command again. The "
+            "report then lists the expired records."
+        ),
+    ),
+    DeclaredMessage(
+        id="restored-records-compacted",
+        area=Area.RESTORE,
+        meaning=(
+            "Kafka may have compacted the restored records since the restore was complete, so offsets "
+            "cannot be translated."
+        ),
+        fix="Delete the topic, which deletes its records, and restore it again.",
+    ),
+    DeclaredMessage(
+        id="restored-records-missing",
+        area=Area.RESTORE,
+        meaning="Restored records are missing from the target, so offsets cannot be translated.",
+        fix=(
+            "Find the program that deleted the records. Then delete the topic, which deletes its records, "
+            "and restore it again."
+        ),
+    ),
+    DeclaredMessage(
+        id="transaction-open",
+        area=Area.RESTORE,
+        meaning=(
+            "A transaction of another producer is open in a restored partition, so offsets cannot be "
+            "translated."
+        ),
+        fix="Complete or abort the transaction, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="resumed-snapshot-missing",
+        area=Area.RESTORE,
+        meaning="An interrupted restore began with a snapshot that is no longer in the store.",
+        fix=(
+            "Delete the topics that the restore began, which deletes their records, and run the command "
+            "again."
+        ),
+    ),
+    DeclaredMessage(
+        id="snapshot-without-topics",
+        area=Area.RESTORE,
+        meaning=("The snapshot contains consumer groups and no topic, so their offsets refer to no records."),
+        fix="Back up the topics of the groups, too.",
+    ),
+    DeclaredMessage(
+        id="snapshot-topic-unknown",
+        area=Area.RESTORE,
+        meaning="The snapshot does not contain a topic that `--topics` lists.",
+        fix="Run `aqueduct snapshots --store URL` to list the topics of each snapshot.",
+    ),
+    DeclaredMessage(
+        id="snapshot-instance-unknown",
+        area=Area.RESTORE,
+        meaning="The snapshot does not contain the instance of a topic that `--instance` asks for.",
+        fix="Run `aqueduct snapshots --store URL` to list the instances of each topic.",
+    ),
+    DeclaredMessage(
+        id="instance-invalid",
+        area=Area.RESTORE,
+        meaning="The value of `--instance` is not an instance.",
+        fix="Pass `activate`, `passivate` or `g` and a number, such as `g2`.",
+    ),
+    DeclaredMessage(
+        id="topic-reserved",
+        area=Area.RESTORE,
+        meaning=("The topic belongs to Kafka brokers, and its records have no meaning in another cluster."),
+        fix="Remove the topic from `--topics`.",
+    ),
+    DeclaredMessage(
+        id="group-has-members",
+        area=Area.RESTORE,
+        meaning="The consumer group has active members, so Kafka rejects new offsets.",
+        fix="Stop the consumers of the group, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="group-has-offsets",
+        area=Area.RESTORE,
+        meaning="The consumer group already has offsets in the restored topics, and keeps them.",
+        fix=(
+            "If the group is to get the offsets of the backup, delete its offsets, and run the command again."
+        ),
+    ),
+    DeclaredMessage(
+        id="group-offsets-rejected",
+        area=Area.RESTORE,
+        meaning="The cluster rejected the offsets of a consumer group.",
+        fix=(
+            "Check the error in the message, the rights of the client and the state of the group, and run "
+            "the command again."
+        ),
+    ),
+    DeclaredMessage(
+        id="topic-recreated",
+        area=Area.RESTORE,
+        meaning=("The topic was deleted and re-created, so offsets of the old topic refer to other records."),
+        fix="Restore the topic together with its groups, or set the offsets of the groups by hand.",
+    ),
+    DeclaredMessage(
+        id="topic-missing",
+        area=Area.RESTORE,
+        meaning="The topic does not exist in the cluster.",
+        fix="Restore the topic, or remove it from `--topics`.",
+    ),
+    DeclaredMessage(
+        id="link-position-unknown",
+        area=Area.RESTORE,
+        meaning=(
+            "The position of a one-way link cannot be translated to the restored records, or the snapshot "
+            "does not contain it. The link stays stopped."
+        ),
+        fix=(
+            "To send all restored records again, start the link: `systemctl start "
+            "aqueduct-link-upstream@<group>`."
+        ),
+    ),
+    DeclaredMessage(
+        id="link-topic-not-recreated",
+        area=Area.RESTORE,
+        meaning=(
+            "The topic of a one-way link was not re-created before the restore, so the downstream end "
+            "would take restored records for new ones. The link stays stopped."
+        ),
+        fix="If that is intended, start the link: `systemctl start aqueduct-link-upstream@<group>`.",
+    ),
+    DeclaredMessage(
+        id="link-records-repeated",
+        area=Area.RESTORE,
+        meaning="Records that crossed the one-way link after its position was backed up cross it again.",
+        fix="No action is needed if the downstream end discards duplicates.",
+    ),
+    DeclaredMessage(
+        id="link-ahead",
+        area=Area.RESTORE,
+        meaning=(
+            "The one-way link has sent records that were written after the snapshot, so the restored site "
+            "has lost them."
+        ),
+        fix="To recover the records, copy the offsets in the report back from the downstream end.",
+    ),
+    DeclaredMessage(
+        id="mirror-position-unknown",
+        area=Area.RESTORE,
+        meaning=(
+            "The position of a mirror cannot be translated to the restored records. No position of the "
+            "mirror was changed."
+        ),
+        fix="Follow the reason in the message, and run the command again before the mirror starts.",
+    ),
+    DeclaredMessage(
+        id="mirror-ahead",
+        area=Area.RESTORE,
+        meaning=(
+            "The mirror has read records that were written after the snapshot, so the restored site has "
+            "lost them."
+        ),
+        fix="To recover the records, copy the offsets in the report back from the lake.",
+    ),
+    DeclaredMessage(
+        id="records-expired",
+        area=Area.RESTORE,
+        meaning="A lifecycle rule of the store deleted records before the restore.",
+        fix="If the records are needed, restore them from another store.",
+    ),
+    DeclaredMessage(
+        id="decompression-limit-exceeded",
+        area=Area.RESTORE,
+        meaning="A record batch decompresses to more than the limit, so Aqueduct does not open it.",
+        fix=(
+            "Restore the whole snapshot, without `--from-time` and `--to-time`: complete batches are "
+            "written without being opened."
+        ),
+    ),
+    DeclaredMessage(
+        id="record-too-large",
+        area=Area.RESTORE,
+        meaning="A record makes a batch that is larger than the topic allows.",
+        fix="Increase `max.message.bytes` of the topic, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="authorizer-missing",
+        area=Area.RESTORE,
+        meaning="The target cluster has no authorizer, so ACLs cannot be set.",
+        fix=(
+            "Configure `authorizer.class.name` on the brokers and run the command again, or remove `--acls`."
+        ),
+    ),
+    DeclaredMessage(
+        id="acl-not-allowed",
+        area=Area.RESTORE,
+        meaning="The backup contains ACLs that `--acls-within` does not allow.",
+        fix="If the principal is to get them, pass it with `--acls-of`.",
+    ),
+    DeclaredMessage(
+        id="acl-file-unreadable",
+        area=Area.RESTORE,
+        meaning="The file of `--acls-within` cannot be read.",
+        fix="Check the path, and run the command as a user who can read the file.",
+    ),
+    DeclaredMessage(
+        id="acl-file-invalid",
+        area=Area.RESTORE,
+        meaning="The file of `--acls-within` is not a JSON list of ACLs.",
+        fix="Write entries as the Ansible module `kafka_acls` has them.",
+    ),
+    DeclaredMessage(
+        id="acl-rejected",
+        area=Area.RESTORE,
+        meaning="The controller rejected ACLs.",
+        fix="Check the rights of the client: it needs `Alter` on the cluster.",
+    ),
+    DeclaredMessage(
+        id="acl-not-visible",
+        area=Area.RESTORE,
+        meaning="The brokers do not show new ACLs that the controller accepted.",
+        fix="Check that all brokers run, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="quota-rejected",
+        area=Area.RESTORE,
+        meaning="The controller rejected quotas.",
+        fix="Check the rights of the client: it needs `AlterConfigs` on the cluster.",
+    ),
+    DeclaredMessage(
+        id="topic-rejected",
+        area=Area.RESTORE,
+        meaning="The controller rejected a topic, its name or its settings.",
+        fix=(
+            "Correct the setting that the message identifies, or restore without settings (`--no-settings`)."
+        ),
+    ),
+    DeclaredMessage(
+        id="topic-not-ready",
+        area=Area.RESTORE,
+        meaning="A new topic has no leader, or does not have the expected partitions.",
+        fix="Check that all brokers run, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="replication-factor-reduced",
+        area=Area.RESTORE,
+        meaning=(
+            "The target cluster has fewer brokers than the replication factor in the backup, so topics "
+            "are created with fewer replicas."
+        ),
+        fix="Add brokers, and increase the replication factor.",
+    ),
+    DeclaredMessage(
+        id="min-insync-replicas-reduced",
+        area=Area.RESTORE,
+        meaning=("A topic has fewer replicas than in the backup, so its `min.insync.replicas` was reduced."),
+        fix="Add brokers, increase the replication factor, and set `min.insync.replicas` again.",
+    ),
+    DeclaredMessage(
+        id="retention-held",
+        area=Area.RESTORE,
+        meaning="Retention would delete restored records at once, so it stays disabled for the topic.",
+        fix="Run the same command with `--release-retention`. Kafka then deletes the records.",
+    ),
+)

@@ -1,0 +1,56 @@
+"""Messages about Spark and its workers."""
+
+from aqueduct.messages.message import Area, DeclaredMessage
+
+SPARK = (
+    DeclaredMessage(
+        id="spark-start-failed",
+        area=Area.SPARK,
+        meaning="Spark did not start on this host, or its driver stopped.",
+        fix="Check the reason in the message and the log of Spark, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="spark-executors-missing",
+        area=Area.SPARK,
+        meaning="The Spark master gave no executor in time, or its executors ended at once.",
+        fix="Check that its workers run and have free cores and memory, or pass a longer `--wait`.",
+    ),
+    DeclaredMessage(
+        id="spark-environment-mismatch",
+        area=Area.SPARK,
+        meaning=(
+            "Spark workers do not have the Python environment or the version of Aqueduct that this host has."
+        ),
+        fix=(
+            "Pack the environment with `aqueduct environment --out env.tar.gz`, and pass `--conf "
+            "spark.archives=env.tar.gz#environment`."
+        ),
+    ),
+    DeclaredMessage(
+        id="spark-setting-unsupported",
+        area=Area.SPARK,
+        meaning=(
+            "A Spark setting cannot be used, because Spark could run a task or an application twice, or "
+            "two settings contradict each other."
+        ),
+        fix="Change the setting that the message identifies.",
+    ),
+    DeclaredMessage(
+        id="spark-settings-unreadable",
+        area=Area.SPARK,
+        meaning="A file of Spark settings cannot be read.",
+        fix="Check the path, and run the command as a user who can read the file.",
+    ),
+    DeclaredMessage(
+        id="spark-job-failed",
+        area=Area.SPARK,
+        meaning="Spark stopped a job.",
+        fix="Check the log of the Spark application, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="task-file-unreadable",
+        area=Area.SPARK,
+        meaning="A file that Spark tasks need cannot be read.",
+        fix="Run the command as a user who can read the file.",
+    ),
+)

@@ -1,0 +1,170 @@
+"""Messages about a backup store, its objects and their keys."""
+
+from aqueduct.messages.message import Area, DeclaredMessage
+
+STORE = (
+    DeclaredMessage(
+        id="store-url-invalid",
+        area=Area.STORE,
+        meaning="The URL of the store is incomplete, contains secrets, or has an unknown scheme.",
+        fix=(
+            "Write `s3://bucket/prefix`, `gs://`, `az://`, `hdfs://host:port/directory` or "
+            "`file:///directory`."
+        ),
+    ),
+    DeclaredMessage(
+        id="store-settings-invalid",
+        area=Area.STORE,
+        meaning=("Settings of the object store's client, such as its endpoint or CA bundle, cannot be used."),
+        fix="Correct the setting that the message identifies.",
+    ),
+    DeclaredMessage(
+        id="store-credentials-missing",
+        area=Area.STORE,
+        meaning="No credentials for the object store were found.",
+        fix="Set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or `AWS_PROFILE`.",
+    ),
+    DeclaredMessage(
+        id="store-access-refused",
+        area=Area.STORE,
+        meaning=(
+            "The store refuses the client: its credentials, its rights, its clock, or the bucket or "
+            "certificate does not match."
+        ),
+        fix="Correct what the message identifies, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="store-request-failed",
+        area=Area.STORE,
+        meaning="The store did not answer a request, or answered with an error.",
+        fix="Check the store and the network, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="store-directory-missing",
+        area=Area.STORE,
+        meaning="The parent directory of a `file://` store does not exist.",
+        fix="Create the directory, or mount the file system.",
+    ),
+    DeclaredMessage(
+        id="store-differs-on-worker",
+        area=Area.STORE,
+        meaning="A Spark worker does not read the same store as the driver.",
+        fix="Mount the same directory on all workers, or set `AWS_ENDPOINT_URL` for the driver.",
+    ),
+    DeclaredMessage(
+        id="store-not-readable-on-worker",
+        area=Area.STORE,
+        meaning="A Spark worker cannot read the `file://` store.",
+        fix=("Mount the store on the worker, and give the user of the tasks the right to read and write it."),
+    ),
+    DeclaredMessage(
+        id="store-identity-damaged",
+        area=Area.STORE,
+        meaning="`store.json`, which identifies the store, is damaged or missing.",
+        fix="Write the content that the message shows, or copy the file from a copy of the store.",
+    ),
+    DeclaredMessage(
+        id="store-format-unsupported",
+        area=Area.STORE,
+        meaning="A newer version of Aqueduct wrote the object.",
+        fix="Update Aqueduct.",
+    ),
+    DeclaredMessage(
+        id="backup-missing",
+        area=Area.STORE,
+        meaning="The store does not contain a backup.",
+        fix="Check the URL of the store.",
+    ),
+    DeclaredMessage(
+        id="snapshot-missing",
+        area=Area.STORE,
+        meaning="The store does not contain the snapshot.",
+        fix="Run `aqueduct snapshots --store URL` to list the snapshots.",
+    ),
+    DeclaredMessage(
+        id="snapshot-removed",
+        area=Area.STORE,
+        meaning="The snapshot was removed from the store while the command ran.",
+        fix=("Run `aqueduct snapshots --store URL`, and pass one of the listed snapshots with `--snapshot`."),
+    ),
+    DeclaredMessage(
+        id="snapshot-too-old",
+        area=Area.STORE,
+        meaning=(
+            "The snapshot is older than `--at-least` requires, so newer snapshots were removed from the "
+            "store."
+        ),
+        fix="Find out who removed the newer snapshots, and copy them from a copy of the store.",
+    ),
+    DeclaredMessage(
+        id="snapshot-unusable",
+        area=Area.STORE,
+        meaning=(
+            "The manifest of the snapshot, or one that it builds on, is damaged, missing or from another "
+            "store."
+        ),
+        fix=(
+            "Copy the object from a copy of the store, or pass an older, undamaged snapshot with "
+            "`--snapshot`."
+        ),
+    ),
+    DeclaredMessage(
+        id="snapshot-not-trusted",
+        area=Area.STORE,
+        meaning="The snapshot is not signed by a trusted key.",
+        fix=(
+            "Do not restore the snapshot unless you know who wrote it. Pass the public key of its signer "
+            "with `--trusted-key`, or the number of the first signed snapshot with `--unsigned-before`."
+        ),
+    ),
+    DeclaredMessage(
+        id="snapshot-forged",
+        area=Area.STORE,
+        meaning="An object has the name of a snapshot, but no backup can have written it.",
+        fix=(
+            "Find out who can write to the store, move the object out of the store, and run the command "
+            "again."
+        ),
+    ),
+    DeclaredMessage(
+        id="checksum-mismatch",
+        area=Area.STORE,
+        meaning=(
+            "The size or the SHA-256 of an object is not the one in the manifest: the object is damaged."
+        ),
+        fix=("Run `aqueduct verify --store URL` to list undamaged snapshots. Restore one with `--snapshot`."),
+    ),
+    DeclaredMessage(
+        id="object-missing",
+        area=Area.STORE,
+        meaning="An object that a snapshot refers to is not in the store.",
+        fix=("Copy the object from a copy of the store, or restore another snapshot with `--snapshot`."),
+    ),
+    DeclaredMessage(
+        id="object-exists",
+        area=Area.STORE,
+        meaning="The store already contains another object of this name.",
+        fix="Check that no other program writes to the store.",
+    ),
+    DeclaredMessage(
+        id="object-too-large",
+        area=Area.STORE,
+        meaning="An object is larger than an object of its kind can be.",
+        fix="Copy the object from a copy of the store.",
+    ),
+    DeclaredMessage(
+        id="object-damaged",
+        area=Area.STORE,
+        meaning="The content of an object is not what Aqueduct writes.",
+        fix=(
+            "Run `aqueduct verify --store URL` to list undamaged snapshots. Copy the object from a copy "
+            "of the store."
+        ),
+    ),
+    DeclaredMessage(
+        id="decryption-key-missing",
+        area=Area.STORE,
+        meaning="The backup is encrypted, and none of the given private keys can decrypt it.",
+        fix="Pass the private key of a recipient with `--private-key`.",
+    ),
+)

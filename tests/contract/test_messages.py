@@ -1,0 +1,344 @@
+"""Messages are declared: every identifier that the code uses, and no other.
+
+UNIDENTIFIED counts the errors and skipped items that have no identifier yet, by module. A number only falls:
+what is new gets an identifier, and a module that is converted leaves the list.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from aqueduct.messages import MESSAGES
+from aqueduct.messages.message import Area, DeclaredMessage, by_id
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "aqueduct"
+ERRORS = {"AqueductError", "Failed", "Refused"}
+# Where an identifier stands among the arguments.
+IDENTIFIER = {"Skipped": 2, "Warned": 0, "Unsure": 1, "labelled": 0}
+
+UNIDENTIFIED = {
+    "backup/commit.py": 1,
+    "backup/plan.py": 1,
+    "backup/reading.py": 2,
+    "backup/run.py": 6,
+    "backup/survey.py": 2,
+    "cli/backup.py": 2,
+    "cli/declared.py": 3,
+    "cli/dedup.py": 1,
+    "cli/diode.py": 3,
+    "cli/dlq.py": 2,
+    "cli/doctor.py": 5,
+    "cli/drill.py": 2,
+    "cli/files.py": 2,
+    "cli/health.py": 1,
+    "cli/land.py": 5,
+    "cli/mend.py": 8,
+    "cli/mirror.py": 2,
+    "cli/quorum.py": 7,
+    "cli/reconcile.py": 3,
+    "cli/rewrap.py": 1,
+    "cli/snapshots.py": 1,
+    "cli/zookeeper.py": 1,
+    "connect/apply.py": 5,
+    "connect/connectors.py": 2,
+    "connect/inspection.py": 3,
+    "connect/replay.py": 3,
+    "connect/replayed.py": 1,
+    "connect/rest.py": 6,
+    "connect/worker.py": 2,
+    "controller/artifacts.py": 8,
+    "controller/certificates.py": 3,
+    "controller/names.py": 3,
+    "controller/replacement.py": 4,
+    "drill/consume.py": 1,
+    "drill/live.py": 3,
+    "drill/scratch.py": 3,
+    "estate/model.py": 3,
+    "export/plan.py": 4,
+    "export/run.py": 5,
+    "export/state.py": 8,
+    "file_backup/backup.py": 7,
+    "file_backup/folder.py": 14,
+    "file_backup/plan.py": 1,
+    "file_backup/prune.py": 1,
+    "file_backup/restore.py": 13,
+    "file_backup/rsync.py": 10,
+    "file_backup/verify.py": 2,
+    "foreign/kafka_backup.py": 15,
+    "foreign/run.py": 10,
+    "foreign/s3_binary.py": 11,
+    "kafka/acls.py": 2,
+    "kafka/admin/cluster.py": 1,
+    "kafka/admin/features.py": 2,
+    "kafka/data_folder.py": 3,
+    "kafka/follow.py": 1,
+    "kafka/listeners.py": 2,
+    "kafka/topics.py": 2,
+    "land/catalogue.py": 3,
+    "land/compact.py": 3,
+    "land/declaration.py": 48,
+    "land/hive_table.py": 1,
+    "land/iceberg.py": 9,
+    "land/log.py": 9,
+    "land/metastore.py": 12,
+    "land/opened.py": 1,
+    "land/plan.py": 5,
+    "land/registry.py": 2,
+    "land/replay.py": 7,
+    "land/reset.py": 11,
+    "land/run.py": 11,
+    "land/sql.py": 5,
+    "land/table_log.py": 8,
+    "land/times.py": 1,
+    "land/types.py": 3,
+    "land/verify.py": 5,
+    "link/dedup/retire.py": 4,
+    "link/dedup/run.py": 2,
+    "link/dedup/task.py": 3,
+    "link/downstream.py": 5,
+    "link/files.py": 1,
+    "link/filter.py": 3,
+    "link/keygen.py": 3,
+    "link/ledger/bundle.py": 9,
+    "link/ledger/entry.py": 2,
+    "link/ledger/gap_topic.py": 2,
+    "link/options.py": 22,
+    "link/outlet.py": 2,
+    "link/resend.py": 3,
+    "link/udp.py": 7,
+    "link/wire/datagram.py": 3,
+    "link/wire/erasure.py": 1,
+    "link/wire/frame.py": 8,
+    "link/wire/sender.py": 6,
+    "link/wire/state.py": 2,
+    "lock.py": 4,
+    "mend/fit.py": 2,
+    "mend/logs.py": 2,
+    "mend/plan.py": 7,
+    "mend/run.py": 4,
+    "mend/take_back.py": 5,
+    "mirror/classic_reading.py": 1,
+    "prometheus.py": 2,
+    "prune/run.py": 5,
+    "quorum/metadata.py": 4,
+    "quorum/seed.py": 8,
+    "quorum/snapshots.py": 1,
+    "reconcile/flow.py": 3,
+    "reconcile/reader.py": 5,
+    "reconcile/report.py": 2,
+    "reconcile/store_reader.py": 1,
+    "store/bucket_admin.py": 4,
+    "store/catalog.py": 2,
+    "store/lifecycle.py": 8,
+    "store/manifest.py": 1,
+    "store/numbered.py": 11,
+    "work/environment.py": 2,
+    "work/shared_classes.py": 2,
+    "zookeeper/brokers.py": 1,
+    "zookeeper/client.py": 7,
+    "zookeeper/reading.py": 1,
+    "zookeeper/restore.py": 3,
+    "zookeeper/snapshots.py": 1,
+    "zookeeper/topics.py": 2,
+}
+
+
+@dataclass(frozen=True)
+class ErrorClasses:
+    """The classes of errors, and those whose errors all have the identifier of the class."""
+
+    every: frozenset[str]
+    identified: frozenset[str]
+
+
+@dataclass
+class Use:
+    """What a module does with identifiers."""
+
+    ids: set[str] = field(default_factory=set)
+    unidentified: int = 0
+
+
+@cache
+def sources() -> Mapping[str, ast.Module]:
+    """Return the package's modules, without the declarations, by their paths."""
+    paths = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE / "messages")
+    return {str(path.relative_to(PACKAGE)): ast.parse(path.read_text()) for path in paths}
+
+
+def error_classes(modules: Mapping[str, ast.Module]) -> ErrorClasses:
+    classes = [
+        node for module in modules.values() for node in ast.walk(module) if isinstance(node, ast.ClassDef)
+    ]
+    every, identified = set(ERRORS), set[str]()
+    while True:
+        before = len(every), len(identified)
+        for each in classes:
+            bases = {base.id for base in each.bases if isinstance(base, ast.Name)}
+            every |= {each.name} if bases & every else set()
+            own = each.name in every and each.name not in ERRORS and any(class_ids(each))
+            identified |= {each.name} if own or bases & identified else set()
+        if before == (len(every), len(identified)):
+            return ErrorClasses(frozenset(every), frozenset(identified))
+
+
+def class_ids(of: ast.ClassDef) -> Iterator[str]:
+    for node in of.body:
+        if isinstance(node, ast.Assign) and "id" in {*names(node.targets[0])}:
+            yield from filter(None, strings(node.value))
+
+
+def use(module: ast.Module, errors: ErrorClasses) -> Use:
+    """Return the identifiers of a module, and how many errors and skipped items have none."""
+    bound: dict[str, set[str]] = {}  # strings that a name can have
+    kinds: dict[str, set[str]] = {}  # classes that a name can have
+    for node in ast.walk(module):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    bound.setdefault(target.id, set()).update(strings(node.value))
+                    if not isinstance(node.value, ast.Call):
+                        kinds.setdefault(target.id, set()).update(names(node.value))
+    found = Use()
+
+    def take(argument: ast.expr) -> None:
+        found.ids |= bound.get(argument.id, set()) if isinstance(argument, ast.Name) else {*strings(argument)}
+
+    for node in ast.walk(module):
+        if isinstance(node, ast.ClassDef) and node.name in errors.every:
+            found.ids |= {*class_ids(node)}
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr="id")]):  # self.id = ...
+                take(node.value)
+        if not isinstance(node, ast.Call):
+            continue
+        for keyword in node.keywords:
+            if keyword.arg == "id":
+                take(keyword.value)
+        called = {node.func.id} if isinstance(node.func, ast.Name) else {*names(node.func)}
+        called |= {name for each in called for name in kinds.get(each, ())}
+        if isinstance(node.func, ast.Name | ast.IfExp) and called & errors.every:
+            if len(node.args) == 2 and not called & errors.identified:
+                take(node.args[0])
+            elif called & errors.every - errors.identified:
+                found.unidentified += 1
+        elif isinstance(node.func, ast.Call) and called == {"type"}:  # type(error)(...)
+            found.unidentified += len(node.args) < 2
+        elif isinstance(node.func, ast.Name) and node.func.id in IDENTIFIER:
+            place = IDENTIFIER[node.func.id]
+            if len(node.args) > place:
+                take(node.args[place])
+            else:
+                found.unidentified += 1
+    return found
+
+
+def strings(node: ast.expr) -> Iterator[str]:
+    """Yield a constant, or those of a condition's branches."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from strings(node.body)
+        yield from strings(node.orelse)
+
+
+def names(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.IfExp):
+        yield from names(node.body)
+        yield from names(node.orelse)
+    elif isinstance(node, ast.Call):
+        yield from names(node.func)
+
+
+@cache
+def uses() -> Mapping[str, Use]:
+    errors = error_classes(sources())
+    return {path: use(module, errors) for path, module in sources().items()}
+
+
+def test_every_used_identifier_is_declared() -> None:
+    assert {path: missing for path, each in uses().items() if (missing := each.ids - MESSAGES.keys())} == {}
+
+
+def test_every_declared_identifier_is_used() -> None:
+    assert MESSAGES.keys() - {each for of_module in uses().values() for each in of_module.ids} == set()
+
+
+def test_messages_without_identifier_become_fewer() -> None:
+    assert {path: each.unidentified for path, each in uses().items() if each.unidentified} == UNIDENTIFIED
+
+
+SOURCE = """
+class Locked(Refused):
+    id = "key-missing"
+class Open(Failed):
+    pass
+CHANGED = "records-changed"
+def f(error, wrong):
+    kind = Refused if wrong else Failed
+    id_ = "store-refused" if wrong else "store-silent"
+    raise kind(id_, "It broke.")
+    raise kind("It broke without one.")
+    raise Locked("It is locked.")
+    raise Open("It is open, without one.")
+    raise Open("it-is-open", "It is open.")
+    raise type(error)("In general, without one.")
+    raise type(error)(error.id, "In general.")
+    raise Failed(CHANGED, "They changed.")
+    raise (Failed if wrong else Refused)("It depends, without one.")
+    self.id = "self-set"
+    replace(skipped, id="other-reason")
+    return [Skipped("a", "b", "topic-gone"), Skipped("a", "without one"), Warned("less-room", "Tight.")]
+"""
+
+
+def test_what_the_code_uses_is_found() -> None:
+    module = {"a.py": ast.parse(SOURCE)}
+    found = use(module["a.py"], error_classes(module))
+    assert found.ids == {
+        *("key-missing", "it-is-open", "store-refused", "store-silent", "records-changed", "topic-gone"),
+        *("less-room", "self-set", "other-reason"),
+    }
+    assert found.unidentified == SOURCE.count("without one") == 5
+
+
+WHOLE = {"id": "topic-gone", "area": Area.RESTORE, "meaning": "The topic is gone.", "fix": "Create it."}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(
+            {"id": each}
+            for each in ("gone", "Topic-gone", "topic_gone", "topic-", "a-b-c-d-e-f", "-topic-gone")
+        ),
+        {"meaning": "the topic is gone."},
+        {"fix": ""},
+        {"fix": "Create it"},
+    ],
+)
+def test_a_malformed_message_cannot_be_declared(wrong: dict[str, str]) -> None:
+    DeclaredMessage(**WHOLE)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=re.escape(wrong.get("id", "topic-gone"))):
+        DeclaredMessage(**WHOLE | wrong)  # type: ignore[arg-type]
+
+
+def test_an_identifier_cannot_be_declared_twice() -> None:
+    one, other = DeclaredMessage(**WHOLE), DeclaredMessage(**WHOLE | {"id": "topic-lost"})  # type: ignore[arg-type]
+    assert [*by_id([one, other])] == ["topic-gone", "topic-lost"]
+    with pytest.raises(ValueError, match="topic-gone"):
+        by_id([one, other, one])
+
+
+def test_counted_modules_exist() -> None:
+    assert not [path for path in UNIDENTIFIED if not (PACKAGE / path).is_file()]
+    assert Counter(UNIDENTIFIED).total() < 650
