@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import Accumulator, SparkContext
@@ -76,7 +76,8 @@ class Application:
             return
         known, since = set[str](), time.monotonic()
         limit = self._context.getConf().get(options.WAITING_TIME)
-        limit_seconds = self._context._jvm.org.apache.spark.network.util.JavaUtils.timeStringAsSec(limit)
+        java: Any = self._context._jvm
+        limit_seconds = java.org.apache.spark.network.util.JavaUtils.timeStringAsSec(limit)
 
         def job() -> set[str]:
             self._context.setJobDescription(COMPARISON)
