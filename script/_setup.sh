@@ -39,6 +39,12 @@ tell_memory() {
         say "This machine has $has MiB of memory, and what is started here takes up to $1 MiB: the kernel may kill some of it"
 }
 
+# at_most NUMBER MEBIBYTES: how many things of that size run at once. Most of them wait for others half of their time, so
+# that two cores are busy only with several.
+at_most() {
+    awk -v most="$1" -v size="$2" '/^MemAvailable:/ {fit = int($2 / 1024 / size); print fit < 1 ? 1 : fit < most ? fit : most}' /proc/meminfo
+}
+
 # help FILE: the comment at the top of a script is its help.
 help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$1"; }
 

@@ -20,7 +20,7 @@ from thought import Thought
 from aqueduct.errors import Failed
 from aqueduct.land import iceberg
 from aqueduct.land import metastore as metastores
-from aqueduct.land.catalogue import Catalogue
+from aqueduct.land.catalogue import COMPARE_SECONDS, Catalogue
 from aqueduct.land.iceberg import IcebergTables
 from aqueduct.land.metastore import Away, Metastore, Moved
 from servers.hive_metastore import HiveMetastore
@@ -124,14 +124,15 @@ def test_a_round_without_news_asks_for_nothing(thought: Thought) -> None:
 def test_a_table_that_is_dropped_comes_back_within_an_hour(
     thought: Thought, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aqueduct.land.catalogue.COMPARE_SECONDS", 2)
     catalogue = Catalogue([("127.0.0.1", thought.metastore.port)], thought.folder.as_uri())
     assert catalogue.follow([(thought.table, thought.state(1, [1]))]) == {}
     with client(thought.metastore) as hive:
         hive.drop_table("lake", thought.name, False)
     assert catalogue.follow([(thought.table, thought.state(1, [1]))]) == {}
     assert catalogue.lacks(thought.table, thought.state(1, [1])) == f"it has no lake.{thought.name}"
-    time.sleep(2)
+    in_an_hour = SimpleNamespace(**vars(time) | {"monotonic": lambda: time.monotonic() + COMPARE_SECONDS + 1})
+    for module in ("iceberg", "catalogue"):
+        monkeypatch.setattr(f"aqueduct.land.{module}.time", in_an_hour)
     assert catalogue.follow([(thought.table, thought.state(1, [1]))]) == {}
     assert thought.read() == (1, ["1"])
 
