@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -154,6 +154,11 @@ class LandTable:
             topic == each if LEGAL_NAME.fullmatch(each) else matches(re.compile(each), topic)
             for each in self.topics
         )
+
+    def unmatched(self, topics: Collection[str]) -> tuple[str, ...]:
+        """Return the patterns that match none of these topics."""
+        patterns = (each for each in self.topics if not LEGAL_NAME.fullmatch(each))
+        return tuple(each for each in patterns if not any(matches(re.compile(each), name) for name in topics))
 
     @property
     def named_topics(self) -> tuple[str, ...]:
