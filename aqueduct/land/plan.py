@@ -43,17 +43,21 @@ def plan(
     every: Set[str],
     *,
     stops: Mapping[TopicPartition, int],
+    unmatched: Iterable[str] = (),
     at_most: int = ROUND_OFFSETS,
 ) -> LandPlan:
     """Plan up to the topics' ends, or to `stops` where there are some.
 
-    A new topic is read from its start on. `every`: the names of all topics that the cluster has.
+    A new topic is read from its start on. `every`: the names of all topics that the cluster has; `unmatched`:
+    the declared patterns that match none of them.
     """
     found: list[Range] = []
     gaps: list[Range] = []
     left_out: list[Skipped] = []
     after = {topic: dict(positions) for topic, positions in state.positions.items()}
     there = {topic.name: topic for topic in topics}
+    for pattern in unmatched:
+        left_out.append((f"topics {pattern}", "the cluster has no topic whose whole name matches"))
     for name in sorted(state.positions.keys() - every):
         left_out.append(Skipped(f"topic {name}", "it is gone; what landed of it stays"))
     for topic in there.values():

@@ -263,7 +263,9 @@ class Lander:
 
     def _plan(self, table: LandTable, found: SourceTopics, stops: Mapping[TopicPartition, int]) -> LandPlan:
         mine = [topic for topic in found.taken.values() if table.takes(topic.name)]
-        return plan(self._logs[table.full_name].state, mine, found.every, stops=stops)
+        unmatched = table.unmatched(found.every)
+        state = self._logs[table.full_name].state
+        return plan(state, mine, found.every, stops=stops, unmatched=unmatched)
 
     def _land(
         self,

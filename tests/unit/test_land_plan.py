@@ -22,6 +22,7 @@ from aqueduct.land.plan import (
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
+COLUMN = {"name": "n", "type": "bigint"}
 A = SourceTopic("a", "id-of-a", (5, 0), (10, 100))
 
 
@@ -33,6 +34,18 @@ def planned(state: State, *topics: SourceTopic, at_most: int = 1_000, **stops: i
 
 def landed(positions: dict[str, dict[str, int]]) -> State:
     return State(1, positions, {name: f"id-of-{name}" for name in positions})
+
+
+def test_a_pattern_without_a_topic_is_left_out() -> None:
+    [table] = declaration.parse(
+        [{"table": "a.b", "topics": ["flights", "eu.+", "a|b"], "columns": [COLUMN]}], ""
+    )
+    every = {"a", "us"}
+    assert table.unmatched(every) == ("eu.+",)
+    assert table.unmatched({"eu1", "b"}) == ()
+    found = plan(State(), [A], every, stops={}, unmatched=table.unmatched(every))
+    assert found.left_out == (("topics eu.+", "the cluster has no topic whose whole name matches"),)
+    assert found.ranges == (Range("a", 0, 5, 10), Range("a", 1, 0, 100))
 
 
 def test_a_new_topic_lands_from_its_start_on() -> None:

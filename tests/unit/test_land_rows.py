@@ -131,7 +131,9 @@ TYPES: dict[str, Cases] = {
     ),
     "timestamp": some(
         {f'"2013-01-02{text}"': MOMENT for text in ("T04:00:00", " 05:30:00.000+01:30", "T04:00Z")}
-        | {'"1969-12-31T23:59:59.999999Z"': LAST.replace(microsecond=999_999)},
+        | {'"1969-12-31T23:59:58.999999Z"': LAST.replace(second=58, microsecond=999_999)}
+        | {'"1969-12-31T23:59:59.000999Z"': LAST.replace(microsecond=999)}
+        | {'"1700-10-04T23:59:59.5Z"': datetime(1700, 10, 4, 23, 59, 59, 500_000)},
         *(*WRONG_TIMES, '"2013-01-02T04:00:00+19:00"', '"0001-01-01T00:00:00+00:01"'),
     ),
     "timestamp zone America/New_York": some(
@@ -190,7 +192,9 @@ def is_json(text: bytes) -> bool:
 
 
 HOSTILE = {
-    "it isn't a JSON object": [b"", b" ", b"null", b"5", b'"x"', b"[]", b"\xef\xbb\xbf{}", b"\xff"],
+    "it isn't a JSON object": [b"", b" ", b"null", b"5", b'"x"', b"[]", b"\xff"],
+    "it begins with a byte order mark": [b"\xef\xbb\xbf{}"],
+    "it ends with a byte of zero": [b"{}\0"],
     "a is of type": [b'{"a": 5}', b'{"a": []}', b'{"a": "x"}', b'{"a": false}'],
     "a is there twice": [b'{"a": {}, "a": {}}', b'{"a": null, "a": {}}', b'{"\\u0061": {}, "a": null}'],
     "a.c is there twice": [b'{"a": {"c": null, "c": null}}', b'{"a": {"c": null, "\\u0063": null}}'],
@@ -256,6 +260,49 @@ def test_keys_and_headers(more: list[Row]) -> None:
     assert "$headers.x" in landed.errors[4]
 
 
+def test_names_with_dots() -> None:
+    columns = [
+        {"name": "dotted", "type": "bigint", "from": r"a\.b"},
+        {"name": "nested", "type": "bigint", "from": "a.b"},
+        {"name": "below", "type": "timestamp", "from": r"x.y\.z\.w"},
+    ]
+    records = [b'{"a.b": 1, "a": {"b": 2}, "x": {"y.z.w": "2013-01-02T04:00:00"}}', b'{"x": {"y.z.w": "?"}}']
+    landed = land(batch(records), *columns)
+    assert [landed.values(name) for name in ("dotted", "nested", "below")] == [[1], [2], [MOMENT]]
+    assert landed.errors == {1: r"x.y\.z\.w isn't a value of type timestamp"}
+
+
+@pytest.mark.parametrize(
+    ("value", "more"), [(b'"2013-01-02T04:00:00.000000%03d"', {}), (b"1357099200000000%03d", {"unit": "ns"})]
+)
+def test_nanoseconds_are_rejected_or_cut(value: bytes, more: Row) -> None:
+    column = {"name": "c", "type": "timestamp", **more}
+    data = batch(b'{"c": %b}' % (value % nanos) for nanos in (0, 1, 999))
+    landed = land(data, column)
+    assert landed.values("c") == [MOMENT]
+    said = "c has nanoseconds, which a column has not; declare nanoseconds: cut to leave them out"
+    assert landed.errors == {1: said, 2: said}
+    assert land(data, {**column, "nanoseconds": "cut"}).values("c") == [MOMENT] * 3
+
+
+def test_what_writers_put_around_json() -> None:
+    column = {"name": "c", "type": "bigint"}
+    bom, plain = "\ufeff".encode(), b'{"c": 1}'
+    values = [plain, bom + plain, plain + b"\0", bom + plain + b"\0\0", b"\0", bom, b'{"c": 1}\0{}', None]
+    landed = land(batch(values), column)
+    assert landed.values("k_offset") == [0]
+    assert [landed.errors[n].partition(";")[0] for n in (1, 2, 3)] == [
+        "it begins with a byte order mark",
+        "it ends with a byte of zero",
+        "it begins with a byte order mark",
+    ]
+    stripped = land(batch(values), column, strip=["bom", "nul"])
+    assert stripped.values("k_offset") == [0, 1, 2, 3]
+    assert sorted(stripped.errors) == [4, 5, 6]
+    assert [row["value"] for row in stripped.bad] == values[4:7]
+    assert land(batch(values), column, strip=["nul"]).values("k_offset") == [0, 2]
+
+
 @beside
 def test_nothing_but_tombstones(more: list[Row]) -> None:
     kept = land(batch([None, None]), *OTHERS, *more, tombstones="keep")
@@ -283,6 +330,16 @@ def test_a_time_of_kafka_after_all_years(at: int) -> None:
     landed = land(data, AT, FIELD)
     assert landed.values("k_offset") == [0]
     assert "$timestamp" in landed.errors[1]
+
+
+@pytest.mark.parametrize("at", [-2, -999, -12_219_379_200_000])
+def test_a_time_of_kafka_that_readers_would_not_find_again(at: int) -> None:
+    """It is none in k_timestamp; of a column it makes a bad record, as it does in a value."""
+    data = batch_of([Record(-1_000, 0, body(None, b"{}")), Record(at, 1, body(None, b"{}"))])
+    assert land(data, FIELD).values("k_timestamp") == [LAST, None]
+    landed = land(data, AT, FIELD)
+    assert landed.values("at") == [LAST]
+    assert landed.errors[1].startswith("$timestamp is ")
 
 
 @pytest.mark.parametrize("tombstones", ["keep", "drop"])
