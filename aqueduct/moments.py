@@ -5,6 +5,7 @@ them.
 """
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 
 FORMS = "2026-01-31T18:00:00Z, with its zone, or milliseconds since 1970, 12 or 13 digits"
@@ -22,6 +23,11 @@ def parse(text: str) -> int:
             pass
     seconds = re.fullmatch(r"\d{9,10}", text, re.ASCII)
     raise ValueError(FORMS + (f"; if it is in seconds, write {text}000" if seconds else ""))
+
+
+def now() -> int:
+    """Return the time now, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def text(milliseconds: int) -> str:

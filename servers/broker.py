@@ -64,6 +64,9 @@ listeners=PLAINTEXT://{servers}
 advertised.listeners=PLAINTEXT://{advertised}
 log.dirs={directory}/data
 offsets.topic.num.partitions={coordinators}
+transaction.state.log.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.min.isr=1
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 """

@@ -41,6 +41,7 @@ VERBS = {
     "restore": "write a snapshot of a store back to a cluster",
     "rewrap": "let others open an encrypted backup, without writing it again",
     "snapshots": "list what a store holds",
+    "transactions": "find transactions that hang, and end them",
     "verify": "read a snapshot and say what is damaged",
     "zookeeper": "back up, compare and write back what a ZooKeeper ensemble keeps",
 }

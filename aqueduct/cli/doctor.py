@@ -6,7 +6,8 @@ its REST, and what its connectors override; with --rest also what failed. Broker
 TLS; where none answers, one block is judged by the others.
 
 cluster: what stops clients without an error. Partitions whose replicas are all on brokers that are gone, as
-after a change of ids; groups that nobody coordinates; brokers that don't answer where they say that they are.
+after a change of ids; groups that nobody coordinates; brokers that don't answer where they say that they are;
+hanging transactions, before which read-committed consumers stop (see aqueduct transactions).
 On a broker's host: with --data-folder, whose logs it has, and since when groups wait; with --properties, who
 is connected to which listener; with --log, who comes to one with another protocol than its own.
 
@@ -19,18 +20,24 @@ answers; 2 a folder or file can't be read, or no ensemble answers.
 """
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka.errors import KafkaError
+
+from aqueduct import moments
 from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import connect_packages
-from aqueduct.errors import AqueductError, ExitCode, Refused, Skipped, left_out_entries
-from aqueduct.kafka import client_config, data_folder, diagnosis, listeners
+from aqueduct.errors import AqueductError, ExitCode, Failed, Refused, Skipped, left_out_entries
+from aqueduct.kafka import client_config, data_folder, diagnosis, listeners, transactions
+from aqueduct.kafka.admin import transactions as asking
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
-from aqueduct.kafka.client import connect
+from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.cluster import Cluster
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
@@ -102,12 +109,19 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
     with connect(end, "aqueduct-doctor") as client:
         state = describe_cluster(client)
-        silent = [each for node in sorted(state.brokers) for each in silence(client, node)]
+        silent = {node: said for node in sorted(state.brokers) if (said := silence(client, node))}
+        hanging = _hanging(client, state, silent)
     waiting = diagnosis.without_leader(state, diagnosis.GROUPS)
     its_own = [each.path for each in folders if each.cluster_id == state.cluster_id]
     written = {each: data_folder.written(each, waiting) for each in its_own}
-    found = diagnosis.findings(state, silent=silent, groups=args.groups, folders=folders, written=written)
-    found += mismatches
+    found = diagnosis.findings(
+        state,
+        silent=[*chain.from_iterable(silent.values())],
+        groups=args.groups,
+        folders=folders,
+        written=written,
+    )
+    found += hanging + mismatches
     connected = list(listeners.connected(configured, by_port))
     for sentence in connected + (found or ["Nothing is wrong."]):
         print(sentence)
@@ -116,6 +130,15 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
         told = {"findings": found} | ({"listeners": connected} if args.properties else {})
         report_file.write(args.report, "doctor cluster", code, started, told)
     return code
+
+
+def _hanging(client: Client, state: Cluster, silent: Collection[int]) -> list[str]:
+    """Return the findings about hanging transactions, or why there may be some all the same."""
+    served = [each for each in state.partitions if each.leader is not None and each.leader not in silent]
+    try:
+        return transactions.findings(asking.find(client, served, silent=silent), moments.now())
+    except (Failed, KafkaError) as error:
+        return transactions.unknown_sentences([("this cluster", str(error).rstrip("."))])
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def ends_of_epochs(client: Client, epochs: Mapping[TopicPartition, int]) -> dict
                 error = for_code(each.error_code)(str(partition))
                 yield partition, error if each.error_code else each.end_offset
 
-    return _of_leaders(client, epochs, request, answers)
+    return of_leaders(client, epochs, request, answers)
 
 
 def since(client: Client, partitions: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
@@ -170,10 +170,10 @@ def _asked(
             min_version=min_version,
         )
 
-    return _of_leaders(client, partitions, request, partial(_answers, told=told))
+    return of_leaders(client, partitions, request, partial(_answers, told=told))
 
 
-def _of_leaders(
+def of_leaders(
     client: Client,
     partitions: Iterable[TopicPartition],
     request: Callable[[list[TopicPartition]], Any],

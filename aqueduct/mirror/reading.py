@@ -11,9 +11,11 @@ from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.metadata import CoordinatorType
 
 from aqueduct.kafka import offsets
+from aqueduct.kafka.admin import transactions
 from aqueduct.kafka.answers import answering
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.table import Table, keys_and_values
+from aqueduct.kafka.transactions import Search
 from aqueduct.mirror import status
 from aqueduct.mirror.status import Log, MirrorProgress, MirrorStatus, Tasks, WorkersGroup
 from aqueduct.names import TopicPartition
@@ -41,6 +43,9 @@ class MirrorReader:
         group, statuses, tasks, positions = self.state()
         progress = self.progress(tasks.partitions, positions)
         findings = status.task_findings(self.source, group, statuses, tasks)
+        if findings:
+            with answering(self._target.end.bootstrap_servers):
+                findings = status.waiting_findings(self.source, findings, self._open_transactions())
         return findings + status.log_findings(self.source, tasks.partitions, progress), progress
 
     def state(self) -> tuple[WorkersGroup, list[MirrorStatus], Tasks, dict[TopicPartition, int]]:
@@ -75,6 +80,12 @@ class MirrorReader:
         found = self._target.topics(self._tables)
         for name, topic in found.items():
             self._tables[name].refresh(topic.topic_partitions)
+
+    def _open_transactions(self) -> Search:
+        """Search the topics that a worker reads before it starts."""
+        found = self._target.topics(self._tables)
+        partitions = [each for topic in found.values() for each in topic.partitions]
+        return transactions.find(self._target, partitions, id_prefix=f"{self.source}-mm2-")
 
     def _group(self, group_id: str) -> WorkersGroup:
         patience = Patience(self._target, f"does not describe group {group_id}")

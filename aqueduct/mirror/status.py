@@ -13,9 +13,12 @@ is a member of the group. That they can be matched needs workers with an address
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from aqueduct import moments
+from aqueduct.kafka import transactions
+from aqueduct.kafka.transactions import Search
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
 
@@ -182,6 +185,28 @@ def task_findings(
     if not tasks.counts.get(SOURCE_CONNECTOR):
         findings.append(f"{SOURCE_CONNECTOR} has no task: no topic of {source} matches the flow's patterns.")
     return findings
+
+
+def waiting_findings(source: str, findings: Sequence[str], found: Search) -> list[str]:
+    """Return the findings about a mirror that does not run, with the open transactions that it waits for.
+
+    A worker reads its internal topics to their ends before it joins its group. It cannot pass an open
+    transaction, so starting or restarting it does not help while one hangs.
+    """
+    unknown = transactions.unknown_sentences(found.unknown)
+    if found.hanging:
+        return [
+            f"The mirror from {source} does not run: a worker waits for open transactions in its internal "
+            "topics before it starts, and restarting it does not help.",
+            *map(transactions.hanging_sentence, found.hanging),
+            *unknown,
+        ]
+    waiting = [
+        f"A worker of the mirror from {source} waits for the transaction of {known.name} on "
+        f"{each.partition}, which broker {known.coordinator} ends by {moments.text(known.end_time)}."
+        for each, known in found.tracked
+    ]
+    return [*waiting, *findings, *unknown]
 
 
 def log_findings(

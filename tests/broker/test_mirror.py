@@ -1,6 +1,7 @@
 """`aqueduct mirror` against a real MirrorMaker 2 that mirrors from one broker to the other."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +9,17 @@ from pathlib import Path
 
 import clients
 import pytest
+from hanging import UNVERIFIED, hang
 
 from aqueduct.cli import main
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.client_config import End
+from servers import broker
 from servers.broker import Broker
 from servers.process import Process, java
 
 TOPIC = "flights-of.day"
+POSITIONS = 25  # partitions of the topic of a flow's positions
 
 PROPERTIES = """
 clusters=pro1,lake
@@ -95,6 +101,43 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
     code, text = said()
     assert code == 3
     assert f"Deleted and recreated at pro1: {TOPIC}-0 (mirrored to offset 50, ends at 3)" in text
+
+
+def test_a_worker_that_waits_for_a_hanging_transaction_is_not_to_be_started(
+    source: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As MirrorMaker reads its positions, read-committed, before it joins its group."""
+    for name in ("target", "before", "after"):
+        (tmp_path / name).mkdir()
+    with broker.running(tmp_path / "target", settings=UNVERIFIED) as target:
+        ask = ["mirror", "--source", "pro1", "--source-bootstrap-servers", source.plaintext]
+        ask += ["--target-bootstrap-servers", target.plaintext]
+
+        def said(*more: str) -> tuple[int, str]:
+            code = main([*ask, *more])
+            return code, capsys.readouterr().out
+
+        if TOPIC not in clients.topics(source):
+            clients.create(source, TOPIC, 2)
+        with mirror_maker(source, target, tmp_path / "before"):
+            assert said("--wait", "60s", "--until-caught-up")[0] == 0
+        clients.wait_for("no worker", lambda: "No worker" in said()[1])
+        positions = "mm2-offsets.pro1.internal"
+        clients.settle(target, positions, *range(POSITIONS))
+        with connect(End("target", target.plaintext), "test") as client:
+            hang(client, target, positions, "pro1-mm2-MirrorSourceConnector-7", 3)
+
+        with mirror_maker(source, target, tmp_path / "after"):
+            code, text = said()
+            assert code == 3
+            assert f"{positions}-3 has a hanging transaction of producer " in text
+            assert "start mirror_maker@pro1" not in text
+            assert "restarting it does not help" in text
+            [command] = re.findall(r"`aqueduct (transactions abort [^`]*)`", text)
+            ending = [*command.split(), "--execute", "--bootstrap-servers", target.plaintext]
+            assert main(ending) == 0
+            code, text = said("--wait", "60s", "--until-caught-up")
+            assert code == 0, text
 
 
 def test_a_cluster_that_does_not_answer_is_named(

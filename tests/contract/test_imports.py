@@ -48,7 +48,7 @@ ROOMS = (
 # The modules that reach out of the process: clients, sockets, object stores, Spark, and whoever calls them.
 RUNNING = {
     *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "controllers", "features")),
-    *(f"kafka.admin.{name}" for name in ("quotas", "reassign", "settings", "topics")),
+    *(f"kafka.admin.{name}" for name in ("quotas", "reassign", "settings", "topics", "transactions")),
     *(f"kafka.{name}" for name in ("answers", "client", "fan_out", "fetch", "follow", "groups")),
     *(f"kafka.{name}" for name in ("offsets", "produce", "table", "tls", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),

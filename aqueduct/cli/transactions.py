@@ -1,0 +1,191 @@
+"""Find hanging transactions, and end them, as Kafka's own kafka-transactions.sh does.
+
+A transaction hangs on a partition if its coordinator will not end it there. Read-committed consumers, and
+MirrorMaker for its positions, then stop before it for ever: no timeout applies.
+
+find-hanging compares what the leaders of partitions have with what the coordinators know. It reports when the
+transaction began, which groups wait for it, and whether the coordinator had committed it.
+
+abort ends a transaction on one partition: its records there are never delivered. commit delivers them; it is
+refused unless the coordinator had committed the transaction, and abort is refused if it had. Both refuse a
+transaction that its coordinator will end. Without --execute, they print what they would do and write nothing.
+
+Permissions: ACL Read on the topics and on __transaction_state, Describe on TransactionalId and Group, and for
+abort and commit Alter on Cluster.
+
+Exit code of find-hanging: 0 no transaction hangs; 3 a transaction hangs, or something could not be decided; 1
+no broker answers; 2 the arguments are not valid. Of abort and commit: 0 done, or with no --execute printed; 1
+failed; 2 refused, and nothing was written.
+"""
+
+import argparse
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from aqueduct import moments
+from aqueduct.cli import common, report_file, selection
+from aqueduct.errors import ExitCode, Refused, left_out_entries
+from aqueduct.kafka import client_config, transactions
+from aqueduct.kafka.admin import transactions as asking
+from aqueduct.kafka.admin.cluster import describe_cluster, silence
+from aqueduct.kafka.admin.features import features
+from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.transactions import HangingTransaction, Outcome, Search
+from aqueduct.names import TopicPartition
+from aqueduct.wording import count
+
+CLIENT = "aqueduct-transactions"
+FEATURE = "transaction.version"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    hanging = commands.add_parser("find-hanging", help="list the transactions that hang")
+    common.add_cluster(hanging)
+    hanging.add_argument(
+        "--topic",
+        metavar="NAME",
+        action="append",
+        help="search only this topic; may be repeated; default: all topics",
+    )
+    hanging.add_argument(
+        "--partition",
+        metavar="N",
+        type=selection.whole(0),
+        action="append",
+        help="search only this partition of the topics; may be repeated; default: all partitions",
+    )
+    report_file.add_arguments(hanging)
+    hanging.set_defaults(run=_find_hanging)
+    for outcome, help_ in (
+        (Outcome.ABORT, "end a hanging transaction; its records are never delivered"),
+        (Outcome.COMMIT, "end a hanging transaction that its coordinator had committed"),
+    ):
+        ending = commands.add_parser(outcome.value, help=help_)
+        common.add_cluster(ending)
+        add = ending.add_argument
+        add("--topic", metavar="NAME", required=True, help="the topic that it hangs on")
+        add("--partition", metavar="N", type=selection.whole(0), required=True, help="the partition")
+        add(
+            "--start-offset",
+            metavar="N",
+            type=selection.whole(0),
+            required=True,
+            help="where it begins, as find-hanging reports it",
+        )
+        add("--execute", action="store_true", help="write the marker; default: print what would be done")
+        ending.set_defaults(run=_end, outcome=outcome)
+
+
+def _find_hanging(args: argparse.Namespace) -> ExitCode:
+    started = datetime.now(UTC)
+    with connect(_cluster(args), CLIENT) as client:
+        found = _search(client, args.topic, args.partition)
+    lines = transactions.findings(found, moments.now())
+    for sentence in lines or ["No transaction hangs."]:
+        print(sentence)
+    code = ExitCode.INCOMPLETE if lines else ExitCode.DONE
+    if args.report:
+        told = {
+            "findings": lines,
+            "hanging": [_entry(each) for each in found.hanging],
+            "left_out": left_out_entries(found.unknown),
+        }
+        report_file.write(args.report, "transactions find-hanging", code, started, told)
+    return code
+
+
+def _search(
+    client: Client, topics: Iterable[str] | None = None, partitions: Iterable[int] | None = None
+) -> Search:
+    """Search a cluster; Refused if one of the named topics or partitions does not exist."""
+    state = describe_cluster(client)
+    wanted = set(topics) if topics else {each.topic for each in state.partitions}
+    numbers = set(partitions or ())
+    existing = {each.topic for each in state.partitions}
+    if missing := sorted(wanted - existing):
+        raise Refused(f"The cluster has no topic {', '.join(missing)}, or the client may not see it.")
+    for number in sorted(numbers):
+        if not any(each.topic in wanted and each.number == number for each in state.partitions):
+            raise Refused(f"No partition {number} exists in {', '.join(sorted(wanted))}.")
+    chosen = [
+        each for each in state.partitions if each.topic in wanted and (not numbers or each.number in numbers)
+    ]
+    silent = [node for node in sorted(state.brokers) if silence(client, node)]
+    return asking.find(client, chosen, silent=silent)
+
+
+def _entry(each: HangingTransaction) -> dict[str, Any]:
+    return {
+        "topic": each.found.partition.topic,
+        "partition": each.found.partition.partition,
+        "start_offset": each.found.start_offset,
+        "end_offset": each.end,
+        "since": moments.text(each.start_time),
+        "producer_id": each.found.producer_id,
+        "producer_epoch": each.found.producer_epoch,
+        "coordinator_epoch": each.found.coordinator_epoch,
+        "transactional_id": each.transactional_id.name if each.transactional_id else None,
+        "decided": each.decision.outcome.value if each.decision else None,
+        "waiting": list(each.readers),
+    }
+
+
+def _end(args: argparse.Namespace) -> ExitCode:
+    outcome: Outcome = args.outcome
+    partition = TopicPartition(args.topic, args.partition)
+    with connect(_cluster(args), CLIENT) as client:
+        each = _chosen(_search(client, [args.topic], [args.partition]), partition, args.start_offset)
+        _refuse(each, outcome)
+        print(transactions.hanging_sentence(each))
+        if not args.execute:
+            print(f"Nothing was written. Add --execute to {outcome.value} it.")
+            return ExitCode.DONE
+        known = features(client).get(FEATURE)
+        asking.end(client, each, outcome, known.level if known else 0)
+    print(f"The transaction on {partition} is {outcome.done}.")
+    if outcome is Outcome.ABORT:
+        print(f"Its records among {count(each.end - args.start_offset, 'offset')} are never delivered.")
+    return ExitCode.DONE
+
+
+def _chosen(found: Search, partition: TopicPartition, start: int) -> HangingTransaction:
+    """Return the hanging transaction that was asked for, else Refused with the reason."""
+    for each in found.hanging:
+        if each.found.start_offset == start:
+            return each
+    for open_, known in found.tracked:
+        if open_.start_offset == start:
+            raise Refused(
+                f"The transaction on {partition} does not hang: {known.name} is in state {known.state}, and "
+                f"its coordinator, broker {known.coordinator}, ends it by {moments.text(known.end_time)}. "
+                "Wait for that, or stop its producer. Nothing was written."
+            )
+    if found.unknown:
+        raise Refused(f"{' '.join(transactions.unknown_sentences(found.unknown))} Nothing was written.")
+    others = ", ".join(str(each.found.start_offset) for each in found.hanging) or "none"
+    raise Refused(
+        f"No transaction that begins at offset {start} is open on {partition}; start offsets of hanging ones "
+        f"there: {others}. Run `aqueduct transactions find-hanging`. Nothing was written."
+    )
+
+
+def _refuse(each: HangingTransaction, outcome: Outcome) -> None:
+    if not each.decisions_read:
+        raise Refused(
+            f"The coordinator may have committed the transaction on {each.found.partition}, and the client "
+            f"may not read {transactions.STATE_TOPIC}. Use a client with the ACL Read on that topic. Nothing "
+            "was written."
+        )
+    if outcome is not each.outcome:
+        decided = "had committed" if each.outcome is Outcome.COMMIT else "is not known to have committed"
+        remedy = "loses acknowledged records" if outcome is Outcome.ABORT else "delivers records of no commit"
+        raise Refused(
+            f"The coordinator {decided} the transaction on {each.found.partition}: to {outcome.value} it "
+            f"{remedy}. Run `{each.command}`. Nothing was written."
+        )
+
+
+def _cluster(args: argparse.Namespace) -> client_config.End:
+    return client_config.end("cluster", args.bootstrap_servers, args.client_config)

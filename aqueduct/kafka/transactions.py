@@ -1,0 +1,316 @@
+"""Open transactions, and which of them hang: their coordinator will never end them (KIP-664).
+
+A coordinator ends a transaction by a marker on each of its partitions. If a partition does not get its
+marker, the transaction stays open there, and read-committed consumers stop before it: no timeout applies.
+Kafka 4.3.1 skips the markers of partitions that have no leader at that moment, so a committed transaction
+may hang, too. Pure: the caller asks the cluster.
+"""
+
+import re
+import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from aqueduct import moments
+from aqueduct.names import TopicPartition
+from aqueduct.wording import count, some
+
+STATE_TOPIC, GROUPS_TOPIC = "__transaction_state", "__consumer_offsets"
+HIGHEST_EPOCH = (1 << 15) - 1
+EPOCHS_CHANGE_SINCE = 2  # level of transaction.version (KIP-890, part 2)
+CLOCK_MILLISECONDS = 1_000  # by which the clocks of two brokers may differ
+OVERDUE_MILLISECONDS = 60_000  # after its timeout, a coordinator has ended a transaction
+
+_FIXED = struct.Struct(">qhib")  # producer id, its epoch, timeout, status
+_TIMES = struct.Struct(">qq")  # of the last change, and of the start
+_PREPARED_COMMIT, _PREPARED_ABORT = 2, 3  # TransactionState.id
+_ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
+_TABLE_OF_CONNECT = re.compile(r"mm2-(?:offsets|configs|status)\.(?P<flow>.+)\.internal")
+
+
+class Outcome(Enum):
+    """How a transaction ends."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+
+    @property
+    def done(self) -> str:
+        return "committed" if self is Outcome.COMMIT else "aborted"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionTransaction:
+    """A transaction that has no marker on a partition, as the partition's leader has it."""
+
+    partition: TopicPartition
+    start_offset: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int  # of the producer's last marker there; -1: it has none
+    last_time: int  # of its last record there, in milliseconds
+
+    @property
+    def key(self) -> tuple[TopicPartition, int, int]:
+        return self.partition, self.producer_id, self.start_offset
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionalId:
+    """What the coordinator of a transactional id knows of its newest transaction."""
+
+    name: str
+    coordinator: int  # the broker
+    state: str  # Ongoing, PrepareCommit, CompleteAbort, ...
+    producer_id: int
+    producer_epoch: int
+    start_time: int  # in milliseconds; -1: none
+    timeout: int  # in milliseconds
+    partitions: frozenset[TopicPartition]  # that have no marker yet
+
+    @property
+    def end_time(self) -> int:
+        """Return when the coordinator aborts the transaction at the latest."""
+        return self.start_time + self.timeout
+
+    def covers(self, found: PartitionTransaction) -> bool:
+        """Tell whether the coordinator will end this transaction."""
+        return self.state not in _ENDED and found.partition in self.partitions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A coordinator's decision to end a transaction, from the log of its states."""
+
+    outcome: Outcome
+    time: int  # in milliseconds
+    producer_ids: frozenset[int]
+    producer_epoch: int
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HangingTransaction:
+    """An open transaction that its coordinator will not end."""
+
+    found: PartitionTransaction
+    transactional_id: TransactionalId | None  # None: no coordinator knows the producer
+    start_time: int  # of its first record, in milliseconds
+    end: int  # offset after the partition's last record
+    decision: Decision | None  # None: no record of one was found
+    decisions_read: bool  # False: the client may not read them
+    readers: tuple[str, ...]
+
+    def marker_epochs(self, level: int) -> tuple[int, int]:
+        """Return the producer epoch and the transaction version of its marker.
+
+        `level` is that of the feature transaction.version. From level 2 on a marker with the next epoch also
+        stops late records of this transaction from opening it again. A producer that still has the epoch
+        (one with an older client) would be fenced by that, so its marker keeps the epoch, as that of Kafka's
+        own tool.
+        """
+        epoch = self.found.producer_epoch
+        passed = self.transactional_id is None or self.transactional_id.producer_epoch > epoch
+        if level >= EPOCHS_CHANGE_SINCE and passed and epoch < HIGHEST_EPOCH:
+            return epoch + 1, level
+        return epoch, 0
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return how it is to be ended: as its coordinator decided, and aborted if that is not known."""
+        return self.decision.outcome if self.decision else Outcome.ABORT
+
+    @property
+    def command(self) -> str:
+        topic, number = self.found.partition
+        return (
+            f"aqueduct transactions {self.outcome.value} --topic {topic} --partition {number} "
+            f"--start-offset {self.found.start_offset}"
+        )
+
+
+@dataclass(frozen=True)
+class Search:
+    """The result of a search for hanging transactions in some partitions."""
+
+    hanging: tuple[HangingTransaction, ...]
+    tracked: tuple[tuple[PartitionTransaction, TransactionalId], ...]  # their coordinators will end them
+    unknown: tuple[tuple[str, str], ...]  # what could not be decided, and why
+
+
+def tracked_by(
+    found: Iterable[PartitionTransaction], known: Iterable[TransactionalId]
+) -> dict[PartitionTransaction, TransactionalId | None]:
+    """Return each open transaction with the transactional id of its producer."""
+    by_producer = {each.producer_id: each for each in known}
+    return {each: by_producer.get(each.producer_id) for each in found}
+
+
+def parse_decision(value: bytes) -> Decision | None:
+    """Parse a record's value in the log of a coordinator; None if it is not a decision.
+
+    IndexError, ValueError or struct.error if it cannot be parsed. Layout: TransactionLogValue.json of Kafka.
+    """
+    version = int.from_bytes(value[:2])
+    if version not in (0, 1):
+        raise ValueError(f"version {version} of a transaction's state")
+    read = _StateReader(value[2:], compact=version == 1)
+    producer, epoch, _, status = read.fields(_FIXED)
+    if status not in (_PREPARED_COMMIT, _PREPARED_ABORT):
+        return None
+    partitions = set()
+    for _ in range(read.length()):
+        topic = read.text()
+        partitions |= {TopicPartition(topic, read.int32()) for _ in range(read.length())}
+        read.tags()
+    time, _ = read.fields(_TIMES)
+    tags = read.tags()
+    previous = (int.from_bytes(tags[number], signed=True) for number in (0,) if number in tags)
+    return Decision(
+        outcome=Outcome.COMMIT if status == _PREPARED_COMMIT else Outcome.ABORT,
+        time=time,
+        producer_ids=frozenset({producer, *previous}),
+        producer_epoch=epoch,
+        partitions=frozenset(partitions),
+    )
+
+
+class _StateReader:
+    """Fields of a message of Kafka's, in their order."""
+
+    def __init__(self, data: bytes, *, compact: bool) -> None:
+        self._data = data
+        self._at = 0
+        self._compact = compact  # a flexible version (KIP-482)
+
+    def fields(self, layout: struct.Struct) -> tuple[int, ...]:
+        self._at += layout.size
+        return layout.unpack_from(self._data, self._at - layout.size)
+
+    def int32(self) -> int:
+        return int.from_bytes(self._take(4), signed=True)
+
+    def length(self) -> int:
+        """Return the number of an array's items; 0 for no array."""
+        return max(0, self._unsigned() - 1 if self._compact else self.int32())
+
+    def text(self) -> str:
+        length = self._unsigned() - 1 if self._compact else int.from_bytes(self._take(2), signed=True)
+        return self._take(length).decode()
+
+    def tags(self) -> dict[int, bytes]:
+        """Return the tagged fields by their number."""
+        if not self._compact:
+            return {}
+        return {self._unsigned(): self._take(self._unsigned()) for _ in range(self._unsigned())}
+
+    def _unsigned(self) -> int:
+        number = 0
+        for shift in range(0, 35, 7):
+            [byte] = self._take(1)
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+        raise ValueError("a number has more than 32 bits")
+
+    def _take(self, length: int) -> bytes:
+        found = self._data[self._at : self._at + length]
+        if not 0 <= length == len(found):
+            raise ValueError("a transaction's state ends before its fields")
+        self._at += length
+        return found
+
+
+def decision_about(
+    found: PartitionTransaction, decisions: Sequence[Decision], last_marker: int | None
+) -> Decision | None:
+    """Return the decision that ended this transaction; None if none is known to be about it.
+
+    `decisions` are those of its transactional id, oldest first. `last_marker` is when the producer's marker
+    before this transaction was written on the partition, None: there is none. A producer may have kept its
+    epoch from one transaction to the next: an earlier transaction's decision has its marker.
+    """
+    about = [
+        each
+        for each in decisions
+        if found.producer_id in each.producer_ids and found.partition in each.partitions
+    ]
+    if not about:
+        return None
+    last = about[-1]
+    if last.producer_epoch == found.producer_epoch + 1:
+        return last
+    later = last_marker is None or last.time > last_marker + CLOCK_MILLISECONDS
+    return last if last.producer_epoch == found.producer_epoch and later else None
+
+
+def readers(
+    partition: TopicPartition, stable_end: int, committed: Mapping[str, Mapping[TopicPartition, int]]
+) -> tuple[str, ...]:
+    """Return who waits at the last stable offset of a partition; `committed` is by group."""
+    found = [f"group {name}" for name, offsets in committed.items() if offsets.get(partition) == stable_end]
+    if table := _TABLE_OF_CONNECT.fullmatch(partition.topic):
+        found.insert(0, f"MirrorMaker of the flow {table['flow']}, which reads this topic before it starts")
+    if partition.topic == GROUPS_TOPIC:
+        found.insert(0, "consumers whose offsets the transaction commits")
+    return tuple(found)
+
+
+def findings(found: Search, now: int) -> list[str]:
+    """Return all findings of a search, a sentence or more each; `now` in milliseconds."""
+    return [
+        *map(hanging_sentence, found.hanging),
+        *overdue_sentences(found.tracked, now),
+        *unknown_sentences(found.unknown),
+    ]
+
+
+def hanging_sentence(each: HangingTransaction) -> str:
+    """Return the finding about a hanging transaction, with its remedy."""
+    found, waiting = each.found, ""
+    if each.readers:
+        waiting = f" Waiting for it: {some(each.readers)}."
+    return (
+        f"{found.partition} has a hanging transaction of {_producer(each)}: it is open since offset "
+        f"{found.start_offset} (first record {moments.text(each.start_time)}), and its coordinator will not "
+        f"end it. Read-committed consumers do not get {count(each.end - found.start_offset, 'offset')} "
+        f"from there on.{waiting} {_decided(each)} Run `{each.command}`."
+    )
+
+
+def _producer(each: HangingTransaction) -> str:
+    known = each.transactional_id
+    return f"producer {each.found.producer_id}" + (f" (transactional id {known.name})" if known else "")
+
+
+def _decided(each: HangingTransaction) -> str:
+    if not each.decisions_read:
+        return f"Whether it was committed is not known: the client may not read {STATE_TOPIC}."
+    if each.decision is None:
+        return "No record of a decision to commit it was found."
+    return f"The coordinator {each.outcome.done} it at {moments.text(each.decision.time)}."
+
+
+def overdue_sentences(tracked: Iterable[tuple[PartitionTransaction, TransactionalId]], now: int) -> list[str]:
+    """Return the findings about transactions that coordinators should have ended before now."""
+    by_id: dict[TransactionalId, list[TopicPartition]] = {}
+    for found, known in tracked:
+        if now > known.end_time + OVERDUE_MILLISECONDS:
+            by_id.setdefault(known, []).append(found.partition)
+    return [
+        f"The transaction of {known.name} on {some(partitions)} is in state {known.state} and was to end "
+        f"by {moments.text(known.end_time)}. Its coordinator, broker {known.coordinator}, has not written "
+        f"its markers. See the journal of broker {known.coordinator} and restart it."
+        for known, partitions in by_id.items()
+    ]
+
+
+def unknown_sentences(unknown: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the findings about what could not be decided."""
+    return [f"Whether transactions hang on {what} is not known: {why}." for what, why in unknown]
+
+
+def unread(partitions: Collection[TopicPartition], why: str) -> tuple[tuple[str, str], ...]:
+    """Return the entry of partitions about which nothing could be decided."""
+    return ((some(sorted(partitions)), why),) if partitions else ()
