@@ -55,10 +55,10 @@ def look(order: RestoreOrder) -> Job:
         manifest = snapshot.manifest
         if not snapshot.topics:
             raise Refused(
-                f"Snapshot {manifest.number} has {count(len(manifest.groups), 'group')} and no topic: "
+                f"Snapshot {manifest.number} has {count(len(manifest.every_group), 'group')} and no topic: "
                 "groups' offsets mean records, and are restored with them. Back up their topics, too."
             )
-        others_groups = [each.group for each in manifest.groups if each.group not in order.links]
+        others_groups = [each.group for each in manifest.every_group if each.group not in order.links]
         chosen = order.groups.choose(others_groups) if order.groups else ()
         wanted = plan(snapshot, order.request)
         segments.lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)

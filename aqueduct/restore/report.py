@@ -173,6 +173,7 @@ def moved(moves: Iterable[Move]) -> list[dict[str, Any]]:
             "partition": each.partition,
             "old": each.old,
             "new": each.new,
+            **({"type": "share"} if each.share else {}),
             **({"note": each.note} if each.note else {}),
         }
         for each in moves
