@@ -17,7 +17,7 @@ from aqueduct.ranges import Range
 from aqueduct.restore import progress, settings
 from aqueduct.restore.outcome import Written
 from aqueduct.restore.plan import RestorePlan
-from aqueduct.restore.progress import RestoreProgress, TopicState
+from aqueduct.restore.progress import Origin, RestoreProgress, TopicState
 from aqueduct.wording import count, some
 
 PEEK_BYTES = 64 << 10
@@ -102,8 +102,12 @@ def check_empty(
     partitions: Iterable[TopicPartition],
     there: Mapping[str, Topic],
     others: Plans,
+    appending: str,
 ) -> None:
-    """Check that partitions are empty; Refused if there is a record that a consumer sees."""
+    """Check that partitions are empty; Refused if there is a record that a consumer sees.
+
+    `appending`: what --append would do instead, as the end of a sentence.
+    """
     found = list(_visible(client, list(partitions)))
     if found:
         ids = {str(topic.id) for topic in there.values()}
@@ -115,7 +119,8 @@ def check_empty(
         raise Refused(
             f"{count(len(found), 'partition')} of the target with records: {some(found)}; "
             f"{f'some are of {some(wrote)}; ' if wrote else ''}"
-            "delete the topics, restore under other names (old:new), or give --append."
+            "delete the topics, which destroys their records, restore under other names (old:new)"
+            f"{appending}."
         )
 
 
@@ -208,6 +213,7 @@ def hold_open(
     restore_id: str,
     request: str,
     plan: RestorePlan,
+    origins: Mapping[str, Origin],
     *,
     with_settings: bool,
     recheck: Callable[[States], None],
@@ -238,6 +244,8 @@ def hold_open(
             state = TopicState(  # not done, even if it was
                 *(str(there[name].id), plan.snapshot, request, back, holds, with_settings, groups_),
                 expired=state.expired if state else plan.expired(name),
+                origin=state.origin if state else origins[name],
+                continues=plan.continues.get(name, ()),
             )
         found[name] = state
         if not state.done:

@@ -66,9 +66,9 @@ RUNNING = {
     *(f"backup.{name}" for name in ("commit", "metrics", "reading", "run", "survey", "verify")),
     *(
         f"restore.{name}"
-        for name in ("groups", "groups_only", "job", "links", "mirrors", "planning", "positions")
+        for name in ("continuation", "groups", "groups_only", "job", "links", "mirrors", "planning")
     ),
-    *(f"restore.{name}" for name in ("records", "recount", "rights", "run", "topics")),
+    *(f"restore.{name}" for name in ("positions", "records", "recount", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run", "store_reader")),
     *(f"drill.{name}" for name in ("consume", "live", "metrics", "run", "scratch")),
     *(
