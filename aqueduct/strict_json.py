@@ -167,14 +167,15 @@ def _object(kind: Any, made: Mapping[str, Any] = MappingProxyType({})) -> FieldR
             column = readers[name]([value[name] for value in values if name in value], f"{where}.{name}")
             if len(column) < len(values):
                 there = iter(column)
-                column = [next(there) if name in value else _default(added[name]) for value in values]
+                column = [next(there) if name in value else default(added[name]) for value in values]
             columns.append(column)
         return [*map(kind, *columns)]
 
     return read
 
 
-def _default(of: "dataclasses.Field[Any]") -> Any:
+def default(of: "dataclasses.Field[Any]") -> Any:
+    """Return the default of a dataclass's field."""
     return of.default if of.default_factory is dataclasses.MISSING else of.default_factory()
 
 

@@ -59,6 +59,7 @@ def snapshot(
         segments=with_expiry(added.segments, rules.days, started) if rules else added.segments,
         gaps=added.gaps,
         groups=found.groups,
+        share_groups=found.share_groups,
         acls=found.acls,
         quotas=found.quotas,
         open_transactions=found.open_transactions,

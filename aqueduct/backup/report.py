@@ -51,7 +51,7 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
     speed = unpacked / 1e6 / max(seconds, 1e-9)
     yield (
         f"Snapshot {manifest.number}: {count(records, 'new record')}, {unpacked / 1e6:,.1f} MB "
-        f"({stored_bytes / 1e6:,.1f} MB stored), {count(len(manifest.groups), 'group')}, "
+        f"({stored_bytes / 1e6:,.1f} MB stored), {count(len(manifest.every_group), 'group')}, "
         f"{count(len(manifest.acls), 'ACL')}; {seconds:.1f} s, {speed:,.0f} MB/s. Each partition is exact by "
         f"itself; they were read within {(manifest.ended - manifest.started) / 1000:.1f} s."
     )
@@ -109,8 +109,9 @@ def report(manifest: Manifest, left_out: LeftOut, unchanged: Sequence[str] = ())
                 "partition": each.partition,
                 "old": each.offset,
                 "new": None,
+                **({"type": "share"} if group in manifest.share_groups else {}),
             }
-            for group in manifest.groups
+            for group in manifest.every_group
             for each in group.offsets
         ],
         "open_transactions": [each._asdict() for each in manifest.open_transactions],

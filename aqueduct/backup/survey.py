@@ -1,6 +1,7 @@
 """The contents of a cluster besides its records: topics and their ends, groups, ACLs, quotas."""
 
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka.errors import ClusterAuthorizationFailedError, SecurityDisabledError
@@ -8,16 +9,17 @@ from kafka.errors import ClusterAuthorizationFailedError, SecurityDisabledError
 from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.plan import Source, epochs_to_ask
 from aqueduct.errors import LeftOut, Skipped
-from aqueduct.kafka import groups, offsets
+from aqueduct.kafka import groups, offsets, share_groups
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import list_acls
 from aqueduct.kafka.admin.cluster import cluster_id
 from aqueduct.kafka.admin.quotas import list_quotas
 from aqueduct.kafka.admin.settings import own_settings, setting
 from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.groups import CommittedOffsets, ConsumerGroup
 from aqueduct.kafka.quotas import Quota
 from aqueduct.store.manifest import GroupAhead, GroupOffset, Manifest, OpenTransaction, StoredGroup
-from aqueduct.wording import some
+from aqueduct.wording import count, some
 
 CLIENT = "aqueduct-backup"
 
@@ -34,6 +36,7 @@ class Surveyed:
     open_transactions: tuple[OpenTransaction, ...]
     groups_ahead: tuple[GroupAhead, ...]
     left_out: LeftOut
+    share_groups: tuple[StoredGroup, ...] = ()
 
 
 def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
@@ -48,7 +51,9 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
         policies = setting(client, chosen, "cleanup.policy")
         acls, quotas, left_out = _rights(client)
         known = groups.list_groups(client)
-        committed = groups.committed(client, order.groups.choose(known))
+        of_type = _by_type(known, order.groups.choose(known))
+        shared, unread = _share_positions(client, of_type.pop(share_groups.TYPE, ()))
+        committed = groups.committed(client, [name for names in of_type.values() for name in names])
         if absent := order.groups.absent(known):
             print(f"There is no group {some(absent)} to leave out; see --exclude-groups.", file=sys.stderr)
         of_topic = {name: topics[name].topic_partitions for name in chosen}
@@ -81,15 +86,8 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
     return Surveyed(
         cluster=cluster,
         sources=tuple(sources),
-        groups=tuple(
-            StoredGroup(
-                name,
-                known[name].protocol,
-                tuple(GroupOffset(*partition, *offset) for partition, offset in sorted(of_group.items())),
-            )
-            for name, of_group in committed.items()
-            if of_group
-        ),
+        groups=_stored(known, committed),
+        share_groups=_stored(known, shared),
         acls=acls,
         quotas=quotas,
         open_transactions=tuple(
@@ -99,11 +97,62 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
         ),
         groups_ahead=tuple(
             GroupAhead(name, *partition, offset, stable[partition])
-            for name, of_group in committed.items()
+            for name, of_group in (committed | shared).items()
             for partition, (offset, _) in of_group.items()
             if partition in stable and offset > stable[partition]
         ),
-        left_out=left_out,
+        left_out=left_out + unread + _unknown(of_type, committed),
+    )
+
+
+def _by_type(known: Mapping[str, ConsumerGroup], names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the groups by their type."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(known[name].protocol, []).append(name)
+    return found
+
+
+def _share_positions(client: Client, names: Sequence[str]) -> tuple[dict[str, CommittedOffsets], LeftOut]:
+    """Return the next offset that each share group has not completed; and what could not be read of them."""
+    described = share_groups.start_offsets(client, names)
+    left_out: LeftOut = ()
+    try:
+        found = share_groups.positions(client, described)
+    except share_groups.StateUnreadable as error:
+        why = f"{error}; after a restore their consumers receive again what they had acknowledged since"
+        what = f"acknowledgements of {count(len(names), 'share group')}"
+        left_out = (Skipped(what, why, "share-group-state-unreadable"),)
+        found = {name: {at: each.start for at, each in of.items()} for name, of in described.items()}
+    return {name: {at: (offset, "") for at, offset in of.items()} for name, of in found.items()}, left_out
+
+
+def _unknown(of_type: Mapping[str, Sequence[str]], committed: Mapping[str, CommittedOffsets]) -> LeftOut:
+    """List the groups whose type may have more than committed offsets."""
+    return tuple(
+        Skipped(
+            f"group {name}",
+            f"its type, {kind}, is not supported: "
+            f"{'only its committed offsets were' if committed[name] else 'nothing of it was'} backed up",
+            "group-type-unsupported",
+        )
+        for kind, names in of_type.items()
+        if kind not in groups.COMMITTING_TYPES
+        for name in names
+    )
+
+
+def _stored(
+    known: Mapping[str, ConsumerGroup], positions: Mapping[str, CommittedOffsets]
+) -> tuple[StoredGroup, ...]:
+    return tuple(
+        StoredGroup(
+            name,
+            known[name].protocol,
+            tuple(GroupOffset(*partition, *offset) for partition, offset in sorted(of_group.items())),
+        )
+        for name, of_group in positions.items()
+        if of_group
     )
 
 

@@ -138,7 +138,7 @@ def _hanging(client: Client, state: Cluster, silent: Collection[int]) -> list[st
     try:
         return transactions.findings(asking.find(client, served, silent=silent), moments.now())
     except (Failed, KafkaError) as error:
-        return transactions.unknown_sentences([("this cluster", str(error).rstrip("."))])
+        return transactions.unknown_sentences([Skipped.because_of("this cluster", error)])
 
 
 @contextmanager

@@ -64,9 +64,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=(),
         help="whose ACLs come back whatever they allow",
     )
-    add("--append", action="store_true", help="restore also to topics that have records")
+    add(
+        "--append",
+        action="store_true",
+        help="restore also to topics that have records; after an earlier restore, only what it lacks",
+    )
     add("--dry-run", action="store_true", help="check and report, write nothing")
-    add("--restore-id", metavar="ID", help="default: by store, snapshot, target, topics and times")
+    add(
+        "--restore-id",
+        metavar="ID",
+        help="default: by store, snapshot, target, topics and times; with --append: write all records",
+    )
     add("--skip-verify", action="store_true", help="don't read the objects' digests before the first write")
     add("--release-retention", action="store_true", help="let retention delete what is too old")
     add(

@@ -105,10 +105,15 @@ def _search(
     numbers = set(partitions or ())
     existing = {each.topic for each in state.partitions}
     if missing := sorted(wanted - existing):
-        raise Refused(f"The cluster has no topic {', '.join(missing)}, or the client may not see it.")
+        raise Refused(
+            "topic-unknown",
+            f"The cluster has no topic {', '.join(missing)}, or the client may not describe it.",
+        )
     for number in sorted(numbers):
         if not any(each.topic in wanted and each.number == number for each in state.partitions):
-            raise Refused(f"No partition {number} exists in {', '.join(sorted(wanted))}.")
+            raise Refused(
+                "partition-unknown", f"No partition {number} exists in {', '.join(sorted(wanted))}."
+            )
     chosen = [
         each for each in state.partitions if each.topic in wanted and (not numbers or each.number in numbers)
     ]
@@ -158,32 +163,37 @@ def _chosen(found: Search, partition: TopicPartition, start: int) -> HangingTran
     for open_, known in found.tracked:
         if open_.start_offset == start:
             raise Refused(
+                "transaction-not-hanging",
                 f"The transaction on {partition} does not hang: {known.name} is in state {known.state}, and "
                 f"its coordinator, broker {known.coordinator}, ends it by {moments.text(known.end_time)}. "
-                "Wait for that, or stop its producer. Nothing was written."
+                "Wait for that, or stop its producer. Nothing was written.",
             )
     if found.unknown:
-        raise Refused(f"{' '.join(transactions.unknown_sentences(found.unknown))} Nothing was written.")
+        unknown = " ".join(transactions.unknown_sentences(found.unknown))
+        raise Refused("transaction-search-incomplete", f"{unknown} Nothing was written.")
     others = ", ".join(str(each.found.start_offset) for each in found.hanging) or "none"
     raise Refused(
+        "transaction-unknown",
         f"No transaction that begins at offset {start} is open on {partition}; start offsets of hanging ones "
-        f"there: {others}. Run `aqueduct transactions find-hanging`. Nothing was written."
+        f"there: {others}. Run `aqueduct transactions find-hanging`. Nothing was written.",
     )
 
 
 def _refuse(each: HangingTransaction, outcome: Outcome) -> None:
     if not each.decisions_read:
         raise Refused(
+            "transaction-decision-unknown",
             f"The coordinator may have committed the transaction on {each.found.partition}, and the client "
             f"may not read {transactions.STATE_TOPIC}. Use a client with the ACL Read on that topic. Nothing "
-            "was written."
+            "was written.",
         )
     if outcome is not each.outcome:
         decided = "had committed" if each.outcome is Outcome.COMMIT else "is not known to have committed"
         remedy = "loses acknowledged records" if outcome is Outcome.ABORT else "delivers records of no commit"
         raise Refused(
+            "transaction-decided-otherwise",
             f"The coordinator {decided} the transaction on {each.found.partition}: to {outcome.value} it "
-            f"{remedy}. Run `{each.command}`. Nothing was written."
+            f"{remedy}. Run `{each.command}`. Nothing was written.",
         )
 
 

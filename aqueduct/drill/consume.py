@@ -41,7 +41,9 @@ def _readers(store: StoredEnd, restored: RestoreOutcome) -> Iterator[tuple[str, 
 
     Then, without a group, each partition that was restored and has records.
     """
-    for move in sorted(restored.moves, key=lambda each: (bool(each.note), each.group, each.topic_partition)):
+    # A share group does not take a consumer for a member.
+    moves = (move for move in restored.moves if not move.share)
+    for move in sorted(moves, key=lambda each: (bool(each.note), each.group, each.topic_partition)):
         yield move.group, move.topic_partition, move.old
     for place in sorted(restored.written):
         yield "", place, store.partitions[place][0].start

@@ -27,6 +27,7 @@ from aqueduct.kafka.fan_out import ask_all
 from aqueduct.kafka.requests import in_lists
 from aqueduct.names import TopicPartition
 
+COMMITTING_TYPES = frozenset({"", "classic", "consumer"})  # of groups that have committed offsets alone
 GROUPS_PER_REQUEST = 200
 COMMIT_BYTES = 500_000  # in one request: the coordinator writes it as one batch, at most max.message.bytes
 
@@ -49,7 +50,7 @@ _LIVE = (
 @dataclass(frozen=True)
 class ConsumerGroup:
     name: str
-    protocol: str  # "classic", "consumer" (KIP-848), ...; "" from a broker older than 3.8
+    protocol: str  # its type: "classic", "consumer" (KIP-848), "share", ...; "" from a broker before 3.8
     kind: str  # what its members are: "consumer", "connect", ...; "" where only offsets were ever committed
     state: str  # "Empty", "Stable", ...
 

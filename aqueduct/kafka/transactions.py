@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from aqueduct import moments
+from aqueduct.errors import LeftOut, Skipped
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
 
@@ -136,7 +137,7 @@ class Search:
 
     hanging: tuple[HangingTransaction, ...]
     tracked: tuple[tuple[PartitionTransaction, TransactionalId], ...]  # their coordinators will end them
-    unknown: tuple[tuple[str, str], ...]  # what could not be decided, and why
+    unknown: LeftOut  # partitions about which nothing could be decided
 
 
 def tracked_by(
@@ -306,11 +307,11 @@ def overdue_sentences(tracked: Iterable[tuple[PartitionTransaction, Transactiona
     ]
 
 
-def unknown_sentences(unknown: Iterable[tuple[str, str]]) -> list[str]:
+def unknown_sentences(unknown: Iterable[Skipped]) -> list[str]:
     """Return the findings about what could not be decided."""
-    return [f"Whether transactions hang on {what} is not known: {why}." for what, why in unknown]
+    return [f"Whether transactions hang on {each.what} is not known: {each.why}." for each in unknown]
 
 
-def unread(partitions: Collection[TopicPartition], why: str) -> tuple[tuple[str, str], ...]:
+def unread(partitions: Collection[TopicPartition], why: str) -> LeftOut:
     """Return the entry of partitions about which nothing could be decided."""
-    return ((some(sorted(partitions)), why),) if partitions else ()
+    return (Skipped(some(sorted(partitions)), why, "transaction-search-incomplete"),) if partitions else ()

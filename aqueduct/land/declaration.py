@@ -271,7 +271,10 @@ def _strips(given: Mapping[str, Any], format_: Format, where: str) -> tuple[str,
     if "strip" not in given:
         return ()
     if format_ not in (Format.JSON, Format.DELIMITED):
-        raise Refused(f"{where}.strip: it is of the formats json and delimited; take it out.")
+        raise Refused(
+            "landing-option-misplaced",
+            f"{where}.strip: only the formats json and delimited have this option. Remove it.",
+        )
     return tuple(_choice(texts.STRIPPED, each, f"{where}.strip") for each in _list(given, "strip", where))
 
 

@@ -57,7 +57,8 @@ def plan(
     after = {topic: dict(positions) for topic, positions in state.positions.items()}
     there = {topic.name: topic for topic in topics}
     for pattern in unmatched:
-        left_out.append((f"topics {pattern}", "the cluster has no topic whose whole name matches"))
+        why = "the cluster has no topic whose whole name matches"
+        left_out.append(Skipped(f"topics {pattern}", why, "pattern-matches-nothing"))
     for name in sorted(state.positions.keys() - every):
         left_out.append(Skipped(f"topic {name}", "it is gone; what landed of it stays"))
     for topic in there.values():

@@ -326,8 +326,9 @@ def _stage(
         ) from None
     except Unwritable as error:
         raise Failed(
-            f"{file.path} of {share.table.full_name} can't be rewritten: {error}. Set the table back to the "
-            "first offset in that file."
+            "table-file-misread",
+            f"{file.path} of {share.table.full_name} cannot be rewritten: {error}. Set the table back to the "
+            "first offset in that file.",
         ) from None
     name = f"{share.staging.number:020d}-{share.share:05d}-{at:05d}-reset"
     at_folder, ending = file.path.rpartition("/")[0], log.ending(file.path)

@@ -275,7 +275,7 @@ def read_files(share: FilesShare) -> Found:
             data = _content(objects, each)
             table = _own_columns(data, each.file)
             if why := orc_times.fault(data, iceberg=share.iceberg):
-                found.left_out += ((each.paths[-1], f"{why}; {REMEDY}"),)
+                found.left_out += (Skipped(each.paths[-1], f"{why}; {REMEDY}", "table-file-misread"),)
         except MissingObject:
             found.gone += (each,)
             continue

@@ -16,6 +16,9 @@ class Area(Enum):
     STORE = "Backup store", "all verbs that read or write a backup store"
     SPARK = "Spark", "all verbs that run tasks with Spark"
     RESTORE = "Restore", "`restore`, `drill`"
+    GROUPS = "Consumer and share groups", "`backup`, `restore`"
+    TRANSACTIONS = "Hanging transactions", "`transactions`, `doctor cluster`"
+    LANDING = "Landing", "`land`"
 
     @property
     def title(self) -> str:

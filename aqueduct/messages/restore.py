@@ -347,4 +347,28 @@ RESTORE = (
         meaning="Retention would delete restored records at once, so it stays disabled for the topic.",
         fix="Run the same command with `--release-retention`. Kafka then deletes the records.",
     ),
+    DeclaredMessage(
+        id="restores-overlap",
+        area=Area.RESTORE,
+        meaning="An earlier restore wrote some of the same records, and `--append` cannot continue after it.",
+        fix="Restore under another name, or repeat the options of the earlier restore.",
+    ),
+    DeclaredMessage(
+        id="earlier-restore-unknown",
+        area=Area.RESTORE,
+        meaning="The target no longer stores how far the restore came that `--append` continues.",
+        fix="Restore under another name.",
+    ),
+    DeclaredMessage(
+        id="restored-again",
+        area=Area.RESTORE,
+        meaning="With `--restore-id`, `--append` writes records again that an earlier restore wrote.",
+        fix="Leave `--restore-id` out. `--append` then writes only the missing records.",
+    ),
+    DeclaredMessage(
+        id="restore-superseded",
+        area=Area.RESTORE,
+        meaning="A restore of a newer snapshot wrote to the partition, so an offset of this one is unknown.",
+        fix="Restore the offsets of the newer snapshot.",
+    ),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from kafka.errors import KafkaError
 
 from aqueduct.errors import Failed, LeftOut, Refused, Skipped
-from aqueduct.kafka import groups
+from aqueduct.kafka import groups, share_groups
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
 from aqueduct.restore import progress, topics
@@ -78,7 +78,7 @@ def _positions(
     done = {
         patterns: progress.matched(patterns, job.groups) for patterns in {s.groups for s in states.values()}
     }
-    by_name = {group.group: group for group in job.snapshot.manifest.groups}
+    by_name = {group.group: group for group in job.snapshot.manifest.every_group}
     found: dict[str, dict[TopicPartition, tuple[int, str]]] = {}
     left_out = set()
     for name in job.groups:
@@ -97,6 +97,7 @@ def _moves(
     job: Job, wanted: Mapping[str, groups.CommittedOffsets], answers: Answers
 ) -> tuple[dict[str, list[Move]], LeftOut]:
     stops = {lane.target: lane.stop for lane in job.plan.lanes}
+    shares = {each.group for each in job.snapshot.manifest.share_groups}
     moves: defaultdict[str, list[Move]] = defaultdict(list)
     unsure = []
     for name, of_group in wanted.items():
@@ -106,7 +107,7 @@ def _moves(
                 unsure.append(Skipped(f"group {name}, {partition}", answer.new.why, answer.new.id))
                 continue
             note = f"the snapshot ends at {stops[partition]}" if old > stops[partition] else answer.note
-            moves[name].append(Move(name, *partition, old, answer.new, metadata, note))
+            moves[name].append(Move(name, *partition, old, answer.new, metadata, note, share=name in shares))
     return moves, tuple(unsure)
 
 
@@ -125,18 +126,18 @@ def set_groups(
     `settled`: topics where groups may have been before, or continued since: they keep what they have.
     """
     late = [name for name, mine in moves.items() if any(move.topic in settled for move in mine)]
-    there = groups.committed(client, late)
+    there = positions(client, late, {name for name in late if any(move.share for move in moves[name])})
     done: list[Move] = []
     waiting: list[Skipped] = []
     failed: list[Skipped] = []
     for name, every in moves.items():
         known = there.get(name, {})
-        mine = [move for move in every if known.get(move.topic_partition, (None,))[0] != move.new]
+        mine = [move for move in every if known.get(move.topic_partition) != move.new]
         if any(move.topic in settled and move.topic_partition in known for move in mine):
             failed.append(Skipped(f"group {name}", MOVED_ON, "group-has-offsets"))
             continue
         try:
-            groups.commit(client, name, _offsets(mine))
+            set_positions(client, name, mine)
         except groups.LiveGroup:
             try:
                 groups.commit(client, progress.waiting_group(restore_id, name), dict(_kept(mine)))
@@ -161,7 +162,7 @@ def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Gro
         name = group.removeprefix(prefix)
         moves = [move for _, kept in offsets.values() if (move := progress.loads(Move, kept))]
         try:
-            groups.commit(client, name, _offsets(moves))
+            set_positions(client, name, moves)
         except groups.LiveGroup:
             left.append(has_members(name))
         except (Failed, KafkaError) as error:
@@ -183,8 +184,26 @@ def rejected(name: str, error: Failed | KafkaError) -> Skipped:
     return skipped if skipped.id else replace(skipped, id="group-offsets-rejected")
 
 
-def _offsets(moves: Iterable[Move]) -> dict[TopicPartition, tuple[int, str]]:
-    return {move.topic_partition: (move.new, move.metadata) for move in moves}
+def positions(
+    client: Client, names: Iterable[str], shares: Set[str]
+) -> dict[str, Mapping[TopicPartition, int]]:
+    """Return the offsets that groups have at the target; `shares`: which of them are share groups."""
+    asked = set(names)
+    committed = groups.committed(client, asked - shares)
+    started = share_groups.start_offsets(client, asked & shares)
+    return {
+        **{name: {at: offset for at, (offset, _) in of.items()} for name, of in committed.items()},
+        **{name: {at: each.start for at, each in of.items()} for name, of in started.items()},
+    }
+
+
+def set_positions(client: Client, name: str, moves: Iterable[Move]) -> None:
+    """Set a group's offsets by the request of its type; LiveGroup if it has members."""
+    mine = list(moves)
+    if share := {move.topic_partition: move.new for move in mine if move.share}:
+        share_groups.set_positions(client, name, share)
+    others = {move.topic_partition: (move.new, move.metadata) for move in mine if not move.share}
+    groups.commit(client, name, others)
 
 
 def _kept(moves: Iterable[Move]) -> Iterator[tuple[TopicPartition, tuple[int, str]]]:

@@ -5,7 +5,7 @@ of the snapshot: its offsets then mean the same records.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from aqueduct.errors import ExitCode, Failed, LeftOut, Skipped, left_out_entries
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
-from aqueduct.restore.groups import has_members, rejected
+from aqueduct.restore.groups import has_members, positions, rejected, set_positions
 from aqueduct.restore.job import connected
 from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import Move
@@ -46,16 +46,17 @@ def main(order: RestoreOrder) -> GroupsRestored:
     objects = open_store(order.store)
     catalog = Catalog.open(objects, order.trust, Keyring(objects, order.private_keys))
     snapshot = catalog.snapshot(order.snapshot, order.at_least)
-    by_name = {each.group: each for each in snapshot.manifest.groups}
+    by_name = {each.group: each for each in snapshot.manifest.every_group}
+    shares = {each.group for each in snapshot.manifest.share_groups}
     chosen = order.groups.choose(by_name) if order.groups else []
     only = {name for name, _ in order.request.names}
     with connected(order) as client:
         wanted, left_out = _wanted(client, [by_name[each] for each in chosen], snapshot.topics, only)
-        there = groups.committed(client, wanted)
+        there = positions(client, wanted, shares)
         kept = sum(len(there.get(name, {}).keys() & mine.keys()) for name, mine in wanted.items())
         for name, mine in wanted.items():
             wanted[name] = {at: each for at, each in mine.items() if at not in there.get(name, {})}
-        moves = _moves(client, wanted)
+        moves = _moves(client, wanted, shares)
         if not order.dry_run:
             moves, more = _set(client, moves)
             left_out += more
@@ -90,7 +91,7 @@ def _wanted(
     return wanted, tuple(left_out)
 
 
-def _moves(client: Client, wanted: GroupPositions) -> dict[str, list[Move]]:
+def _moves(client: Client, wanted: GroupPositions, shares: Set[str]) -> dict[str, list[Move]]:
     """Return where each group goes on: where it was, or the nearest record that its partition still has."""
     partitions = {at for mine in wanted.values() for at in mine}
     starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
@@ -102,7 +103,7 @@ def _moves(client: Client, wanted: GroupPositions) -> dict[str, list[Move]]:
                 new, note = starts[at], f"the log begins at {starts[at]}: what was before it is deleted"
             elif old > ends[at]:
                 new, note = ends[at], f"the log ends at {ends[at]}: it has lost records"
-            moves[name].append(Move(name, *at, old, new, metadata, note))
+            moves[name].append(Move(name, *at, old, new, metadata, note, share=name in shares))
     return moves
 
 
@@ -111,7 +112,7 @@ def _set(client: Client, moves: dict[str, list[Move]]) -> tuple[dict[str, list[M
     left_out: list[Skipped] = []
     for name, mine in moves.items():
         try:
-            groups.commit(client, name, {move.topic_partition: (move.new, move.metadata) for move in mine})
+            set_positions(client, name, mine)
         except groups.LiveGroup:
             left_out.append(has_members(name))
         except (Failed, KafkaError) as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Set
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from aqueduct.kafka.client import Client, Topic, connect
@@ -10,7 +10,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import Written
 from aqueduct.restore.plan import RestoreLane, RestorePlan
-from aqueduct.restore.progress import TopicState
+from aqueduct.restore.progress import Earlier, TopicState
 from aqueduct.store.snapshots import Snapshot
 
 CLIENT = "aqueduct-restore"
@@ -30,6 +30,9 @@ class Job:
     others: Mapping[str, list[TopicState]]  # what other restores did, by their ids
     groups: tuple[str, ...]  # that are to be set
     written: Mapping[TopicPartition, Written]  # of topics that earlier runs have ended
+    earlier: Earlier = field(
+        default_factory=dict
+    )  # what other restores wrote, after which this one continues
 
     @cached_property
     def ended(self) -> Set[str]:

@@ -7,6 +7,7 @@ from aqueduct.errors import LeftOut
 from aqueduct.names import TopicPartition
 from aqueduct.restore.plan import RestorePlan
 from aqueduct.restore.progress import RestoreProgress
+from aqueduct.strict_json import ADDED
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Move:
     new: int
     metadata: str
     note: str = ""  # why it does not mean the very next record, and what it means
+    share: bool = field(default=False, metadata=ADDED)  # the offset is a share group's start offset
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -1,7 +1,7 @@
 """The plan of a restore: which stored records go to which partition, and how the work is shared out."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
@@ -30,6 +30,15 @@ class RestoreLane:
     segments: tuple[Segment, ...]  # in order, those that may have records of the window
     skipped: tuple[Segment, ...]  # those that have others only
     expired: tuple[Gap, ...] = ()  # what the store removed by its lifecycle rules
+    start: int = 0  # the offset of the snapshot from which on it is written
+
+    def after(self, start: int) -> "RestoreLane":
+        """Return the lane without the records before this offset, which earlier restores wrote."""
+        return replace(
+            self,
+            start=start,
+            segments=tuple(each for each in self.segments if each.stop > start),
+        )
 
     @property
     def target(self) -> TopicPartition:
@@ -56,6 +65,8 @@ class RestorePlan:
     lanes: tuple[RestoreLane, ...]
     gaps: tuple[Gap, ...]
     skipped: tuple[str, ...]  # topics of the snapshot that have no such instance
+    # The restores after which it continues, by topic at the target.
+    continues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def partitions(self, target: str) -> tuple[RestoreLane, ...]:
         return self._by_topic[target]

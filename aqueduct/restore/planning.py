@@ -1,18 +1,18 @@
 """Plans a restore, and refuses it where store or target stand in the way: before anything is written."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from operator import attrgetter
 
 from aqueduct.backup.verify import verify_segments
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.admin.cluster import cluster_id
-from aqueduct.kafka.client import Client
+from aqueduct.kafka.client import Client, Topic
 from aqueduct.names import TopicPartition
-from aqueduct.restore import records, topics
+from aqueduct.restore import continuation, records, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import RestoreOrder
-from aqueduct.restore.outcome import Written
+from aqueduct.restore.outcome import Warned, Written
 from aqueduct.restore.plan import RestorePlan, plan
 from aqueduct.restore.progress import TopicState
 from aqueduct.restore.request import restore_id
@@ -57,18 +57,53 @@ def look(order: RestoreOrder) -> Job:
         if not snapshot.topics:
             raise Refused(
                 "snapshot-without-topics",
-                f"Snapshot {manifest.number} contains {count(len(manifest.groups), 'group')} and no topic, "
-                "so their offsets refer to no records. Back up their topics, too.",
+                f"Snapshot {manifest.number} contains {count(len(manifest.every_group), 'group')} and no "
+                "topic, so their offsets refer to no records. Back up their topics, too.",
             )
-        others_groups = [each.group for each in manifest.groups if each.group not in order.links]
+        others_groups = [each.group for each in manifest.every_group if each.group not in order.links]
         chosen = order.groups.choose(others_groups) if order.groups else ()
         wanted = plan(snapshot, order.request)
         segments.lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
         there = client.topics(wanted.topics)
         known = topics.states(client, name, there)
+        found, forgotten = _continued(order, wanted, catalog.id, there, known, others)
+        wanted, earlier = continuation.after(client, catalog, wanted, there, found)
         _same_records(order, wanted, known)
-        job = Job(order, name, request, snapshot, wanted, there, known, others, tuple(chosen), {})
-        return replace(job, written=_written(client, job))
+        job = Job(order, name, request, snapshot, wanted, there, known, others, tuple(chosen), {}, earlier)
+        return replace(job, written=_written(client, job, forgotten))
+
+
+def _continued(
+    order: RestoreOrder,
+    plan: RestorePlan,
+    store_id: str,
+    there: Mapping[str, Topic],
+    known: Mapping[str, TopicState],
+    others: Mapping[str, list[TopicState]],
+) -> tuple[dict[str, dict[str, TopicState]], set[str]]:
+    """Return the restores that this one continues, and topics where the target has forgotten one of them.
+
+    One that has begun continues those that it remembers. Refused if it has not ended where one is forgotten.
+    """
+    found: dict[str, dict[str, TopicState]] = {}
+    if order.append and not order.restore_id:
+        fresh = {name: topic for name, topic in there.items() if name not in known}
+        found = continuation.continued(plan, store_id, fresh, others)
+    forgotten = set()
+    for name, state in known.items():
+        for other in state.continues:
+            mine = [each for each in others.get(other, ()) if each.topic_id == state.topic_id]
+            if mine:
+                found.setdefault(name, {})[other] = mine[0]
+            elif state.done:
+                forgotten.add(name)
+            else:
+                raise Refused(
+                    "earlier-restore-unknown",
+                    f"This restore of {name} continues restore {other}, whose progress the target has "
+                    "deleted (offsets.retention.minutes). Restore the topic under another name (old:new).",
+                )
+    return {name: each for name, each in found.items() if name not in forgotten}, forgotten
 
 
 def _same_records(order: RestoreOrder, wanted: RestorePlan, known: Mapping[str, TopicState]) -> None:
@@ -83,9 +118,9 @@ def _same_records(order: RestoreOrder, wanted: RestorePlan, known: Mapping[str, 
         )
 
 
-def _written(client: Client, job: Job) -> dict[TopicPartition, Written]:
+def _written(client: Client, job: Job, forgotten: Set[str]) -> dict[TopicPartition, Written]:
     """Return what the target still knows of the topics that have ended."""
-    ids = {name: job.there[name].id for name in job.ended}
+    ids = {name: job.there[name].id for name in job.ended - forgotten}
     partitions = [lane.target for lane in job.plan.lanes if lane.topic in ids]
     found = records.positions(client, job.id, partitions, ids) if partitions else {}
     return {partition: Written(each, 0, 0) for partition, (_, each) in found.items()}
@@ -121,8 +156,41 @@ def check(job: Job) -> None:
     with connected(job.order) as client:
         partitions = [lane.target for lane in job.plan.lanes if lane.topic in there]
         if partitions and not job.order.append:
-            topics.check_empty(client, partitions, there, job.others)
+            topics.check_empty(client, partitions, there, job.others, _appending(job, there))
         topics.check_creation(client, job.plan, job.there, with_settings=job.order.settings)
+
+
+def _appending(job: Job, there: Mapping[str, Topic]) -> str:
+    """Return what --append would do, as the end of a sentence; nothing if it would be refused, too."""
+    try:
+        found = continuation.continued(job.plan, job.snapshot.manifest.store, there, job.others)
+    except Refused:
+        return ""
+    lacking = "writes only the records that those restores lack" if found else "adds all records"
+    return f", or pass --append, which {lacking}"
+
+
+def doubled(job: Job) -> tuple[Warned, ...]:
+    """Return a warning for topics that get records again, because of --restore-id."""
+    fresh = {name: topic for name, topic in job.there.items() if name not in job.known}
+    if not (job.order.append and job.order.restore_id):
+        return ()
+    origins = continuation.origins(job.snapshot.manifest.store, job.plan)
+    again = [
+        f"{name} (restore {other})"
+        for name, origin in origins.items()
+        for other, state in continuation.ended(name, fresh, job.others)
+        if state.origin is None or origin.overlaps(state.origin)
+    ]
+    if not again:
+        return ()
+    return (
+        Warned(
+            "restored-again",
+            f"{some(sorted(again))}: the records that this restore wrote are written again. Without "
+            "--restore-id, --append writes only those that are missing.",
+        ),
+    )
 
 
 def check_objects(job: Job, workers: Workers) -> None:
@@ -155,10 +223,21 @@ def check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> N
     try:
         topics.check_partitions(job.plan, open_)
         topics.check_others(open_, others)
+        if job.order.append and not job.order.restore_id:
+            begins = {name: topic for name, topic in open_.items() if name not in job.known}
+            now = continuation.continued(job.plan, job.snapshot.manifest.store, begins, others)
+            if ended := sorted(
+                name for name in now if set(now[name]) != set(job.plan.continues.get(name, ()))
+            ):
+                raise Refused(
+                    "restore-in-progress",
+                    f"Another restore of {some(ended)} ended during this run. Run the command again: it "
+                    "continues after that one.",
+                )
         if fresh and not job.order.append:
             partitions = [lane.target for lane in job.lanes if lane.topic in fresh]
             try:
-                topics.check_empty(client, partitions, fresh, others)
+                topics.check_empty(client, partitions, fresh, others, "")
             except Refused:
                 client.sleep(ENDING_SECONDS)
                 if not fresh.keys() <= records.begun(client, job.id, ids):

@@ -6,7 +6,7 @@ is remembered, and what others write there does no harm: ours are known by their
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from aqueduct.kafka import fetch, offsets
@@ -49,6 +49,7 @@ COMPACTED = Unsure(
 EXPIRED = Unsure(
     f"a lifecycle rule of the store has deleted records since the restore; {AGAIN}", "restore-records-expired"
 )
+NEWER = Unsure("a restore of a newer snapshot wrote there", "restore-superseded")
 FORGOTTEN = Unsure(
     f"the target has deleted the progress of the restore (offsets.retention.minutes); {AGAIN}",
     "restore-progress-expired",
@@ -96,12 +97,15 @@ def translate(
     """Translate offsets of the store to those of the same records, by partition at the target."""
     answers: Answers = {}
     questions = []
+    elsewhere: dict[tuple[TopicPartition, int], int] = {}  # an offset whose next record is in a later part
     for lane in job.plan.lanes:
-        if mine := sorted(asked.get(lane.target, ())):
-            if why := _untold(job, lane, written):
-                answers |= {(lane.target, each): Answer(why) for each in mine}
+        for part, progress, why, offsets_ in _parts(job, lane, asked.get(lane.target, ()), written):
+            at = {each: max(each, part.start) for each in offsets_}
+            if why or progress is None:
+                answers |= {(lane.target, each): Answer(why or FORGOTTEN) for each in at}
             else:
-                questions.append(PositionQuestion(lane, tuple(mine), written[lane.target].progress))
+                questions.append(PositionQuestion(part, tuple(sorted({*at.values()})), progress))
+                elsewhere |= {(lane.target, each): now for each, now in at.items() if each != now}
     order = job.order
     tasks = [
         QuestionShare(order.end, order.store, job.plan.window, tuple(some_questions))
@@ -110,7 +114,32 @@ def translate(
     work = sum(sum(segment.records for segment in question.lane.segments) for question in questions) // 10
     for found in workers.parallel(work)(answer, tasks):
         answers |= found
-    return answers
+    return answers | {at: answers[at[0], now] for at, now in elsewhere.items()}
+
+
+# What one restore wrote of a lane, its progress, why that is unknown, and the offsets to translate.
+_Part = tuple[RestoreLane, RestoreProgress | None, Unsure | None, list[int]]
+
+
+def _parts(
+    job: Job, lane: RestoreLane, asked: Iterable[int], written: Mapping[TopicPartition, Written]
+) -> Iterator[_Part]:
+    """Yield what earlier restores wrote, and the lane, each with the offsets whose next record it has."""
+    left = set(asked)
+    for part in job.earlier.get(lane.target, ()):
+        last = max((each.last_offset or 0 for each in part.segments), default=-1)
+        mine = {each for each in left if each < part.stop and each <= last}
+        if not mine:
+            continue
+        left -= mine
+        why = FORGOTTEN if part.progress is None else COMPACTED if part.compacted else None
+        if any(gap.start < part.stop for gap in lane.expired):
+            why = EXPIRED
+        of_part = replace(lane, start=part.start, stop=part.stop, segments=part.segments)
+        yield of_part, None if why else part.progress, why, sorted(mine)
+    if left:
+        why = NEWER if lane.start > lane.stop else _untold(job, lane, written)
+        yield lane, None if why else written[lane.target].progress, why, sorted(left)
 
 
 def _untold(job: Job, lane: RestoreLane, written: Mapping[TopicPartition, Written]) -> Unsure | None:

@@ -8,12 +8,14 @@ be restored again, and offsets.retention.minutes (7 days) after the last commit.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple, TypeVar
 
 from aqueduct import strict_json
 from aqueduct.errors import Refused
 from aqueduct.kafka.requests import METADATA_BYTES
+from aqueduct.names import TopicPartition
+from aqueduct.store.manifest import Segment
 from aqueduct.strict_json import ADDED
 
 GROUP = "aqueduct-restore-"
@@ -91,6 +93,23 @@ class RestoreProgress:
 
 
 @dataclass(frozen=True)
+class RestoreOrigin:
+    """The records of a store that a restore writes to a topic."""
+
+    store: str  # its id
+    topic: str  # in the store
+    instance: int
+    topic_id: str  # of the instance
+    first_time: int  # of the window, milliseconds, inclusive
+    last_time: int
+
+    def overlaps(self, other: "RestoreOrigin") -> bool:
+        """Return whether both may have the same record of the source."""
+        same = (self.store, self.topic, self.topic_id) == (other.store, other.topic, other.topic_id)
+        return same and self.first_time <= other.last_time and other.first_time <= self.last_time
+
+
+@dataclass(frozen=True)
 class TopicState:
     """The state to remember while a topic is being restored."""
 
@@ -108,11 +127,31 @@ class TopicState:
     held: Mapping[str, str | None] = field(default_factory=dict, metadata=ADDED)
     # How many offsets had expired in the store when it began.
     expired: int = field(default=0, metadata=ADDED)
+    # The records that this restore writes; None: an earlier version began it.
+    origin: RestoreOrigin | None = field(default=None, metadata=ADDED)
+    # The ids of the restores after which it continues.
+    continues: tuple[str, ...] = field(default=(), metadata=ADDED)
 
     @property
     def pending(self) -> Mapping[str, str | None]:
         """The settings that are not set back."""
         return self.held if self.done else self.back
+
+
+@dataclass(frozen=True)
+class EarlierPart:
+    """The records of a partition that an earlier restore wrote, after which another one continues."""
+
+    start: int  # offsets of the store
+    stop: int  # exclusive
+    progress: RestoreProgress | None  # None: the target has forgotten it
+    compacted: bool  # at the target, since that restore ended
+    segments: tuple[Segment, ...]
+
+
+Earlier = Mapping[
+    TopicPartition, tuple[EarlierPart, ...]
+]  # in the order of offsets, by the target's partition
 
 
 def matched(patterns: Iterable[str], groups: Iterable[str]) -> frozenset[str]:
@@ -122,8 +161,17 @@ def matched(patterns: Iterable[str], groups: Iterable[str]) -> frozenset[str]:
 
 
 def dumps(state: object, what: str) -> str:
-    """Return a state as a commit's metadata; Refused if Kafka would not keep that much."""
-    text = strict_json.dumps(state).decode()
+    """Return a state as a commit's metadata; Refused if Kafka would not keep that much.
+
+    What later versions added is left out where it has its default: less is kept, and former versions read it.
+    """
+    kept = {
+        each.name: value
+        for each in fields(state)  # type: ignore[arg-type]
+        for value in [getattr(state, each.name)]
+        if not (ADDED.items() <= each.metadata.items() and value == strict_json.default(each))
+    }
+    text = strict_json.dumps(kept).decode()
     if len(text.encode()) > METADATA_BYTES:
         raise Refused(
             "restore-state-too-large",

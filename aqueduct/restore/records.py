@@ -176,7 +176,7 @@ class _Task:
         ends = offsets.ends(client, self._fresh, "read_uncommitted")
         self.positions: dict[TopicPartition, StorePosition] = {
             lane.target: done.get(lane.target)
-            or (0, RestoreProgress(str(ids[lane.topic]), ends[lane.target], 0, 0, ()))
+            or (lane.start, RestoreProgress(str(ids[lane.topic]), ends[lane.target], 0, 0, ()))
             for lane in share.lanes
         }
         stable = offsets.ends(client, done)

@@ -62,6 +62,9 @@ def _lines(outcome: RestoreOutcome) -> Iterator[str]:
     if found := outcome.recount:
         how = f"; of {found.read:,} by their batches' headers" if found.read else ""
         yield f"{count(found.partitions, 'partition')} looked at again: each holds what was restored{how}."
+    yield from _first(
+        [f"{name} continues after restore {some(each)}." for name, each in sorted(plan.continues.items())]
+    )
     for gap in (gap for gap in plan.gaps if gap.expired is None):
         what = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were backed up"
         yield f"{gap.topic}-{gap.partition}: {what}."
@@ -136,6 +139,7 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
         "finished_before": outcome.before,
         "dry_run": outcome.dry_run,
         "links_stopped": outcome.stopped,
+        "continues": {topic: list(restores) for topic, restores in outcome.plan.continues.items()},
         "at_most": outcome.planned and outcome.plan.at_most,  # the records of partitions
         "partitions": [
             {
@@ -178,6 +182,7 @@ def moved(moves: Iterable[Move]) -> list[dict[str, Any]]:
             "partition": each.partition,
             "old": each.old,
             "new": each.new,
+            **({"type": "share"} if each.share else {}),
             **({"note": each.note} if each.note else {}),
         }
         for each in moves

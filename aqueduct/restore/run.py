@@ -10,7 +10,18 @@ from collections.abc import Mapping
 
 from aqueduct.errors import LeftOut
 from aqueduct.names import TopicPartition
-from aqueduct.restore import groups, links, mirrors, planning, records, recount, report, rights, topics
+from aqueduct.restore import (
+    continuation,
+    groups,
+    links,
+    mirrors,
+    planning,
+    records,
+    recount,
+    report,
+    rights,
+    topics,
+)
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import RestoreOutcome, Rights, Warned, Written
@@ -99,9 +110,10 @@ def prepare(job: Job) -> tuple[dict[str, TopicState], tuple[Warned, ...]]:
     """Make the topics, and set what holds while they are restored; their states, and warnings."""
     asked = job.order.settings
     with connected(job.order) as client:
-        warnings = topics.create(client, job.plan, job.there, with_settings=asked)
+        warnings = planning.doubled(job) + topics.create(client, job.plan, job.there, with_settings=asked)
         states = topics.hold_open(
             *(client, job.id, job.request, job.plan),
+            continuation.origins(job.snapshot.manifest.store, job.plan),
             with_settings=asked,
             recheck=lambda found: planning.check_again(client, job, found),
         )

@@ -17,7 +17,7 @@ from aqueduct.ranges import Range
 from aqueduct.restore import progress, settings
 from aqueduct.restore.outcome import Warned, Written
 from aqueduct.restore.plan import RestorePlan
-from aqueduct.restore.progress import RestoreProgress, TopicState
+from aqueduct.restore.progress import RestoreOrigin, RestoreProgress, TopicState
 from aqueduct.wording import count, some
 
 PEEK_BYTES = 64 << 10
@@ -105,8 +105,12 @@ def check_empty(
     partitions: Iterable[TopicPartition],
     there: Mapping[str, Topic],
     others: Plans,
+    appending: str,
 ) -> None:
-    """Check that partitions are empty; Refused if there is a record that a consumer sees."""
+    """Check that partitions are empty; Refused if there is a record that a consumer sees.
+
+    `appending`: what --append would do instead, as the end of a sentence.
+    """
     found = list(_visible(client, list(partitions)))
     if found:
         ids = {str(topic.id) for topic in there.values()}
@@ -119,8 +123,8 @@ def check_empty(
             "target-not-empty",
             f"{count(len(found), 'partition')} of the target with records: {some(found)}. "
             f"{f'Some were written by {some(wrote)}. ' if wrote else ''}"
-            "Restore under other names (old:new), or pass --append. Or delete the topics, which deletes "
-            "their records, and run the command again.",
+            f"Restore under other names (old:new){appending}. Or delete the topics, which deletes their "
+            "records, and run the command again.",
         )
 
 
@@ -222,6 +226,7 @@ def hold_open(
     restore_id: str,
     request: str,
     plan: RestorePlan,
+    origins: Mapping[str, RestoreOrigin],
     *,
     with_settings: bool,
     recheck: Callable[[States], None],
@@ -252,6 +257,8 @@ def hold_open(
             state = TopicState(  # not done, even if it was
                 *(str(there[name].id), plan.snapshot, request, back, holds, with_settings, groups_),
                 expired=state.expired if state else plan.expired(name),
+                origin=state.origin if state else origins[name],
+                continues=plan.continues.get(name, ()),
             )
         found[name] = state
         if not state.done:

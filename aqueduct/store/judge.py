@@ -103,7 +103,7 @@ def _faults(manifest: Manifest) -> Iterator[str]:
             yield f"a gap of {gap.topic} can't be"
     if not _within(manifest.lifecycle.values(), 1, LONG):
         yield "days of a lifecycle rule can't be"
-    if not _within((each.offset for group in manifest.groups for each in group.offsets), -1, LONG):
+    if not _within((each.offset for group in manifest.every_group for each in group.offsets), -1, LONG):
         yield "a group's offset can't be"
 
 

@@ -215,6 +215,13 @@ class Manifest:
     generation_ends: SnapshotPositions = field(default_factory=dict, metadata=strict_json.ADDED)
     # Days after which segments of topics expire, by the bucket's lifecycle rules.
     lifecycle: Mapping[str, int] = field(default_factory=dict, metadata=strict_json.ADDED)
+    # Share groups (KIP-932). Former versions would restore one as a consumer group, so they must not find it.
+    share_groups: tuple[StoredGroup, ...] = field(default=(), metadata=strict_json.ADDED)
+
+    @property
+    def every_group(self) -> tuple[StoredGroup, ...]:
+        """Return the groups of all types."""
+        return self.groups + self.share_groups
 
     @property
     def number(self) -> int:
@@ -233,8 +240,9 @@ _TABLE_OF: Mapping[str, Any] = {"segments": Segment, "gaps": Gap}
 _POSITIONS = "starts", "positions", "epochs", "generation_ends"
 _ADDED = "epochs", "generation_ends"  # by later versions of the format
 # What is written only where there is something: other stores stay as former versions read them.
-_WHERE_NEEDED = "lifecycle", "generation_ends"
-_OF_ONE = "groups", "acls", "quotas", "open_transactions", "groups_ahead"  # nothing that adds up
+_WHERE_NEEDED = "lifecycle", "generation_ends", "share_groups"
+# Nothing that adds up.
+_OF_ONE = "groups", "share_groups", "acls", "quotas", "open_transactions", "groups_ahead"
 _LINE = b",\n"
 _LOT = b",\t"  # between rows, too, there may be a blank
 _ROWS = 10_000

@@ -50,7 +50,8 @@ RUNNING = {
     *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "controllers", "features")),
     *(f"kafka.admin.{name}" for name in ("quotas", "reassign", "settings", "topics", "transactions")),
     *(f"kafka.{name}" for name in ("answers", "client", "fan_out", "fetch", "follow", "groups")),
-    *(f"kafka.{name}" for name in ("offsets", "produce", "table", "tls", "transport")),
+    *(f"kafka.{name}" for name in ("offsets", "produce", "share_groups", "share_messages")),
+    *(f"kafka.{name}" for name in ("table", "tls", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),
     *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics")),
     *(f"work.{name}" for name in ("session", "shared_classes", "spark", "workers")),
@@ -65,9 +66,9 @@ RUNNING = {
     *(f"backup.{name}" for name in ("commit", "metrics", "reading", "run", "survey", "verify")),
     *(
         f"restore.{name}"
-        for name in ("groups", "groups_only", "job", "links", "mirrors", "planning", "positions")
+        for name in ("continuation", "groups", "groups_only", "job", "links", "mirrors", "planning")
     ),
-    *(f"restore.{name}" for name in ("records", "recount", "rights", "run", "topics")),
+    *(f"restore.{name}" for name in ("positions", "records", "recount", "rights", "run", "topics")),
     *(f"reconcile.{name}" for name in ("reader", "run", "store_reader")),
     *(f"drill.{name}" for name in ("consume", "live", "metrics", "run", "scratch")),
     *(

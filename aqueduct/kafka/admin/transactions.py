@@ -291,8 +291,9 @@ def _decision(name: str, value: bytes) -> Decision | None:
         return transactions.parse_decision(value)
     except (IndexError, ValueError, LayoutError) as error:
         raise Failed(
+            "transaction-state-unreadable",
             f"The state of the transactional id {name} in {STATE_TOPIC} cannot be read ({error}). This "
-            "version of Kafka may be newer than Aqueduct; use its kafka-transactions.sh."
+            "version of Kafka may be newer than Aqueduct; use its kafka-transactions.sh.",
         ) from None
 
 
@@ -381,7 +382,8 @@ def end(client: Client, each: HangingTransaction, outcome: Outcome, level: int) 
             return
         if time.monotonic() > deadline:
             raise Failed(
+                "transaction-still-open",
                 f"The transaction on {found.partition} is still open {count(SETTLE_SECONDS, 'second')} after "
-                "its marker was written. See the journal of the partition's leader."
+                "its marker was written. See the journal of the partition's leader.",
             )
         client.sleep(POLL_SECONDS)

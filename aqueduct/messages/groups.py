@@ -1,0 +1,27 @@
+"""Messages about groups in backups and restores."""
+
+from aqueduct.messages.message import Area, DeclaredMessage
+
+GROUPS = (
+    DeclaredMessage(
+        id="group-type-unsupported",
+        area=Area.GROUPS,
+        meaning="The type of the group is not supported, so only its committed offsets are backed up.",
+        fix="Upgrade Aqueduct, or back up the rest of the group's state by other means.",
+    ),
+    DeclaredMessage(
+        id="share-group-state-unreadable",
+        area=Area.GROUPS,
+        meaning="Acknowledgements of share groups cannot be read, so only their start offsets are backed up.",
+        fix=(
+            "Grant the client `Read` on `__share_group_state`. After a restore without them, consumers "
+            "receive some acknowledged records again."
+        ),
+    ),
+    DeclaredMessage(
+        id="share-groups-unsupported",
+        area=Area.GROUPS,
+        meaning="The target cluster has no share groups, so their offsets were not set.",
+        fix="Upgrade Kafka to 4.2 or later, and enable the feature `share.version`.",
+    ),
+)
