@@ -145,6 +145,7 @@ def report(snapshot: Snapshot, faults: Sequence[Fault]) -> dict[str, Any]:
                 "from": fault.segment.start,
                 "to": fault.segment.stop,
                 "object": fault.path,
+                "id": fault.id,
                 "why": fault.why,
             }
             for fault in faults

@@ -71,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
         raise Refused("--snapshot is one of a store's: give that as --source.")
     sources: tuple[ComparedEnd, ...]
     if stores:
+        report_file.outside(args.report, stores[0])
         trust, keys = common.trust(args), common.private_keys(args)
         sources = (
             store_reader.open_snapshot("source", stores[0], args.snapshot, trust=trust, private_keys=keys),

@@ -44,12 +44,17 @@ def run(args: argparse.Namespace) -> int:
     keys = Keyring(objects, common.private_keys(args))
     found = Catalog.open(objects, common.trust(args), keys).summaries()
     broken = _print_json(found) if args.json else _print_page(found)
-    if broken:
-        raise Failed(
-            f"{count(len(broken), 'snapshot')} of {args.store} can't be used: {some(broken)}. Bring back "
-            "what is lost or damaged from a copy of the store."
-        )
-    return ExitCode.DONE
+    if not broken:
+        return ExitCode.DONE
+    error = Failed(
+        "snapshot-unusable",
+        f"{count(len(broken), 'snapshot')} of {args.store} cannot be used: {some(broken)}. Restore the lost or "
+        "damaged objects from a copy of the store.",
+    )
+    if not args.json:
+        raise error
+    print(f"aqueduct: {error.labelled}", file=sys.stderr)  # stdout has the list: one JSON document
+    return error.exit_code
 
 
 Listed = Iterable["Summary | Broken"]

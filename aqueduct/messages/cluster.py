@@ -66,4 +66,67 @@ CLUSTER = (
             "transaction."
         ),
     ),
+    DeclaredMessage(
+        id="group-has-members",
+        area=Area.CLUSTER,
+        meaning="The consumer group has active members, so Kafka rejects new offsets.",
+        fix="Stop the consumers of the group, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="topic-recreated",
+        area=Area.CLUSTER,
+        meaning=("The topic was deleted and re-created, so offsets of the old topic refer to other records."),
+        fix=(
+            "Run the command again for the new topic. For a restore: restore the topic together with its "
+            "groups, or set the offsets of the groups by hand."
+        ),
+    ),
+    DeclaredMessage(
+        id="decompression-limit-exceeded",
+        area=Area.CLUSTER,
+        meaning="A record batch decompresses to more than the limit, so Aqueduct does not open it.",
+        fix=(
+            "For a restore, pass neither `--from-time` nor `--to-time`: most batches are then written "
+            "without being opened."
+        ),
+    ),
+    DeclaredMessage(
+        id="record-too-large",
+        area=Area.CLUSTER,
+        meaning="A record makes a batch that is larger than the topic allows.",
+        fix="Increase `max.message.bytes` of the topic, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="acl-rejected",
+        area=Area.CLUSTER,
+        meaning="The controller rejected ACLs.",
+        fix="Check the rights of the client: it needs `Alter` on the cluster.",
+    ),
+    DeclaredMessage(
+        id="acl-not-visible",
+        area=Area.CLUSTER,
+        meaning="The brokers do not show new ACLs that the controller accepted.",
+        fix="Check that all brokers run, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="quota-rejected",
+        area=Area.CLUSTER,
+        meaning="The controller rejected quotas.",
+        fix="Check the rights of the client: it needs `AlterConfigs` on the cluster.",
+    ),
+    DeclaredMessage(
+        id="topic-rejected",
+        area=Area.CLUSTER,
+        meaning="The controller rejected a topic, its name or its settings.",
+        fix=(
+            "Correct the setting that the message identifies. To restore without the settings of the "
+            "backup, pass `--no-settings`."
+        ),
+    ),
+    DeclaredMessage(
+        id="topic-not-ready",
+        area=Area.CLUSTER,
+        meaning="A new topic has no leader, or does not have the expected partitions.",
+        fix="Check that all brokers run, and run the command again.",
+    ),
 )

@@ -159,12 +159,6 @@ RESTORE = (
         fix="Remove the topic from `--topics`.",
     ),
     DeclaredMessage(
-        id="group-has-members",
-        area=Area.RESTORE,
-        meaning="The consumer group has active members, so Kafka rejects new offsets.",
-        fix="Stop the consumers of the group, and run the command again.",
-    ),
-    DeclaredMessage(
         id="group-has-offsets",
         area=Area.RESTORE,
         meaning="The consumer group already has offsets in the restored topics, and keeps them.",
@@ -180,12 +174,6 @@ RESTORE = (
             "Check the error in the message, the rights of the client and the state of the group, and run "
             "the command again."
         ),
-    ),
-    DeclaredMessage(
-        id="topic-recreated",
-        area=Area.RESTORE,
-        meaning=("The topic was deleted and re-created, so offsets of the old topic refer to other records."),
-        fix="Restore the topic together with its groups, or set the offsets of the groups by hand.",
     ),
     DeclaredMessage(
         id="topic-missing",
@@ -254,21 +242,6 @@ RESTORE = (
         fix="If the records are needed, restore them from another store.",
     ),
     DeclaredMessage(
-        id="decompression-limit-exceeded",
-        area=Area.RESTORE,
-        meaning="A record batch decompresses to more than the limit, so Aqueduct does not open it.",
-        fix=(
-            "Restore the whole snapshot, without `--from-time` and `--to-time`: complete batches are "
-            "written without being opened."
-        ),
-    ),
-    DeclaredMessage(
-        id="record-too-large",
-        area=Area.RESTORE,
-        meaning="A record makes a batch that is larger than the topic allows.",
-        fix="Increase `max.message.bytes` of the topic, and run the command again.",
-    ),
-    DeclaredMessage(
         id="authorizer-missing",
         area=Area.RESTORE,
         meaning="The target cluster has no authorizer, so ACLs cannot be set.",
@@ -293,38 +266,6 @@ RESTORE = (
         area=Area.RESTORE,
         meaning="The file of `--acls-within` is not a JSON list of ACLs.",
         fix="Write entries as the Ansible module `kafka_acls` has them.",
-    ),
-    DeclaredMessage(
-        id="acl-rejected",
-        area=Area.RESTORE,
-        meaning="The controller rejected ACLs.",
-        fix="Check the rights of the client: it needs `Alter` on the cluster.",
-    ),
-    DeclaredMessage(
-        id="acl-not-visible",
-        area=Area.RESTORE,
-        meaning="The brokers do not show new ACLs that the controller accepted.",
-        fix="Check that all brokers run, and run the command again.",
-    ),
-    DeclaredMessage(
-        id="quota-rejected",
-        area=Area.RESTORE,
-        meaning="The controller rejected quotas.",
-        fix="Check the rights of the client: it needs `AlterConfigs` on the cluster.",
-    ),
-    DeclaredMessage(
-        id="topic-rejected",
-        area=Area.RESTORE,
-        meaning="The controller rejected a topic, its name or its settings.",
-        fix=(
-            "Correct the setting that the message identifies, or restore without settings (`--no-settings`)."
-        ),
-    ),
-    DeclaredMessage(
-        id="topic-not-ready",
-        area=Area.RESTORE,
-        meaning="A new topic has no leader, or does not have the expected partitions.",
-        fix="Check that all brokers run, and run the command again.",
     ),
     DeclaredMessage(
         id="replication-factor-reduced",

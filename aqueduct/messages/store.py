@@ -167,4 +167,16 @@ STORE = (
         meaning="The backup is encrypted, and none of the given private keys can decrypt it.",
         fix="Pass the private key of a recipient with `--private-key`.",
     ),
+    DeclaredMessage(
+        id="snapshot-not-leased",
+        area=Area.STORE,
+        meaning=(
+            "The store did not accept the object that protects a snapshot from pruning while the command "
+            "reads it."
+        ),
+        fix=(
+            "Do not prune the store while the command runs, or give its credentials the right to create "
+            "objects."
+        ),
+    ),
 )

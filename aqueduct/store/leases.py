@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from aqueduct import strict_json
-from aqueduct.errors import AqueductError, Failed
+from aqueduct.errors import AqueductError, Failed, labelled
 from aqueduct.store import names
 from aqueduct.store.objects import Objects
 
@@ -88,4 +88,5 @@ def _lease(objects: Objects, snapshot: int, restore: str, say: Callable[[str], N
         path = names.lease(snapshot, restore, secrets.token_hex(4))
         objects.create(path, strict_json.dumps(_Lease(1, snapshot, restore)))
     except AqueductError as error:
-        say(f"prune is not kept from removing what this reads: {error}")
+        sentence = f"The snapshot is not protected from pruning while this command runs: {error}"
+        say(f"Warning: {labelled('snapshot-not-leased', sentence)}")

@@ -44,7 +44,6 @@ UNIDENTIFIED = {
     "cli/quorum.py": 7,
     "cli/reconcile.py": 3,
     "cli/rewrap.py": 1,
-    "cli/snapshots.py": 1,
     "cli/zookeeper.py": 1,
     "connect/apply.py": 5,
     "connect/connectors.py": 2,

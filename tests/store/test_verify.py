@@ -200,7 +200,8 @@ class TestCommandLine:
         assert whole.items() >= {"from": 0, "to": 45, "records": 45}.items()
         assert content["gaps"] == [{**place, "partition": 1, "from": 3, "to": 7}]
         (fault,) = content["damaged"]
-        assert {**place, "from": 8, "to": 16, "object": path}.items() <= fault.items()
+        expected = {**place, "from": 8, "to": 16, "object": path, "id": "object-missing"}
+        assert expected.items() <= fault.items()
 
     def test_an_older_snapshot_does_without_later_objects(self, store: Path) -> None:
         (store / "topics/flights/0/00000000000000000040.0b.log").unlink()

@@ -40,12 +40,13 @@ COMMANDS = {
         *("--client-config", "{tmp}/gone"),
     ),
     "restore": (*CLUSTER, *STORE),
+    "transactions find-hanging": CLUSTER,
     "verify": STORE,
     "zookeeper backup": (*STORE, "--connect", "127.0.0.1:1", "--client-config", "{tmp}/gone"),
     "zookeeper restore": (*STORE, "--connect", "127.0.0.1:1", "--client-config", "{tmp}/gone"),
     "zookeeper diff": (*STORE, "--connect", "127.0.0.1:1", "--client-config", "{tmp}/gone"),
 }
-NO_STORE = {"dlq replay", "doctor cluster", "doctor connect", "mirror"}
+NO_STORE = {"dlq replay", "doctor cluster", "doctor connect", "mirror", "transactions find-hanging"}
 
 
 def arguments(command: str, tmp: Path) -> list[str]:
@@ -87,12 +88,23 @@ def test_a_run_that_ends_with_an_error_leaves_a_report(
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS.keys() - NO_STORE))
-def test_an_error_is_never_reported_into_a_store(tmp_path: Path, command: str) -> None:
+def test_an_error_is_never_reported_into_a_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
     (tmp_path / "store").mkdir()
     object_ = tmp_path / "store/object"
     object_.write_text("of the store")
     assert cli.main([*arguments(command, tmp_path), "--report", str(object_)]) in (1, 2)
     assert object_.read_text() == "of the store"
+    assert "report-inside-store" in printed(capsys.readouterr().err)
+
+
+def test_a_comparison_with_a_store_never_reports_into_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "store").mkdir()
+    assert cli.main([*arguments("reconcile", tmp_path), "--report", f"{tmp_path}/store/object"]) == 2
+    assert printed(capsys.readouterr().err) == ["report-inside-store"]
 
 
 def test_errors_of_restore_have_identifiers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

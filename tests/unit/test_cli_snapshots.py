@@ -56,9 +56,7 @@ def test_what_can_be_used_is_told_beside_what_cannot(
 ) -> None:
     store = shutil.copytree(STORE, tmp_path / "store")
     (store / "snapshots/0000000002.json.zst").unlink()
-    summary = (
-        f"aqueduct: 2 snapshots of {store.as_uri()} can't be used: 2, 3. Bring back what is lost or damaged "
-    )
+    summary = f"aqueduct: [snapshot-unusable] 2 snapshots of {store.as_uri()} cannot be used: 2, 3. "
     assert cli.main(["snapshots", "--store", store.as_uri()]) == 1
     out, err = capsys.readouterr()
     assert out.splitlines()[2:4] == [

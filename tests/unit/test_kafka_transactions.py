@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aqueduct.errors import Skipped
 from aqueduct.kafka import transactions
 from aqueduct.kafka.transactions import (
     Decision,
@@ -199,7 +200,7 @@ def test_the_finding_has_the_facts_and_the_remedy() -> None:
 
 
 def test_a_coordinator_that_is_late_is_reported() -> None:
-    found = Search((), ((OPEN, KNOWN),), (("t-0", "the coordinators do not answer"),))
+    found = Search((), ((OPEN, KNOWN),), (Skipped("t-0", "the coordinators do not answer"),))
     soon = KNOWN.end_time + transactions.OVERDUE_MILLISECONDS
     unknown = "Whether transactions hang on t-0 is not known: the coordinators do not answer."
     assert transactions.findings(found, soon) == [unknown]

@@ -134,7 +134,7 @@ COMPUTED = {"name": "d", "type": "int", "expression": "1"}
         ({"columns": [{**COLUMN, "from": "a..b"}]}, "isn't a path"),
         ({"columns": [{**COLUMN, "from": "a."}]}, "isn't a path"),
         ({"strip": ["bom", "null"]}, "there is no null; did you mean nul?"),
-        ({"strip": ["bom"], "format": "raw", "columns": [{**COLUMN, "from": "$value"}]}, "of the formats"),
+        ({"strip": ["bom"], "format": "raw", "columns": [{**COLUMN, "from": "$value"}]}, "only the formats"),
         ({"columns": [COLUMN, {**COLUMN, "name": "d", "from": "c.x"}]}, "is read as a value"),
         ({"partition_by": [day("day", "x")]}, "there is no column x"),
         ({"partition_by": [day("day", "c")]}, "a day is one of a timestamp"),

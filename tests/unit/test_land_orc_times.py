@@ -157,6 +157,6 @@ def test_verify_names_files_that_readers_can_t_read(
     (tmp_path / "a.orc").write_bytes(data)
     file = AddedFile("a.orc", 1, len(data), hashlib.sha256(data).hexdigest())
     found = read_files(FilesShare(tmp_path.as_uri(), (PlacedFile(file, ("a.orc",)),), iceberg=False))
-    assert [path for path, _ in found.left_out] == (["a.orc"] if damage else [])
-    assert all(why.startswith(damage) and "land reset" in why for _, why in found.left_out)
+    assert [each.what for each in found.left_out] == (["a.orc"] if damage else [])
+    assert all(each.why.startswith(damage) and "land reset" in each.why for each in found.left_out)
     assert list(found.pieces.values()) == [[(5, 5)]]

@@ -44,7 +44,7 @@ def test_a_pattern_without_a_topic_is_left_out() -> None:
     assert table.unmatched(every) == ("eu.+",)
     assert table.unmatched({"eu1", "b"}) == ()
     found = plan(State(), [A], every, stops={}, unmatched=table.unmatched(every))
-    assert found.left_out == (("topics eu.+", "the cluster has no topic whose whole name matches"),)
+    assert [(each.id, each.what) for each in found.left_out] == [("pattern-matches-nothing", "topics eu.+")]
     assert found.ranges == (Range("a", 0, 5, 10), Range("a", 1, 0, 100))
 
 
