@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         return ExitCode.DONE
     error = Failed(
         "snapshot-unusable",
-        f"{count(len(broken), 'snapshot')} of {args.store} cannot be used: {some(broken)}. Restore the lost or "
+        f"{count(len(broken), 'snapshot')} of {args.store} cannot be used: {some(broken)}. Restore lost or "
         "damaged objects from a copy of the store.",
     )
     if not args.json:
