@@ -37,7 +37,7 @@ from aqueduct.kafka import client_config, data_folder, diagnosis, listeners, tra
 from aqueduct.kafka.admin import transactions as asking
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
 from aqueduct.kafka.client import Client, connect
-from aqueduct.kafka.cluster import Cluster
+from aqueduct.kafka.cluster import Cluster, absent_brokers, unexpected_brokers
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
@@ -64,6 +64,12 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         type=selection.names,
         default=(),
         help="say which of them nobody coordinates: the cluster can't list those",
+    )
+    add(
+        "--expected-brokers",
+        metavar="N,N",
+        type=lambda text: [selection.whole(0)(each) for each in text.split(",")],
+        help="ids of all brokers that the cluster is to have: report others that run",
     )
     add(
         "--data-folder",
@@ -122,6 +128,9 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
         written=written,
     )
     found += hanging + mismatches
+    if args.expected_brokers is not None:  # those that do not run are among the findings already
+        expected = {*args.expected_brokers, *absent_brokers(state, args.expected_brokers)}
+        found += unexpected_brokers(state, expected)
     connected = list(listeners.connected(configured, by_port))
     for sentence in connected + (found or ["Nothing is wrong."]):
         print(sentence)

@@ -226,7 +226,7 @@ def _make_ledger(client: Client, order: ReplayOrder) -> None:
         return
     topic = DeclaredTopic(order.ledger, 1, config=CONFIG)
     try:
-        apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, warnings=()))
+        apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, unmet=()))
     except Failed:
         if not client.topics([order.ledger]):  # which another replay may have made meanwhile
             raise

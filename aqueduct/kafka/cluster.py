@@ -1,7 +1,7 @@
 """The state of a cluster as it tells it at one moment, and what is wrong with it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
@@ -60,6 +60,55 @@ class Cluster:
 
     def under_replicated(self) -> list[Partition]:
         return [p for p in self.partitions if len(p.in_sync) < len(p.replicas)]
+
+
+def absent_brokers(cluster: Cluster, expected: Collection[int]) -> frozenset[int]:
+    """Return the ids that replicas are assigned to, and that neither run nor are expected to.
+
+    No waiting brings their replicas into sync.
+    """
+    assigned = {node for each in cluster.partitions for node in each.replicas}
+    return frozenset(assigned - cluster.brokers - set(expected))
+
+
+def without_brokers(cluster: Cluster, nodes: Collection[int]) -> Cluster:
+    """Return the cluster as if these brokers had no replicas."""
+
+    def kept(assigned: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(node for node in assigned if node not in nodes)
+
+    partitions = (
+        replace(each, replicas=kept(each.replicas), in_sync=kept(each.in_sync)) for each in cluster.partitions
+    )
+    return replace(cluster, partitions=tuple(partitions))
+
+
+def unexpected_brokers(cluster: Cluster, expected: Collection[int]) -> list[str]:
+    """Return the findings about brokers of the cluster that are not expected in it, a sentence each."""
+    hosted: dict[int, list[Partition]] = {}
+    for each in cluster.partitions:
+        for node in set(each.replicas) - set(expected):
+            hosted.setdefault(node, []).append(each)
+    nodes = sorted(hosted.keys() | (cluster.brokers - set(expected)))
+    return [_unexpected(node, hosted.get(node, []), running=node in cluster.brokers) for node in nodes]
+
+
+def _unexpected(node: int, hosted: Sequence[Partition], *, running: bool) -> str:
+    replicas = f" It has replicas of {count(len(hosted), 'partition')}: {some(hosted)}." if hosted else ""
+    state = "runs" if running else "does not run"
+    return f"Broker {node} is not in the inventory, and {state}.{replicas} {_removal(running=running)}"
+
+
+def _removal(*, running: bool) -> str:
+    if running:
+        return (
+            "Reassign its partitions with kafka-reassign-partitions.sh, stop it, and unregister it with "
+            "kafka-cluster.sh; or add its host to the inventory again."
+        )
+    return (
+        "If its disks are gone, reassign its partitions with kafka-reassign-partitions.sh; if not, start it "
+        "with its id and its folders."
+    )
 
 
 def registration_problems(cluster: Cluster, node_id: int) -> list[str]:

@@ -29,13 +29,14 @@ def unavailable_by_design(cluster: Cluster, min_in_sync: Mapping[str, int], node
         reasons.append(
             f"{count(len(topics), 'topic')} on broker {node_id} with no more replicas than "
             f"min.insync.replicas: {some(topics)}; raise the replication factor, or allow that nobody can "
-            "write to them meanwhile."
+            "write to them meanwhile (kafka_restart_with_outage: true)."
         )
     voters = cluster.quorum.voters
     if node_id in voters and len(voters) - 1 < _majority(cluster):
         reasons.append(
             f"The quorum of {count(len(voters), 'controller')} has no majority without {node_id}; have three "
-            "controllers, or allow that the cluster can't be changed meanwhile."
+            "controllers, or allow that the cluster can't be changed meanwhile "
+            "(kafka_restart_with_outage: true)."
         )
     return reasons
 

@@ -43,7 +43,7 @@ class TopicChanges:
     create: tuple[DeclaredTopic, ...]
     grow: Mapping[str, int]  # topic -> number of partitions that it shall have
     alter: Mapping[str, Overrides]
-    warnings: tuple[str, ...]
+    unmet: tuple[str, ...]  # findings about what is declared and is not applied
 
     def touched(self) -> set[str]:
         return {topic.name for topic in self.create} | self.grow.keys() | self.alter.keys()
@@ -101,11 +101,11 @@ def plan(declared: Iterable[DeclaredTopic], actual: Mapping[str, ActualTopic]) -
             f"{count(len(shrink), 'topic')} with more partitions than declared: {some(shrink)}; Kafka can't "
             "take partitions away, so declare what there is. Nothing was changed."
         )
-    warnings = [
-        f"{count(len(others), 'topic')} with another replication factor than declared: {some(others)}; "
-        "it stays, for only a reassignment of partitions changes it."
+    unmet = [
+        f"{count(len(others), 'topic')} with another replication factor than declared: {some(others)}. "
+        "Change it with kafka-reassign-partitions.sh, or declare what the topics have."
     ]
-    return TopicChanges(tuple(create), grow, alter, tuple(warnings if others else ()))
+    return TopicChanges(tuple(create), grow, alter, tuple(unmet if others else ()))
 
 
 def diff(changes: TopicChanges, actual: Mapping[str, ActualTopic]) -> dict[str, dict[str, Any]]:

@@ -17,16 +17,35 @@ TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 
 def unknown_extra_vars(known: Collection[str]) -> list[str]:
     """List the variables that are not among the known ones, a role's, or Ansible's."""
-    of_roles = {
-        name
-        for defaults in ROLES.glob("*/defaults/main.yml")
-        for name in yaml.safe_load(defaults.read_text()) or ()
-    }
+    of_roles = _variables_of_roles()
     return sorted(
         name
         for name in load_extra_vars(DataLoader())
         if name not in known and name not in of_roles and not name.startswith("ansible_")
     )
+
+
+def misspelt_extra_vars(known: Collection[str]) -> list[str]:
+    """List the variables that are called as a role's and are none; others may be an inventory's own."""
+    roles = tuple(f"{path.name}_" for path in ROLES.iterdir())
+    return [name for name in unknown_extra_vars({*known, *_options_of_roles()}) if name.startswith(roles)]
+
+
+def _variables_of_roles() -> set[str]:
+    return {
+        name
+        for defaults in ROLES.glob("*/defaults/main.yml")
+        for name in yaml.safe_load(defaults.read_text()) or ()
+    }
+
+
+def _options_of_roles() -> set[str]:
+    return {
+        name
+        for specs in ROLES.glob("*/meta/argument_specs.yml")
+        for entry_point in yaml.safe_load(specs.read_text())["argument_specs"].values()
+        for name in entry_point.get("options", {})
+    }
 
 
 def unclear_extra_vars(known: Mapping[str, str]) -> list[str]:
@@ -57,6 +76,7 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., list[str]]]:
         return {
             "unknown_extra_vars": unknown_extra_vars,
+            "misspelt_extra_vars": misspelt_extra_vars,
             "unclear_extra_vars": unclear_extra_vars,
             "extra_vars_options": extra_vars_options,
         }

@@ -37,6 +37,12 @@ options:
         fails at once.
     type: bool
     default: false
+  expected:
+    description:
+      - Node ids of all brokers that the cluster is to have. Replicas on other brokers that do not run are not
+        waited for, because they never come back into sync. By default all are waited for.
+    type: list
+    elements: int
 """
 
 RETURN = r"""
@@ -45,6 +51,7 @@ brokers: {description: Node ids of the brokers that serve., type: list, returned
 active_controller: {description: Node id of the active controller or null., type: int, returned: success}
 restart_order: {description: All node ids; the active controller is the last., type: list, returned: success}
 under_replicated: {description: Number of under-replicated partitions., type: int, returned: success}
+unexpected: {description: Findings about brokers that are not expected., type: list, returned: success}
 """
 
 
@@ -65,6 +72,7 @@ def main() -> None:
             "no_under_replicated": {"type": "bool", "default": False},
             "stopping": {"type": "int"},
             "allow_unavailable": {"type": "bool", "default": False},
+            "expected": {"type": "list", "elements": "int"},
         },
         supports_check_mode=True,
     )
@@ -76,10 +84,13 @@ def main() -> None:
     from aqueduct.kafka.client import connect
 
     given = module.params
+    expected = given["expected"]
     node, stopping, seconds = given["node_id"], given["stopping"], given["timeout_seconds"]
 
     def problems(cluster: state.Cluster) -> list[str]:
         found = []
+        if expected is not None:
+            cluster = state.without_brokers(cluster, state.absent_brokers(cluster, expected))
         if node is not None and "broker" in given["roles"]:
             found += state.registration_problems(cluster, node) or silence(client, node)
         if node is not None and "controller" in given["roles"]:
@@ -108,6 +119,7 @@ def main() -> None:
         active_controller=cluster.quorum.leader,
         restart_order=rolling.restart_order(cluster),
         under_replicated=len(cluster.under_replicated()),
+        unexpected=[] if expected is None else state.unexpected_brokers(cluster, expected),
     )
 
 

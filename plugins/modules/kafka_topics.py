@@ -12,7 +12,7 @@ description:
     checks everything before anything is changed, in check mode too.
   - A setting that is not declared stays as it is; one that is declared with the value null is set back to the
     broker's default.
-  - Another replication factor than the declared one is only warned about.
+  - Another replication factor than the declared one stays, and is returned as RV(unmet).
 options:
   bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
   client_config: {description: File of Kafka client properties; no TLS without it., type: path}
@@ -32,6 +32,7 @@ RETURN = r"""
 created: {description: Names of the topics that were made., type: list, returned: success}
 grown: {description: Names of the topics that got partitions., type: list, returned: success}
 altered: {description: Names of the topics that got other settings., type: list, returned: success}
+unmet: {description: Findings about what is declared and was not applied., type: list, returned: success}
 """
 
 
@@ -72,13 +73,12 @@ def main() -> None:
                 await_topics(client, [topic for topic in declared if topic.name in changes.touched()])
     except AqueductError as error:
         module.fail_json(msg=str(error))
-    for warning in changes.warnings:
-        module.warn(warning)
     module.exit_json(
         changed=bool(changes.touched()),
         created=[topic.name for topic in changes.create],
         grown=sorted(changes.grow),
         altered=sorted(changes.alter),
+        unmet=list(changes.unmet),
         diff=topics.diff(changes, actual),
     )
 

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import clients
 import pytest
 from clients import unique
+from confluent_kafka.admin import NewTopic
 
+import servers.broker
 from aqueduct.cli import main
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import acls, topics
@@ -49,7 +52,11 @@ with patch_module_args(json.loads(sys.argv[2])):
 
 @pytest.fixture
 def run_module(broker: Broker) -> Run:
-    """Run one of our Ansible modules; its answer."""
+    return runner(broker)
+
+
+def runner(broker: Broker) -> Run:
+    """Return what runs one of our Ansible modules, and returns its answer."""
 
     def run(name: str, check: bool = False, **arguments: Any) -> dict[str, Any]:
         given = {"bootstrap_servers": broker.plaintext, **arguments, "_ansible_check_mode": check}
@@ -187,7 +194,7 @@ def test_the_topics_module_tells_exactly_what_it_changes(run_module: Run) -> Non
     assert (again["changed"], again["diff"]) == (False, {"before": {}, "after": {}})
     grown = run_module("kafka_topics", topics=[{**wanted, "partitions": 3, "replication_factor": 2}])
     assert (grown["created"], grown["grown"], grown["altered"]) == ([], [name], [])
-    assert "replication factor than declared" in str(grown["warnings"])
+    assert "replication factor than declared" in grown["unmet"][0]
     shrunk = run_module("kafka_topics", topics=[{**wanted, "partitions": 1}])
     assert shrunk["failed"]
     assert f"{name} (3, declared 1)" in shrunk["msg"]
@@ -221,6 +228,38 @@ def test_the_ready_module_waits_refuses_and_tells_the_state(run_module: Run) -> 
     refused = run_module("kafka_ready", stopping=1)
     assert refused["msg"].startswith("Node 1 may not be stopped.")
     assert not run_module("kafka_ready", stopping=1, allow_unavailable=True).get("failed")
+
+
+def test_replicas_of_a_broker_that_was_replaced_are_reported_and_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "first").mkdir()
+    with servers.broker.running(tmp_path / "first") as first:
+        run = runner(first)
+        second = servers.broker.joining(first, 2, tmp_path / "second")
+        with second.running():
+            asked = clients.admin(first)
+            asked.create_topics([NewTopic("both", 1, replica_assignment=[[1, 2]])])["both"].result()
+            declared = {"name": "both", "partitions": 1, "replication_factor": 3}
+            clients.wait_for("its leader", lambda: clients.led(asked, "both", 1))
+            [unmet] = run("kafka_topics", topics=[declared])["unmet"]
+            assert "both (2, declared 3)" in unmet
+            assert run("kafka_topics", topics=[{**declared, "replication_factor": 2}])["unmet"] == []
+            [running] = run("kafka_ready", expected=[1])["unexpected"]
+            assert "Broker 2 is not in the inventory, and runs" in running
+            assert run("kafka_ready", expected=[1, 2])["unexpected"] == []
+            ask = ["doctor", "cluster", "--bootstrap-servers", first.plaintext]
+            assert main([*ask, "--expected-brokers", "1,2"]) == 0
+            assert main([*ask, "--expected-brokers", "1"]) == 3
+            assert "Broker 2 is not in the inventory, and runs" in capsys.readouterr().out
+        clients.wait_for("the end of broker 2", lambda: run("kafka_ready", expected=[1])["brokers"] == [1])
+        wait = {"no_under_replicated": True, "timeout_seconds": 1}
+        assert "under-replicated: both-0" in run("kafka_ready", expected=[1, 2], **wait)["msg"]
+        assert "under-replicated: both-0" in run("kafka_ready", **wait)["msg"]
+        found = run("kafka_ready", expected=[1, 3], **wait)
+        assert "Broker 2 is not in the inventory, and does not run" in found["unexpected"][0]
+        assert "both-0" in found["unexpected"][0]
+        assert "kafka_restart_with_outage" in run("kafka_ready", stopping=1, expected=[1])["msg"]
 
 
 def test_health_says_what_is_wrong(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:

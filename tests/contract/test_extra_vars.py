@@ -192,3 +192,38 @@ def test_no_new_cluster_is_made_beside_a_broker_of_one(tmp_path: Path, setting: 
     (tmp_path / "hosts.yml").write_text(LOST.format(folder=tmp_path, settings=settings))
     refused = said(str(tmp_path / "format"), str(tmp_path / "hosts.yml"), "--check")
     assert "broker has logs of their cluster, which a new one would not take" in refused
+
+
+PARTS = sorted(
+    path.stem
+    for path in (ROOT / "playbooks").glob("*.yml")
+    if re.search(r"import_playbook: hosts\.yml\n  vars: \{_hosts: '(?!migrate)", path.read_text())
+)
+
+
+@pytest.mark.parametrize("playbook", [*PARTS, "rolling_restart"])
+def test_a_part_checks_the_inventory_and_the_command_line_before_it_begins(playbook: str) -> None:
+    broken = "tests/contract/broken_inventories/key_unknown_or_missing.yml"
+    assert "no host was touched" in said(playbook, broken)
+    refused = said(playbook, kafka_restart_al="true")
+    assert "No role has the variable kafka_restart_al" in refused
+    assert "Nothing was done." in refused
+
+
+def test_the_whole_checks_the_inventory_once() -> None:
+    done = subprocess.run(
+        [
+            Path(sys.executable).parent / "ansible-playbook",
+            ROOT / "playbooks/site.yml",
+            "--inventory=inventories/lab",
+            "--list-hosts",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    hosts = re.findall(r"\(\S+\): Check the inventory.*\n.*\n\s+hosts \((\d+)\)", done.stdout)
+    assert len(hosts) > len(PARTS)
+    assert [each != "0" for each in hosts] == [True] + [False] * (len(hosts) - 1)
