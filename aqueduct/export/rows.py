@@ -149,7 +149,7 @@ class DeclaredRows:
     def __init__(self, table: LandTable, find: Find) -> None:
         """Prepare to read; `find` has the schemas of a table with a registry."""
         self.schema = schema(table)
-        self._reader = RowReader(plain(table), find)
+        self._reader = RowReader(plain(table), find, orc=False)
 
     def read(self, partition: TopicPartition, records: StoredRecords) -> ExportRows:
         found = self._reader.read(partition, records.arrays)

@@ -14,9 +14,9 @@ from pyarrow import orc
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.requests import in_lists
-from aqueduct.land import log, table_log
+from aqueduct.land import log, orc_times, table_log
 from aqueduct.land.catalogue import Catalogue
-from aqueduct.land.declaration import LandTable
+from aqueduct.land.declaration import LandTable, TableKind
 from aqueduct.land.files import OrcFile, orc_writer
 from aqueduct.land.log import COMPACT, COMPACTED, AddedFile, Commit, Staging, State, next_commit
 from aqueduct.land.opened import opened
@@ -53,7 +53,7 @@ class Unjoined:
     """The file for which a share's files could not be joined."""
 
     path: str
-    gone: bool  # another compaction took it; else Arrow can't read its times
+    gone: bool  # another compaction took it; else its times can't be read or written
 
 
 BYTES: Size[CompactShare] = Size("MB", lambda share: _size(share.files), MEGABYTE)
@@ -174,40 +174,46 @@ def _ago(time: timedelta) -> str:
 def join(share: CompactShare) -> AddedFile | Unjoined:
     """Stage one file with all rows of the share's files, in their order, stripe by stripe.
 
-    Arrow's reader knows times from 1677 to 2262 only: a file with others is named instead. Failed if one is
-    not what landed.
+    Arrow's reader knows times from 1677 to 2262 only, and former versions wrote times that readers take for
+    others: a file with such times is named instead. Failed if one is not what landed.
     """
     # Into a file without a name: in memory, a file takes up to three times its size while it grows.
     try:
-        with tempfile.TemporaryFile() as written:
-            return _join(share, open_store(share.location), written)
+        with tempfile.TemporaryFile() as joined, tempfile.TemporaryFile() as written:
+            return _join(share, open_store(share.location), joined, written)
     except OSError as error:
-        megabytes = 1 + (_size(share.files) >> 20)
+        megabytes = 2 * (1 + (_size(share.files) >> 20))
         raise Failed(
             f"Files of {share.table.full_name} can't be joined in {tempfile.gettempdir()} of this host: "
             f"{error.strerror}. Make room for {megabytes:,} MB there, or name another TMPDIR."
         ) from None
 
 
-def _join(share: CompactShare, objects: Objects, written: BinaryIO) -> AddedFile | Unjoined:
+def _join(share: CompactShare, objects: Objects, joined: BinaryIO, written: BinaryIO) -> AddedFile | Unjoined:
     path = share.files[0].path
-    rows = 0
+    rows, early = 0, False
+    iceberg = share.table.kind is TableKind.ICEBERG
     try:
         whole = pa.unify_schemas([_read(objects, share, file).schema for file in share.files])
-        with orc_writer(pa.PythonFile(written, "w")) as writer:
+        with orc_writer(pa.PythonFile(joined, "w")) as writer:
             for file in share.files:
                 path = file.path
                 opened = _read(objects, share, file)
                 for stripe in range(opened.nstripes):
                     part = pa.table(opened.read_stripe(stripe))
+                    orc_times.check(part, iceberg=iceberg)
+                    early = early or orc_times.has_early_fractions(part)
                     writer.write(_with_all(part, whole))
                     rows += part.num_rows
     except _Gone as gone:
         return Unjoined(str(gone), gone=True)
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, orc_times.Unwritable):
         return Unjoined(path, gone=False)
     if rows != (expected := sum(file.rows for file in share.files)):
         raise Failed(f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.")
+    joined.flush()
+    with mmap.mmap(joined.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
+        written.writelines(orc_times.readable(data, early_fractions=early, iceberg=iceberg))
     written.flush()
     name = f"{share.staging.number:020d}-{share.share:05d}{COMPACTED}"
     with mmap.mmap(written.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:

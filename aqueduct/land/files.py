@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from aqueduct.land import log
-from aqueduct.land.declaration import LandTable
+from aqueduct.land import log, orc_times
+from aqueduct.land.declaration import LandTable, TableKind
 from aqueduct.land.rows import TableRows
 
 FILE_BYTES = 64 << 20  # of rows in memory, which become files
@@ -57,15 +57,17 @@ class RowBuffer:
         for folder, part, late in self._folders(whole, rows):
             if part.num_rows:
                 at = "/".join(filter(None, (self._at, folder)))
-                yield OrcFile(at, part.num_rows, orc_of(part), late, log.LATE if late else log.ORC)
+                yield OrcFile(
+                    at, part.num_rows, orc_of(part, self._table.kind), late, log.LATE if late else log.ORC
+                )
         bad = pa.concat_tables([each.bad for each in rows])
         if bad.num_rows:
-            yield OrcFile(self._at, bad.num_rows, orc_of(bad), self._table.bad, log.BAD)
+            yield OrcFile(self._at, bad.num_rows, orc_of(bad, self._table.kind), self._table.bad, log.BAD)
         filtered = [each.filtered for each in rows if each.filtered is not None]
         if self._table.filtered and sum(map(len, filtered)):
             left_out = pa.concat_tables(filtered)
             name = self._table.filtered.table
-            yield OrcFile(self._at, left_out.num_rows, orc_of(left_out), name, log.FILTERED)
+            yield OrcFile(self._at, left_out.num_rows, orc_of(left_out, self._table.kind), name, log.FILTERED)
 
     def _folders(
         self, whole: pa.Table, rows: Sequence[TableRows]
@@ -90,12 +92,16 @@ class RowBuffer:
             yield folder, whole[begin:end], late.table if late and numbers[first] % 2 else None
 
 
-def orc_of(table: pa.Table) -> memoryview:
-    """Return the table as a file of ORC."""
+def orc_of(table: pa.Table, kind: TableKind) -> memoryview:
+    """Return the table as a file of ORC; Unwritable if readers would find other times in it."""
+    iceberg = kind is TableKind.ICEBERG
+    orc_times.check(table, iceberg=iceberg)
     sink = pa.BufferOutputStream()
     with orc_writer(sink) as writer:
         writer.write(table)
-    return memoryview(sink.getvalue()).cast("B")
+    data = memoryview(sink.getvalue()).cast("B")
+    early = orc_times.has_early_fractions(table)
+    return memoryview(b"".join(orc_times.readable(data, early_fractions=early, iceberg=iceberg)))
 
 
 def orc_writer(sink: pa.NativeFile) -> orc.ORCWriter:

@@ -221,7 +221,7 @@ def _compacted_lines(table: CompactedTable) -> Iterator[str]:
         return
     joined = f"{count(table.before, 'file')} became {count(table.after, 'file')}, {table.bytes / 1e6:,.1f} MB"
     said = joined if table.before else "no files were joined" if table.failed else "no small files to join"
-    far = f"; {count(table.left, 'file')} with times before 1677 or after 2262 left as they are"
+    far = f"; {count(table.left, 'file')} with times that can't be read or written here left as they are"
     gone = f"; {count(table.expired, 'file')} that were replaced earlier went" if table.expired else ""
     gone += f"; {_megabytes(table.buried)} went that killed runs had staged" if table.buried else ""
     yield f"{table.table}: {said}{far if table.left else ''}{gone}."

@@ -22,6 +22,7 @@ from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile, orc_of
 from aqueduct.land.log import BAD, FILTERED, RESET, AddedFile, Positions, Staging, State, next_commit
+from aqueduct.land.orc_times import Unwritable
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import ResetMove, ResetTable
 from aqueduct.land.plan import next_schema
@@ -317,14 +318,20 @@ def _stage(
 ) -> AddedFile:
     try:
         rows = orc.read_table(pa.BufferReader(data)).filter(stays)
+        content = orc_of(rows, share.table.kind)
     except pa.ArrowInvalid as error:
         raise Failed(
             f"{file.path} of {share.table.full_name} can't be rewritten, for it has times before 1677 or "
             f"after 2262: {error}."
         ) from None
+    except Unwritable as error:
+        raise Failed(
+            f"{file.path} of {share.table.full_name} can't be rewritten: {error}. Set the table back to the "
+            "first offset in that file."
+        ) from None
     name = f"{share.staging.number:020d}-{share.share:05d}-{at:05d}-reset"
     at_folder, ending = file.path.rpartition("/")[0], log.ending(file.path)
-    kept = OrcFile(at_folder, rows.num_rows, orc_of(rows), file.table, ending)
+    kept = OrcFile(at_folder, rows.num_rows, content, file.table, ending)
     return table_log.stage(objects, share.table, share.staging, name, kept)
 
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aqueduct.kafka.batches.varints import Numbers
-from aqueduct.land import avro_schema, columns, times, types
+from aqueduct.land import avro_schema, columns, orc_times, times, types
 from aqueduct.land.avro_values import AvroReader, Find, landed, no_registry
-from aqueduct.land.declaration import HEADER, KEY, TIMESTAMP, VALUE, Format, LandTable
+from aqueduct.land.declaration import HEADER, KEY, TIMESTAMP, VALUE, Column, Format, LandTable, TableKind
 from aqueduct.land.delimited import DelimitedReader
 from aqueduct.land.json_blocks import JsonReader, ReadRecords
 from aqueduct.land.records import RecordArrays
@@ -63,9 +63,13 @@ class TableRows:
 class RowReader:
     """The reader of records into one table's rows."""
 
-    def __init__(self, table: LandTable, find: Find = no_registry) -> None:
-        """Prepare to read; `find` has the schemas of a table with a registry."""
+    def __init__(self, table: LandTable, find: Find = no_registry, *, orc: bool = True) -> None:
+        """Prepare to read; `find` has the schemas of a table with a registry.
+
+        A row with a time that a file of ORC can't have is a bad one, unless no such file comes of it.
+        """
         self._table = table
+        self._kind = table.kind if orc else None
         self._schema = schema(table)
         self._reader = _reader(table, find)
         self._columns = landed(table.columns) if isinstance(self._reader, AvroReader) else table.columns
@@ -88,7 +92,10 @@ class RowReader:
         fields = {name: read.table.column(name).combine_chunks().take(picked) for name in self._fields}
         fields |= {name: values.take(chosen) for name, values in self._of_records(records).items()}
         found, fits, misfits = columns.fitted(fields, self._columns, len(chosen))
-        own = _own(partition, records, chosen)
+        if self._kind:
+            for column, values in zip(self._columns, found, strict=True):
+                _note_unwritable(column, values, self._kind, fits, misfits)
+        own = _own(partition, records, chosen, self._kind)
         if self._table.keeps_tombstones:
             found.append(pa.array(~told[chosen]))
         rows = pa.table([*own, *found], schema=self._schema)
@@ -99,7 +106,11 @@ class RowReader:
             rows, days = rows.filter(kept), days.filter(kept) if days is not None else None
         left_out = 0 if self._table.keeps_tombstones else len(tombstones)
         return TableRows(
-            rows, days, _bad(partition, records, why), left_out, late_of(self._table, rows, days)
+            rows,
+            days,
+            _bad(partition, records, why, self._kind),
+            left_out,
+            late_of(self._table, rows, days),
         )
 
     def _of_records(self, records: RecordArrays) -> dict[str, pa.Array]:
@@ -116,6 +127,16 @@ class RowReader:
             elif name.startswith(HEADER):
                 found[name] = records.header(name.removeprefix(HEADER).encode())
         return found
+
+
+def _note_unwritable(
+    column: Column, values: pa.Array, kind: TableKind, fits: times.Mask, misfits: dict[int, str]
+) -> None:
+    """Note which rows have a time that a file of ORC can't have; they fit no more."""
+    wrong, why = orc_times.unwritable_rows(values, iceberg=kind is TableKind.ICEBERG)
+    for row in np.flatnonzero(fits & wrong).tolist():
+        misfits[row] = f"{column.origin} {why}"
+        fits[row] = False
 
 
 def days_of(table: LandTable, rows: pa.Table, fits: times.Mask, misfits: dict[int, str]) -> pa.Array | None:
@@ -189,23 +210,33 @@ def _instants(moments: pa.ChunkedArray) -> tuple[Numbers, times.Mask]:
     return whole.view(pa.int64()).fill_null(0).to_numpy(), mask(whole.is_valid())
 
 
-def _own(partition: TopicPartition, records: RecordArrays, chosen: Numbers) -> list[pa.Array]:
+def _own(
+    partition: TopicPartition, records: RecordArrays, chosen: Numbers, kind: TableKind | None
+) -> list[pa.Array]:
     return [
         pa.repeat(pa.scalar(partition.topic), len(chosen)),
         pa.repeat(pa.scalar(partition.partition, pa.int32()), len(chosen)),
         pa.array(records.offsets[chosen]),
-        _timestamps(records).take(chosen),
+        _timestamps(records, kind).take(chosen),
     ]
 
 
-def _timestamps(records: RecordArrays) -> pa.Array:
-    """Return Kafka's times; null where it has none, or one outside of the years that a timestamp has."""
+def _timestamps(records: RecordArrays, kind: TableKind | None) -> pa.Array:
+    """Return Kafka's times; null where it has none, or one that a timestamp can't have."""
     instants, right = times.epochs(records.times, "ms")
-    return pa.array(instants, pa.int64(), mask=~right | (records.times == NO_TIME)).view(types.TIMESTAMP)
+    right &= records.times != NO_TIME
+    if kind:
+        wrong, _ = orc_times.unwritable(
+            pa.array(instants).view(types.TIMESTAMP), iceberg=kind is TableKind.ICEBERG
+        )
+        right &= ~wrong
+    return pa.array(instants, pa.int64(), mask=~right).view(types.TIMESTAMP)
 
 
-def _bad(partition: TopicPartition, records: RecordArrays, why: dict[int, str]) -> pa.Table:
+def _bad(
+    partition: TopicPartition, records: RecordArrays, why: dict[int, str], kind: TableKind | None
+) -> pa.Table:
     chosen = np.array(sorted(why), np.int64)
     errors = pa.array([why[record] for record in chosen.tolist()], pa.string())
     rest = [errors, records.values.take(chosen), records.keys.take(chosen)]
-    return pa.table([*_own(partition, records, chosen), *rest], schema=BAD)
+    return pa.table([*_own(partition, records, chosen, kind), *rest], schema=BAD)

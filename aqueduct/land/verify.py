@@ -25,7 +25,7 @@ from aqueduct.kafka.batches.varints import Numbers
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import in_lists
-from aqueduct.land import iceberg_table
+from aqueduct.land import iceberg_table, orc_times
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import AddedFile, State
@@ -48,6 +48,8 @@ TASK_BYTES = 256 << 20  # of files that a task reads
 TASK_OFFSETS = 2_000_000
 PATIENCE, AGAIN = 30, 1  # seconds: for a lander that has committed and not told the catalogue yet
 
+REMEDY = "set the table back to the file's first offset (land reset), and its records land again"
+
 OwnOffsets = dict[TopicPartition, list[Numbers]]
 
 
@@ -65,6 +67,7 @@ class FilesShare:
 
     location: str
     files: tuple[PlacedFile, ...]
+    iceberg: bool  # they are an Iceberg table's
 
 
 @dataclass(frozen=True)
@@ -141,11 +144,11 @@ def _verify(
     in_topic = Found()
     files = list(_placed(of_table))
     strays = _strays(objects, of_table)
-    in_table = _read(order.location, files, runner)
+    in_table = _read(order.location, files, state, runner)
     if gone := in_table.gone:  # to where a compaction put them meanwhile
         replaced = of_table.replaced_since(state.number)
         again = [PlacedFile(each.file, (*each.paths, *replaced.get(each.file.path, ()))) for each in gone]
-        found_later = _read(order.location, again, runner)
+        found_later = _read(order.location, again, state, runner)
         in_table.join(found_later)
         why = "the store has no object of that name"
         in_table.left_out += tuple((each.paths[-1], why) for each in found_later.gone)
@@ -218,10 +221,11 @@ def _otherwise(
     return ""
 
 
-def _read(location: str, files: Sequence[PlacedFile], runner: Runner) -> Found:
+def _read(location: str, files: Sequence[PlacedFile], state: State, runner: Runner) -> Found:
     found = Found()
     by_task = in_lists(files, TASK_BYTES, lambda each: each.file.bytes)
-    for part in runner(read_files, [FilesShare(location, tuple(some)) for some in by_task], BYTES):
+    shares = [FilesShare(location, tuple(some), state.is_iceberg) for some in by_task]
+    for part in runner(read_files, shares, BYTES):
         found.join(part)
     return found
 
@@ -268,7 +272,10 @@ def read_files(share: FilesShare) -> Found:
     own: OwnOffsets = defaultdict(list)
     for each in share.files:
         try:
-            table = _own_columns(_content(objects, each), each.file)
+            data = _content(objects, each)
+            table = _own_columns(data, each.file)
+            if why := orc_times.fault(data, iceberg=share.iceberg):
+                found.left_out += ((each.paths[-1], f"{why}; {REMEDY}"),)
         except MissingObject:
             found.gone += (each,)
             continue

@@ -131,7 +131,9 @@ TYPES: dict[str, Cases] = {
     ),
     "timestamp": some(
         {f'"2013-01-02{text}"': MOMENT for text in ("T04:00:00", " 05:30:00.000+01:30", "T04:00Z")}
-        | {'"1969-12-31T23:59:59.999999Z"': LAST.replace(microsecond=999_999)},
+        | {'"1969-12-31T23:59:58.999999Z"': LAST.replace(second=58, microsecond=999_999)}
+        | {'"1969-12-31T23:59:59.000999Z"': LAST.replace(microsecond=999)}
+        | {'"1700-10-04T23:59:59.5Z"': datetime(1700, 10, 4, 23, 59, 59, 500_000)},
         *(*WRONG_TIMES, '"2013-01-02T04:00:00+19:00"', '"0001-01-01T00:00:00+00:01"'),
     ),
     "timestamp zone America/New_York": some(
@@ -283,6 +285,16 @@ def test_a_time_of_kafka_after_all_years(at: int) -> None:
     landed = land(data, AT, FIELD)
     assert landed.values("k_offset") == [0]
     assert "$timestamp" in landed.errors[1]
+
+
+@pytest.mark.parametrize("at", [-2, -999, -12_219_379_200_000])
+def test_a_time_of_kafka_that_readers_would_not_find_again(at: int) -> None:
+    """It is none in k_timestamp; of a column it makes a bad record, as it does in a value."""
+    data = batch_of([Record(-1_000, 0, body(None, b"{}")), Record(at, 1, body(None, b"{}"))])
+    assert land(data, FIELD).values("k_timestamp") == [LAST, None]
+    landed = land(data, AT, FIELD)
+    assert landed.values("at") == [LAST]
+    assert landed.errors[1].startswith("$timestamp is ")
 
 
 @pytest.mark.parametrize("tombstones", ["keep", "drop"])

@@ -1,0 +1,259 @@
+"""The layout of ORC files: their tail, their stripes and streams (ORC specification v1).
+
+Messages are Protocol Buffers, of which only fields are known: their number, their kind, and their value.
+"""
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import snappy
+import zstandard
+
+from aqueduct.land.orc_integers import OrcBytes
+
+
+class Field(NamedTuple):
+    """A field of a message."""
+
+    number: int
+    wire: int
+    value: int | bytes
+
+
+ProtoMessage = tuple[Field, ...]
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+# Fields of the file's tail.
+FOOTER_LENGTH, COMPRESSION, BLOCK, METADATA_LENGTH = 1, 2, 3, 5  # of the postscript
+CONTENT_LENGTH, STRIPES, TYPES, STATISTICS, INDEX_STRIDE, CALENDAR = 2, 3, 4, 7, 8, 11  # of the footer
+OFFSET, INDEX_LENGTH, DATA_LENGTH, STRIPE_FOOTER_LENGTH = 1, 2, 3, 4  # of a stripe's information
+TYPE_KIND, SUBTYPES, FIELD_NAMES = 1, 2, 3  # of a type
+TIMESTAMP, DATE = 9, 15  # kinds of types
+STREAMS = 1  # of a stripe's footer
+STREAM_KIND, COLUMN, LENGTH = 1, 2, 3  # of a stream
+DATA, SECONDARY = 1, 5  # kinds of streams
+INDEXES = (6, 7, 8)  # kinds of streams that only tell readers what to pass over
+PROLEPTIC_GREGORIAN = 2  # a calendar
+
+_ZSTD = zstandard.ZstdDecompressor()
+_UNPACK: Mapping[int, Callable[[bytes, int], bytes]] = {
+    1: lambda data, _: zlib.decompress(data, -zlib.MAX_WBITS),
+    2: lambda data, _: bytes(snappy.decompress(data)),
+    5: lambda data, most: _ZSTD.decompress(data, max_output_size=most),
+}
+_PACK: Mapping[int, Callable[[bytes], bytes]] = {
+    1: lambda data: zlib.compress(data, wbits=-zlib.MAX_WBITS),
+    2: lambda data: bytes(snappy.compress(data)),
+    5: lambda data: zstandard.ZstdCompressor(level=1).compress(data),
+}
+
+
+@dataclass(frozen=True)
+class OrcStream:
+    """A stream of a column in a stripe."""
+
+    kind: int
+    column: int
+    data: OrcBytes  # packed
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrcTail:
+    """What stands at the end of a file, and tells where everything is."""
+
+    postscript: ProtoMessage
+    footer: ProtoMessage
+    metadata: ProtoMessage
+    content: int  # bytes before it
+
+    @classmethod
+    def of(cls, data: memoryview) -> "OrcTail":
+        """Read the tail of a file; ValueError or IndexError if there is none."""
+        size = data[-1]
+        postscript = parse(data[-1 - size : -1])
+        packing = Packing.of(postscript)
+        end = len(data) - 1 - size
+        begin = end - one(postscript, FOOTER_LENGTH)
+        content = begin - one(postscript, METADATA_LENGTH)
+        return cls(
+            postscript=postscript,
+            footer=parse(packing.unpacked(data[begin:end])),
+            metadata=parse(packing.unpacked(data[content:begin])),
+            content=content,
+        )
+
+    @property
+    def packing(self) -> "Packing":
+        return Packing.of(self.postscript)
+
+    @property
+    def types(self) -> list[ProtoMessage]:
+        return messages(self.footer, TYPES)
+
+    @property
+    def stripes(self) -> list[ProtoMessage]:
+        return messages(self.footer, STRIPES)
+
+    def data(self) -> bytes:
+        """Return its bytes."""
+        packing = self.packing
+        footer, metadata = (packing.packed(emit(each)) for each in (self.footer, self.metadata))
+        lengths = {FOOTER_LENGTH: len(footer), METADATA_LENGTH: len(metadata)}
+        postscript = emit(changed(self.postscript, lengths))
+        return metadata + footer + postscript + bytes([len(postscript)])
+
+    def names(self) -> dict[int, str]:
+        """Return the names of columns by their numbers; of an array's items that of the array."""
+        found: dict[int, str] = {}
+        for number, type_ in enumerate(self.types):
+            fields = [bytes(each.value).decode() for each in type_ if each.number == FIELD_NAMES]
+            for at, child in enumerate(_packed_numbers(type_, SUBTYPES)):
+                found[child] = fields[at] if fields else found.get(number, "")
+        return found
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How streams and messages are compressed: in chunks, each behind its length."""
+
+    kind: int  # 0: not at all
+    block: int  # bytes of a chunk, at most, when it is unpacked
+
+    @classmethod
+    def of(cls, postscript: ProtoMessage) -> "Packing":
+        return cls(one(postscript, COMPRESSION), one(postscript, BLOCK, 256 << 10))
+
+    def unpacked(self, data: OrcBytes) -> bytes:
+        if not self.kind:
+            return bytes(data)
+        chunks = []
+        at = 0
+        while at < len(data):
+            header = int.from_bytes(data[at : at + 3], "little")
+            chunk = bytes(data[at + 3 : at + 3 + (header >> 1)])
+            chunks.append(chunk if header & 1 else _UNPACK[self.kind](chunk, self.block))
+            at += 3 + (header >> 1)
+        if at > len(data):
+            raise ValueError("it ends within a chunk")
+        return b"".join(chunks)
+
+    def packed(self, data: bytes) -> bytes:
+        if not self.kind:
+            return data
+        chunks = []
+        for first in range(0, len(data), self.block):
+            plain = data[first : first + self.block]
+            chunk = _PACK[self.kind](plain)
+            header = len(chunk) << 1 if len(chunk) < len(plain) else len(plain) << 1 | 1
+            chunks += [header.to_bytes(3, "little"), chunk if len(chunk) < len(plain) else plain]
+        return b"".join(chunks)
+
+
+def stripe_footer(data: memoryview, stripe: ProtoMessage, packing: Packing) -> ProtoMessage:
+    end = sum(one(stripe, field) for field in (OFFSET, INDEX_LENGTH, DATA_LENGTH, STRIPE_FOOTER_LENGTH))
+    return parse(packing.unpacked(data[end - one(stripe, STRIPE_FOOTER_LENGTH) : end]))
+
+
+def streams(data: memoryview, stripe: ProtoMessage, footer: ProtoMessage) -> Iterator[OrcStream]:
+    """Yield the streams of a stripe, in their order."""
+    at = one(stripe, OFFSET)
+    for each in messages(footer, STREAMS):
+        length = one(each, LENGTH)
+        yield OrcStream(one(each, STREAM_KIND), one(each, COLUMN), data[at : at + length])
+        at += length
+
+
+def parse(data: OrcBytes) -> ProtoMessage:
+    """Return the fields of a message; ValueError or IndexError if it is none."""
+    fields = []
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == VARINT:
+            value, at = _varint(data, at)
+            fields.append(Field(number, wire, value))
+            continue
+        if wire == BYTES:
+            size, at = _varint(data, at)
+        elif wire in (FIXED64, FIXED32):
+            size = 8 if wire == FIXED64 else 4
+        else:
+            raise ValueError(f"a message has a field of kind {wire}")
+        if at + size > len(data):
+            raise ValueError("it ends within a field")
+        fields.append(Field(number, wire, bytes(data[at : at + size])))
+        at += size
+    return tuple(fields)
+
+
+def emit(message: Iterable[Field]) -> bytes:
+    """Return the bytes of a message."""
+    parts = []
+    for number, wire, value in message:
+        parts.append(_put(number << 3 | wire))
+        if isinstance(value, int):
+            parts.append(_put(value))
+        else:
+            parts += [_put(len(value)), value] if wire == BYTES else [value]
+    return b"".join(parts)
+
+
+def one(message: ProtoMessage, number: int, default: int = 0) -> int:
+    """Return the value of a number that is there once at most."""
+    return next((int(each.value) for each in message if each.number == number), default)
+
+
+def messages(message: ProtoMessage, number: int) -> list[ProtoMessage]:
+    """Return the messages of a field."""
+    return [parse(bytes(each.value)) for each in message if each.number == number]
+
+
+def changed(message: ProtoMessage, numbers: Mapping[int, int]) -> ProtoMessage:
+    """Return the message with other values of numbers, which it had or not."""
+    rest = dict(numbers)
+    kept = [each._replace(value=rest.pop(each.number)) if each.number in rest else each for each in message]
+    return (*kept, *(Field(number, VARINT, value) for number, value in rest.items()))
+
+
+def with_messages(message: ProtoMessage, number: int, found: Iterable[ProtoMessage]) -> ProtoMessage:
+    """Return the message with other messages of a field, as many as it had."""
+    values = iter(found)
+    return tuple(
+        each._replace(value=emit(next(values))) if each.number == number else each for each in message
+    )
+
+
+def _packed_numbers(message: ProtoMessage, number: int) -> Iterator[int]:
+    """Yield numbers of a field, which stand one by one or together."""
+    for each in message:
+        if each.number != number:
+            continue
+        if isinstance(each.value, int):
+            yield each.value
+            continue
+        at = 0
+        while at < len(each.value):
+            value, at = _varint(each.value, at)
+            yield value
+
+
+def _varint(data: OrcBytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def _put(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

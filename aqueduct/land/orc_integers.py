@@ -1,0 +1,144 @@
+"""Integers of ORC's streams, by ORC's run length encoding of version 2, and times in them.
+
+The encoding is that of the specification, ORC v1, "Integer Run Length Encoding, version 2".
+"""
+
+import numpy as np
+
+from aqueduct.kafka.batches.varints import Numbers, Zigzags, zigzag
+
+OrcBytes = bytes | memoryview
+# Bits of a value, by their code in a run's header.
+WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+SHORT_REPEAT, DIRECT, PATCHED_BASE = 0, 1, 2  # else: delta
+RUN = 512  # values, at most
+MOST_ZEROS = 8  # that are left out at the end of nanoseconds
+
+
+def decode(data: OrcBytes, *, signed: bool) -> Numbers:
+    """Return the values of a stream.
+
+    Unsigned values of more than 63 bits are negative. ValueError or IndexError if it ends within a run.
+    """
+    runs: list[Numbers] = []
+    at = 0
+    while at < len(data):
+        kind = data[at] >> 6
+        if kind == SHORT_REPEAT:
+            run, at = _short_repeat(data, at, signed)
+        elif kind == DIRECT:
+            run, at = _direct(data, at, signed)
+        elif kind == PATCHED_BASE:
+            run, at = _patched_base(data, at)
+        else:
+            run, at = _delta(data, at, signed)
+        runs.append(run)
+    if at > len(data):
+        raise ValueError("it ends within a run")
+    return np.concatenate(runs) if runs else np.empty(0, np.int64)
+
+
+def encode(values: Numbers, *, signed: bool) -> bytes:
+    """Encode values, in runs of the kind that needs no search: all with the bits of the widest."""
+    zigzags = zigzag(values) if signed else values.view(np.uint64)
+    runs = []
+    for first in range(0, len(values), RUN):
+        run = zigzags[first : first + RUN]
+        code = _code(max(1, int(run.max()).bit_length()))
+        bits = np.unpackbits(run.astype(">u8").view(np.uint8)).reshape(len(run), 64)[:, 64 - WIDTHS[code] :]
+        header = DIRECT << 14 | code << 9 | (len(run) - 1)
+        runs.append(header.to_bytes(2, "big") + np.packbits(bits).tobytes())
+    return b"".join(runs)
+
+
+def nanoseconds(encoded: Numbers) -> Numbers:
+    """Return nanoseconds of a second out of the numbers that a timestamp's second stream has."""
+    zeros = encoded & 7
+    nanos: Numbers = (encoded >> 3) * np.where(zeros > 0, 10 ** (zeros + 1), 1)
+    return nanos
+
+
+def encoded_nanoseconds(nanos: Numbers) -> Numbers:
+    """Return nanoseconds of a second as a timestamp's second stream has them: without two to eight zeros."""
+    zeros = np.zeros(len(nanos), np.int64)
+    for number in range(2, MOST_ZEROS + 1):
+        zeros[(nanos != 0) & (nanos % 10**number == 0)] = number
+    return np.where(zeros > 0, (nanos // 10**zeros) << 3 | (zeros - 1), nanos << 3)
+
+
+def _short_repeat(data: OrcBytes, at: int, signed: bool) -> tuple[Numbers, int]:
+    width = (data[at] >> 3 & 7) + 1
+    value = np.array([int.from_bytes(data[at + 1 : at + 1 + width], "big")], np.uint64)
+    return _plain(np.repeat(value, (data[at] & 7) + 3), signed), at + 1 + width
+
+
+def _direct(data: OrcBytes, at: int, signed: bool) -> tuple[Numbers, int]:
+    width, length = _header(data, at)
+    values, after = _unpacked(data, at + 2, width, length)
+    return _plain(values, signed), after
+
+
+def _patched_base(data: OrcBytes, at: int) -> tuple[Numbers, int]:
+    """Read values above a base, of which some have higher bits in a list of patches."""
+    width, length = _header(data, at)
+    base_bytes, patch_width = (data[at + 2] >> 5) + 1, WIDTHS[data[at + 2] & 31]
+    gap_width, patches = (data[at + 3] >> 5) + 1, data[at + 3] & 31
+    base = int.from_bytes(data[at + 4 : at + 4 + base_bytes], "big")
+    negative = 1 << (8 * base_bytes - 1)
+    base = -(base - negative) if base & negative else base
+    values, after = _unpacked(data, at + 4 + base_bytes, width, length)
+    entries, after = _unpacked(data, after, WIDTHS[_code(gap_width + patch_width)], patches)
+    place = 0
+    for entry in entries.tolist():
+        place += entry >> patch_width
+        values[place] |= np.uint64((entry & ((1 << patch_width) - 1)) << width)
+    return values.view(np.int64) + base, after
+
+
+def _delta(data: OrcBytes, at: int, signed: bool) -> tuple[Numbers, int]:
+    width, length = _header(data, at)
+    if data[at] >> 1 & 31 == 0:
+        width = 0
+    base, at = _varint(data, at + 2)
+    step, at = _varint(data, at)
+    first = int(_plain(np.array([base], np.uint64), signed)[0])
+    delta = int(_plain(np.array([step], np.uint64), True)[0])
+    values = np.full(length, delta, np.int64)
+    values[0] = first
+    if width:
+        steps, at = _unpacked(data, at, width, length - 2)
+        values[2:] = steps.view(np.int64) * (-1 if delta < 0 else 1)
+    return np.cumsum(values), at
+
+
+def _header(data: OrcBytes, at: int) -> tuple[int, int]:
+    """Return the width of a run's values, and how many there are."""
+    return WIDTHS[data[at] >> 1 & 31], ((data[at] & 1) << 8 | data[at + 1]) + 1
+
+
+def _code(bits: int) -> int:
+    return next(code for code, width in enumerate(WIDTHS) if width >= bits)
+
+
+def _unpacked(data: OrcBytes, at: int, width: int, count: int) -> tuple[Zigzags, int]:
+    after = at + (width * count + 7) // 8
+    if after > len(data):
+        raise ValueError("it ends within a run")
+    bits = np.zeros((count, 64), np.uint8)
+    packed = np.frombuffer(data, np.uint8, after - at, at)
+    bits[:, 64 - width :] = np.unpackbits(packed, count=width * count).reshape(count, width)
+    return np.packbits(bits).view(">u8").astype(np.uint64), after
+
+
+def _varint(data: OrcBytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            return value & (1 << 64) - 1, at
+
+
+def _plain(values: Zigzags, signed: bool) -> Numbers:
+    return ((values >> 1) ^ -(values & 1)).view(np.int64) if signed else values.view(np.int64)

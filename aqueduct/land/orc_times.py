@@ -1,0 +1,251 @@
+"""Times of ORC files as Java's readers (Hive's, Spark's and Iceberg's) expect them.
+
+pyarrow writes with ORC's C++ library, which differs in three ways (decision 0041):
+
+- Java's readers refuse a file with negative nanoseconds. pyarrow writes them for a time before 1970 with a
+  fraction of a second.
+- A time before 1970 with more than 999,999 nanoseconds is stored a second later, and readers subtract it
+  again. In the last second before 1970 the stored second is 0, and readers do not subtract (ORC-763).
+- The footer says which calendar counts the days. Without it, Hive's and Spark's readers take days before
+  1582-10-15 for Julian ones. Iceberg's reader uses the days as the library returns them, so the footer of its
+  files must not say so.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aqueduct.kafka.batches.varints import Numbers
+from aqueduct.land import orc_format, orc_integers, types
+from aqueduct.land.orc_format import OrcStream, OrcTail, Packing, ProtoMessage
+from aqueduct.land.times import Mask
+
+EPOCH = 1_420_070_400  # seconds: 2015-01-01, from which those of a stream count
+NANOS = 1_000_000_000
+CARRIED = 999_999  # nanoseconds, above which a second before 1970 is written one later
+UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": NANOS}  # in a second
+GREGORIAN = -141_427  # days since 1970: 1582-10-15, the calendar's first
+LOST = range(GREGORIAN - 10, GREGORIAN)  # days that the calendar of Spark's library has not
+LAST_SECOND = "is in the last second before 1970, which readers of ORC take for the one after"
+LOST_DAYS = "is on a day from 1582-10-05 to 1582-10-14, which Spark's reader of ORC doesn't know"
+TIMESTAMPS = 9  # the field of a column's statistics
+LOW, HIGH = 3, 4  # of these
+
+
+class Unwritable(Exception):
+    """The end of a file that would have a time for which ORC has no word."""
+
+
+def unwritable(values: pa.Array, *, iceberg: bool) -> tuple[Mask, str]:
+    """Return which days and times no reader would find again, and why the first of them is one.
+
+    Values of other types are none.
+    """
+    none = np.zeros(len(values), np.bool_)
+    if pa.types.is_date(values.type):
+        days = values.view(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
+        last_second = none
+    elif pa.types.is_timestamp(values.type):
+        second = UNITS[values.type.unit]
+        ticks = values.view(pa.int64()).fill_null(0).to_numpy()
+        nanos = ticks % second * (NANOS // second)
+        last_second = (ticks < 0) & (ticks >= -second) & (nanos > CARRIED)
+        days = ticks // (86_400 * second)
+    else:
+        return none, ""
+    lost = none if iceberg else (days >= LOST.start) & (days < LOST.stop)
+    return last_second | lost, LAST_SECOND if last_second.any() else LOST_DAYS
+
+
+def unwritable_rows(values: pa.Array, *, iceberg: bool) -> tuple[Mask, str]:
+    """Return which rows have such a day or time, an array's items as well, and why the first one has."""
+    if not pa.types.is_list(values.type):
+        return unwritable(values, iceberg=iceberg)
+    wrong, why = unwritable(values.flatten(), iceberg=iceberg)
+    rows = np.zeros(len(values), np.bool_)
+    rows[pc.list_parent_indices(values).to_numpy()[wrong]] = True
+    return rows, why
+
+
+def check(table: pa.Table, *, iceberg: bool) -> None:
+    """Unwritable if a reader would find another time than the table has."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        for chunk in column.chunks:
+            wrong, why = unwritable_rows(chunk, iceberg=iceberg)
+            if wrong.any():
+                raise Unwritable(f"{name} {why}")
+
+
+def has_early_fractions(table: pa.Table) -> bool:
+    """Return whether a time is before 1970 and no whole second."""
+    for column in table.columns:
+        if not pa.types.is_timestamp(types.scalar_of(column.type)):
+            continue
+        for chunk in column.chunks:
+            values = chunk.flatten() if pa.types.is_list(chunk.type) else chunk
+            ticks = values.view(pa.int64()).fill_null(0).to_numpy()
+            if ((ticks < 0) & (ticks % UNITS[values.type.unit] != 0)).any():
+                return True
+    return False
+
+
+def readable(data: memoryview, *, early_fractions: bool, iceberg: bool) -> Iterator[memoryview | bytes]:
+    """Yield the pieces of a file of pyarrow's as Java's readers need it.
+
+    A file with times before 1970 that have a fraction gets other streams for its timestamps, and has no
+    index of rows any more, for that would point into the former ones.
+    """
+    if iceberg and not early_fractions:
+        yield data
+        return
+    tail = OrcTail.of(data)
+    footer, metadata, content = tail.footer, tail.metadata, tail.content
+    if early_fractions:
+        yield data[: orc_format.one(tail.stripes[0], orc_format.OFFSET)]
+        stripes = []
+        at = orc_format.one(tail.stripes[0], orc_format.OFFSET)
+        for stripe in tail.stripes:
+            pieces, written = _with_whole_nanoseconds(data, stripe, tail, at)
+            yield from pieces
+            at += sum(map(len, pieces))
+            stripes.append(written)
+        content = at
+        footer = orc_format.with_messages(footer, orc_format.STRIPES, stripes)
+        footer = orc_format.changed(footer, {orc_format.INDEX_STRIDE: 0, orc_format.CONTENT_LENGTH: content})
+        footer = _with_wide_statistics(footer, orc_format.STATISTICS)
+        of_stripes = [_with_wide_statistics(each, 1) for each in orc_format.messages(metadata, 1)]
+        metadata = orc_format.with_messages(metadata, 1, of_stripes)
+    else:
+        yield data[:content]
+    if not iceberg:
+        footer = orc_format.changed(footer, {orc_format.CALENDAR: orc_format.PROLEPTIC_GREGORIAN})
+    yield OrcTail(postscript=tail.postscript, footer=footer, metadata=metadata, content=content).data()
+
+
+def fault(data: memoryview, *, iceberg: bool) -> str:
+    """Return why Java's readers can't read a file, or find other times in it; empty: they read it.
+
+    Nothing of pyarrow has a part in it.
+    """
+    try:
+        return next(_faults(data, iceberg), "")
+    except (ValueError, IndexError, KeyError) as error:
+        return f"it isn't laid out as ORC: {error}"
+
+
+def _faults(data: memoryview, iceberg: bool) -> Iterator[str]:
+    tail = OrcTail.of(data)
+    names = tail.names()
+    kinds = [orc_format.one(each, orc_format.TYPE_KIND) for each in tail.types]
+    calendar = orc_format.one(tail.footer, orc_format.CALENDAR)
+    proleptic = calendar == orc_format.PROLEPTIC_GREGORIAN
+    for stripe in tail.stripes:
+        footer = orc_format.stripe_footer(data, stripe, tail.packing)
+        streams = {(each.column, each.kind): each for each in orc_format.streams(data, stripe, footer)}
+        for (column, of), stream in streams.items():
+            if of != orc_format.DATA or kinds[column] not in (orc_format.TIMESTAMP, orc_format.DATE):
+                continue
+            name, days = names.get(column, ""), _signed(stream, tail.packing)
+            if kinds[column] == orc_format.TIMESTAMP:
+                nanos = _nanos(streams[column, orc_format.SECONDARY], tail.packing)
+                if ((nanos < 0) | (nanos >= NANOS)).any():
+                    yield f"{name} has a time whose nanoseconds Hive's and Spark's readers refuse"
+                seconds = days + EPOCH
+                days = (seconds - ((seconds < 0) & (nanos > CARRIED))) // 86_400
+            if (days < GREGORIAN).any() and proleptic == iceberg:
+                yield f"{name} has days before 1582-10-15, which readers take for others"
+            if not iceberg and ((days >= LOST.start) & (days < LOST.stop)).any():
+                yield f"{name} {LOST_DAYS}"
+
+
+def _signed(stream: OrcStream, packing: Packing) -> Numbers:
+    return orc_integers.decode(packing.unpacked(stream.data), signed=True)
+
+
+def _nanos(stream: OrcStream, packing: Packing) -> Numbers:
+    return orc_integers.nanoseconds(orc_integers.decode(packing.unpacked(stream.data), signed=False))
+
+
+def _with_whole_nanoseconds(
+    data: memoryview, stripe: ProtoMessage, tail: OrcTail, at: int
+) -> tuple[list[memoryview | bytes], ProtoMessage]:
+    """Return a stripe that begins there, its timestamps as Java has them, and its information."""
+    packing = tail.packing
+    kinds = [orc_format.one(each, orc_format.TYPE_KIND) for each in tail.types]
+    footer = orc_format.stripe_footer(data, stripe, packing)
+    kept = [each for each in orc_format.streams(data, stripe, footer) if each.kind not in orc_format.INDEXES]
+    others: dict[tuple[int, int], bytes] = {}
+    seconds = {
+        each.column: each
+        for each in kept
+        if kinds[each.column] == orc_format.TIMESTAMP and each.kind == orc_format.DATA
+    }
+    for stream in kept:
+        if stream.kind != orc_format.SECONDARY or stream.column not in seconds:
+            continue
+        whole, nanos = _signed(seconds[stream.column], packing) + EPOCH, _nanos(stream, packing)
+        below = nanos < 0
+        if not below.any():
+            continue
+        nanos = np.where(below, nanos + NANOS, nanos)
+        # pyarrow's second is the one after; Java's that, too, where it is read one earlier.
+        whole = np.where(below & (nanos <= CARRIED), whole - 1, whole)
+        if (below & (nanos > CARRIED) & (whole >= 0)).any():
+            raise Unwritable(f"{tail.names().get(stream.column, '')} {LAST_SECOND}")
+        encoded = orc_integers.encoded_nanoseconds(nanos)
+        others[stream.column, orc_format.DATA] = packing.packed(
+            orc_integers.encode(whole - EPOCH, signed=True)
+        )
+        others[stream.column, orc_format.SECONDARY] = packing.packed(
+            orc_integers.encode(encoded, signed=False)
+        )
+    pieces = [others.get((each.column, each.kind), each.data) for each in kept]
+    listed = [
+        (
+            orc_format.Field(orc_format.STREAM_KIND, orc_format.VARINT, each.kind),
+            orc_format.Field(orc_format.COLUMN, orc_format.VARINT, each.column),
+            orc_format.Field(orc_format.LENGTH, orc_format.VARINT, len(piece)),
+        )
+        for each, piece in zip(kept, pieces, strict=True)
+    ]
+    rest = tuple(each for each in footer if each.number != orc_format.STREAMS)
+    told = (
+        *(orc_format.Field(orc_format.STREAMS, orc_format.BYTES, orc_format.emit(each)) for each in listed),
+        *rest,
+    )
+    end = packing.packed(orc_format.emit(told))
+    lengths = {
+        orc_format.OFFSET: at,
+        orc_format.INDEX_LENGTH: 0,
+        orc_format.DATA_LENGTH: sum(map(len, pieces)),
+        orc_format.STRIPE_FOOTER_LENGTH: len(end),
+    }
+    return [*pieces, end], orc_format.changed(stripe, lengths)
+
+
+def _with_wide_statistics(message: ProtoMessage, number: int) -> ProtoMessage:
+    """Return statistics of columns in which bounds of timestamps are a millisecond apart from the values.
+
+    Those that pyarrow tells are cut towards 1970.
+    """
+    columns = []
+    for column in orc_format.messages(message, number):
+        if bounds := orc_format.messages(column, TIMESTAMPS):
+            low, high = (_unzigzag(orc_format.one(bounds[0], each)) for each in (LOW, HIGH))
+            wide = tuple(
+                orc_format.Field(field, orc_format.VARINT, _zigzag(value))
+                for field, value in ((LOW, low - 1), (HIGH, high + 1))
+            )
+            column = orc_format.with_messages(column, TIMESTAMPS, [wide])
+        columns.append(column)
+    return orc_format.with_messages(message, number, columns)
+
+
+def _zigzag(value: int) -> int:
+    return value << 1 if value >= 0 else (-value << 1) - 1
+
+
+def _unzigzag(value: int) -> int:
+    return (value >> 1) ^ -(value & 1)
