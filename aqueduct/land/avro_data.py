@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aqueduct.kafka.batches.varints import Bytes, Numbers
-from aqueduct.land import times, types
+from aqueduct.land import columns, times, types
 from aqueduct.land.avro_schema import NULL, Items, RecordType, Scalar, Schema, Union
 from aqueduct.land.declaration import Column
 from aqueduct.land.texts import are_text
@@ -196,7 +196,12 @@ class AvroData:
             self._wrong(rows, (numbers < first) | (numbers > last), "a date isn't in the years 1 to 9999")
             return pa.array(numbers.astype(np.int32)).view(pa.date32())
         if "timestamp" in schema.logical:
-            instants, right = times.epochs(numbers, "ms" if schema.logical.endswith("millis") else "us")
+            unit = times.UNIT_OF_AVRO[schema.logical.rpartition("-")[2]]
+            instants, right = times.epochs(numbers, unit)
+            if unit == "ns" and not column.cuts_nanoseconds:
+                fraction = times.has_nanoseconds(numbers) & right
+                self._wrong(rows, fraction, f"a timestamp {columns.NANOSECONDS}")
+                right |= fraction
             if schema.logical.startswith("local"):
                 instants, again = times.epochs(times.to_instants(instants, column.zone), "us")
                 right &= again

@@ -17,8 +17,10 @@ LOGICAL = {
     "date": ("int",),
     "timestamp-millis": ("long",),
     "timestamp-micros": ("long",),
+    "timestamp-nanos": ("long",),
     "local-timestamp-millis": ("long",),
     "local-timestamp-micros": ("long",),
+    "local-timestamp-nanos": ("long",),
 }
 UUID_BYTES = 16
 DEEP = "it is nested too deeply"
@@ -144,7 +146,8 @@ def _parse(content: Any, space: str, known: dict[str, Schema]) -> Schema:
 
 
 def _named(content: Mapping[str, Any], kind: str, space: str, known: dict[str, Schema]) -> Schema:
-    name, space_ = content.get("name"), content.get("namespace", space)
+    name, space_ = content.get("name"), content.get("namespace")
+    space_ = space if space_ is None else space_  # null is as good as none, as Java's parser has it
     if not isinstance(name, str) or not isinstance(space_, str):
         raise WrongSchema(f"a type that is {kind} has no name")
     full = _full(name, space_)

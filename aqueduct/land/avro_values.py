@@ -104,7 +104,7 @@ class _Writer:
             raise WrongSchema("none of the columns' fields is in it")
         for column, found in zip(wanted, fields, strict=True):
             if found and (why := avro_schema.unfit(found, column.type, column.unit)):
-                raise WrongSchema(f"{'.'.join(column.path)}: {why}")
+                raise WrongSchema(f"{column.origin}: {why}")
         return cls(schema, wanted)
 
     def read(self, data: AvroData) -> tuple[list[pa.Array], times.Mask]:
@@ -114,8 +114,7 @@ class _Writer:
         arrays, fits = [], data.right
         for column in self.columns:
             values = found[column.name] if column.name in found else pa.nulls(rows, column.type)
-            name = ".".join(column.path)
-            [array], right, why = columns.fitted({name: values}, [replace(column, path=(name,))], rows)
+            array, right, why = columns.fit(values, column)
             for row, reason in why.items():
                 data.why.setdefault(row, reason)
             arrays.append(array)

@@ -1,7 +1,7 @@
 """Columns of a table out of fields that were read: strict, and each record that does not fit is named."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from typing import Any
 
@@ -15,6 +15,7 @@ from aqueduct.land.declaration import Column
 from aqueduct.land.texts import EMPTY_IS_NULL, are_text
 from aqueduct.land.times import Mask
 
+NANOSECONDS = "has nanoseconds, which a column has not; declare nanoseconds: cut to leave them out"
 KAFKA_UNIT = "ms"  # of its own timestamps
 _EXACT = Context(prec=types.DIGITS)
 
@@ -48,12 +49,24 @@ def fitted(
     why: dict[int, str] = {}
     values = []
     for column in columns:
-        value, fits = _fit(_at(fields, column.path), column)
-        for row in np.flatnonzero(right & ~fits).tolist():
-            why[row] = f"{'.'.join(column.path)} isn't a value of type {types.hive(column.type)}"
+        value, fits, reasons = fit(_at(fields, column.path), column)
+        why = reasons | why
         right &= fits
         values.append(value)
     return values, right, why
+
+
+def fit(value: pa.Array, column: Column) -> tuple[pa.Array, Mask, dict[int, str]]:
+    """Return a column's values, which of them fit, and why the others don't."""
+    found, right = _fit(value, column)
+    if right.all():
+        return found, right, {}
+    wrong = np.flatnonzero(~right)
+    why = dict.fromkeys(wrong.tolist(), f"{column.origin} isn't a value of type {types.hive(column.type)}")
+    if types.scalar_of(column.type) == types.TIMESTAMP and not column.cuts_nanoseconds:
+        _, cut = _fit(value, replace(column, cuts_nanoseconds=True))
+        why |= dict.fromkeys(wrong[cut[wrong]].tolist(), f"{column.origin} {NANOSECONDS}")
+    return found, right, why
 
 
 @dataclass
@@ -78,7 +91,7 @@ def _at(fields: Mapping[str, pa.Array], path: Sequence[str]) -> pa.Array:
     """Return a path's values; null below what is null."""
     value = fields[path[0]]
     for step in path[1:]:
-        value = pc.struct_field(value, step)
+        value = pc.struct_field(value, value.type.get_field_index(step))
     return value
 
 
@@ -112,11 +125,13 @@ def _fit_scalar(value: pa.Array, type_: pa.DataType, column: Column) -> tuple[pa
         right = are_text(value)
         return _null_where(value, ~right).cast(type_), right
     if type_ == types.TIMESTAMP:
-        found, right = (
-            times.epochs(_numbers(value), column.unit or KAFKA_UNIT)
-            if pa.types.is_integer(value.type)
-            else times.instants(value, column.zone)
-        )
+        if pa.types.is_integer(value.type):
+            numbers = _numbers(value)
+            found, right = times.epochs(numbers, column.unit or KAFKA_UNIT)
+            if column.unit == "ns" and not column.cuts_nanoseconds:
+                right &= ~times.has_nanoseconds(numbers)
+        else:
+            found, right = times.instants(value, column.zone, cut=column.cuts_nanoseconds)
         return _timed(found, right & there, type_), right | ~there
     if pa.types.is_date(type_):
         days, right = times.dates(value)

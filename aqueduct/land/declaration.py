@@ -16,11 +16,12 @@ from aqueduct import durations
 from aqueduct.errors import Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client_config import ClientConfig
-from aqueduct.land import avro_schema, times, types
+from aqueduct.land import avro_schema, texts, times, types
 from aqueduct.names import LEGAL_NAME, matches
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,127}")
-STEP = re.compile(r"[^.]+")
+STEP = re.compile(r"(?:[^.\\]|\\.?)+")  # of a path; a dot or a backslash behind a backslash is of the name
+ESCAPE = re.compile(r"\\([.\\])")
 REGISTRY = re.compile(r"https?://[^/@?#\s]+(/[^@?#\s]*)?")
 SIGNS = {chr(each) for each in range(0x20, 0x7F)} | {"\t", "\x01"}  # Hive's own delimiter is \x01
 OWN = ("k_topic", "k_partition", "k_offset", "k_timestamp", "k_tombstone")
@@ -60,6 +61,7 @@ class Column:
     zone: ZoneInfo
     unit: str | None  # of an epoch; None: text
     expression: str | None = None  # of SQL over the other columns, from which it comes instead
+    cuts_nanoseconds: bool = False  # of a timestamp; else a value with some is a bad record
 
     @property
     def of_value(self) -> bool:
@@ -68,7 +70,7 @@ class Column:
     @property
     def origin(self) -> str:
         """Say where it comes from."""
-        return self.expression or ".".join(self.path)
+        return self.expression or written_path(self.path)
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ class LandTable:
     kind: TableKind = TableKind.HIVE
     snapshots: int = SNAPSHOTS  # seconds that those of an Iceberg table are kept after their end
     filtered: FilteredTable | None = None  # None: every row lands
+    strips: tuple[str, ...] = ()  # of texts.STRIPPED, which values have around them
 
     @property
     def full_name(self) -> str:
@@ -165,6 +168,23 @@ class LandTable:
         return tuple(each for each in self.topics if LEGAL_NAME.fullmatch(each))
 
 
+def read_path(text: str) -> tuple[str, ...]:
+    """Return the steps of a path; an empty one where two dots stand together, or one at an end."""
+    steps, end = [], -1
+    for found in STEP.finditer(text):
+        steps += [""] * (found.start() - end - 1)
+        steps.append(ESCAPE.sub(r"\1", found[0]))
+        end = found.end()
+    return (*steps, *([""] * (len(text) - end)))
+
+
+def written_path(path: Sequence[str]) -> str:
+    """Return a path as it is declared."""
+    if path[0].startswith("$"):
+        return ".".join(path)
+    return ".".join(step.replace("\\", "\\\\").replace(".", "\\.") for step in path)
+
+
 def parse(content: Any, file: str) -> tuple[LandTable, ...]:
     """Return the declared tables of parsed YAML; Refused with all that is wrong, a sentence a line."""
     if isinstance(content, Mapping) and list(content) == ["land_tables"]:
@@ -195,7 +215,7 @@ def parse(content: Any, file: str) -> tuple[LandTable, ...]:
 
 TABLE_KEYS = (
     *("table", "topics", "format", "columns", "partition_by", "poison", "tombstones", "late", "every"),
-    *("kind", "snapshots", "sql"),
+    *("kind", "snapshots", "sql", "strip"),
 )
 SQL_KEYS = ("columns", "where")
 SQL_COLUMN_KEYS = ("name", "type", "expression", "zone")
@@ -203,7 +223,7 @@ SQL = "$sql"  # where its columns come from
 DELIMITED_KEYS = ("header", "delimiter", "quote")
 AVRO_KEYS = ("schema",)
 REGISTRY_KEYS = ("registry", "registry_config")
-COLUMN_KEYS = ("name", "type", "from", "zone", "unit")
+COLUMN_KEYS = ("name", "type", "from", "zone", "unit", "nanoseconds")
 
 
 def _table(content: Any, where: str, folder: Path) -> LandTable:
@@ -243,7 +263,16 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
         kind,
         _snapshots(given, kind, where),
         _filtered(sql, f"{database}.{name}_filtered", where),
+        _strips(given, format_, where),
     )
+
+
+def _strips(given: Mapping[str, Any], format_: Format, where: str) -> tuple[str, ...]:
+    if "strip" not in given:
+        return ()
+    if format_ not in (Format.JSON, Format.DELIMITED):
+        raise Refused(f"{where}.strip: it is of the formats json and delimited; take it out.")
+    return tuple(_choice(texts.STRIPPED, each, f"{where}.strip") for each in _list(given, "strip", where))
 
 
 def _sql(given: Mapping[str, Any], kind: TableKind, where: str) -> Mapping[str, Any]:
@@ -330,7 +359,7 @@ def _avro(
             found = avro_schema.at(schema, column.path)
             if found is None:
                 there = tuple(avro_schema.names(schema, column.path))
-                field = ".".join(column.path)
+                field = column.origin
                 raise Refused(f"{where}.schema: it has no field {field}{_meant(column.path[-1], there)}.")
             if why := avro_schema.unfit(found, column.type, column.unit):
                 raise Refused(f"{where}.columns: {column.name} can't be read, for {why}.")
@@ -407,26 +436,31 @@ def _column(content: Any, format_: Format, where: str) -> Column:
     type_ = types.parse(_text(given, "type", where), f"{where}.type")
     origin = _text(given, "from", where) if "from" in given else name
     own = origin.startswith("$")
-    path = (origin,) if own or format_ is Format.DELIMITED else tuple(STEP.findall(origin))
+    path = (origin,) if own or format_ is Format.DELIMITED else read_path(origin)
     if own and origin not in (KEY, VALUE, TIMESTAMP) and not origin.startswith(HEADER):
         every = "$key, $value, $timestamp and $headers.NAME"
         raise Refused(f"{where}.from: there is no {origin}; there are {every}.")
     if format_ is Format.RAW and not own:
         raise Refused(f"{where}.from: raw records have no field {origin}; there are $key, $value, ...")
-    if ".".join(path) != origin:
-        raise Refused(f"{where}.from: {origin} isn't a path; write names with dots between them.")
+    if not all(path):
+        raise Refused(
+            f"{where}.from: {origin} isn't a path; write names with dots between them, and a dot of a name "
+            "with a backslash before it."
+        )
     kinds = (types.TIMESTAMP,) if origin == TIMESTAMP else TEXT_OR_BYTES
     if own and type_ not in kinds:
         said = " or ".join(map(types.hive, kinds))
         raise Refused(f"{where}.type: {origin} is of type {said}, not {types.hive(type_)}.")
     timed = types.scalar_of(type_) == types.TIMESTAMP
-    for key in ("zone", "unit"):
+    for key in ("zone", "unit", "nanoseconds"):
         if key in given and not timed:
             raise Refused(f"{where}.{key}: only a timestamp has one.")
     unit = given.get("unit")
     if unit is not None:
         _choice(tuple(times.UNITS), unit, f"{where}.unit")
-    return Column(name, type_, path, times.zone(str(given.get("zone", "UTC")), f"{where}.zone"), unit)
+    zone = times.zone(str(given.get("zone", "UTC")), f"{where}.zone")
+    nanos = _choice(("reject", "cut"), given.get("nanoseconds", "reject"), f"{where}.nanoseconds")
+    return Column(name, type_, path, zone, unit, cuts_nanoseconds=nanos == "cut")
 
 
 def _named(given: Mapping[str, Any], where: str) -> str:
@@ -479,15 +513,15 @@ def _check_names(columns: Iterable[Column], where: str) -> None:
         other = paths.setdefault(each.path, each)
         if each.of_value and types.of_json(each.type, each.unit) != types.of_json(other.type, other.unit):
             raise Refused(
-                f"{where}.columns: {other.name} and {each.name} take {'.'.join(each.path)} for different "
+                f"{where}.columns: {other.name} and {each.name} take {each.origin} for different "
                 "kinds of values; it can be one of them."
             )
     for path in paths:
         for length in range(1, len(path)):
             if path[:length] in paths:
                 raise Refused(
-                    f"{where}.columns: {'.'.join(path[:length])} is read as a value "
-                    f"and, for {'.'.join(path)}, as an object; it can be one of them."
+                    f"{where}.columns: {written_path(path[:length])} is read as a value "
+                    f"and, for {written_path(path)}, as an object; it can be one of them."
                 )
 
 
@@ -515,7 +549,7 @@ def _list(given: Mapping[str, Any], key: str, where: str) -> list[Any]:
 
 
 def _names(given: Mapping[str, Any], key: str, where: str) -> list[str]:
-    found = _list(given, key, where)
+    found = [given[key]] if isinstance(given.get(key), str) else _list(given, key, where)
     for each in found:
         if not isinstance(each, str) or not each:
             raise Refused(f"{where}.{key}: it has to be a list of names or patterns.")

@@ -6,6 +6,7 @@ is taken only if its objects are a record, 0, a record, 1, ... Whatever a record
 join the next one, or stand in another's place.
 """
 
+import codecs
 import re
 import secrets
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ import pyarrow.json as pj
 from aqueduct.kafka.batches.varints import Numbers
 from aqueduct.land.texts import are_text
 
+BYTE_ORDER_MARK = "it begins with a byte order mark; declare strip: [bom] to pass over it"
+ZERO_BYTE = "it ends with a byte of zero; declare strip: [nul] to pass over it"
 BLOCK = 1000  # records: little is read again where one of them is wrong
 OBJECT = r"^[\t\n\r ]*\{"
 _BROKEN = "JSON parse error: "
@@ -65,7 +68,9 @@ class JsonReader:
     def read(self, values: pa.BinaryArray) -> ReadRecords:
         """Read a batch of records, none of them null."""
         objects = _begins_as_object(values)
-        faults = [WrongRecord(int(each), "it isn't a JSON object") for each in np.flatnonzero(~objects)]
+        faults = [
+            WrongRecord(int(each), _no_object(values[int(each)].as_py())) for each in np.flatnonzero(~objects)
+        ]
         right = np.flatnonzero(objects)
         tables: list[pa.Table] = []
         records: list[Numbers] = []
@@ -106,7 +111,7 @@ class JsonReader:
                     if row := _ROW.search(str(error)):
                         at = begin + int(row[1]) // 2
             if at == begin or end - begin == 1:
-                yield WrongRecord(begin, reason)
+                yield WrongRecord(begin, ZERO_BYTE if block.ends_with_zero(begin) else reason)
                 begin += 1
                 continue
             # The reader counts objects: this is the record that it means, if each before it was one.
@@ -137,6 +142,10 @@ class _JsonBlock:
     def text(self, begin: int, end: int) -> memoryview:
         return self._data[self._offsets[begin] : self._offsets[end]]
 
+    def ends_with_zero(self, record: int) -> bool:
+        """Return whether a byte of zero stands before the record's mark."""
+        return bytes(self.text(record, record + 1)).rpartition(b"\n{")[0].endswith(b"\0")
+
     def first_broken(self, begin: int, end: int) -> int | None:
         """Return the first of these records that isn't UTF-8."""
         return next((each for each in self._broken if begin <= each < end), None)
@@ -164,6 +173,12 @@ def _begins_as_object(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
         begins = pc.match_substring_regex(values.take(pa.array(others)), OBJECT)
         found[others] = begins.to_numpy(zero_copy_only=False)
     return found
+
+
+def _no_object(value: bytes) -> str:
+    if value.startswith(codecs.BOM_UTF8):
+        return BYTE_ORDER_MARK
+    return "it isn't a JSON object"
 
 
 def _reason(said: str) -> str:

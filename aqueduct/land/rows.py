@@ -14,7 +14,7 @@ from aqueduct.land.declaration import HEADER, KEY, TIMESTAMP, VALUE, Column, For
 from aqueduct.land.delimited import DelimitedReader
 from aqueduct.land.json_blocks import JsonReader, ReadRecords
 from aqueduct.land.records import RecordArrays
-from aqueduct.land.texts import mask
+from aqueduct.land.texts import mask, stripped
 from aqueduct.names import TopicPartition
 
 # What every table begins with: where in Kafka a row comes from.
@@ -79,7 +79,8 @@ class RowReader:
         """Read records of a partition: each is a row, a bad row, or a tombstone that is left out."""
         told = records.values.is_valid().to_numpy(zero_copy_only=False)
         valued, tombstones = np.flatnonzero(told), np.flatnonzero(~told)
-        read = self._reader.read(records.values.take(valued) if len(tombstones) else records.values)
+        values = records.values.take(valued) if len(tombstones) else records.values
+        read = self._reader.read(stripped(values, self._table.strips))
         why = {int(valued[fault.index]): fault.reason for fault in read.faults}
         # Of each record its row in what was read, -1 where it has none.
         row_of = np.full(len(records), -1)

@@ -1,5 +1,7 @@
 """Text as values of other types: whole columns at once, and strict."""
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,6 +11,7 @@ from aqueduct.land.times import Mask
 EMPTY_IS_NULL = b"empty is null"  # in a field's metadata
 WHOLE = r"^-?[0-9]{1,19}$"
 NUMBER = r"^-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
+BOM, NUL = STRIPPED = ("bom", "nul")
 WORDS = ("true", "false")
 
 
@@ -27,6 +30,15 @@ def _is_text(value: bytes | None) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def stripped(values: pa.BinaryArray, what: Collection[str]) -> pa.BinaryArray:
+    """Return values without what writers put around them: a byte order mark, and bytes of zero behind."""
+    if BOM in what and (begins := pc.fill_null(pc.starts_with(values, "\ufeff"), False)).true_count:
+        values = pc.if_else(begins, pc.binary_slice(values, 3), values)
+    if NUL in what and pc.fill_null(pc.ends_with(values, "\0"), False).true_count:
+        values = pa.array([each and each.rstrip(b"\0") for each in values.to_pylist()], values.type)
+    return values
 
 
 def typed(text: pa.StringArray, field: pa.Field) -> tuple[pa.Array, Mask]:

@@ -21,7 +21,9 @@ from aqueduct.kafka.batches.varints import Numbers
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
 YEARS = range(1, 10_000)  # as Hive's timestamps
-UNITS = {"s": SECOND, "ms": 1_000, "us": 1}
+UNITS = {"s": SECOND, "ms": 1_000, "us": 1, "ns": 0}  # in microseconds; of nanoseconds see NANOS
+NANOS = 1_000  # in a microsecond
+UNIT_OF_AVRO = {"millis": "ms", "micros": "us", "nanos": "ns"}
 TEXT = (
     r"^(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})"
     r"(?:[T ](?P<hour>\d{2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<part>\d{1,9}))?)?"
@@ -42,16 +44,21 @@ def zone(name: str, where: str) -> ZoneInfo:
         ) from None
 
 
-def instants(text: pa.StringArray, of: ZoneInfo) -> tuple[Numbers, Mask]:
-    """Return the instants of texts, and which texts tell one; one without an offset is of the zone."""
+def instants(text: pa.StringArray, of: ZoneInfo, *, cut: bool = False) -> tuple[Numbers, Mask]:
+    """Return the instants of texts, and which texts tell one; one without an offset is of the zone.
+
+    One with nanoseconds tells none, unless they are cut.
+    """
     found = pc.extract_regex(text, TEXT)
     numbers = {name: _numbers(found, name) for name in ("year", "month", "day", "hour", "minute", "second")}
     days, right = _days(numbers["year"], numbers["month"], numbers["day"])
     right &= pc.is_valid(found).to_numpy(zero_copy_only=False)
     right &= (numbers["hour"] < 24) & (numbers["minute"] < 60) & (numbers["second"] < 60)
-    part = pc.utf8_slice_codeunits(pc.utf8_rpad(pc.struct_field(found, "part"), 6, "0"), 0, 6)
+    digits = pc.utf8_rpad(pc.struct_field(found, "part"), 9, "0")
+    part, nanos = (_filled(pc.utf8_slice_codeunits(digits, *place)) for place in ((0, 6), (6, 9)))
+    right &= cut | (nanos == 0)
     seconds = numbers["hour"] * 3600 + numbers["minute"] * 60 + numbers["second"]
-    local = days * DAY + seconds * SECOND + _filled(part)
+    local = days * DAY + seconds * SECOND + part
     told = pc.fill_null(pc.struct_field(found, "zone"), "")
     offset, known = _offsets(told)
     own = pc.equal(told, "").to_numpy(zero_copy_only=False)
@@ -69,11 +76,22 @@ def dates(text: pa.StringArray) -> tuple[Numbers, Mask]:
 
 
 def epochs(numbers: Numbers, unit: str) -> tuple[Numbers, Mask]:
-    """Return the instants of epochs in a unit of UNITS, and which of them are within YEARS."""
+    """Return the instants of epochs in a unit of UNITS, and which of them are within YEARS.
+
+    Nanoseconds are cut: see has_nanoseconds.
+    """
+    if unit == "ns":  # those of 64 bits are all within YEARS
+        return numbers // NANOS, np.ones(len(numbers), np.bool_)
     scale = UNITS[unit]
     low, high = (_days_of(year) * DAY // scale for year in (YEARS.start, YEARS.stop))
     right = (numbers >= low) & (numbers < high)
     return np.where(right, numbers, 0) * scale, right
+
+
+def has_nanoseconds(epochs_: Numbers) -> Mask:
+    """Return which epochs in nanoseconds are no whole microseconds."""
+    found: Mask = epochs_ % NANOS != 0
+    return found
 
 
 def to_instants(local: Numbers, of: ZoneInfo) -> Numbers:

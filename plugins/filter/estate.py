@@ -154,7 +154,8 @@ def land_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list
     """`groups | land_acls(hostvars, site)`: the same for the landings of a site, if it has some."""
     hosts = model.members(groups, site, "land")
     tables = [table for host in hosts for table in hostvars[host].get("land_tables", ())]
-    topics = sorted({topic for table in tables for topic in table["topics"]})
+    given = [table["topics"] for table in tables]
+    topics = sorted({topic for each in given for topic in ([each] if isinstance(each, str) else each)})
     return [_acl(acl) for acl in acls.land_acls(site, topics)] if topics else []
 
 

@@ -128,7 +128,13 @@ COMPUTED = {"name": "d", "type": "int", "expression": "1"}
         ({"columns": [{"name": "c", "type": "int", "from": "$key"}]}, "$key is of type string or binary"),
         ({"columns": [{**COLUMN, "zone": "UTC"}]}, "only a timestamp has one"),
         ({"columns": [{**TIME, "zone": "Europe/Berln"}]}, "there is no time zone Europe/Berln"),
-        ({"columns": [{**TIME, "unit": "ns"}]}, "there is no ns"),
+        ({"columns": [{**TIME, "unit": "ps"}]}, "there is no ps"),
+        ({"columns": [{**TIME, "nanoseconds": "round"}]}, "there is no round"),
+        ({"columns": [{**COLUMN, "nanoseconds": "cut"}]}, "only a timestamp has one"),
+        ({"columns": [{**COLUMN, "from": "a..b"}]}, "isn't a path"),
+        ({"columns": [{**COLUMN, "from": "a."}]}, "isn't a path"),
+        ({"strip": ["bom", "null"]}, "there is no null; did you mean nul?"),
+        ({"strip": ["bom"], "format": "raw", "columns": [{**COLUMN, "from": "$value"}]}, "of the formats"),
         ({"columns": [COLUMN, {**COLUMN, "name": "d", "from": "c.x"}]}, "is read as a value"),
         ({"partition_by": [day("day", "x")]}, "there is no column x"),
         ({"partition_by": [day("day", "c")]}, "a day is one of a timestamp"),
@@ -185,3 +191,22 @@ def test_every_wrong_table_is_named() -> None:
     with pytest.raises(Refused) as refused:
         declaration.parse([{"table": "a.b"}, {"table": "c.d"}], "lake.yml")
     assert all(name in str(refused.value) for name in ("a.b", "c.d"))
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("a.b", ("a", "b")),
+        (r"a\.b", ("a.b",)),
+        (r"a\.b.c", ("a.b", "c")),
+        (r"a\\.b", ("a\\", "b")),
+        (r"a\b", (r"a\b",)),
+    ],
+)
+def test_paths_of_names_with_dots(text: str, path: tuple[str, ...]) -> None:
+    assert declaration.read_path(text) == path
+    assert declaration.read_path(declaration.written_path(path)) == path
+
+
+def test_one_topic_or_pattern_without_a_list() -> None:
+    assert parsed(topics="eu[.].+").topics == ("eu[.].+",)

@@ -192,7 +192,9 @@ def is_json(text: bytes) -> bool:
 
 
 HOSTILE = {
-    "it isn't a JSON object": [b"", b" ", b"null", b"5", b'"x"', b"[]", b"\xef\xbb\xbf{}", b"\xff"],
+    "it isn't a JSON object": [b"", b" ", b"null", b"5", b'"x"', b"[]", b"\xff"],
+    "it begins with a byte order mark": [b"\xef\xbb\xbf{}"],
+    "it ends with a byte of zero": [b"{}\0"],
     "a is of type": [b'{"a": 5}', b'{"a": []}', b'{"a": "x"}', b'{"a": false}'],
     "a is there twice": [b'{"a": {}, "a": {}}', b'{"a": null, "a": {}}', b'{"\\u0061": {}, "a": null}'],
     "a.c is there twice": [b'{"a": {"c": null, "c": null}}', b'{"a": {"c": null, "\\u0063": null}}'],
@@ -256,6 +258,49 @@ def test_keys_and_headers(more: list[Row]) -> None:
     assert [(row["k_offset"], row["key"]) for row in landed.bad] == [(3, b"k\xff"), (4, b"k4")]
     assert "$key" in landed.errors[3]
     assert "$headers.x" in landed.errors[4]
+
+
+def test_names_with_dots() -> None:
+    columns = [
+        {"name": "dotted", "type": "bigint", "from": r"a\.b"},
+        {"name": "nested", "type": "bigint", "from": "a.b"},
+        {"name": "below", "type": "timestamp", "from": r"x.y\.z\.w"},
+    ]
+    records = [b'{"a.b": 1, "a": {"b": 2}, "x": {"y.z.w": "2013-01-02T04:00:00"}}', b'{"x": {"y.z.w": "?"}}']
+    landed = land(batch(records), *columns)
+    assert [landed.values(name) for name in ("dotted", "nested", "below")] == [[1], [2], [MOMENT]]
+    assert landed.errors == {1: r"x.y\.z\.w isn't a value of type timestamp"}
+
+
+@pytest.mark.parametrize(
+    ("value", "more"), [(b'"2013-01-02T04:00:00.000000%03d"', {}), (b"1357099200000000%03d", {"unit": "ns"})]
+)
+def test_nanoseconds_are_rejected_or_cut(value: bytes, more: Row) -> None:
+    column = {"name": "c", "type": "timestamp", **more}
+    data = batch(b'{"c": %b}' % (value % nanos) for nanos in (0, 1, 999))
+    landed = land(data, column)
+    assert landed.values("c") == [MOMENT]
+    said = "c has nanoseconds, which a column has not; declare nanoseconds: cut to leave them out"
+    assert landed.errors == {1: said, 2: said}
+    assert land(data, {**column, "nanoseconds": "cut"}).values("c") == [MOMENT] * 3
+
+
+def test_what_writers_put_around_json() -> None:
+    column = {"name": "c", "type": "bigint"}
+    bom, plain = "\ufeff".encode(), b'{"c": 1}'
+    values = [plain, bom + plain, plain + b"\0", bom + plain + b"\0\0", b"\0", bom, b'{"c": 1}\0{}', None]
+    landed = land(batch(values), column)
+    assert landed.values("k_offset") == [0]
+    assert [landed.errors[n].partition(";")[0] for n in (1, 2, 3)] == [
+        "it begins with a byte order mark",
+        "it ends with a byte of zero",
+        "it begins with a byte order mark",
+    ]
+    stripped = land(batch(values), column, strip=["bom", "nul"])
+    assert stripped.values("k_offset") == [0, 1, 2, 3]
+    assert sorted(stripped.errors) == [4, 5, 6]
+    assert [row["value"] for row in stripped.bad] == values[4:7]
+    assert land(batch(values), column, strip=["nul"]).values("k_offset") == [0, 2]
 
 
 @beside
