@@ -86,3 +86,23 @@ def test_spark_reads_what_landed_was_joined_and_landed_again(there: Lake, spark:
     )
     assert was == {"rows": 121}
     assert main(lake.arguments("verify")) == 0
+
+
+@pytest.mark.parametrize(
+    "exact",
+    [
+        *("0001-01-01T00:00:00.000001", "1500-02-28T23:59:59.999999", "1582-10-04T23:59:59.5"),
+        *("1582-10-10T12:00:00.25", "1969-12-31T23:59:57.000999", "1969-12-31T23:59:58.999999"),
+        "9999-12-31T23:59:59.999999",
+    ],
+)
+def test_spark_finds_early_days_and_times_again(exact: str, lake: Lake, spark: HiveReader) -> None:
+    lake.more = {"kind": "iceberg"}
+    lake.columns += [{"name": "exact", "type": "timestamp"}, {"name": "date", "type": "date"}]
+    lake.produce(range(1), 1, exact=exact, date=exact[:10])
+    assert lake.land() == 0
+    columns = "cast(exact as string) exact, cast(date as string) date"
+    found = spark.rows(f"select {columns} from lake.{lake.table}")  # noqa: S608
+    shown = exact.replace("T", " ")
+    assert found == [{"exact": shown, "date": exact[:10]}] * 2
+    assert main(lake.arguments("verify")) == 0
