@@ -1,7 +1,7 @@
 """What an earlier restore wrote to the target, so that a newer snapshot is appended from there on.
 
-The target remembers of each topic which records of which store a restore has written (Origin), and of each
-partition up to which offset of the store. `--append` without `--restore-id` writes what comes after that.
+The target stores for each topic which records of which store a restore has written (RestoreOrigin), and for
+each partition up to which offset of the store. `--append` without `--restore-id` writes what follows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,18 +13,17 @@ from aqueduct.kafka.client import Client, Topic
 from aqueduct.names import TopicPartition
 from aqueduct.restore import records, settings
 from aqueduct.restore.plan import RestoreLane, RestorePlan
-from aqueduct.restore.progress import Earlier, EarlierPart, Origin, RestoreProgress, TopicState
+from aqueduct.restore.progress import Earlier, EarlierPart, RestoreOrigin, RestoreProgress, TopicState
+from aqueduct.restore.topics import Plans
 from aqueduct.store.catalog import Catalog
 from aqueduct.wording import some
 
-Plans = Mapping[str, list[TopicState]]  # by restore
 
-
-def origins(store_id: str, plan: RestorePlan) -> dict[str, Origin]:
+def origins(store_id: str, plan: RestorePlan) -> dict[str, RestoreOrigin]:
     """Return which records a plan restores, by the topic's name at the target."""
     window = plan.window.first_time, plan.window.last_time
     return {
-        target: Origin(store_id, topic.name, instance.number, instance.topic_id, *window)
+        target: RestoreOrigin(store_id, topic.name, instance.number, instance.topic_id, *window)
         for target, (topic, instance) in plan.topics.items()
     }
 

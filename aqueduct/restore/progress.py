@@ -93,7 +93,7 @@ class RestoreProgress:
 
 
 @dataclass(frozen=True)
-class Origin:
+class RestoreOrigin:
     """The records of a store that a restore writes to a topic."""
 
     store: str  # its id
@@ -103,7 +103,7 @@ class Origin:
     first_time: int  # of the window, milliseconds, inclusive
     last_time: int
 
-    def overlaps(self, other: "Origin") -> bool:
+    def overlaps(self, other: "RestoreOrigin") -> bool:
         """Return whether both may have the same record of the source."""
         same = (self.store, self.topic, self.topic_id) == (other.store, other.topic, other.topic_id)
         return same and self.first_time <= other.last_time and other.first_time <= self.last_time
@@ -128,7 +128,7 @@ class TopicState:
     # How many offsets had expired in the store when it began.
     expired: int = field(default=0, metadata=ADDED)
     # The records that this restore writes; None: an earlier version began it.
-    origin: Origin | None = field(default=None, metadata=ADDED)
+    origin: RestoreOrigin | None = field(default=None, metadata=ADDED)
     # The ids of the restores after which it continues.
     continues: tuple[str, ...] = field(default=(), metadata=ADDED)
 

@@ -1,4 +1,5 @@
 import gzip
+import sys
 from contextlib import suppress
 
 import lz4.frame
@@ -50,6 +51,49 @@ def _zstd_stream(data: bytes) -> bytes:
 )
 def test_other_writers(codec: str, packed: bytes) -> None:
     assert decompress(codec, packed) == LARGE
+
+
+SKIPPED = (0x184D2A50).to_bytes(4, "little") + (5).to_bytes(4, "little") + b"hello"  # a frame of others
+PART = LARGE[:40_000]
+
+
+def _zstd_flushed(data: bytes) -> bytes:
+    """Compress into a block for each thousand bytes, as a writer that flushes does."""
+    stream = zstandard.ZstdCompressor(write_checksum=True).compressobj()
+    parts = [
+        stream.compress(data[at : at + 1000]) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        for at in range(0, len(data), 1000)
+    ]
+    return b"".join(parts) + stream.flush()
+
+
+@pytest.mark.parametrize("limit", [len(PART), 1 << 20, 64 << 20, sys.maxsize])
+@pytest.mark.parametrize(
+    ("codec", "packed"),
+    [
+        ("zstd", _zstd_stream(PART[:9]) + _zstd_stream(PART[9:])),
+        ("zstd", _zstd_stream(PART[:9]) + zstandard.compress(PART[9:])),
+        ("zstd", zstandard.compress(PART[:9]) + _zstd_stream(PART[9:])),
+        ("zstd", b"".join(_zstd_stream(PART[at : at + 100]) for at in range(0, len(PART), 100))),
+        ("zstd", zstandard.compress(b"") + zstandard.compress(PART)),
+        ("zstd", _zstd_stream(PART) + zstandard.compress(b"")),
+        ("zstd", SKIPPED + _zstd_stream(PART)),
+        ("zstd", _zstd_stream(PART[:9]) + SKIPPED + _zstd_stream(PART[9:])),
+        ("zstd", _zstd_stream(PART) + SKIPPED),
+        ("zstd", _zstd_flushed(PART)),
+        ("zstd", _zstd_flushed(PART[:5000]) + _zstd_flushed(PART[5000:])),
+        ("lz4", lz4.frame.compress(PART[:9]) + lz4.frame.compress(PART[9:], store_size=False)),
+        ("lz4", lz4.frame.compress(PART[:9], store_size=False) + lz4.frame.compress(PART[9:])),
+        ("lz4", SKIPPED + lz4.frame.compress(PART, store_size=False)),
+        ("gzip", gzip.compress(b"") + gzip.compress(PART)),
+        ("gzip", gzip.compress(PART) + bytes(8)),
+        ("gzip", gzip.compress(PART) + b"garbage"),
+    ],
+)
+def test_streams_of_several_parts_are_read_whole(codec: str, packed: bytes, limit: int) -> None:
+    assert decompress(codec, packed, limit) == PART
+    with pytest.raises(OverLimit):
+        decompress(codec, packed, len(PART) - 1)
 
 
 def test_lz4_blocks_are_independent() -> None:

@@ -32,6 +32,12 @@ _ZSTD_BLOCK = 128 << 10
 _ZSTD_LEAST_BLOCK = 4
 _USUAL_RATIO = 20
 _STEP = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+
+# A Zstandard block's header, of three bytes: its lowest bit is set in the last one, two tell its type.
+_ZSTD_BLOCK_HEADER = 3
+_ZSTD_RLE = 1  # one byte, however long the block is unpacked
+_ZSTD_CHECKSUM = 4
 
 
 class OverLimit(ValueError):
@@ -98,8 +104,9 @@ def _none(data: bytes, _: int) -> bytes:
 
 
 def _gunzip(data: bytes, limit: int) -> bytes:
-    parts = []
-    while data:
+    parts: list[bytes] = []
+    # What follows a member and is none is ignored, as Java's and librdkafka's readers do.
+    while data and not (parts and not data.startswith(_GZIP_MAGIC)):
         member = zlib.decompressobj(wbits=_GZIP)
         parts.append(part := member.decompress(data, min(limit + 1, sys.maxsize)))
         limit -= len(part)
@@ -146,17 +153,29 @@ def _unsnap_block(block: bytes, limit: int) -> bytes:
 
 def _unlz4(data: bytes, limit: int) -> bytes:
     if len(data) <= limit // _LZ4_RATIO and not _lz4_size(data):  # which would take memory at once
-        found: bytes = lz4.frame.decompress(data)
-        return found
-    frame, step = lz4.frame.LZ4FrameDecompressor(), max(_STEP, 4 * len(data))
-    parts, size = [frame.decompress(data, step)], 0
-    while not frame.eof:
-        size += len(parts[-1])
-        if size > limit:
-            raise OverLimit
-        if frame.needs_input:
-            raise EOFError
-        parts.append(frame.decompress(b"", step))
+        found, used = lz4.frame.decompress(data, return_bytes_read=True)
+        return bytes(found) if used == len(data) else _unlz4_frames(data, limit)
+    return _unlz4_frames(data, limit)
+
+
+def _unlz4_frames(data: bytes, limit: int) -> bytes:
+    """Unpack frames, also several or those of others that are to be skipped, step by step."""
+    parts: list[bytes] = []
+    step = max(_STEP, 4 * len(data))
+    while data:
+        frame = lz4.frame.LZ4FrameDecompressor()
+        while not frame.eof:
+            if data:
+                parts.append(frame.decompress(data, step))
+            elif frame.needs_input:
+                raise EOFError
+            else:
+                parts.append(frame.decompress(b"", step))
+            data = b""
+            limit -= len(parts[-1])
+            if limit < 0:
+                raise OverLimit
+        data = frame.unused_data or b""
     return b"".join(parts)
 
 
@@ -171,6 +190,8 @@ def _unzstd(data: bytes, limit: int) -> bytes:
     told = zstandard.frame_content_size(data)
     if told > limit:
         raise OverLimit
+    if not _one_frame(data):  # of several, the decompressor would return the first alone, without an error
+        return _unzstd_by(_ZSTD_LEAST_BLOCK << 8, data, limit)
     try:  # at once, what is one frame of data as they usually are
         found: bytes = _zstandard.decompressor.decompress(
             data, max_output_size=min(limit, max(_STEP, len(data) * _USUAL_RATIO)), allow_extra_data=False
@@ -178,6 +199,21 @@ def _unzstd(data: bytes, limit: int) -> bytes:
     except zstandard.ZstdError:
         return _unzstd_by(_ZSTD_LEAST_BLOCK << 8, data, limit)
     return found
+
+
+def _one_frame(data: bytes) -> bool:
+    """Return whether the data are one Zstandard frame of records (RFC 8878), by its blocks' headers."""
+    if not data.startswith(zstandard.FRAME_HEADER):
+        return False
+    position, last = zstandard.frame_header_size(data), 0
+    while not last:
+        if position + _ZSTD_BLOCK_HEADER > len(data):
+            return False
+        header = int.from_bytes(data[position : position + _ZSTD_BLOCK_HEADER], "little")
+        last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        position += _ZSTD_BLOCK_HEADER + (1 if kind == _ZSTD_RLE else size)
+    checksum = zstandard.get_frame_parameters(data).has_checksum
+    return position + (_ZSTD_CHECKSUM if checksum else 0) == len(data)
 
 
 def _unzstd_by(step: int, data: bytes, limit: int) -> bytes:
