@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kafka.errors import NodeNotReadyError
+from kafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
 from aqueduct.connect import dead_letters
 from aqueduct.connect.dead_letters import Choice, Origin
@@ -175,8 +175,13 @@ class _Replay:
         name = self._order.to or origin.topic
         if not self._order.allows(name):
             return f"its header names topic {_shown(name)}, which its connector does not read"
+        if not LEGAL_NAME.fullmatch(name):  # a broker would refuse the whole request for it
+            return f"its header names topic {_shown(name)}, which is not a topic name"
         if name not in self._targets:
-            self._targets[name] = self._client.topics([name]).get(name)
+            try:
+                self._targets[name] = self._client.topics([name]).get(name)
+            except TopicAuthorizationFailedError:
+                return f"the client may not describe topic {name}"
         target = self._targets[name]
         if target is None:
             return f"there is no topic {_shown(name)}"

@@ -312,4 +312,22 @@ RESTORE = (
         meaning="A restore of a newer snapshot wrote to the partition, so an offset of this one is unknown.",
         fix="Restore the offsets of the newer snapshot.",
     ),
+    DeclaredMessage(
+        id="setting-unsupported",
+        area=Area.RESTORE,
+        meaning="The target cluster refuses a setting of a topic, such as one that its version lacks.",
+        fix="Set what replaces it in the version of the target. All other settings were restored.",
+    ),
+    DeclaredMessage(
+        id="acl-unsupported",
+        area=Area.RESTORE,
+        meaning="The target cluster refuses an ACL, such as one for a resource type that its version lacks.",
+        fix="Grant what replaces it in the version of the target. All other ACLs were restored.",
+    ),
+    DeclaredMessage(
+        id="quota-unsupported",
+        area=Area.RESTORE,
+        meaning="The target cluster refuses a quota, such as one with a key that its version lacks.",
+        fix="Set what replaces it in the version of the target. All other quotas were restored.",
+    ),
 )

@@ -8,7 +8,7 @@ from functools import cached_property
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.names import TopicPartition
 from aqueduct.restore.order import RestoreOrder
-from aqueduct.restore.outcome import Written
+from aqueduct.restore.outcome import DroppedSetting, Written
 from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.restore.progress import Earlier, TopicState
 from aqueduct.store.snapshots import Snapshot
@@ -30,6 +30,7 @@ class Job:
     others: Mapping[str, list[TopicState]]  # what other restores did, by their ids
     groups: tuple[str, ...]  # that are to be set
     written: Mapping[TopicPartition, Written]  # of topics that earlier runs have ended
+    dropped: tuple[DroppedSetting, ...] = ()
     earlier: Earlier = field(
         default_factory=dict
     )  # what other restores wrote, after which this one continues

@@ -29,6 +29,16 @@ class Move:
 
 
 @dataclass(frozen=True)
+class DroppedSetting:
+    """A setting of a topic that was backed up, and that the target refuses."""
+
+    topic: str  # at the target
+    key: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Rights:
     """The outcome of --acls: how many were set now, and how many ACLs existed."""
 
@@ -74,6 +84,7 @@ class RestoreOutcome:
     held: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # topic: settings it shall get
     warnings: tuple[Warned, ...] = ()
     left_out: LeftOut = ()
+    dropped: tuple[DroppedSetting, ...] = ()
     stopped: tuple[str, ...] = ()  # one-way links that must not be started, by their groups
     seconds: Mapping[str, float] = field(default_factory=dict)  # by phase
     before: bool = False  # all records were written by earlier runs, which ended

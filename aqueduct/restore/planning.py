@@ -12,7 +12,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.restore import continuation, records, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import RestoreOrder
-from aqueduct.restore.outcome import Warned, Written
+from aqueduct.restore.outcome import DroppedSetting, Warned, Written
 from aqueduct.restore.plan import RestorePlan, plan
 from aqueduct.restore.progress import TopicState
 from aqueduct.restore.request import restore_id
@@ -69,7 +69,12 @@ def look(order: RestoreOrder) -> Job:
         found, forgotten = _continued(order, wanted, catalog.id, there, known, others)
         wanted, earlier = continuation.after(client, catalog, wanted, there, found)
         _same_records(order, wanted, known)
-        job = Job(order, name, request, snapshot, wanted, there, known, others, tuple(chosen), {}, earlier)
+        dropped: tuple[DroppedSetting, ...] = ()
+        if order.settings:
+            wanted, dropped = topics.accepted(client, wanted, there)
+        job = Job(
+            order, name, request, snapshot, wanted, there, known, others, tuple(chosen), {}, dropped, earlier
+        )
         return replace(job, written=_written(client, job, forgotten))
 
 

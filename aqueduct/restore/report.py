@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from aqueduct import moments
-from aqueduct.errors import ExitCode, labelled, left_out_entries
-from aqueduct.restore.outcome import Move, RestoreOutcome
+from aqueduct.errors import ExitCode, LeftOut, Skipped, labelled, left_out_entries
+from aqueduct.restore.outcome import DroppedSetting, Move, RestoreOutcome
 from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.wording import NAME_COLUMNS, count, shortened, some
 
@@ -23,6 +23,21 @@ def summary(wanted: RestorePlan) -> str:
     return (
         f"snapshot {wanted.snapshot}, {count(len(wanted.topics), 'topic')}, "
         f"{count(len(wanted.lanes), 'partition')}, {at_most}{count(number, 'record')}, {size:,.1f} MB."
+    )
+
+
+def dropped(settings: Iterable[DroppedSetting]) -> LeftOut:
+    """Return the settings that the target refuses: one sentence for a setting, whatever topics have it."""
+    topics: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for each in settings:
+        topics[each.key, each.value, each.why].append(each.topic)
+    return tuple(
+        Skipped(
+            f"setting {key}={value} of {some(names)}",
+            f"the target refuses it: {why.rstrip('.')}",
+            "setting-unsupported",
+        )
+        for (key, value, why), names in topics.items()
     )
 
 
@@ -162,6 +177,7 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
         "settings_of_backup": list(outcome.settled),
         "rights": asdict(outcome.rights) if outcome.rights else None,
         "recount": asdict(outcome.recount) if outcome.recount else None,
+        "dropped_settings": [asdict(each) for each in outcome.dropped],
         "held": [
             {"id": RETENTION_HELD, "topic": topic, "settings": dict(settings)}
             for topic, settings in outcome.held.items()

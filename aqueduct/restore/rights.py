@@ -6,8 +6,8 @@ from kafka.errors import SecurityDisabledError
 
 from aqueduct.errors import LeftOut, Skipped
 from aqueduct.kafka import acls
-from aqueduct.kafka.admin.acls import apply_acls, list_acls
-from aqueduct.kafka.admin.quotas import apply_quotas
+from aqueduct.kafka.admin.acls import grant_known, list_acls
+from aqueduct.kafka.admin.quotas import set_known_quotas
 from aqueduct.kafka.client import Client
 from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import Rights
@@ -18,17 +18,32 @@ from aqueduct.wording import count
 def restore(client: Client, order: RestoreOrder, snapshot: Snapshot) -> tuple[Rights, LeftOut]:
     """Add what is missing and may be granted; a target without an authorizer gets no ACLs."""
     wanted, left_out = _granted(order, frozenset(snapshot.manifest.acls))
-    quotas = snapshot.manifest.quotas
     missing: frozenset[acls.Acl] = frozenset()
+    refused: dict[acls.Acl, str] = {}
     try:
         missing = wanted - list_acls(client) if wanted else wanted
-        apply_acls(client, acls.AclChanges(add=tuple(sorted(missing)), remove=()))
+        refused = grant_known(client, sorted(missing))
     except SecurityDisabledError:
         acls_of_snapshot = count(len(snapshot.manifest.acls), "ACL")
         left_out = (Skipped(acls_of_snapshot, "the target has no authorizer", "authorizer-missing"),)
         wanted = missing
-    apply_quotas(client, quotas)
-    return Rights(len(missing), len(wanted) - len(missing), len(quotas)), left_out
+    left_out += tuple(
+        Skipped(f"ACL {acl}", f"the target refuses it: {why.rstrip('.')}", "acl-unsupported")
+        for acl, why in refused.items()
+    )
+    quotas = snapshot.manifest.quotas
+    not_set = set_known_quotas(client, quotas)
+    for quota, why in not_set:
+        what = ", ".join(f"{kind} {name or '<default>'}" for kind, name in quota.entity.items())
+        left_out += (
+            Skipped(
+                f"quota {', '.join(quota.values)} of {what}",
+                f"the target refuses it: {why.rstrip('.')}",
+                "quota-unsupported",
+            ),
+        )
+    whole = sum(all(quota.entity != other.entity for other, _ in not_set) for quota in quotas)
+    return Rights(len(missing) - len(refused), len(wanted) - len(missing), whole), left_out
 
 
 def _granted(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset[acls.Acl], LeftOut]:

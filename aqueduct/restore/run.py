@@ -46,7 +46,8 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
     if order.dry_run:
         return RestoreOutcome(
             *(job.id, job.plan, job.written),
-            left_out=job.plan.left_out,
+            left_out=job.plan.left_out + report.dropped(job.dropped),
+            dropped=job.dropped,
             seconds=clock.seconds,
             dry_run=True,
             before=job.done,
@@ -70,7 +71,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
         with clock.phase("records"):
             written |= records.write(job, workers)
             recount.check(job, states, written, workers)  # before a group's offsets would mean other records
-    left_out = [*job.plan.left_out, *records.left_out(written)]
+    left_out = [*job.plan.left_out, *report.dropped(job.dropped), *records.left_out(written)]
     with clock.phase("groups"):
         moves, more = groups.restore(job, states, written, workers)
         left_out += more
@@ -100,6 +101,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
         held={name: state.held for name, state in states.items() if state.held},
         warnings=warnings,
         left_out=tuple(left_out),
+        dropped=job.dropped,
         stopped=stopped,
         seconds=clock.seconds,
         before=job.done,

@@ -1,7 +1,7 @@
 """The topics that are restored into: made, checked, and set so that what is written stays as it is."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -9,13 +9,13 @@ from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.kafka import fetch, groups, offsets, topics
 from aqueduct.kafka.admin.cluster import describe_cluster
 from aqueduct.kafka.admin.settings import all_settings, default_replication_factor, own_settings, setting
-from aqueduct.kafka.admin.topics import apply_topics, await_topics
+from aqueduct.kafka.admin.topics import apply_topics, await_topics, refused_settings
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.kafka.topics import DeclaredTopic
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.restore import progress, settings
-from aqueduct.restore.outcome import Warned, Written
+from aqueduct.restore.outcome import DroppedSetting, Warned, Written
 from aqueduct.restore.plan import RestorePlan
 from aqueduct.restore.progress import RestoreOrigin, RestoreProgress, TopicState
 from aqueduct.wording import count, some
@@ -143,6 +143,53 @@ def visible(client: Client, part: Range) -> bool:
 
 
 # Before the records
+
+
+def accepted(
+    client: Client, plan: RestorePlan, there: Collection[str]
+) -> tuple[RestorePlan, tuple[DroppedSetting, ...]]:
+    """Return the plan without the settings that the target refuses, and those.
+
+    A target of another version may not know a setting (message.format.version was removed in 4.0), or not
+    know a value. The others are kept.
+    """
+    wanted = {name: dict(settings.of_backup(topic.settings, 1)) for name, (topic, _) in plan.topics.items()}
+    refused = refused_settings(client, {name: each for name, each in wanted.items() if each}, there)
+    if not refused:
+        return plan, ()
+    why: dict[tuple[str, str], str | None] = {}  # of a setting and its value, by itself; None: accepted
+    asked = {name: set(wanted[name].items()) for name in refused}
+    while asked:
+        # Each topic asks for another setting of its own, and for none twice.
+        pairs = {name: min(each) for name, each in asked.items() if each}
+        answers = refused_settings(client, {name: {k: v} for name, (k, v) in pairs.items()}, there)
+        why |= {pair: answers.get(name) for name, pair in pairs.items()}
+        asked = {name: left for name, each in asked.items() if (left := each - why.keys())}
+    dropped = {
+        name: {key for key, value in wanted[name].items() if why[key, value] is not None} for name in refused
+    }
+    for key in sorted({key for keys in dropped.values() for key in keys}):
+        # One that is refused by itself may be right beside the others.
+        names = [name for name, keys in dropped.items() if key in keys]
+        beside = {
+            name: {k: v for k, v in wanted[name].items() if k == key or k not in dropped[name]}
+            for name in names
+        }
+        still = refused_settings(client, beside, there)
+        for name in names:
+            if name not in still:
+                dropped[name].remove(key)
+    found = tuple(
+        DroppedSetting(name, key, wanted[name][key], why[key, wanted[name][key]] or "")
+        for name, keys in sorted(dropped.items())
+        for key in sorted(keys)
+    )
+    kept = dict(plan.topics)
+    for name, keys in dropped.items():
+        topic, instance = kept[name]
+        others = {key: value for key, value in topic.settings.items() if key not in keys}
+        kept[name] = replace(topic, settings=others), instance
+    return replace(plan, topics=kept), found
 
 
 def check_creation(client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool) -> None:

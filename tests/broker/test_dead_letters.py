@@ -152,6 +152,44 @@ def test_what_can_not_go_back_is_named_and_stays(
     assert numbers(broker, topic) == [0, 1, 2, 3]
 
 
+def test_illegal_topic_name_does_not_stop_other_dead_letters(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    names = ("no topic", "../x", "x" * 250, ".", "é")
+    for number, name in enumerate(names):
+        fill(broker, topic, 1, start=number, topic=name)
+    fill(broker, topic, 4, start=10)
+    report = tmp_path / "report.json"
+    assert main(command(broker, topic, "--report", str(report))) == 3
+    assert numbers(broker, topic) == [10, 11, 12, 13]
+    found = json.loads(report.read_text())["left_out"]
+    assert [each["what"] for each in found] == ["1 dead letter"] * len(names)
+    assert all("is not a topic name" in each["why"] for each in found)
+
+
+def test_topic_that_may_not_be_described_does_not_stop_other_dead_letters(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    hidden = f"{topic}-hidden"
+    make(broker, hidden)
+    fill(broker, topic, 2, topic=hidden)
+    fill(broker, topic, 2, start=10)
+    name = f"replay-{topic}"
+    config = str(broker.authority.client_config(name))
+    replay = ["dlq", "replay", "--bootstrap-servers", broker.tls, "--client-config", config]
+    replay += ["--dlq", dead(topic), "--ledger", f"ledger-{topic}", "--report", str(tmp_path / "report.json")]
+    rights = [("topic", dead(topic), "read"), ("topic", topic, "write")]
+    rights += [("topic", f"ledger-{topic}", right) for right in ("create", "read", "write")]
+    rights += [("transactional_id", f"aqueduct-dlq-{dead(topic)}", "write")]
+    granted = tuple(Acl(f"User:CN={name}", what, at, "literal", right) for what, at, right in rights)
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
+        apply_acls(client, acls.AclChanges(granted, ()))
+    assert main(replay) == 3
+    assert numbers(broker, topic) == [10, 11]
+    [found] = json.loads((tmp_path / "report.json").read_text())["left_out"]
+    assert (found["what"], hidden in found["why"]) == ("2 dead letters", True)
+
+
 def test_letters_of_a_topic_that_was_made_anew_are_new(broker: Broker, topic: str) -> None:
     fill(broker, topic, 6)
     assert main(command(broker, topic)) == 0

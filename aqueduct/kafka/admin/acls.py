@@ -1,12 +1,22 @@
 """ACLs: list them, grant and revoke."""
 
 import time
+from collections.abc import Iterable, Iterator
+from typing import Any
 
+from kafka.errors import KafkaConnectionError, NotControllerError, SecurityDisabledError, for_code
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.acls import Acl, AclChanges
-from aqueduct.kafka.admin.asking import POLL_SECONDS, RESOURCES_PER_REQUEST, SETTLE_SECONDS, answer, change
+from aqueduct.kafka.admin.asking import (
+    POLL_SECONDS,
+    RESOURCES_PER_REQUEST,
+    SETTLE_SECONDS,
+    Said,
+    answer,
+    change,
+)
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.requests import in_lists
 from aqueduct.wording import count, some
@@ -35,16 +45,25 @@ def list_acls(client: Client) -> frozenset[Acl]:
     return frozenset(
         Acl(
             principal=acl.principal,
-            resource=_RESOURCES[resource.resource_type],
+            resource=_word(_RESOURCES, resource.resource_type),
             name=resource.resource_name,
-            pattern=_PATTERNS[resource.pattern_type],
-            operation=_OPERATIONS[acl.operation],
+            pattern=_word(_PATTERNS, resource.pattern_type),
+            operation=_word(_OPERATIONS, acl.operation),
             host=acl.host,
-            permission=_PERMISSIONS[acl.permission_type],
+            permission=_word(_PERMISSIONS, acl.permission_type),
         )
         for resource in answer(client, request).resources
         for acl in resource.acls
     )
+
+
+def _word(words: list[str], code: int) -> str:
+    """Return Kafka's word for a code; of a code that a later version added, its number."""
+    return words[code] if code < len(words) else str(code)
+
+
+def _code(words: list[str], word: str) -> int:
+    return int(word) if word.isdecimal() else words.index(word)
 
 
 def apply_acls(client: Client, changes: AclChanges) -> None:
@@ -75,6 +94,52 @@ def apply_acls(client: Client, changes: AclChanges) -> None:
     _await_acls(client, changes)
 
 
+def grant_known(client: Client, wanted: Iterable[Acl]) -> dict[Acl, str]:
+    """Grant what the cluster knows, and return the others, each with the reason why it was refused.
+
+    A cluster of another version may not know a kind of resource or an operation, and then refuses all ACLs of
+    a request.
+    """
+    refused: dict[Acl, str] = {}
+    sent = []
+    for acl in wanted:
+        try:
+            _codes(acl)
+        except ValueError:
+            refused[acl] = "this version of Aqueduct does not know its resource or operation"
+        else:
+            sent.append(acl)
+
+    def create(added: list[Acl]) -> dict[Acl, str]:
+        found: dict[Acl, str] = {}
+
+        def noted(response: Any) -> Iterator[Said]:
+            for acl, result in zip(added, response.results, strict=True):
+                if result.error_code and for_code(result.error_code) is not NotControllerError:
+                    if for_code(result.error_code) is SecurityDisabledError:
+                        raise SecurityDisabledError(result.error_message or "")
+                    found[acl] = result.error_message or for_code(result.error_code).__name__
+                yield str(acl), result.error_code, result.error_message
+
+        creations = [CreateAclsRequest.AclCreation(*_codes(acl)) for acl in added]
+        change(client, CreateAclsRequest(creations=creations), noted)
+        return found
+
+    for added in in_lists(sent, RESOURCES_PER_REQUEST):
+        try:
+            doubtful = list(create(added))
+        except KafkaConnectionError:
+            doubtful = added
+        for acl in doubtful:
+            try:
+                refused |= create([acl])
+            except KafkaConnectionError:  # a broker hangs up at a code that it does not know
+                refused[acl] = "the broker closed the connection: it does not know the resource or operation"
+    granted = tuple(acl for acl in sent if acl not in refused)
+    _await_acls(client, AclChanges(granted, ()))
+    return refused
+
+
 def _await_acls(client: Client, changes: AclChanges) -> None:
     deadline = time.monotonic() + SETTLE_SECONDS
     while not (set(changes.add) <= (found := list_acls(client)) and found.isdisjoint(changes.remove)):
@@ -89,11 +154,11 @@ def _await_acls(client: Client, changes: AclChanges) -> None:
 def _codes(acl: Acl) -> tuple[int, str, int, str, str, int, int]:
     """Return the fields of AclCreation, and in the same order those of DeleteAclsFilter."""
     return (
-        _RESOURCES.index(acl.resource),
+        _code(_RESOURCES, acl.resource),
         acl.name,
-        _PATTERNS.index(acl.pattern),
+        _code(_PATTERNS, acl.pattern),
         acl.principal,
         acl.host,
-        _OPERATIONS.index(acl.operation),
-        _PERMISSIONS.index(acl.permission),
+        _code(_OPERATIONS, acl.operation),
+        _code(_PERMISSIONS, acl.permission),
     )

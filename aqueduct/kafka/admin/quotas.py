@@ -1,11 +1,13 @@
 """Client quotas: list and set them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
+from kafka.errors import NotControllerError, for_code
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from aqueduct.errors import Failed
-from aqueduct.kafka.admin.asking import RESOURCES_PER_REQUEST, answer, change
+from aqueduct.kafka.admin.asking import RESOURCES_PER_REQUEST, Said, answer, change
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.quotas import Quota
 from aqueduct.kafka.requests import in_lists
@@ -26,9 +28,41 @@ def list_quotas(client: Client) -> tuple[Quota, ...]:
 
 def apply_quotas(client: Client, quotas: Iterable[Quota]) -> None:
     """Set these values; others of the same entities stay."""
+    if refused := _set(client, quotas):
+        found = [f"{dict(quota.entity)} ({why})" for quota, why in refused]
+        raise Failed(
+            "quota-rejected", f"The controller refused {count(len(refused), 'quota')}: {some(found)}."
+        )
+
+
+def set_known_quotas(client: Client, quotas: Iterable[Quota]) -> list[tuple[Quota, str]]:
+    """Set the values that the cluster knows, and return the others, each with the reason for its refusal.
+
+    A cluster of another version may not know a key, and then refuses all values of an entity.
+    """
     refused = []
+    for quota, why in _set(client, quotas):
+        if len(quota.values) == 1:
+            refused.append((quota, why))
+            continue
+        for key, value in quota.values.items():  # a request takes an entity once
+            refused += _set(client, [Quota(quota.entity, {key: value})])
+    return refused
+
+
+def _set(client: Client, quotas: Iterable[Quota]) -> list[tuple[Quota, str]]:
+    refused: list[tuple[Quota, str]] = []
     kind = AlterClientQuotasRequest.EntryData
     for several in in_lists(quotas, RESOURCES_PER_REQUEST):
+
+        def noted(response: Any, several: list[Quota] = several) -> Iterator[Said]:
+            by_entity = {frozenset(quota.entity.items()): quota for quota in several}
+            for result in response.entries:  # in another order than they were asked for
+                quota = by_entity[frozenset((each.entity_type, each.entity_name) for each in result.entity)]
+                if result.error_code and for_code(result.error_code) is not NotControllerError:
+                    refused.append((quota, result.error_message or for_code(result.error_code).__name__))
+                yield f"{dict(quota.entity)}", result.error_code, result.error_message
+
         entries = [
             kind(
                 entity=[kind.EntityData(*part) for part in quota.entity.items()],
@@ -36,15 +70,5 @@ def apply_quotas(client: Client, quotas: Iterable[Quota]) -> None:
             )
             for quota in several
         ]
-        refused += change(
-            client,
-            AlterClientQuotasRequest(entries=entries, validate_only=False),
-            lambda response, several=several: (  # type: ignore[misc]
-                (f"{dict(quota.entity)}", result.error_code, result.error_message)
-                for quota, result in zip(several, response.entries, strict=True)
-            ),
-        )
-    if refused:
-        raise Failed(
-            "quota-rejected", f"The controller refused {count(len(refused), 'quota')}: {some(refused)}."
-        )
+        change(client, AlterClientQuotasRequest(entries=entries, validate_only=False), noted)
+    return refused

@@ -1,14 +1,15 @@
 """Topics: find, create, grow and alter them."""
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kafka.admin import AlterConfigOp, ConfigResourceType
+from kafka.errors import InvalidConfigurationError, for_code
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, IncrementalAlterConfigsRequest
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import topics
-from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS, change
+from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS, Said, change
 from aqueduct.kafka.admin.settings import settings_of
 from aqueduct.kafka.client import REQUEST_SECONDS, Client
 from aqueduct.kafka.requests import in_lists
@@ -43,6 +44,45 @@ def apply_topics(client: Client, changes: TopicChanges, *, check_only: bool = Fa
         raise Refused("topic-rejected", f"The controller refuses {some(refused)}. Nothing was changed.")
     if not check_only and (refused := _alter(client, changes, validate_only=False)):
         raise Failed("topic-rejected", f"The controller refused {some(refused)}; the rest was done.")
+
+
+def refused_settings(
+    client: Client, wanted: Mapping[str, Overrides], there: Collection[str]
+) -> dict[str, str]:
+    """Return the topics whose settings the controller refuses, each with its reason; nothing is changed.
+
+    `there`: those that exist. What else it refuses of a topic is not told.
+    """
+    found: dict[str, str] = {}
+
+    def noted(results: Iterable[Said]) -> Iterator[Said]:
+        for name, code, message in results:
+            if for_code(code) is InvalidConfigurationError:
+                found[name] = message or "the setting is not valid"
+            yield name, code, message
+
+    missing = [DeclaredTopic(name, 1, 1, config) for name, config in wanted.items() if name not in there]
+    for creating in in_lists(missing, RECORDS_PER_REQUEST, lambda topic: 1 + len(topic.config)):
+        change(
+            client,
+            CreateTopicsRequest(
+                topics=[_creation(topic) for topic in creating],
+                timeout_ms=_MILLISECONDS,
+                validate_only=True,
+                min_version=4,
+            ),
+            lambda found: noted((t.name, t.error_code, t.error_message) for t in found.topics),
+        )
+    existing = [(name, config) for name, config in wanted.items() if name in there]
+    for altering in in_lists(existing, RECORDS_PER_REQUEST, lambda item: len(item[1])):
+        change(
+            client,
+            IncrementalAlterConfigsRequest(
+                resources=[_alteration(name, config) for name, config in altering], validate_only=True
+            ),
+            lambda found: noted((r.resource_name, r.error_code, r.error_message) for r in found.responses),
+        )
+    return found
 
 
 def await_topics(client: Client, declared: Collection[DeclaredTopic]) -> None:
