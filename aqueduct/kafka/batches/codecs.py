@@ -105,7 +105,7 @@ def _none(data: bytes, _: int) -> bytes:
 
 def _gunzip(data: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
-    # What follows a member and is none is ignored, as Java's and librdkafka's readers do.
+    # What follows a member and is none is ignored.
     while data and not (parts and not data.startswith(_GZIP_MAGIC)):
         member = zlib.decompressobj(wbits=_GZIP)
         parts.append(part := member.decompress(data, min(limit + 1, sys.maxsize)))
