@@ -115,7 +115,8 @@ def check_empty(
         raise Refused(
             f"{count(len(found), 'partition')} of the target with records: {some(found)}; "
             f"{f'some are of {some(wrote)}; ' if wrote else ''}"
-            "delete the topics, restore under other names (old:new), or give --append."
+            "restore under other names (old:new), or give --append, which keeps these records before the "
+            "restored ones. Deleting the topics deletes their records; mirrors keep what they had read."
         )
 
 
