@@ -152,7 +152,7 @@ def _create(settings: Create, _: argparse.Namespace) -> ExitCode:
         if outcome.offsets or not outcome.left_out:
             said = f"{count(outcome.offsets, 'offset')} to be sent again"
             print(f"{said}; {settings.resend_file_name} lists them.")
-    for sentence in outcome.left_out:
+    for sentence in (*outcome.fresh, *outcome.left_out):
         print(sentence, file=sys.stderr)
     return ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
 

@@ -1,7 +1,9 @@
 """Tell how one flow is doing: whether its mirror runs, and how far each partition is behind.
 
 It reads what MirrorMaker 2 leaves in the target cluster, and the source's logs; no port of MirrorMaker is
-asked. Of a classic mirror it reads the consumer group at the source: name it with --group.
+asked. Each position is checked against the id and the log of its topic. The id is written beside the
+position, into mm2-offsets.ALIAS.internal: so a topic that was re-created since is noticed.
+Of a classic mirror it reads the consumer group at the source: name it with --group.
 What the source deleted before it was mirrored shows until the mirror has passed it: then nothing in Kafka
 tells of it any more, so look often, or compare with `aqueduct reconcile`.
 
@@ -23,7 +25,7 @@ from aqueduct.kafka.client import connect
 from aqueduct.mirror import classic_reading, reading, status
 from aqueduct.mirror.classic_reading import ClassicReader
 from aqueduct.mirror.reading import MirrorReader
-from aqueduct.mirror.status import MirrorProgress
+from aqueduct.mirror.status import AffectedRange, MirrorProgress
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, shortened
 
@@ -56,6 +58,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a classic mirror that has no position yet begins at the ends of the logs as they are now",
     )
+    add(
+        "--before-start",
+        action="store_true",
+        help="before the workers start: move positions that do not fit their topics; prints what was moved",
+    )
+    add(
+        "--accept-ranges",
+        action="store_true",
+        help="forget ranges that the target has twice: they were cleaned, or may stay",
+    )
     add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
     add("--until-caught-up", action="store_true", help="all is well only if none is behind")
     report_file.add_arguments(parser)
@@ -74,15 +86,27 @@ def run(args: argparse.Namespace) -> int:
                 if args.begin_at_ends:
                     return _begin(flow, args, started)
                 findings, progress, lost = _look(flow, args)
+                ranges = []
         else:
             with connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source:
-                findings, progress, lost = _look(reading.MirrorReader(args.source, source, target), args)
+                mirror = reading.MirrorReader(args.source, source, target)
+                if args.before_start:
+                    return _prepare(mirror, args, started)
+                findings, progress, lost = _look(mirror, args)
+                if args.accept_ranges:
+                    mirror.renew(accept=True)
+                    findings, progress, lost = _look(mirror, args)
+                ranges = mirror.ranges()
+                try:
+                    mirror.renew()
+                except Failed as error:  # such as a client that may only read
+                    findings += [f"The positions were checked, and not bound to their topics: {error}"]
     print(_table(progress))
     for finding in findings:
         print(finding)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
-        report_file.write(args.report, "mirror", code, started, _report(findings, progress, lost))
+        report_file.write(args.report, "mirror", code, started, _report(findings, progress, lost, ranges))
     return code
 
 
@@ -96,6 +120,11 @@ def _pattern(text: str) -> re.Pattern[str]:
 def _refuse(args: argparse.Namespace) -> None:
     if bool(args.group) != bool(args.topics_pattern):
         raise Refused("--group and --topics-pattern are those of a classic mirror: give both, or neither.")
+    if args.group and (args.before_start or args.accept_ranges):
+        raise Refused(
+            "option-conflict",
+            "--before-start and --accept-ranges are for MirrorMaker 2: leave --group out.",
+        )
     if not args.group and (args.begin_at_ends or args.target_prefix):
         raise Refused("--begin-at-ends and --target-prefix are for a classic mirror: give its --group, too.")
 
@@ -108,6 +137,15 @@ def _begin(flow: ClassicReader, args: argparse.Namespace, started: datetime) -> 
         print(f"Group {args.group} has positions: it goes on from them.")
     if args.report:
         report_file.write(args.report, "mirror", ExitCode.DONE, started, {"begun": begun})
+    return ExitCode.DONE
+
+
+def _prepare(mirror: MirrorReader, args: argparse.Namespace, started: datetime) -> int:
+    moved = mirror.prepare()
+    for sentence in moved:
+        print(sentence)
+    if args.report:
+        report_file.write(args.report, "mirror", ExitCode.DONE, started, {"moved": moved})
     return ExitCode.DONE
 
 
@@ -153,10 +191,24 @@ def _table(progress: Iterable[MirrorProgress]) -> str:
 
 
 def _report(
-    findings: list[str], progress: Iterable[MirrorProgress], lost: Iterable[MirrorProgress]
+    findings: list[str],
+    progress: Iterable[MirrorProgress],
+    lost: Iterable[MirrorProgress],
+    ranges: Iterable[AffectedRange],
 ) -> dict[str, Any]:
     return {
         "findings": findings,
+        "ranges": [
+            {
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "kind": each.kind,
+                "from": each.start,
+                "to": each.stop,
+                "at_most": each.at_most,
+            }
+            for each in ranges
+        ],
         "partitions": [
             {
                 "topic": p.partition.topic,

@@ -4,7 +4,7 @@ In plain Python, because hosts without numpy read them, too.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from aqueduct.kafka import offsets
@@ -30,9 +30,13 @@ class Row(NamedTuple):
 class Table:
     """The rows of some partitions by key, read committed, tombstones left out; `refresh` reads on."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(
+        self, client: Client, on_record: Callable[[bytes, bytes | None], None] | None = None
+    ) -> None:
+        """`on_record` is called with every record, in the order of its partition."""
         self.rows: dict[bytes, Row] = {}
         self._client = client
+        self._on_record = on_record
         self._positions: dict[TopicPartition, int] = {}
 
     def refresh(self, partitions: Collection[TopicPartition]) -> None:
@@ -43,6 +47,8 @@ class Table:
         ]
         for each, found in keys_and_values(self._client, wanted):
             for key, value in found:
+                if self._on_record:
+                    self._on_record(key or b"", value)
                 if value is None:
                     self.rows.pop(key or b"", None)
                 else:

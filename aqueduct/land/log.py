@@ -134,6 +134,8 @@ class Commit:
     # The number below which its files were staged, before others committed; none: its own.
     staged: int | None = field(default=None, metadata=ADDED)
     run: str = field(default="", metadata=ADDED)  # whose folder that is
+    # The leader's epoch when each position was read, by topic and partition.
+    epochs: Positions = field(default_factory=dict, metadata=ADDED)
 
     @property
     def staging(self) -> Staging:
@@ -242,6 +244,7 @@ class State:
     took_rows: int = field(default=UNKNOWN, metadata=ADDED)
     # Of offsets that are left out, by path.
     filtered: Mapping[str, AddedFile] = field(default_factory=dict, metadata=ADDED)
+    epochs: Positions = field(default_factory=dict, metadata=ADDED)  # of the leaders under whom it landed
 
     @property
     def is_iceberg(self) -> bool:
@@ -275,6 +278,7 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
     filtered = dict(state.filtered)
     beside = {BAD: bad, LATE: late, FILTERED: filtered}
     compacted, passed, deleted, took = state.compacted, state.passed, state.deleted, max(0, state.took_rows)
+    epochs = state.epochs
     for commit in commits:
         if commit.number != number + 1:
             raise Failed(f"The commit {commit.number} follows {number} in the log; one between is missing.")
@@ -291,6 +295,7 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         number, positions, schema = commit.number, commit.positions.next, commit.schema
         known = commit.definition or known
         topic_ids |= commit.topic_ids
+        epochs = _epochs_after(epochs, commit)
         compacted = commit.created if commit.kind == COMPACT else compacted
         took = commit.number if commit.removed and commit.kind != COMPACT else took
         if commit.kind == RESET:
@@ -300,7 +305,27 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
     return State(
         *(number, positions, topic_ids, live, bad, schema, known, compacted, passed, late, deleted, took),
         filtered,
+        epochs,
     )
+
+
+def _epochs_after(epochs: Positions, commit: Commit) -> Positions:
+    """Return the epochs of all positions; of one that a reset moved none is known."""
+    step = commit.positions
+    if commit.kind == RESET:
+        epochs = {
+            topic: {
+                number: epoch
+                for number, epoch in of_topic.items()
+                if topic not in commit.topic_ids
+                and step.next.get(topic, {}).get(number) == step.before.get(topic, {}).get(number)
+            }
+            for topic, of_topic in epochs.items()
+        }
+    return {
+        topic: {**epochs.get(topic, {}), **commit.epochs.get(topic, {})}
+        for topic in epochs.keys() | commit.epochs.keys()
+    }
 
 
 def _never(found: Iterable[NeverLanded]) -> tuple[NeverLanded, ...]:

@@ -11,7 +11,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.wording import some
 
-NO_LEADER = -1  # instead of an end
+NO_LEADER = -1  # instead of an end, and of an epoch
 ROUND_OFFSETS = 20_000_000  # of a table in a commit, at most: what a lander that dies has done in vain
 
 
@@ -23,6 +23,7 @@ class SourceTopic:
     id: str
     starts: tuple[int, ...]  # the first offset of each partition
     ends: tuple[int, ...]  # its last stable offset, or NO_LEADER
+    epochs: tuple[int, ...] = ()  # of its leader, when it told that
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,14 @@ def plan(
     *,
     stops: Mapping[TopicPartition, int],
     unmatched: Iterable[str] = (),
+    epoch_ends: Mapping[TopicPartition, int] | None = None,
     at_most: int = ROUND_OFFSETS,
 ) -> LandPlan:
     """Plan up to the topics' ends, or to `stops` where there are some.
 
     A new topic is read from its start on. `every`: the names of all topics that the cluster has; `unmatched`:
-    the declared patterns that match none of them.
+    the declared patterns that match none of them. `epoch_ends`: where logs leave the epochs under which they
+    landed.
     """
     found: list[Range] = []
     gaps: list[Range] = []
@@ -74,8 +77,8 @@ def plan(
                 continue
             # What a new topic lost before is nobody's; an added partition is read from offset 0.
             begin = positions.get(str(number), 0 if known else start)
-            if end < begin:
-                why = f"its log ends at {end}, before {begin}, up to which it landed: it was cut"
+            epoch_end = (epoch_ends or {}).get(TopicPartition(topic.name, number), begin)
+            if why := _cut(begin, end, epoch_end):
                 left_out.append(Skipped(f"{topic.name}-{number}", why))
                 continue
             if start > begin:
@@ -95,6 +98,30 @@ def plan(
         tuple(left_out),
         whole=cut == found,
     )
+
+
+def epochs_to_ask(state: State, topics: Iterable[SourceTopic]) -> dict[TopicPartition, int]:
+    """Return under which leader epoch each partition landed, as far as the table knows."""
+    return {
+        TopicPartition(topic.name, int(number)): epoch
+        for topic in topics
+        if state.topic_ids.get(topic.name) == topic.id
+        for number, epoch in state.epochs.get(topic.name, {}).items()
+        if int(number) < len(topic.ends) and topic.ends[int(number)] != NO_LEADER
+    }
+
+
+def _cut(position: int, end: int, epoch_end: int) -> str:
+    """Return why a log is not the one that landed up to this position; empty: it is."""
+    if end < position:
+        return f"its log ends at {end}, before {position}, up to which it landed: it was cut"
+    if epoch_end < position:
+        at = f"at {epoch_end}" if epoch_end >= 0 else "at an offset that its leader does not know"
+        return (
+            f"its log was cut {at}, before {position}, up to which it landed, and has grown again: the table "
+            "has records there that the topic lost. `aqueduct land reset` lands it again from there"
+        )
+    return ""
 
 
 def lag(state: State, topics: Iterable[SourceTopic]) -> int:

@@ -19,7 +19,17 @@ from aqueduct.land.declaration import LandTable, TableKind
 from aqueduct.land.log import LAND, Commit, NeverLanded, Staging, State, Step
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedTable
-from aqueduct.land.plan import NO_LEADER, LandPlan, SourceTopic, lag, next_schema, plan, settle, shares
+from aqueduct.land.plan import (
+    NO_LEADER,
+    LandPlan,
+    SourceTopic,
+    epochs_to_ask,
+    lag,
+    next_schema,
+    plan,
+    settle,
+    shares,
+)
 from aqueduct.land.registry import RegistryAway
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT, LandedShare, LandShare, land_share
@@ -43,6 +53,9 @@ class SourceTopics:
 
     every: frozenset[str]  # by name
     taken: Mapping[str, SourceTopic]  # that land somewhere
+    epoch_ends: Mapping[
+        str, Mapping[TopicPartition, int]
+    ]  # where logs leave their landings' epochs, by table
 
 
 class Lander:
@@ -215,20 +228,34 @@ class Lander:
                 for each in found[name].partitions
                 if each.leader is not None
             ]
-            starts, ends = offsets.log_starts(client, led), offsets.ends(client, led)
-        taken = {
-            name: SourceTopic(
-                name,
-                str(found[name].id),
-                tuple(starts.get(each, 0) for each in found[name].topic_partitions),
-                tuple(
-                    max(starts[each], ends[each]) if each in ends else NO_LEADER
-                    for each in found[name].topic_partitions
-                ),
-            )
-            for name in names
-        }
-        return SourceTopics(frozenset(found), taken)
+            starts, stable = offsets.log_starts(client, led), offsets.stable_ends(client, led)
+            taken = {
+                name: SourceTopic(
+                    name,
+                    str(found[name].id),
+                    tuple(starts.get(each, 0) for each in found[name].topic_partitions),
+                    tuple(
+                        max(starts[each], stable[each].offset) if each in stable else NO_LEADER
+                        for each in found[name].topic_partitions
+                    ),
+                    tuple(
+                        stable[each].epoch if each in stable else NO_LEADER
+                        for each in found[name].topic_partitions
+                    ),
+                )
+                for name in names
+            }
+            epoch_ends = {
+                table.full_name: offsets.ends_of_epochs(client, self._epochs(table, taken))
+                for table in tables
+            }
+        return SourceTopics(frozenset(found), taken, epoch_ends)
+
+    def _epochs(self, table: LandTable, taken: Mapping[str, SourceTopic]) -> dict[TopicPartition, int]:
+        if table.full_name in self._failed:
+            return {}
+        mine = (topic for topic in taken.values() if table.takes(topic.name))
+        return epochs_to_ask(self._logs[table.full_name].state, mine)
 
     def _round(
         self,
@@ -247,7 +274,7 @@ class Lander:
             name = table.full_name
             before = self._logs[name].state.positions
             try:
-                self._commit(table, plans[name], results[name], stagings[name], done[name])
+                self._commit(table, found, plans[name], results[name], stagings[name], done[name])
             except Failed as error:
                 done[name].failed = error
                 continue
@@ -263,9 +290,14 @@ class Lander:
 
     def _plan(self, table: LandTable, found: SourceTopics, stops: Mapping[TopicPartition, int]) -> LandPlan:
         mine = [topic for topic in found.taken.values() if table.takes(topic.name)]
-        unmatched = table.unmatched(found.every)
-        state = self._logs[table.full_name].state
-        return plan(state, mine, found.every, stops=stops, unmatched=unmatched)
+        return plan(
+            self._logs[table.full_name].state,
+            mine,
+            found.every,
+            stops=stops,
+            unmatched=table.unmatched(found.every),
+            epoch_ends=found.epoch_ends[table.full_name],
+        )
 
     def _land(
         self,
@@ -306,6 +338,7 @@ class Lander:
     def _commit(
         self,
         table: LandTable,
+        found: SourceTopics,
         planned: LandPlan,
         landed: Sequence[LandedShare],
         staging: Staging,
@@ -330,6 +363,10 @@ class Lander:
         if not (moved or planned.gaps):
             return
         added = tuple(file for share in kept for file in share.files)
+        epochs: dict[str, dict[str, int]] = {}
+        for each in planned.ranges:
+            of_topic = epochs.setdefault(each.topic, {})
+            of_topic[str(each.partition)] = found.taken[each.topic].epochs[each.partition]
         gaps = [*planned.gaps, *(gap for share in kept for gap in share.gaps)]
 
         def following(state: State) -> Commit:
@@ -347,6 +384,7 @@ class Lander:
                 topic_ids=planned.topic_ids,
                 definition=declared if schema != state.schema else None,
                 gaps=tuple(NeverLanded(*gap.topic_partition, gap.start, gap.stop - 1) for gap in gaps),
+                epochs=epochs,
             )
 
         of_table.commit_beside(staging, following)

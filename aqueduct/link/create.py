@@ -11,12 +11,15 @@ from aqueduct.link.options import Create
 from aqueduct.spans import size
 from aqueduct.wording import count
 
+AS_OF = "As of"  # begins the sentences that are no findings
+
 
 @dataclass(frozen=True)
 class Created:
     bundle: str
     offsets: int  # that it lists
     left_out: tuple[str, ...]  # sentences: what no bundle can bring
+    fresh: tuple[str, ...] = ()  # sentences: how old what the ledger knows is
 
 
 def create(settings: Create) -> Created:
@@ -32,6 +35,14 @@ def create(settings: Create) -> Created:
             *silence.silent(client, raw, settings.silence_after),
             *silence.unread(client, raw, group, settings.silence_after),
         ]
+        limit = settings.announced_within
+        ages = dict(silence.ages(client, raw, group)) if limit is not None else {}
+        unheard += [_stale(topic, age, limit) for topic, age in ages.items() if _is_stale(age, limit)]
+        fresh = [
+            f"{AS_OF} {age} s ago, the newest announcement of raw topic {topic} that dedup has read."
+            for topic, age in ages.items()
+            if not _is_stale(age, limit)
+        ]
     found = bundle.bundle(ledger.values(), settings.limit)
     left_out = unheard
     left_out += [sentence for partition in sorted(ledger) for sentence in _lost(ledger[partition])]
@@ -45,7 +56,21 @@ def create(settings: Create) -> Created:
             f"Dedup has committed nothing as group {group} for so long that Kafka forgot it, so what is "
             "missing since then is not known. See that dedup runs."
         )
-    return Created(bundle.dumps(found), sum(size(each.gaps) for each in found.results), tuple(left_out))
+    return Created(
+        bundle.dumps(found), sum(size(each.gaps) for each in found.results), tuple(left_out), tuple(fresh)
+    )
+
+
+def _is_stale(age: int | None, limit: int | None) -> bool:
+    return age is None or (limit is not None and age > limit)
+
+
+def _stale(topic: str, age: int | None, limit: int | None) -> str:
+    newest = "dedup has read no announcement" if age is None else f"the newest one is {age} s old"
+    return (
+        f"Announcements of raw topic {topic} are not fresh: {newest}, and the limit is {limit} s. What the "
+        "source has had since then is not known. See that both ends of the link and dedup run."
+    )
 
 
 def _lost(partition: LedgerPartition) -> Iterator[str]:

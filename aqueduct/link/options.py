@@ -394,6 +394,13 @@ class Create(Common):
     silence_after: Annotated[
         int, Option("seconds without a word of a sender, after which that is told", _number(1, 1 << 30))
     ] = SILENCE_SECONDS
+    announced_within: Annotated[
+        int | None,
+        Option(
+            "seconds: report how old the newest announcement in the ledger is; an older one is not believed",
+            _number(1, 1 << 30),
+        ),
+    ] = None
     group_id: Annotated[
         str | None, Option("accepted, and of no use: nothing is committed", name="groupID")
     ] = None

@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator
 
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import Client
+from aqueduct.kafka.fetch import read
+from aqueduct.ranges import Range
 from aqueduct.wording import count
 
+TAIL = 10  # offsets before a position, among which one is a record's
 COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to be seen
 
 
@@ -51,6 +54,26 @@ def unread(client: Client, raw_topics: Iterable[str], group: str, seconds: float
                 f"{count(left, 'record')} of raw topic {topic.name} came over {seconds:g} s ago, and dedup "
                 "has not read them: what is missing of them is not known. See that dedup runs."
             )
+
+
+def ages(client: Client, raw_topics: Iterable[str], group: str) -> Iterator[tuple[str, int | None]]:
+    """Yield each raw topic, and the age in seconds of the newest arrival that dedup has read; None: nothing.
+
+    It grows while dedup is stopped or behind. Announcements that still have their grace are not read yet.
+    """
+    now = int(time.time() * 1000)
+    for topic in client.topics(list(raw_topics)).values():
+        partitions = topic.topic_partitions
+        starts = offsets.log_starts(client, partitions)
+        committed = groups.progress(client, group, partitions)
+        times = [
+            batch.max_time
+            for partition in partitions
+            if (reached := committed.get(partition, (0, ""))[0]) > starts[partition]
+            for piece in read(client, Range(*partition, max(starts[partition], reached - TAIL), reached))
+            for batch in piece.batches
+        ]
+        yield topic.name, max(0, now - max(times)) // 1000 if times else None
 
 
 def raw_topics_of(client: Client, group: str) -> list[str]:

@@ -18,6 +18,7 @@ class Area(Enum):
     RESTORE = "Restore", "`restore`, `drill`"
     GROUPS = "Consumer and share groups", "`backup`, `restore`"
     TRANSACTIONS = "Hanging transactions", "`transactions`, `doctor cluster`"
+    MIRROR = "Mirrors", "`mirror`"
     LANDING = "Landing", "`land`"
 
     @property

@@ -230,10 +230,13 @@ RESTORE = (
         id="mirror-ahead",
         area=Area.RESTORE,
         meaning=(
-            "The mirror has read records that were written after the snapshot, so the restored site has "
-            "lost them."
+            "The target of a mirror does not have exactly the restored records. It has records from after "
+            "the snapshot, which the restored site has lost, or restored records arrive there twice."
         ),
-        fix="To recover the records, copy the offsets in the report back from the lake.",
+        fix=(
+            "Follow the section on mirrors in the guide to restores: copy records back from the lake, or "
+            "remove the doubled ones there."
+        ),
     ),
     DeclaredMessage(
         id="records-expired",
@@ -329,5 +332,14 @@ RESTORE = (
         area=Area.RESTORE,
         meaning="The target cluster refuses a quota, such as one with a key that its version lacks.",
         fix="Set what replaces it in the version of the target. All other quotas were restored.",
+    ),
+    DeclaredMessage(
+        id="mirror-has-unread-records",
+        area=Area.RESTORE,
+        meaning="A topic to append to has records that a mirror has not read yet.",
+        fix=(
+            "Start the mirror, stop the clients that write, and wait until `aqueduct mirror "
+            "--until-caught-up` exits with 0. Then run the command again."
+        ),
     ),
 )

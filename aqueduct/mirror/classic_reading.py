@@ -58,7 +58,8 @@ class ClassicReader:
         at_target = {name: len(topic.partitions) for name, topic in there.items()}
         findings = classic.group_findings(self.source, group, state)
         findings += classic.topic_findings(self.source, self._prefix, at_source, at_target)
-        return findings + status.log_findings(self.source, partitions, progress), progress
+        findings += status.hidden_findings(self.source, partitions, progress)
+        return findings + status.recreated_findings(self.source, progress), progress
 
     def begin_at_ends(self) -> int:
         """Give a group without a position the logs' ends; return how many. Refused without a topic."""

@@ -1,23 +1,35 @@
 """Read what a MirrorMaker 2 flow leaves in its target cluster, and how far the source's logs go.
 
-Only reads, and only with what every host has.
+Only with what every host has. `renew` and `prepare` write.
 """
 
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 from kafka.errors import GroupIdNotFoundError, for_code
 from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.metadata import CoordinatorType
 
+from aqueduct.errors import Failed
 from aqueduct.kafka import offsets
 from aqueduct.kafka.admin import transactions
 from aqueduct.kafka.answers import answering
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.table import Table, keys_and_values
 from aqueduct.kafka.transactions import Search
-from aqueduct.mirror import status
-from aqueduct.mirror.status import Log, MirrorProgress, MirrorStatus, Tasks, WorkersGroup
+from aqueduct.mirror import binding, status
+from aqueduct.mirror.binding import Binding, Evidence, PositionVerdict, SourceLog
+from aqueduct.mirror.positions import FlowPositions, source_logs, suspects
+from aqueduct.mirror.status import (
+    AffectedRange,
+    Log,
+    MirrorProgress,
+    MirrorStatus,
+    Tasks,
+    WorkersGroup,
+)
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
@@ -26,6 +38,17 @@ TAIL_OFFSETS = 1_000
 TAIL_SECONDS = 5
 TAIL_BYTES = 256 << 10  # of one answer
 CONNECT_SECONDS = 30
+LEAVING_SECONDS = 30  # for a worker that was killed, until its session ends
+POLL_SECONDS = 1
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A source partition's position, judged."""
+
+    log: SourceLog
+    bound: Binding | None
+    verdict: PositionVerdict
 
 
 class MirrorReader:
@@ -35,34 +58,122 @@ class MirrorReader:
         self.source = source
         self._source = source_cluster
         self._target = target_cluster
-        topics = ("status", "configs", "offsets")
+        topics = ("status", "configs")
         self._tables = {f"mm2-{name}.{source}.internal": Table(target_cluster) for name in topics}
+        self._positions = FlowPositions(source, target_cluster)
+        self._judged: dict[TopicPartition, Judged] = {}
+        self._sync_end = 0
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what is not well, and how far each partition is."""
         group, statuses, tasks, positions = self.state()
         progress = self.progress(tasks.partitions, positions)
+        self._judge()
         findings = status.task_findings(self.source, group, statuses, tasks)
         if findings:
             with answering(self._target.end.bootstrap_servers):
                 findings = status.waiting_findings(self.source, findings, self._open_transactions())
-        return findings + status.log_findings(self.source, tasks.partitions, progress), progress
+        findings += status.hidden_findings(self.source, tasks.partitions, progress)
+        return findings + status.position_findings(self.source, self.ranges()), progress
+
+    def ranges(self) -> list[AffectedRange]:
+        """Return the ranges that are lost or doubled at the target, as the last look found them."""
+        return [
+            each
+            for partition, judged in sorted(self._judged.items())
+            for each in status.affected(partition, judged.bound, judged.verdict, judged.log.topic_id)
+        ]
+
+    def renew(self, *, accept: bool = False) -> None:
+        """Write the bindings of positions that the last look found to fit.
+
+        `accept`: without the ranges that the target has twice.
+        """
+        renewed = {
+            partition: self._renewed(judged, moved=False, accept=accept)
+            for partition, judged in self._judged.items()
+            if judged.verdict.is_certain
+        }
+        self._positions.write({}, {each: new for each, new in renewed.items() if self._is_news(each, new)})
+
+    def prepare(self) -> list[str]:
+        """Make stopped workers continue where nothing is lost, and bind all positions.
+
+        Return what was moved, in sentences. Failed while a worker runs and a position must be moved.
+        """
+        deadline = time.monotonic() + LEAVING_SECONDS
+        while True:
+            group = self.state()[0]
+            moves = self._moves()
+            if not moves or group.state in ("Empty", "Dead"):
+                renewed = {each: self._renewed(judged, moved=True) for each, judged in self._judged.items()}
+                news = {each: new for each, new in renewed.items() if self._is_news(each, new)}
+                verdicts = {each: self._judged[each].verdict for each in moves}
+                # Another host may start at the same time, and have moved them a moment ago.
+                if self._positions.write(moves, news, partial(self._is_still, moves)):
+                    return status.moves_made(verdicts)
+            if time.monotonic() > deadline:
+                raise Failed("mirror-workers-running", status.workers_in_the_way(self.source, group, moves))
+            time.sleep(POLL_SECONDS)
+
+    def _is_still(self, moves: Mapping[TopicPartition, int]) -> bool:
+        with answering(self._target.end.bootstrap_servers):
+            self._positions.refresh()
+        return self._moves() == moves
+
+    def _moves(self) -> dict[TopicPartition, int]:
+        """Judge every position, and return where those that do not fit must continue."""
+        self._judge()
+        return {
+            partition: judged.verdict.resume
+            for partition, judged in self._judged.items()
+            if judged.verdict.resume is not None
+        }
+
+    def _renewed(self, judged: Judged, *, moved: bool, accept: bool = False) -> Binding:
+        new = binding.renewed(judged.bound, judged.verdict, judged.log, self._sync_end, moved=moved)
+        return replace(new, doubled=()) if accept else new
+
+    def _is_news(self, partition: TopicPartition, new: Binding) -> bool:
+        """Return whether a binding says more than the one that is stored, beside the time of its check."""
+        old = self._judged[partition].bound
+        return old is None or replace(old, syncs=new.syncs) != new
+
+    def _judge(self) -> None:
+        """Judge every position. The positions were read before the logs' ends are."""
+        stored, bindings = self._positions.stored, self._positions.bindings
+        every = {each: bindings.get(each) for each in stored.keys() | bindings.keys()}
+        with answering(self._target.end.bootstrap_servers):
+            self._sync_end = self._positions.sync_end()
+        with answering(self._source.end.bootstrap_servers):
+            logs = source_logs(self._source, every)
+        found = {
+            each: (stored[each].next if each in stored else None, every[each], log)
+            for each, log in logs.items()
+        }
+        with answering(self._target.end.bootstrap_servers):
+            evidence = self._positions.evidence(dict(suspects(found)))
+        self._judged = {
+            each: Judged(log, bound, binding.judge(at, bound, log, evidence.get(each, Evidence())))
+            for each, (at, bound, log) in found.items()
+        }
 
     def state(self) -> tuple[WorkersGroup, list[MirrorStatus], Tasks, dict[TopicPartition, int]]:
         """Read the group, the statuses, the planned tasks, and the next offset to mirror by partition."""
         with answering(self._target.end.bootstrap_servers):
             self._read_tables()
-            statuses, configs, positions = (
+            self._positions.refresh()
+            statuses, configs = (
                 {key: row.value for key, row in table.rows.items()} for table in self._tables.values()
             )
             # A cluster that never had a group has no coordinator to ask.
-            is_there = statuses or configs or positions
+            is_there = statuses or configs or not self._positions.is_empty
             group = self._group(f"{self.source}-mm2") if is_there else WorkersGroup("Dead", frozenset())
         return (
             group,
             status.parse_statuses(statuses),
             status.parse_tasks(configs),
-            status.parse_positions(positions),
+            {partition: at.next for partition, at in self._positions.stored.items()},
         )
 
     def progress(
@@ -83,7 +194,7 @@ class MirrorReader:
 
     def _open_transactions(self) -> Search:
         """Search the topics that a worker reads before it starts."""
-        found = self._target.topics(self._tables)
+        found = self._target.topics([*self._tables, self._positions.topic])
         partitions = [each for topic in found.values() for each in topic.partitions]
         return transactions.find(self._target, partitions, id_prefix=f"{self.source}-mm2-")
 

@@ -13,12 +13,13 @@ is a member of the group. That they can be matched needs workers with an address
 
 import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aqueduct import moments
 from aqueduct.kafka import transactions
 from aqueduct.kafka.transactions import Search
+from aqueduct.mirror.binding import Binding, PositionFit, PositionVerdict
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
 
@@ -61,6 +62,24 @@ class Log:
 
     start: int
     end: int
+
+
+LOST, DOUBLED, TARGET_ONLY, MISFIT = "lost", "doubled", "target_only", "misfit"
+
+
+@dataclass(frozen=True)
+class AffectedRange:
+    """Source offsets, `stop` not inside, that did not arrive once."""
+
+    partition: TopicPartition
+    kind: str
+    start: int
+    stop: int
+    at_most: bool  # an upper bound
+
+    def __str__(self) -> str:
+        most = "at most " if self.at_most else ""
+        return f"{self.partition} ({most}offsets {self.start} to {self.stop - 1})"
 
 
 @dataclass(frozen=True)
@@ -129,23 +148,6 @@ def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
     return Tasks(counts, frozenset(TopicPartition(topic, int(number)) for topic, _, number in names))
 
 
-def parse_positions(records: Mapping[bytes, bytes]) -> dict[TopicPartition, int]:
-    """Return the next offset to mirror, from the last value of each key of the offsets topic."""
-    parsed = (parse_position(key, value) for key, value in records.items())
-    return dict(filter(None, parsed))
-
-
-def parse_position(key: bytes, value: bytes) -> tuple[TopicPartition, int] | None:
-    """Parse a record of the offsets topic: the source partition, and its next offset to mirror.
-
-    None: it is another connector's.
-    """
-    connector, source = json.loads(key)
-    if connector != SOURCE_CONNECTOR:
-        return None
-    return TopicPartition(source["topic"], source["partition"]), json.loads(value)["offset"] + 1
-
-
 def parse_worker(metadata: bytes) -> str:
     """Parse a worker's host:port from its member metadata: version (int16), URL (int16 length) (KIP-415)."""
     (length,) = struct.unpack_from(">h", metadata, 2)
@@ -209,23 +211,103 @@ def waiting_findings(source: str, findings: Sequence[str], found: Search) -> lis
     return [*waiting, *findings, *unknown]
 
 
-def log_findings(
+def hidden_findings(
     source: str, partitions: Iterable[TopicPartition], progress: Iterable[MirrorProgress]
 ) -> list[str]:
-    """Return what is wrong with the source's logs of the mirrored `partitions`, a sentence each."""
-    known = {p.partition: p for p in progress}
-    findings = []
-    if hidden := sorted(set(partitions) - known.keys()):
-        findings.append(
-            f"{source} does not show {some(hidden)}: deleted, without a leader, or not this client's to see."
+    """Return which of the mirrored `partitions` the source does not show, one sentence."""
+    hidden = sorted(set(partitions) - {p.partition for p in progress})
+    if not hidden:
+        return []
+    return [f"{source} does not show {some(hidden)}: deleted, without a leader, or not this client's to see."]
+
+
+def affected(
+    partition: TopicPartition, bound: Binding | None, verdict: PositionVerdict, topic_id: str
+) -> Iterator[AffectedRange]:
+    """Yield the ranges of a partition that are lost, doubled, or in the target alone."""
+    upper = verdict.at_most
+    accepted = bound.doubled if bound and bound.topic_id == topic_id else ()
+    yield from (AffectedRange(partition, DOUBLED, *each, at_most=False) for each in accepted)
+    for kind, span in ((LOST, verdict.lost), (TARGET_ONLY, verdict.target_only)):
+        if span:
+            yield AffectedRange(partition, kind, *span, at_most=upper)
+    # What would be doubled only by continuing elsewhere is not doubled yet.
+    if verdict.doubled and verdict.resume is None:
+        yield AffectedRange(partition, DOUBLED, *verdict.doubled, at_most=upper)
+    if verdict.resume is not None and not (verdict.lost or verdict.target_only):
+        start, stop = min(verdict.resume, verdict.next), max(verdict.resume, verdict.next)
+        yield AffectedRange(partition, MISFIT, start, stop, at_most=True)
+
+
+def position_findings(source: str, ranges: Collection[AffectedRange]) -> list[str]:
+    """Return what is wrong with the mirror's positions, a sentence for each kind."""
+    unit = f"mirror_maker@{source}"
+    again = f"Stop {unit} on every host, then start it: before it mirrors, it"
+    sentences = {
+        LOST: (
+            f"The mirror skips records, because these topics were re-created or cut at {source}: {{}}. "
+            f"{again} moves its position so that they arrive."
+        ),
+        TARGET_ONLY: (
+            f"{source} lost the end of these logs after it was mirrored, so only the target has these "
+            f"records: {{}}. {again} moves its position to the new end."
+        ),
+        MISFIT: (
+            f"The mirror's positions are of earlier topics or logs at {source}, beyond what these hold now: "
+            f"{{}}. {again} moves its position so that every new record arrives."
+        ),
+        DOUBLED: (
+            "The target has these source records twice, or will have: {}. Remove the duplicates there, then "
+            "run this command with --accept-ranges."
+        ),
+    }
+    return [
+        sentence.format(some(mine))
+        for kind, sentence in sentences.items()
+        if (mine := [each for each in ranges if each.kind == kind])
+    ]
+
+
+def workers_in_the_way(source: str, group: WorkersGroup, partitions: Iterable[TopicPartition]) -> str:
+    alive = f"on {some(sorted(group.workers))}" if group.workers else f"({group.state})"
+    return (
+        f"The positions of {some(sorted(partitions))} do not fit their topics, and workers of the mirror "
+        f"from {source} run {alive}. Nothing was changed. Stop mirror_maker@{source} on every host, then "
+        "start it."
+    )
+
+
+def moves_made(verdicts: Mapping[TopicPartition, PositionVerdict]) -> list[str]:
+    """Return where stopped workers will continue, a sentence for each partition."""
+    why = {
+        PositionFit.UNBOUND: "is beyond the log's end and of an unknown topic",
+        PositionFit.RECREATED: "is of a topic that was deleted and re-created",
+        PositionFit.CUT: "is of a log that lost its end",
+    }
+    sentences = []
+    for partition, verdict in sorted(verdicts.items()):
+        twice = ""
+        if verdict.doubled:
+            first, stop = verdict.doubled
+            most = "at most " if verdict.at_most else ""
+            twice = f" Offsets {first} to {stop - 1} arrive twice ({most}{count(stop - first, 'offset')})."
+        sentences.append(
+            f"{partition}: the position {verdict.next} {why.get(verdict.fit, 'does not fit')}; the mirror "
+            f"continues at {verdict.resume}.{twice}"
         )
-    if recreated := sorted((p for p in known.values() if p.recreated), key=_by_partition):
-        ends = (f"{p.partition} (mirrored to offset {p.next}, ends at {p.log.end})" for p in recreated)
-        findings.append(
-            f"Deleted and recreated at {source}: {some(ends)}; restart mirror_maker@{source} before it is "
-            "as long as it was, else the mirror goes on in its middle."
-        )
-    return findings
+    return sentences
+
+
+def recreated_findings(source: str, progress: Iterable[MirrorProgress]) -> list[str]:
+    """Return which logs end before what a classic mirror has read of them, one sentence."""
+    recreated = sorted((p for p in progress if p.recreated), key=_by_partition)
+    if not recreated:
+        return []
+    ends = (f"{p.partition} (mirrored to offset {p.next}, ends at {p.log.end})" for p in recreated)
+    return [
+        f"Deleted and recreated at {source}: {some(ends)}; restart mirror_maker@{source} before it is "
+        "as long as it was, else the mirror goes on in its middle."
+    ]
 
 
 def loss_findings(source: str, progress: Iterable[MirrorProgress]) -> list[str]:

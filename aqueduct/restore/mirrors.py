@@ -2,42 +2,53 @@
 
 MirrorMaker 2 keeps its positions as Connect does a source connector's, in a topic at its target: a key names
 a source partition, its last value the offset that was mirrored last; null: none, begin at the log's start.
-The mirror's services must stand still meanwhile.
+Beside each position is its binding to a topic's id (`aqueduct.mirror.binding`). The mirror's services must
+stand still meanwhile.
+
+A position is one offset. Where a topic has records of its own before or among the restored ones, no offset
+may stand for "none of these, all of those". So a restore is refused while the mirror has not read what the
+topic has, and if others write during the restore the mirror continues at their first record.
 """
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka.errors import UnknownTopicOrPartitionError
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from aqueduct.errors import Failed, Skipped
-from aqueduct.kafka import groups
+from aqueduct.errors import Failed, Refused, Skipped
+from aqueduct.kafka import fetch, groups, offsets
 from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
-from aqueduct.kafka.table import newest
-from aqueduct.mirror.status import parse_position
+from aqueduct.kafka.requests import METADATA_BYTES
+from aqueduct.mirror.binding import (
+    UNKNOWN_TOPIC,
+    Binding,
+    EarlierPosition,
+    Evidence,
+    OffsetSpan,
+    PositionFit,
+    RestoredCopy,
+    SourceLog,
+    judge,
+)
+from aqueduct.mirror.positions import FlowPositions, source_logs, suspects
 from aqueduct.names import TopicPartition
-from aqueduct.restore.job import CLIENT, Job
+from aqueduct.ranges import Range
+from aqueduct.restore import topics
+from aqueduct.restore.job import CLIENT, Job, connected
 from aqueduct.restore.order import FollowingMirror
 from aqueduct.restore.outcome import Written
+from aqueduct.restore.plan import RestoreLane
 from aqueduct.restore.positions import Unsure, translate
 from aqueduct.restore.progress import group
 from aqueduct.wording import some
 from aqueduct.work.workers import Workers
 
-
-@dataclass(frozen=True)
-class MirrorPosition:
-    """The place where a mirror continues in one partition of its source."""
-
-    key: bytes  # in the topic of positions
-    partition: int  # of that topic
-    next: int
+Lanes = Mapping[TopicPartition, RestoreLane]
 
 
 @dataclass(frozen=True)
@@ -47,22 +58,12 @@ class MirrorPositions:
     client: Client
     mirror: FollowingMirror
     restore_id: str
-
-    def read(self) -> dict[TopicPartition, MirrorPosition]:
-        """Read the positions, by partition of the source; nothing if the mirror never ran."""
-        topic = self.client.topics([self.mirror.topic]).get(self.mirror.topic)
-        partitions = topic.topic_partitions if topic else []
-        found: dict[TopicPartition, MirrorPosition] = {}
-        for key, row in newest(self.client, partitions).items():
-            if parsed := parse_position(key, row.value):
-                partition, next_offset = parsed
-                found[partition] = MirrorPosition(key, row.partition.partition, next_offset)
-        return found
+    positions: FlowPositions
 
     @property
     def _mark(self) -> TopicPartition:
         """The place in this restore's group that says that they are moved."""
-        return TopicPartition(self.mirror.topic, 0)
+        return TopicPartition(self.positions.topic, 0)
 
     def moved(self) -> str | None:
         """Return what an earlier run of this restore reported when it moved them; None: none has."""
@@ -72,14 +73,17 @@ class MirrorPositions:
             return None
         return found[self._mark][1] if self._mark in found else None
 
-    def move(self, positions: Mapping[MirrorPosition, int], said: str) -> None:
+    def move(
+        self, moves: Mapping[TopicPartition, int], bindings: Mapping[TopicPartition, Binding], said: str
+    ) -> None:
         """Set the next offsets, all or none, together with the mark that they are."""
         producer = TransactionalProducer(self.client, f"{group(self.restore_id)}-{self.mirror.name}")
+        records = self.positions.records(moves, bindings)
 
         def attempt(_: Callable[[], None]) -> None:
             producer.begin()
-            for partition, ready in _batches(positions):
-                producer.send(self.mirror.topic, partition, ready)
+            for partition, mine in sorted(records.items()):
+                producer.send(self.positions.topic, partition, _batch(mine))
             producer.commit_offsets(group(self.restore_id), {self._mark: (1, said)})
             producer.commit()
 
@@ -88,59 +92,267 @@ class MirrorPositions:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _MirrorFound:
+    """The position of a mirror in one restored partition."""
+
+    at: int
+    bound: Binding | None
+    log: SourceLog  # as it was before the restore
+    began_at: int  # everything of the present topic before it was mirrored
+    in_backup: int | None  # the position in the topic that was backed up; None: the mirror never read it
+    is_guess: bool  # no binding says that it is of that topic
+    reached: int  # the last position in the topic that `bound` names
+    between: int = 0  # offsets that were read of a topic that was neither backed up nor restored
+    partly: int | None = None  # the position in an earlier restored copy that was not read to its end
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MirrorMoved:
+    """Where a mirror continues in one partition."""
+
+    next: int
+    binding: Binding
+    notes: Sequence[str]
+
+
+def check(job: Job) -> None:
+    """Refused while a mirror has not read records that the restored topics have already."""
+    lanes = {
+        partition: lane
+        for partition, lane in _lanes(job).items()
+        if lane.topic in job.there and lane.topic not in job.known
+    }
+    if not (lanes and job.order.mirrors):
+        return
+    with connected(job.order) as source:
+        for mirror in job.order.mirrors:
+            with _opened(mirror, job.id) as at:
+                unread = [
+                    str(partition)
+                    for partition, found in _found(job, source, at.positions, lanes, {}).items()
+                    if found.began_at < found.log.stable_end
+                    and topics.visible(source, Range(*partition, found.began_at, found.log.stable_end))
+                ]
+            if unread:
+                raise Refused(
+                    "mirror-has-unread-records",
+                    f"Mirror {mirror.name} has not read all records that {some(unread)} "
+                    f"{'has' if len(unread) == 1 else 'have'} now. One position cannot skip restored records "
+                    "and read these. Start the mirror, stop the clients that write, wait until `aqueduct "
+                    "mirror --until-caught-up` ends with 0, then run the command again.",
+                )
+
+
 def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) -> Iterator[Skipped]:
     """Make mirrors that read the restored topics continue at the same records, once; Failed if one can't."""
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as at:
             said = at.moved()
             if said is None:
-                moved, said = _moved(job, at, written, workers)
-                at.move(moved, said)
+                moved = _moved(job, at, written, workers)
+                notes = [f"{partition}: {note}" for partition, each in moved.items() for note in each.notes]
+                said = some(notes)[: METADATA_BYTES // 2]
+                at.move(
+                    {partition: each.next for partition, each in moved.items()},
+                    {partition: each.binding for partition, each in moved.items()},
+                    said,
+                )
             if said:
                 yield Skipped(f"mirror {mirror.name}", said, "mirror-ahead")
 
 
+def _lanes(job: Job) -> dict[TopicPartition, RestoreLane]:
+    """Return the lanes that are restored under their own names: others are new to a mirror."""
+    return {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.stored_partition.topic}
+
+
+def _found(
+    job: Job,
+    source: Client,
+    positions: FlowPositions,
+    lanes: Collection[TopicPartition],
+    starts: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, _MirrorFound]:
+    """Return a mirror's positions in these partitions.
+
+    `starts`: where their logs ended before the restore.
+    """
+    positions.refresh()
+    stored, bindings = positions.stored, positions.bindings
+    mine = {each: bindings.get(each) for each in sorted(lanes) if each in stored or each in bindings}
+    logs = {
+        each: replace(log, end=starts.get(each, log.end), bound_epoch_end=None)
+        for each, log in source_logs(source, mine).items()
+    }
+    at = {each: stored[each].next if each in stored else None for each in mine}
+    evidence = positions.evidence(dict(suspects({each: (at[each], mine[each], logs[each]) for each in logs})))
+    backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
+    return {
+        each: _judged(at[each], mine[each], log, evidence.get(each, Evidence()), backed_up[each.topic])
+        for each, log in logs.items()
+    }
+
+
+def _judged(
+    position: int | None, bound: Binding | None, log: SourceLog, evidence: Evidence, backed_up: str
+) -> _MirrorFound:
+    verdict, at = judge(position, bound, log, evidence), position or 0
+    if bound is None:
+        return _MirrorFound(
+            at=at, bound=bound, log=log, began_at=log.start, in_backup=at, is_guess=True, reached=at
+        )
+    is_same = bound.topic_id == log.topic_id
+    reached = at if is_same else verdict.reached
+    mirrored = is_same or (verdict.fit is PositionFit.RECREATED and verdict.is_certain)
+    in_backup = reached if bound.topic_id == backed_up else bound.position_in(backed_up)
+    unknown = bound.position_in(UNKNOWN_TOPIC)
+    is_guess = in_backup is None and unknown is not None
+    if is_guess:
+        in_backup = unknown
+    partly, copy = None, bound.copy
+    if copy and copy.topic_id == backed_up and not is_same and in_backup is not None:
+        if reached >= copy.end:
+            in_backup = max(in_backup, copy.stop)
+        else:
+            partly = reached
+    between = 0
+    if not is_same and at > log.end and reached != at:
+        between = at
+    elif not is_same and bound.topic_id != backed_up and not (copy and copy.topic_id == backed_up):
+        between = reached
+    return _MirrorFound(
+        at=at,
+        bound=bound,
+        log=log,
+        began_at=max(at, log.start) if mirrored else log.start,
+        in_backup=in_backup,
+        is_guess=is_guess,
+        reached=reached,
+        between=between,
+        partly=partly,
+    )
+
+
 def _moved(
     job: Job, at: MirrorPositions, written: Mapping[TopicPartition, Written], workers: Workers
-) -> tuple[dict[MirrorPosition, int], str]:
-    """Return a mirror's positions with their new offsets, and where it was ahead of the snapshot."""
-    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.stored_partition.topic}
-    mine = {partition: each for partition, each in at.read().items() if partition in lanes}
-    offsets_ = {partition: {each.next} for partition, each in mine.items()}
-    answers = translate(job, offsets_, written, workers)
-    moved = {}
-    ahead = []
-    for partition, each in sorted(mine.items()):
-        answer, stop = answers[partition, each.next], lanes[partition].stop
-        if isinstance(answer.new, Unsure):
-            raise Failed(
-                "mirror-position-unknown",
-                f"The position of mirror {at.mirror.name} in {partition} cannot be translated: "
-                f"{answer.new.why}. None of its positions was changed.",
-            )
-        moved[each] = answer.new
-        if each.next > stop:
-            ahead.append(f"{partition} up to {each.next}, and the snapshot ends at {stop}")
-    return moved, f"it has read {some(ahead)}" if ahead else ""
+) -> dict[TopicPartition, _MirrorMoved]:
+    """Return where a mirror continues in each partition, and what of it does not arrive once."""
+    lanes = _lanes(job)
+    backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
+    starts = {partition: each.progress.start for partition, each in written.items()}
+    with connected(job.order) as source:
+        found = _found(job, source, at.positions, lanes, starts)
+        asked = {
+            partition: {each.in_backup} for partition, each in found.items() if each.in_backup is not None
+        }
+        answers = translate(job, asked, written, workers)
+        syncs = at.positions.sync_end()
+        ends = offsets.ends(source, found)
+        moved = {}
+        for partition, each in sorted(found.items()):
+            new: int | None = None
+            if each.in_backup is not None:
+                answer = answers[partition, each.in_backup]
+                if isinstance(answer.new, Unsure):
+                    raise Failed(
+                        "mirror-position-unknown",
+                        f"The position of mirror {at.mirror.name} in {partition} cannot be translated: "
+                        f"{answer.new.why}. None of its positions was changed.",
+                    )
+                new = answer.new
+            producers = written[partition].progress.producers if partition in written else ()
+            others = None
+            if job.order.append and new is not None:
+                others = _first_of_others(source, Range(*partition, each.began_at, new), producers)
+            lane = lanes[partition]
+            copy = RestoredCopy(backed_up[lane.topic], lane.stop, ends[partition])
+            moved[partition] = _continued(each, lane, new, others, copy, syncs)
+        return moved
+
+
+def _continued(
+    found: _MirrorFound,
+    lane: RestoreLane,
+    new: int | None,
+    others: int | None,
+    copy: RestoredCopy,
+    syncs: int,
+) -> _MirrorMoved:
+    """Return where the mirror continues. `others`: the first record before `new` that nobody restored."""
+    notes = []
+    doubled: tuple[OffsetSpan, ...] = ()
+    at = found.began_at if new is None else max(found.began_at, new)
+    if new is None:
+        notes.append(
+            "its position in the topic that was backed up is not known, so it reads all that was restored, "
+            f"offsets {lane.segments[0].start if lane.segments else lane.stop} to {lane.stop - 1} of the "
+            "backup; those that had arrived before arrive twice"
+        )
+    elif others is not None:
+        at, doubled = others, ((others, new),)
+        notes.append(
+            f"others wrote during the restore, so restored records from offset {others} to {new - 1} arrive "
+            "twice"
+        )
+    if found.is_guess:
+        notes.append(
+            f"its position {found.in_backup} was not bound to a topic, and was taken for one in the topic "
+            "that was backed up"
+        )
+    if found.in_backup is not None and found.in_backup > lane.stop:
+        notes.append(f"it has read up to {found.in_backup}, and the snapshot ends at {lane.stop}")
+    if found.between:
+        notes.append(
+            f"only the target of the mirror has the {found.between} offsets that it read of a topic of that "
+            "name which was deleted since the backup"
+        )
+    if found.partly is not None:
+        notes.append(
+            f"it had read a part of an earlier restore of these records, up to offset {found.partly} there; "
+            "at most that part arrives twice"
+        )
+    binding = Binding(
+        topic_id=found.log.topic_id,
+        next=at,
+        epoch=found.log.epoch,
+        syncs=syncs,
+        doubled=doubled,
+        copy=copy,
+    )
+    before = found.bound
+    if before is None:
+        binding = replace(binding, earlier=(EarlierPosition(UNKNOWN_TOPIC, found.at),))
+    elif before.topic_id != found.log.topic_id:
+        binding = before.followed_by(binding, found.reached)
+    else:
+        binding = replace(binding, earlier=before.earlier, doubled=(*before.doubled, *doubled))
+    return _MirrorMoved(next=at, binding=binding, notes=notes)
+
+
+def _first_of_others(client: Client, wanted: Range, producers: Collection[int]) -> int | None:
+    """Return the first offset of a record there that this restore did not write."""
+    if wanted.start >= wanted.stop:
+        return None
+    for piece in fetch.read(client, wanted):
+        for batch in piece.batches:
+            if batch.producer_id not in producers:
+                return max(batch.base_offset, wanted.start)
+    return None
 
 
 @contextmanager
 def _opened(mirror: FollowingMirror, restore_id: str) -> Iterator[MirrorPositions]:
     with connect(mirror.end, CLIENT) as client:
-        yield MirrorPositions(client, mirror, restore_id)
+        yield MirrorPositions(client, mirror, restore_id, FlowPositions(mirror.name, client))
 
 
-def _batches(positions: Mapping[MirrorPosition, int]) -> Iterator[tuple[int, Ready]]:
-    """Yield one batch for each partition of the topic."""
+def _batch(records: Sequence[tuple[bytes, bytes | None]]) -> Ready:
     now = time.time_ns() // 1_000_000
-    for partition in sorted({each.partition for each in positions}):
-        mine = [each for each in positions if each.partition == partition]
-        builder = DefaultRecordBatchBuilder(
-            magic=2, compression_type=0, is_transactional=1, producer_id=-1, producer_epoch=-1,
-            base_sequence=-1, batch_size=1 << 30,
-        )  # fmt: skip
-        for number, each in enumerate(mine):
-            next_offset = positions[each]
-            value = json.dumps({"offset": next_offset - 1}).encode() if next_offset else None
-            builder.append(number, now, each.key, value, [])
-        yield partition, Ready(bytearray(builder.build()), len(mine), 0)
+    builder = DefaultRecordBatchBuilder(
+        magic=2, compression_type=0, is_transactional=1, producer_id=-1, producer_epoch=-1,
+        base_sequence=-1, batch_size=1 << 30,
+    )  # fmt: skip
+    for number, (key, value) in enumerate(records):
+        builder.append(number, now, key, value, [])
+    return Ready(bytearray(builder.build()), len(records), 0)

@@ -20,10 +20,6 @@ class FollowingMirror:
     name: str
     end: End
 
-    @property
-    def topic(self) -> str:
-        return f"mm2-offsets.{self.name}.internal"
-
 
 @dataclass(frozen=True)
 class RestoreOrder:

@@ -9,7 +9,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.admin.cluster import cluster_id
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.names import TopicPartition
-from aqueduct.restore import continuation, records, topics
+from aqueduct.restore import continuation, mirrors, records, topics
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import DroppedSetting, Warned, Written
@@ -163,6 +163,7 @@ def check(job: Job) -> None:
         if partitions and not job.order.append:
             topics.check_empty(client, partitions, there, job.others, _appending(job, there))
         topics.check_creation(client, job.plan, job.there, with_settings=job.order.settings)
+    mirrors.check(job)
 
 
 def _appending(job: Job, there: Mapping[str, Topic]) -> str:

@@ -123,8 +123,8 @@ def check_empty(
             "target-not-empty",
             f"{count(len(found), 'partition')} of the target with records: {some(found)}. "
             f"{f'Some were written by {some(wrote)}. ' if wrote else ''}"
-            f"Restore under other names (old:new){appending}. Or delete the topics, which deletes their "
-            "records, and run the command again.",
+            f"Restore under other names (old:new){appending}. Deleting the topics deletes their records, and "
+            "mirrors keep what they have read of them.",
         )
 
 

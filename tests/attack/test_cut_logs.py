@@ -107,6 +107,37 @@ def stored(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+def test_a_landing_skips_a_log_that_was_cut_and_has_grown_again(
+    own: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    declarations, report = tmp_path / "tables.yml", tmp_path / "land.json"
+    declared = {"table": "lake.landed", "topics": ["cut", "whole"], "columns": [{"name": "n", "type": "int"}]}
+    declarations.write_text(json.dumps([declared]))
+
+    def land() -> tuple[int, dict[str, Any]]:
+        argv = ["land", "--until-caught-up", "--bootstrap-servers", own.plaintext, "--report", str(report)]
+        argv += ["--declarations", str(declarations), "--location", (tmp_path / "lake").as_uri()]
+        code = main(argv)
+        return code, json.loads(report.read_text())["tables"][0]
+
+    def write_objects(topic: str, values: range) -> None:
+        clients.produce(own, topic, [json.dumps({"n": value}) for value in values])
+
+    for topic in ("cut", "whole"):
+        clients.create(own, topic)
+        write_objects(topic, range(6))
+        write_objects(topic, range(6, 10))
+    code, landed = land()
+    assert (code, landed["rows"]) == (0, 20)
+    lose(own, tmp_path, "cut", 6)
+    for topic in ("cut", "whole"):
+        write_objects(topic, range(100, 110))
+    for rows in (10, 0):  # each run reports it again
+        code, landed = land()
+        assert (code, landed["rows"]) == (3, rows)
+        assert "cut-0: its log was cut at 6, before 10, up to which it landed" in capsys.readouterr().out
+
+
 @contextmanager
 def feeding(own: Broker, session: int = 1) -> Iterator[Feed]:
     end = End("source", own.plaintext)

@@ -1,5 +1,6 @@
 """Dedup and its ledger, with raw topics that are written frame by frame."""
 
+import re
 from pathlib import Path
 from uuid import UUID
 
@@ -202,6 +203,33 @@ def test_a_sender_that_is_silent_is_named_where_nothing_is_known_to_be_missing(
     assert f"4 records of raw topic {crossed.raw} came over 50 s ago, and dedup has not read them" in err
     crossed.dedup()
     assert create("--silenceAfter=120")[0] == 0
+
+
+def test_what_the_ledger_knows_is_believed_only_while_it_is_fresh(
+    crossed: Crossed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A receiving end that is stopped, and a dedup that is, leave no newer announcement in the ledger."""
+    topic, _ = crossed.topics
+
+    def create(seconds: int) -> tuple[int, str]:
+        argv = ["diode", "create", "--bootstrap-servers", crossed.servers, "--topic", crossed.gaps]
+        capsys.readouterr()
+        code = main([*argv, f"--resendFileName={tmp_path / 'bundle.json'}", f"--announcedWithin={seconds}"])
+        return code, capsys.readouterr().err
+
+    crossed.bring(*frames(topic), ago=100)
+    crossed.dedup()
+    crossed.knows({topic: 4})
+    code, err = create(3600)
+    assert code == 0
+    assert re.fullmatch(rf"As of 1\d\d s ago, .* {re.escape(crossed.raw)} .*\n", err)
+    code, err = create(50)
+    assert code == 3
+    assert f"Announcements of raw topic {crossed.raw} are not fresh" in err
+    crossed.bring(Announcement(topic, ID, 0, 0, 10, compacted=False))  # the link is well, and dedup stopped
+    assert create(50)[0] == 3
+    crossed.dedup()
+    assert create(50)[0] == 0
 
 
 def test_a_sender_is_heard_while_its_newest_record_is_not_yet_to_be_read(

@@ -55,7 +55,7 @@ RUNNING = {
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),
     *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics")),
     *(f"work.{name}" for name in ("session", "shared_classes", "spark", "workers")),
-    *(f"mirror.{name}" for name in ("reading", "classic_reading")),
+    *(f"mirror.{name}" for name in ("reading", "classic_reading", "positions")),
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options")),
     *(

@@ -98,9 +98,10 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str
 
 
 def arguments_of(unit: str) -> list[str]:
-    """Return the arguments with which a unit runs our command line, as systemd reads them."""
-    lines = (line.partition("=") for line in unit.splitlines() if line.startswith("Exec"))
-    words = (shlex.split(value.rstrip("\\")) for _, _, value in lines)
+    """Return the arguments with which a unit, or the script that it starts, runs our command line."""
+    lines = unit.splitlines()
+    executed = [line.partition("=")[2] for line in lines if line.startswith("Exec")] or lines
+    words = filter(None, (shlex.split(line.rstrip("\\"), comments=True) for line in executed))
     [arguments] = (arguments for program, *arguments in words if Path(program).name == "aqueduct")
     return [each.replace("%%", "%").replace("$$", "$") for each in arguments]
 
@@ -134,7 +135,11 @@ def other_defaults(arguments: Sequence[str]) -> dict[str, Any]:
 @pytest.mark.parametrize("role", ROLES)
 def test_a_unit_s_command_line_is_taken(role: str, rendered: Mapping[tuple[str, str], str]) -> None:
     """A unit has an option's default, too, where its role has one."""
-    units = [text for (each, template), text in rendered.items() if each == role and "service" in template]
+    units = [
+        text
+        for (each, template), text in rendered.items()
+        if each == role and ("service" in template or template == "start.j2")
+    ]
     assert len(units) == (2 if role == "backup" else 1)
     for unit in units:
         assert other_defaults(arguments_of(unit)) == {}

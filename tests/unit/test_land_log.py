@@ -97,6 +97,25 @@ def test_what_retention_deleted_is_known_until_a_reset_goes_back() -> None:
     assert log.loads_checkpoint(log.dumps(state), f"{2:020d}.json", "there") == state
 
 
+def test_epochs_of_positions_are_known_until_a_reset_moves_them() -> None:
+    state = replay(State(), [replace(FIRST, epochs={"t": {"0": 4}})])
+    assert state.epochs == {"t": {"0": 4}}
+    state = replay(state, [replace(SECOND, epochs={"t": {"0": 5}})])
+    assert state.epochs == {"t": {"0": 5}}
+    reset = replace(
+        SECOND,
+        number=3,
+        kind=log.RESET,
+        positions=Step(state.positions, state.positions),
+        added=(),
+        topic_ids={},
+    )
+    assert replay(state, [reset]).epochs == state.epochs
+    moved = replace(reset, positions=Step(state.positions, {"t": {"0": 9}}))
+    assert replay(state, [moved]).epochs == {"t": {}}
+    assert log.loads_checkpoint(log.dumps(state), f"{2:020d}.json", "there") == state
+
+
 def test_the_newest_commit_that_took_rows_is_known() -> None:
     state = replay(State(), [FIRST, SECOND])
     assert state.took_rows == 0

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from aqueduct.land.plan import (
     LandPlan,
     ReadRange,
     SourceTopic,
+    epochs_to_ask,
     lag,
     next_schema,
     plan,
@@ -61,6 +63,19 @@ def test_offsets_that_are_gone_are_a_gap() -> None:
     assert found.ranges == (Range("a", 0, 5, 10),)
     assert found.gaps == (Range("a", 0, 3, 5),)
     assert found.topic_ids == {}
+
+
+def test_a_log_that_was_cut_and_has_grown_again_is_left_alone() -> None:
+    state = replace(landed({"a": {"0": 7, "1": 100}}), epochs={"a": {"0": 3, "1": 3}})
+    partition = TopicPartition("a", 0)
+    assert epochs_to_ask(state, [A]) == {partition: 3, TopicPartition("a", 1): 3}
+    assert epochs_to_ask(state, [replace(A, id="another")]) == {}
+    found = plan(state, [A], {"a"}, stops={}, epoch_ends={partition: 6, TopicPartition("a", 1): 100})
+    assert [what for what, _ in found.left_out] == ["a-0"]
+    assert "cut at 6, before 7" in found.left_out[0][1]
+    assert found.ranges == ()
+    whole = plan(state, [A], {"a"}, stops={}, epoch_ends={partition: 7})
+    assert (whole.left_out, whole.ranges) == ((), (Range("a", 0, 7, 10),))
 
 
 def test_a_partition_that_was_added_has_a_gap_before_its_start() -> None:

@@ -33,10 +33,6 @@ CONFIGS = {
     b"commit-MirrorCheckpointConnector": b'{"tasks":0}',
     b"tasks-fencing-MirrorSourceConnector": b'{"task-count":2}',
 }
-OFFSETS = {
-    b'["MirrorSourceConnector",{"cluster":"pro1","partition":2,"topic":"flights"}]': b'{"offset":319}',
-    b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"pro1","targetClusterAlias":"x"}]': b'{"offset":0}',
-}
 # The beginning of a member's metadata, version 2, from a running worker.
 MEMBER = b"\x00\x02\x00\x17http://127.0.0.1:43535/\x00\x00\x00\x00\x00\x00\x00\x14\x00\x00\x00\xca\x00\x02"
 
@@ -52,10 +48,6 @@ def test_tasks_are_the_committed_ones_with_their_partitions() -> None:
     tasks = status.parse_tasks(CONFIGS)
     assert tasks.counts == {SOURCE: 2, "MirrorHeartbeatConnector": 1, "MirrorCheckpointConnector": 0}
     assert tasks.partitions == {A0, A1, B0}
-
-
-def test_positions_are_the_next_offsets() -> None:
-    assert status.parse_positions(OFFSETS) == {TopicPartition("flights", 2): 320}
 
 
 def test_a_worker_is_known_by_its_host_and_port() -> None:
@@ -165,15 +157,16 @@ def test_each_trouble_with_a_log_has_its_sentence() -> None:
         MirrorProgress(B0, 3, Log(0, 3), False),
     ]
     hidden = TopicPartition("d", 0)
-    found = status.log_findings("pro1", [A0, A1, B0, hidden], progress)
-    assert [sentence.partition(";")[0] for sentence in found] == [
-        "pro1 does not show d-0: deleted, without a leader, or not this client's to see.",
-        "Deleted and recreated at pro1: a-1 (mirrored to offset 10, ends at 4)",
+    assert ["d-0" in each for each in status.hidden_findings("pro1", [A0, A1, B0, hidden], progress)] == [
+        True
     ]
+    [recreated] = status.recreated_findings("pro1", progress)
+    assert "a-1 (mirrored to offset 10, ends at 4)" in recreated
     [loss] = status.loss_findings("pro1", progress)
     assert "a-0 (5 offsets from 10)" in loss
     assert status.lag_findings(progress) == ["Not caught up: a-0 (10 records), a-1 (4 records)."]
     caught_up = progress[2:]
-    assert status.log_findings("pro1", [B0], caught_up) == []
+    assert status.hidden_findings("pro1", [B0], caught_up) == []
+    assert status.recreated_findings("pro1", caught_up) == []
     assert status.loss_findings("pro1", caught_up) == []
     assert status.lag_findings(caught_up) == []

@@ -1,0 +1,255 @@
+"""Read and write the positions of a MirrorMaker 2 flow, and their bindings, in the cluster where it arrives.
+
+Only with what every host has: kafka-python's own producer writes.
+"""
+
+import json
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from kafka import KafkaProducer
+
+from aqueduct.kafka import offsets
+from aqueduct.kafka.answers import RECONNECT, answering
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.table import Table, keys_and_values
+from aqueduct.mirror import binding
+from aqueduct.mirror.binding import NO_EPOCH, Binding, Evidence, SourceLog
+from aqueduct.mirror.status import SOURCE_CONNECTOR
+from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
+
+TRANSACTION_SECONDS = 10
+SEND_SECONDS = 30
+
+PositionRecord = tuple[bytes, bytes | None]  # key and value of a record
+Suspects = Mapping[TopicPartition, Binding]
+
+
+@dataclass(frozen=True)
+class StoredPosition:
+    """The position of a source partition: the next offset to mirror."""
+
+    key: bytes  # of its record
+    partition: int  # of the offsets topic
+    next: int
+
+
+class FlowPositions:
+    """The positions and bindings of one flow. `refresh` reads on from where it was."""
+
+    def __init__(self, flow: str, target: Client) -> None:
+        self.flow = flow
+        self.topic = f"mm2-offsets.{flow}.internal"
+        self._syncs = TopicPartition(f"mm2-offset-syncs.{flow}.internal", 0)
+        self._target = target
+        self._table = Table(target, self._note)
+        self._parsed: dict[bytes, tuple[str, TopicPartition] | None] = {}
+        self._last: dict[TopicPartition, int] = {}
+        self._fell_from: dict[TopicPartition, int] = {}
+
+    def refresh(self) -> None:
+        if found := self._target.topics([self.topic]):
+            self._table.refresh(found[self.topic].topic_partitions)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._table.rows
+
+    @property
+    def stored(self) -> dict[TopicPartition, StoredPosition]:
+        """The positions, by source partition; nothing if the mirror never ran."""
+        found = {}
+        for key, row in self._table.rows.items():
+            parsed = self._of(key)
+            if parsed and parsed[0] == SOURCE_CONNECTOR:
+                at = StoredPosition(key, row.partition.partition, _next(row.value))
+                found[parsed[1]] = at
+        return found
+
+    @property
+    def bindings(self) -> dict[TopicPartition, Binding]:
+        return binding.parse_bindings({key: row.value for key, row in self._table.rows.items()})
+
+    def sync_end(self) -> int:
+        """Return the end of the topic of offset syncs; 0 without one."""
+        there = self._target.topics([self._syncs.topic])
+        return offsets.ends(self._target, [self._syncs])[self._syncs] if there else 0
+
+    def evidence(self, suspects: Suspects) -> dict[TopicPartition, Evidence]:
+        """Return what MirrorMaker's topics show about these partitions since they were bound."""
+        began = self._began(suspects)
+        return {each: Evidence(self._fell_from.get(each), began.get(each)) for each in suspects}
+
+    def _began(self, suspects: Suspects) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        if not suspects or not self._target.topics([self._syncs.topic]):
+            return found
+        start = offsets.log_starts(self._target, [self._syncs])[self._syncs]
+        end = offsets.ends(self._target, [self._syncs])[self._syncs]
+        # Partitions that were bound at the same time share one pass.
+        in_order = sorted(suspects.items(), key=lambda each: each[1].syncs)
+        for since, some in groupby(in_order, key=lambda each: each[1].syncs):
+            mine = dict(some)
+            wanted = [Range(*self._syncs, min(max(start, since), end), end)]
+            for _, records in keys_and_values(self._target, wanted):
+                for partition, offset in filter(None, (_sync(*each) for each in records)):
+                    if partition in mine and offset < mine[partition].next:
+                        found[partition] = min(offset, found.get(partition, offset))
+        return found
+
+    def records(
+        self, moves: Mapping[TopicPartition, int], bindings: Mapping[TopicPartition, Binding]
+    ) -> dict[int, list[PositionRecord]]:
+        """Return the records that set positions and bindings, by partition of the offsets topic.
+
+        A binding is written to the partition of its position, so that their order is known.
+        """
+        stored = self.stored
+        found: dict[int, list[PositionRecord]] = {}
+        for each in sorted(moves.keys() | bindings.keys()):
+            key, at = binding.key(each), stored.get(each)
+            mine = found.setdefault(at.partition if at else self._table.rows[key].partition.partition, [])
+            if at and each in moves:
+                value = {"offset": moves[each] - 1}
+                mine.append((at.key, json.dumps(value).encode() if moves[each] else None))
+            if each in bindings:
+                mine.append((key, binding.dumps(bindings[each])))
+        return found
+
+    def write(
+        self,
+        moves: Mapping[TopicPartition, int],
+        bindings: Mapping[TopicPartition, Binding],
+        is_still_right: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Set positions, all or none, and bindings; return whether that was done.
+
+        The mirror's workers must stand still for a move. `is_still_right` is asked when no other run can move
+        any more.
+        """
+        records = self.records(moves, bindings)
+        if not records:
+            return True
+        end = self._target.end
+        settings: dict[str, Any] = {
+            "bootstrap_servers": end.bootstrap_servers.split(","),
+            "acks": "all",
+            "enable_idempotence": True,
+            "metrics_enabled": False,
+            "max_block_ms": SEND_SECONDS * 1000,
+            **({"transactional_id": f"{self.flow}-mm2-aqueduct"} if moves else {}),
+            **({"transaction_timeout_ms": TRANSACTION_SECONDS * 1000} if moves else {}),
+            **RECONNECT,
+            **end.client_config.kafka_python(),
+        }
+        with answering(end.bootstrap_servers), closing(KafkaProducer(**settings)) as producer:
+            if moves:
+                producer.init_transactions()
+                if is_still_right and not is_still_right():
+                    return False
+                producer.begin_transaction()
+            sent = [
+                producer.send(self.topic, key=key, value=value, partition=partition)
+                for partition, some in records.items()
+                for key, value in some
+            ]
+            producer.flush(SEND_SECONDS)
+            for each in sent:
+                each.get(SEND_SECONDS)
+            if moves:
+                producer.commit_transaction()
+        return True
+
+    def _of(self, key: bytes) -> tuple[str, TopicPartition] | None:
+        """Return connector and source partition of a record's key; None: it has no source partition."""
+        if key not in self._parsed:
+            connector, source = json.loads(key)
+            known = connector in (SOURCE_CONNECTOR, binding.CONNECTOR)
+            self._parsed[key] = (
+                (connector, TopicPartition(source["topic"], source["partition"])) if known else None
+            )
+        return self._parsed[key]
+
+    def _note(self, key: bytes, value: bytes | None) -> None:
+        """Note where a position becomes smaller; a binding that follows it has taken that into account."""
+        parsed = self._of(key)
+        if parsed is None:
+            return
+        connector, partition = parsed
+        if connector == binding.CONNECTOR:
+            self._fell_from.pop(partition, None)
+            return
+        at = _next(value) if value is not None else 0
+        if at < self._last.get(partition, 0):
+            self._fell_from[partition] = self._last[partition]
+        self._last[partition] = at
+
+
+def source_logs(
+    source: Client, partitions: Mapping[TopicPartition, Binding | None]
+) -> dict[TopicPartition, SourceLog]:
+    """Read the logs of these source partitions; those that the source doesn't show are left out."""
+    topics = source.topics({each.topic for each in partitions})
+    ids = {name: str(topic.id or binding.UNKNOWN_TOPIC) for name, topic in topics.items()}
+    led = {
+        TopicPartition(name, each.number)
+        for name, topic in topics.items()
+        for each in topic.partitions
+        if each.leader is not None
+    }
+    asked = led.intersection(partitions)
+    starts = offsets.log_starts(source, asked)
+    stable = offsets.stable_ends(source, asked)
+    # Not the last stable offset: a flow that reads uncommitted records passes it.
+    ends = offsets.ends(source, asked, "read_uncommitted")
+    bound = {each: partitions[each] for each in asked}
+    known = {
+        each: of.epoch
+        for each, of in bound.items()
+        if of and of.epoch != NO_EPOCH and of.topic_id == ids[each.topic]
+    }
+    epoch_ends = offsets.ends_of_epochs(source, known)
+    return {
+        each: SourceLog(
+            topic_id=ids[each.topic],
+            start=starts[each],
+            end=ends[each],
+            stable_end=stable[each].offset,
+            epoch=stable[each].epoch,
+            bound_epoch_end=epoch_ends.get(each),
+        )
+        for each in asked
+    }
+
+
+def _next(value: bytes) -> int:
+    return int(json.loads(value)["offset"]) + 1
+
+
+def _sync(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, int] | None:
+    """Parse an offset sync (MirrorMaker's OffsetSync): source partition and source offset; None: another."""
+    if not key or not value:
+        return None
+    (length,) = struct.unpack_from(">h", key)
+    if len(key) != 2 + length + 4 or len(value) < 8:
+        return None
+    name, (number,) = key[2 : 2 + length], struct.unpack_from(">i", key, 2 + length)
+    return TopicPartition(name.decode(), number), struct.unpack_from(">q", value)[0]
+
+
+def suspects(
+    found: Mapping[TopicPartition, tuple[int | None, Binding | None, SourceLog]],
+) -> Iterator[tuple[TopicPartition, Binding]]:
+    """Yield the partitions whose positions need evidence: the topic or its log is not what it was."""
+    for partition, (at, bound, log) in found.items():
+        if bound and (
+            bound.topic_id != log.topic_id
+            or (at or 0) < bound.next
+            or (log.bound_epoch_end is not None and log.bound_epoch_end < bound.next)
+        ):
+            yield partition, bound

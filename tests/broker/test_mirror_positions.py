@@ -1,0 +1,317 @@
+"""Positions of a real MirrorMaker 2 whose source topics are re-created, cut, and grow past them."""
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import clients
+import pytest
+from confluent_kafka import KafkaException
+from mirrors import mirror_maker
+
+from aqueduct.cli import main
+from aqueduct.estate.acls import flow_acls
+from aqueduct.estate.model import Flow
+from aqueduct.kafka import acls
+from aqueduct.kafka import client as raw
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.admin.acls import apply_acls
+from aqueduct.kafka.client_config import End
+from aqueduct.mirror.status import SOURCE_CONNECTOR
+from servers.broker import Broker
+
+CAUGHT_UP = "--wait", "300s", "--until-caught-up"
+Ask = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def flow() -> str:
+    return clients.unique("site").replace(".", "-")
+
+
+@pytest.fixture
+def ask(flow: str, source: Broker, target: Broker, tmp_path: Path) -> Ask:
+    """Return `aqueduct mirror` of the flow: its exit code and its report."""
+    report = tmp_path / "report.json"
+
+    def run(*more: str) -> tuple[int, dict[str, Any]]:
+        code = main(
+            [
+                *("mirror", "--source", flow, "--report", str(report)),
+                *("--source-bootstrap-servers", source.plaintext),
+                *("--target-bootstrap-servers", target.plaintext, *more),
+            ]
+        )
+        return code, json.loads(report.read_text())
+
+    return run
+
+
+def ranges(report: dict[str, Any]) -> dict[tuple[str, str], tuple[int, int, bool]]:
+    return {
+        (each["topic"].partition(".")[0], each["kind"]): (each["from"], each["to"], each["at_most"])
+        for each in report["ranges"]
+    }
+
+
+def values(broker: Broker, topic: str) -> list[str]:
+    return [(value or b"").decode() for _, value, _, _ in clients.records(broker, topic)]
+
+
+def write(broker: Broker, topic: str, name: str, number: int) -> list[str]:
+    written = [f"{name}-{each}" for each in range(number)]
+    clients.produce(broker, topic, written)
+    return written
+
+
+def topic_id(broker: Broker, topic: str) -> UUID | None:
+    with raw.connect(End("source", broker.plaintext), "test") as client:
+        found = client.topics([topic])
+        return found[topic].id if topic in found else None
+
+
+def recreate_under_a_reader(broker: Broker, topic: str) -> None:
+    """Re-create a topic while a consumer reads it, whose requests may create it first."""
+    before = topic_id(broker, topic)
+    clients.delete(broker, topic)
+
+    def is_another() -> bool:
+        with suppress(KafkaException):
+            clients.create(broker, topic)
+        return topic_id(broker, topic) not in (None, before)
+
+    clients.wait_for(f"another {topic}", is_another)
+
+
+def store_position(target: Broker, flow: str, topic: str, following: int) -> None:
+    """Write a position as MirrorMaker does."""
+    key = json.dumps([SOURCE_CONNECTOR, {"cluster": flow, "partition": 0, "topic": topic}])
+    position = {"key": key, "value": json.dumps({"offset": following - 1})}
+    clients.produce(target, f"mm2-offsets.{flow}.internal", [position])
+
+
+def cut(source: Broker, sizes: dict[str, int]) -> None:
+    """Cut logs to these sizes while the broker is down, as a disk does that lost its end."""
+    source.process.kill()
+    for topic, size in sizes.items():
+        folder = source.data / f"{topic}-0"
+        with (folder / f"{0:020}.log").open("r+b") as log:
+            log.truncate(size)
+        for each in (*folder.glob("*index"), *folder.glob("*.snapshot")):
+            each.unlink()
+    source.process.start()
+
+
+def test_a_stopped_mirror_continues_where_nothing_is_lost_or_doubled(
+    flow: str, source: Broker, target: Broker, ask: Ask, tmp_path: Path
+) -> None:
+    suffix = clients.unique("x").partition(".")[2]
+    names = ("same", "shorter", "regrown", "empty", "cut", "cutgrown")
+    topic = {name: f"{name}.{suffix}" for name in names}
+    sizes = {}
+    first = {}
+    for name in names:
+        clients.create(source, topic[name])
+        first[name] = write(source, topic[name], "a", 30)
+        sizes[topic[name]] = (source.data / f"{topic[name]}-0" / f"{0:020}.log").stat().st_size
+        first[name] += write(source, topic[name], "b", 20)
+    pattern = rf".*\.{suffix}"
+    with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
+        code, report = ask(*CAUGHT_UP)
+        assert (code, report["ranges"]) == (0, [])
+
+    later: dict[str, list[str]] = {name: [] for name in names}
+    cut(source, {topic[name]: sizes[topic[name]] for name in ("cut", "cutgrown")})
+    for name, number in (("shorter", 20), ("regrown", 80), ("empty", 0)):
+        clients.recreate(source, topic[name])
+        later[name] = write(source, topic[name], "new", number)
+    for name in ("same", "cutgrown"):
+        later[name] = write(source, topic[name], "new", 40)
+
+    code, report = ask()
+    assert code == 3
+    assert ranges(report) == {
+        ("shorter", "lost"): (0, 20, True),
+        ("regrown", "lost"): (0, 50, True),
+        ("empty", "misfit"): (0, 50, True),
+        ("cut", "target_only"): (30, 50, False),
+        ("cutgrown", "target_only"): (30, 50, False),
+        ("cutgrown", "lost"): (30, 50, False),
+    }
+    code, report = ask("--before-start")
+    assert code == 0
+    moved = {line.partition(".")[0]: line for line in report["moved"]}
+    assert moved.keys() == {"shorter", "regrown", "empty", "cut", "cutgrown"}
+    assert ask("--before-start")[1]["moved"] == []
+    later["empty"] = write(source, topic["empty"], "new", 10)
+
+    with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
+        code, report = ask(*CAUGHT_UP)
+        assert (code, report["ranges"]) == (0, [])
+    for name in names:
+        assert values(target, topic[name]) == first[name] + later[name], name
+
+
+@pytest.mark.parametrize("regrown", [False, True])
+def test_a_running_mirror_whose_topic_is_recreated_lists_what_it_skipped(
+    flow: str, source: Broker, target: Broker, ask: Ask, tmp_path: Path, regrown: bool
+) -> None:
+    """Whatever Kafka's consumer does with such a position, the status agrees with what arrived."""
+    topic = clients.create(source, clients.unique("running"))
+    first = write(source, topic, "old", 50)
+    with mirror_maker(source, target, tmp_path, topics=topic.replace(".", r"\."), flow=flow):
+        assert ask(*CAUGHT_UP)[0] == 0
+        recreate_under_a_reader(source, topic)
+        new = write(source, topic, "new", 90 if regrown else 30)
+        more = write(source, topic, "more", 10)
+        clients.wait_for("the last record", lambda: more[-1] in values(target, topic))
+        code, report = ask()
+        arrived = Counter(values(target, topic))
+        missing = [number for number, value in enumerate(new) if not arrived[value]]
+        listed = ranges(report).get(("running", "lost"))
+        if missing:
+            assert code == 3
+            assert listed is not None
+            assert listed[:2] == (missing[0], missing[-1] + 1)
+        else:
+            assert (code, listed) == (0, None)
+    ask("--before-start")
+    with mirror_maker(source, target, tmp_path, topics=topic.replace(".", r"\."), flow=flow):
+        ask(*CAUGHT_UP)
+        arrived = Counter(values(target, topic))
+    assert {*first, *new, *more} <= arrived.keys()
+    code, report = ask()
+    doubled = [value for value in (*new, *more) if arrived[value] > 1]
+    of = ranges(report).get(("running", "doubled"))
+    assert (of is not None) == bool(doubled)
+    if of:
+        start, stop, _ = of
+        assert {*doubled} <= {*(new + more)[start:stop]}
+        assert ask("--accept-ranges")[1]["ranges"] == []
+
+
+@pytest.fixture
+def topic(source: Broker) -> str:
+    return clients.create(source, clients.unique("rebuilt"))
+
+
+def test_the_mirror_s_own_rights_are_enough(
+    flow: str, topic: str, source: Broker, target: Broker, tmp_path: Path
+) -> None:
+    """The unit runs the check as the mirror. Without its rights no position can be checked: exit code 1."""
+    clients.create(target, f"mm2-offsets.{flow}.internal", cleanup_policy="compact")
+    clients.create(target, f"mm2-offset-syncs.{flow}.internal")
+    write(source, topic, "old", 30)
+    store_position(target, flow, topic, 30)
+    report = tmp_path / "report.json"
+    command = ["mirror", "--source", flow, "--report", str(report)]
+    for end, broker in (("source", source), ("target", target)):
+        config = broker.authority.client_config("mirror-lake")
+        command += [f"--{end}-bootstrap-servers", broker.tls, f"--{end}-config", str(config)]
+    assert main([*command, "--before-start"]) == 1
+    declared = Flow(source=flow, target="lake", topics=(topic.replace(".", r"\."),))
+    for site, broker in ((flow, source), ("lake", target)):
+        granted = tuple(
+            Acl(f"User:CN={each.principal}", each.resource, each.name, each.pattern, operation)
+            for each in flow_acls(site, [declared])
+            for operation in each.operations
+        )
+        with raw.connect(End(site, broker.plaintext), "test") as client:
+            apply_acls(client, acls.AclChanges(granted, ()))
+    done = subprocess.run(
+        [*clients.BASE_ONLY, *command, "--before-start"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    clients.recreate(source, topic)
+    write(source, topic, "new", 40)
+    assert main(command) == 3
+    assert ranges(json.loads(report.read_text())) == {("rebuilt", "lost"): (0, 30, True)}
+    done = subprocess.run(
+        [*clients.BASE_ONLY, *command, "--before-start"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.count("continues at 0")) == (0, 1), done.stderr
+
+
+@pytest.fixture
+def rebuild(
+    flow: str, topic: str, source: Broker, target: Broker, tmp_path: Path
+) -> Callable[..., tuple[int, dict[str, Any]]]:
+    """Return backup and restore of the topic at its own site, with the mirror that reads it."""
+    report, store = tmp_path / "verb.json", (tmp_path / "store").as_uri()
+
+    def run(verb: str, *more: str) -> tuple[int, dict[str, Any]]:
+        report.unlink(missing_ok=True)
+        at = ("--bootstrap-servers", source.plaintext, "--store", store, "--topics", topic)
+        code = main([verb, *at, "--report", str(report), *more])
+        return code, json.loads(report.read_text()) if report.exists() else {}
+
+    return run
+
+
+def test_append_waits_for_the_mirror_and_then_neither_loses_nor_doubles(
+    flow: str,
+    topic: str,
+    source: Broker,
+    target: Broker,
+    ask: Ask,
+    rebuild: Ask,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pattern = topic.replace(".", r"\.")
+    every = write(source, topic, "old", 100)
+    with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
+        assert ask(*CAUGHT_UP)[0] == 0
+    assert rebuild("backup")[0] == 0
+    clients.recreate(source, topic)
+    every += write(source, topic, "new", 20)
+    mirror = "--mirror", f"{flow}={target.plaintext}"
+    assert rebuild("restore", *mirror)[0] == 2
+    capsys.readouterr()
+    assert rebuild("restore", "--append", *mirror)[0] == 2
+    assert f"{flow} has not read all records that {topic}-0 has" in capsys.readouterr().err
+
+    ask("--before-start")
+    with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
+        assert ask(*CAUGHT_UP)[0] == 0
+    code, report = rebuild("restore", "--append", *mirror)
+    assert (code, report["left_out"]) == (0, [])
+    every += write(source, topic, "later", 5)
+    assert ask("--before-start")[1]["moved"] == []
+    with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
+        assert ask(*CAUGHT_UP)[0] == 0
+    assert values(target, topic) == every
+
+
+def test_a_topic_that_was_recreated_mirrored_and_deleted_again_is_restored_once(
+    flow: str, topic: str, source: Broker, target: Broker, ask: Ask, rebuild: Ask, tmp_path: Path
+) -> None:
+    """Nothing looks at the flow between the disaster and the restore."""
+    pattern = topic.replace(".", r"\.")
+    every = write(source, topic, "old", 60)
+    with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
+        assert ask(*CAUGHT_UP)[0] == 0
+        every += write(source, topic, "unseen", 40)
+        clients.wait_for("the old records", lambda: len(values(target, topic)) == 100)
+        assert rebuild("backup")[0] == 0
+        recreate_under_a_reader(source, topic)
+        write(source, topic, "new", 10)
+        clients.wait_for("the new ones", lambda: "new-9" in values(target, topic))
+    arrived = values(target, topic)
+    clients.delete(source, topic)
+    clients.wait_for("the deletion", lambda: topic not in clients.topics(source))
+    code, report = rebuild("restore", "--mirror", f"{flow}={target.plaintext}")
+    assert code == 3
+    [left_out] = report["left_out"]
+    assert left_out["what"] == f"mirror {flow}"
+    assert "10 offsets" in left_out["why"]
+    later = write(source, topic, "later", 5)
+    assert ask("--before-start")[1]["moved"] == []
+    with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
+        assert ask(*CAUGHT_UP)[0] == 0
+    assert values(target, topic) == arrived + later

@@ -1,0 +1,127 @@
+"""Every position that the product stores is attacked: its topic is re-created, cut, and grows past it.
+
+The table in the decision lists the holders; here are the tests that attack each.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "docs/decisions/0042-positions.md"
+ATTACKS = ("re-created", "cut", "grown again")
+
+# File and function, below tests/.
+MIRROR = "broker/test_mirror_positions.py", "test_a_stopped_mirror_continues_where_nothing_is_lost_or_doubled"
+CUT_LINK = (
+    "attack/test_cut_logs.py",
+    "test_a_link_sends_nothing_of_a_log_that_was_cut_and_has_grown_again",
+)
+CUT_BACKUP = "attack/test_cut_logs.py", "test_a_log_that_was_cut_and_has_grown_again_is_named"
+CUT_LANDING = "attack/test_cut_logs.py", "test_a_landing_skips_a_log_that_was_cut_and_has_grown_again"
+CHANGED_TARGET = (
+    "attack/test_restored_topics.py",
+    "test_a_topic_that_changes_while_it_is_restored_fails_the_run",
+)
+ANOTHER_LETTERS = "broker/test_dead_letters.py", "test_letters_of_a_topic_that_was_made_anew_are_new"
+NEW_LINEAGE = "unit/test_link_ledger_arrivals.py", "test_a_topic_made_anew_starts_anew"
+OTHER_BUNDLE = "broker/test_link_resend.py", "test_what_is_missing_of_another_topic_is_not_sent_from_this_one"
+BROKERS_DELETE = "Kafka deletes the offsets of a group with their topic, and the consumer resets"
+
+# Of each holder its attacks, in the order of ATTACKS: a test, or why there is nothing to attack.
+HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
+    "mirror (MirrorMaker 2)": (MIRROR, MIRROR, MIRROR),
+    "mirror (classic)": (
+        BROKERS_DELETE,
+        ("unit/test_mirror_status.py", "test_how_far_a_partition_is"),
+        "left",
+    ),
+    "sending end of a link": (
+        ("broker/test_restore.py", "test_a_link_goes_on_at_the_same_record_in_the_new_topic"),
+        CUT_LINK,
+        CUT_LINK,
+    ),
+    "dedup": (NEW_LINEAGE, "the ledger decides what is new", NEW_LINEAGE),
+    "resend bundle": (OTHER_BUNDLE, "what the log lacks is reported", OTHER_BUNDLE),
+    "landing": (
+        ("broker/test_land.py", "test_a_topic_that_was_made_again_is_not_landed"),
+        CUT_LANDING,
+        CUT_LANDING,
+    ),
+    "backup": (
+        ("broker/test_backup.py", "test_a_topic_that_was_made_again_is_another"),
+        CUT_BACKUP,
+        CUT_BACKUP,
+    ),
+    "restore's own progress": (
+        (
+            "broker/test_restore.py",
+            "test_a_topic_that_was_deleted_is_restored_anew_and_the_others_are_left_alone",
+        ),
+        CHANGED_TARGET,
+        CHANGED_TARGET,
+    ),
+    "consumer groups in a backup": (
+        ("broker/test_restore.py", "test_what_was_there_before_the_topic_was_made_again"),
+        ("broker/test_restore.py", "test_a_group_beyond_the_snapshot_is_set_to_the_end_and_named"),
+        ("broker/test_restore.py", "test_what_was_there_before_the_topic_was_made_again"),
+    ),
+    "replay of dead-letter records": (ANOTHER_LETTERS, "each record is chosen by itself", ANOTHER_LETTERS),
+    "drill": (
+        ("store/test_drill.py", "test_another_topic_of_the_name_is_left_out"),
+        ("store/test_drill.py", "test_a_live_cluster_that_has_other_records_or_ends_before_is_told"),
+        ("store/test_drill.py", "test_another_topic_of_the_name_is_left_out"),
+    ),
+    "export": ("it reads a snapshot",) * 3,
+    "Connect sinks": (BROKERS_DELETE,) * 3,
+}
+
+
+def test_the_decision_lists_every_holder() -> None:
+    section = TABLE.read_text().partition("## Who holds positions")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")]
+    assert rows[1:] == [*HOLDERS]
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_each_attack_is_a_test_that_exists(holder: str) -> None:
+    attacks = HOLDERS[holder]
+    assert len(attacks) == len(ATTACKS)
+    for attack in attacks:
+        if isinstance(attack, tuple):
+            file, name = attack
+            tree = ast.parse((ROOT / "tests" / file).read_text())
+            assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def test_whoever_keeps_a_topic_s_id_is_a_holder() -> None:
+    """Find the modules that keep ids of topics: a new one may be a new holder."""
+    storing = {
+        str(path.relative_to(ROOT / "aqueduct").with_suffix(""))
+        for path in (ROOT / "aqueduct").rglob("*.py")
+        if re.search(r"^    topic_ids?: ", path.read_text(), re.MULTILINE)
+    }
+    assert storing == {
+        "backup/plan",
+        "kafka/fetch",
+        "kafka/follow",
+        "land/log",
+        "land/plan",
+        "land/reset",
+        "land/task",
+        "land/verify",
+        "link/dedup/task",
+        "link/feed",
+        "link/ledger/bundle",
+        "link/ledger/lineage",
+        "link/resend",
+        "link/wire/frame",
+        "link/wire/position",
+        "mend/fit",
+        "mend/logs",
+        "mirror/binding",
+        "restore/progress",
+        "store/manifest",
+    }

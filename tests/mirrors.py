@@ -1,0 +1,49 @@
+"""A real MirrorMaker 2 between two brokers, as the role configures it but for TLS."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from servers.broker import Broker
+from servers.process import Process, java
+
+PROPERTIES = """
+clusters={flow},lake
+{flow}.bootstrap.servers={source}
+lake.bootstrap.servers={target}
+{flow}->lake.enabled=true
+{flow}->lake.topics={topics}
+lake->{flow}.emit.heartbeats.enabled=false
+emit.heartbeats.enabled=false
+emit.checkpoints.enabled=false
+replication.policy.class=org.apache.kafka.connect.mirror.IdentityReplicationPolicy
+replication.factor=1
+refresh.topics.interval.seconds=2
+config.storage.replication.factor=1
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+offset-syncs.topic.replication.factor=1
+offset-syncs.topic.location=target
+lake.exactly.once.source.support=enabled
+lake.session.timeout.ms=6000
+lake.heartbeat.interval.ms=2000
+lake.scheduled.rebalance.max.delay.ms=2000
+lake.plugin.discovery=service_load
+dedicated.mode.enable.internal.rest=true
+listeners=http://127.0.0.1:0
+"""
+
+
+@contextmanager
+def mirror_maker(
+    source: Broker, target: Broker, directory: Path, *, topics: str, flow: str = "pro1"
+) -> Iterator[None]:
+    """Run a flow of the topics that match the pattern."""
+    properties = directory / "mm2.properties"
+    escaped = topics.replace("\\", "\\\\")
+    properties.write_text(
+        PROPERTIES.format(flow=flow, source=source.plaintext, target=target.plaintext, topics=escaped)
+    )
+    command = java("org.apache.kafka.connect.mirror.MirrorMaker", properties, "--clusters", "lake")
+    with Process(command, directory / "mm2.log", lambda: True).running():
+        yield
