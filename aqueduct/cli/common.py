@@ -89,13 +89,13 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="public keys (PEM, Ed25519) of who signs snapshots: refuse others; may be repeated",
+        help="public key (PEM, Ed25519) that signs accepted snapshots; others are refused; may be repeated",
     )
     add(
         "--unsigned-before",
         metavar="ID",
         type=selection.positive,
-        help="the first signed snapshot: older ones need no signature",
+        help="number of the first signed snapshot; older ones need no signature",
     )
 
 
@@ -107,7 +107,7 @@ def add_private_key(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="of a recipient of an encrypted backup (0600; `aqueduct diode keygen`); may be repeated",
+        help="private key of a recipient of an encrypted backup (mode 0600); may be repeated",
     )
 
 
@@ -137,7 +137,12 @@ def add_window(parser: argparse.ArgumentParser) -> None:
         help=f"only records of that time or later: {moments.FORMS}",
     )
     add("--to-time", metavar="TIME", type=moment.parse, help="only records of that time or earlier")
-    add("--instance", metavar="NAME", default="activate", help="activate (default), passivate or g<number>")
+    add(
+        "--instance",
+        metavar="NAME",
+        default="activate",
+        help="copy of compacted topics: activate (current, default), passivate (previous) or g<number>",
+    )
 
 
 def window(args: argparse.Namespace) -> "Window":
@@ -152,7 +157,7 @@ def window(args: argparse.Namespace) -> "Window":
 
 
 def add_at_least(parser: argparse.ArgumentParser) -> None:
-    help_ = "fail if the snapshot is older: that newer ones were removed, the store can't tell"
+    help_ = "fail if the snapshot is older than ID: someone may have removed newer ones from the store"
     parser.add_argument("--at-least", metavar="ID", type=selection.positive, help=help_)
 
 
@@ -201,7 +206,7 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         type=duration.parse,
         default=EXECUTOR_SECONDS,
-        help=f"for a cluster's first executor; default {EXECUTOR_SECONDS:g}s",
+        help=f"how long to wait for the first executor of a Spark cluster; default {EXECUTOR_SECONDS:g}s",
     )
 
 

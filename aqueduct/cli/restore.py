@@ -1,13 +1,14 @@
-"""Restore a snapshot: topics, their settings and records, and consumer groups, each at its very next record.
+"""Restore a snapshot: topics, their settings and records, and the offsets of consumer groups.
 
 Everything is checked first: the objects' digests, the target's partitions, and that it has no records yet.
-The restore has an id, which is printed first; the same command after a crash resumes and writes nothing
-twice, and after the end it says that it was done. While a topic is restored its retention is off; where
-retention would delete at once what was restored it stays off, until the same command is run with
---release-retention.
+The ID of the restore is printed first. If a run is interrupted, the same command resumes it and writes no
+record twice. If the restore is complete, the command reports that and writes nothing.
 
-Exit code: 0 done, 3 done but for what it names (groups with members), 1 failed or damage found, 2 refused
-before anything was written.
+Retention is disabled while a topic is restored. If retention would delete restored records at once, it stays
+disabled. To enable it, run the command again with --release-retention.
+
+Exit code: 0 done; 1 failed, or the store is damaged; 2 refused, nothing was written; 3 done, but some items
+were skipped (listed in the output), such as groups with members.
 """
 
 import argparse
@@ -34,68 +35,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_at_least(parser)
     common.add_trust(parser)
     common.add_private_key(parser)
-    add("--topics", metavar="A,B:C", help="by name; B:C is B restored as C; default: all")
+    add("--topics", metavar="A,B:C", help="names; B:C restores B under the name C; default: all")
     common.add_window(parser)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--groups-pattern", metavar="REGEX", help="only groups of these names; default: all")
-    which.add_argument("--no-groups", action="store_true", help="no consumer groups")
+    which.add_argument(
+        "--groups-pattern", metavar="REGEX", help="restore only groups whose names match; default: all"
+    )
+    which.add_argument("--no-groups", action="store_true", help="restore no consumer groups")
     add(
         "--groups-only",
         action="store_true",
-        help="give groups the positions that they lack, in the cluster whose records were never lost",
+        help="restore only missing group offsets, in a cluster that still has its original records",
     )
     add(
         "--settings",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="give topics the settings that were backed up (default)",
+        help="restore topic settings (default)",
     )
     add("--acls", action="store_true", help="restore ACLs and quotas, too")
     add(
         "--acls-within",
         metavar="FILE",
         type=Path,
-        help="grant no more than these allow: JSON, entries as those of kafka_acls; default: grant all",
+        help="JSON list of allowed ACLs, as the variable kafka_acls has them; default: all",
     )
     add(
         "--acls-of",
         metavar="PRINCIPAL,...",
         type=selection.names,
         default=(),
-        help="whose ACLs come back whatever they allow",
+        help="restore all ACLs of these principals, whatever --acls-within allows",
     )
     add(
         "--append",
         action="store_true",
-        help="restore also to topics that have records; after an earlier restore, only what it lacks",
+        help="accept topics that have records; after an earlier restore, write only the missing records",
     )
     add("--dry-run", action="store_true", help="check and report, write nothing")
     add(
         "--restore-id",
         metavar="ID",
-        help="default: by store, snapshot, target, topics and times; with --append: write all records",
+        help="default: from store, snapshot, target, topics and times; with --append, a new ID writes "
+        "all records again",
     )
-    add("--skip-verify", action="store_true", help="don't read the objects' digests before the first write")
-    add("--release-retention", action="store_true", help="let retention delete what is too old")
+    add("--skip-verify", action="store_true", help="write without verifying the objects' digests first")
+    add(
+        "--release-retention",
+        action="store_true",
+        help="enable retention again, which deletes records that are too old",
+    )
     add(
         "--mirror",
         metavar="NAME=HOST:PORT,...",
         type=_mirror,
         action="append",
         default=[],
-        help="a MirrorMaker flow that reads the target and stands still, and where it arrives: move it, too",
+        help="a stopped MirrorMaker flow that reads this cluster, and the brokers to which it writes; its "
+        "offsets are adjusted",
     )
     add(
         "--mirror-config",
         metavar="FILE",
-        help="client properties for where mirrors arrive; default: the same",
+        help="client properties for the brokers of --mirror; default: --client-config",
     )
     add(
         "--link",
         metavar="GROUP",
         action="append",
         default=[],
-        help="group of a one-way link that reads the target and stands still: move its position, too",
+        help="consumer group of a stopped one-way link that reads this cluster; its offsets are adjusted",
     )
     common.add_run(parser)
 

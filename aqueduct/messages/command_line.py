@@ -79,7 +79,7 @@ COMMAND_LINE = (
         id="key-file-invalid",
         area=Area.COMMAND_LINE,
         meaning="The file does not contain a key of the expected kind.",
-        fix="Create the key again, or pass the path of the right file.",
+        fix="Pass the path of the right file. A newly created key cannot open what was encrypted before.",
     ),
     DeclaredMessage(
         id="key-file-unreadable",

@@ -189,8 +189,8 @@ RESTORE = (
             "does not contain it. The link stays stopped."
         ),
         fix=(
-            "To send all restored records again, start the link: `systemctl start "
-            "aqueduct-link-upstream@<group>`."
+            "To send all restored records again, start the link on its sending host: `systemctl start "
+            "diode_upstream@NAME`, with the name of the link."
         ),
     ),
     DeclaredMessage(
@@ -198,9 +198,9 @@ RESTORE = (
         area=Area.RESTORE,
         meaning=(
             "The topic of a one-way link was not re-created before the restore, so the downstream end "
-            "would take restored records for new ones. The link stays stopped."
+            "would treat restored records as new. The link stays stopped."
         ),
-        fix="If that is intended, start the link: `systemctl start aqueduct-link-upstream@<group>`.",
+        fix="If that is intended, start the link on its sending host: `systemctl start diode_upstream@NAME`.",
     ),
     DeclaredMessage(
         id="link-records-repeated",

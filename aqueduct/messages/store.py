@@ -132,7 +132,10 @@ STORE = (
         meaning=(
             "The size or the SHA-256 of an object is not the one in the manifest: the object is damaged."
         ),
-        fix=("Run `aqueduct verify --store URL` to list undamaged snapshots. Restore one with `--snapshot`."),
+        fix=(
+            "Run `aqueduct verify --store URL --snapshot N` for older snapshots (`aqueduct snapshots` lists "
+            "them), and restore the newest undamaged one with `--snapshot N`."
+        ),
     ),
     DeclaredMessage(
         id="object-missing",
@@ -157,8 +160,8 @@ STORE = (
         area=Area.STORE,
         meaning="The content of an object is not what Aqueduct writes.",
         fix=(
-            "Run `aqueduct verify --store URL` to list undamaged snapshots. Copy the object from a copy "
-            "of the store."
+            "Copy the object from a copy of the store. Or run `aqueduct verify --store URL --snapshot N` for "
+            "older snapshots, and restore an undamaged one."
         ),
     ),
     DeclaredMessage(

@@ -209,7 +209,7 @@ def check_objects(job: Job, workers: Workers) -> None:
             faults[0].id,
             f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} cannot be used: "
             f"{some(map(attrgetter('why'), faults))} Nothing was written. Run aqueduct verify --store "
-            f"{job.order.store} to list undamaged snapshots, and restore one with --snapshot.",
+            f"{job.order.store} --snapshot N for older snapshots, and restore an undamaged one.",
         )
 
 

@@ -72,7 +72,9 @@ def refused(store: Path, key: Key, capsys: Said, why: str, *more: str) -> None:
     ):
         assert main([*argv, "--store", store.as_uri(), *trusted]) == ExitCode.FAILED
         said = capsys.readouterr().err.splitlines()[-1]
-        assert said.startswith("aqueduct: [snapshot-not-trusted] Snapshot ")
+        assert said.startswith(
+            ("aqueduct: [snapshot-not-trusted] Snapshot ", "aqueduct: [snapshot-unusable] Snapshot ")
+        )
         assert why in said
     assert main(["snapshots", "--store", store.as_uri(), *trusted]) == ExitCode.FAILED
     assert re.sub(r"^Snapshot \d+ ", "", why) in capsys.readouterr().out  # where the number has a column

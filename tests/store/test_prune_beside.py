@@ -155,7 +155,7 @@ def test_who_may_create_can_not_prune_and_who_prunes_can_not_create(
         assert time.monotonic() - began < 20  # what waiting does not mend is told at once
         said = capsys.readouterr().err.splitlines()[-1]
         assert said.startswith(
-            f"aqueduct: The store {store} does not let us remove (AccessDenied); give these "
+            f"aqueduct: [store-access-refused] The store {store} does not let us remove (AccessDenied); "
         )
         assert [each.path for each in open_store(store).list("")] == before
     become("pruner")
@@ -292,8 +292,7 @@ def test_a_restore_that_was_killed_and_whose_snapshot_was_pruned_since(
     capsys.readouterr()
     assert restore(target, store, topic) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert "There is no snapshot 1 in" in said
-    assert said.endswith("began with it: remove the topics that it began, and run this again.")
+    assert "[resumed-snapshot-missing] There is no snapshot 1 in" in said
     clients.delete(target, topic)
     assert restore(target, store, topic) == 0
     assert values(target, topic) == [b"%d" % each for each in range(5)]

@@ -105,7 +105,7 @@ def test_rights_and_groups_that_an_older_kafka_does_not_know_are_listed(
     with raw.connect(End("c", source.plaintext), "test") as client:
         apply_acls(client, AclChanges((fine, newer), ()))
         share_groups.set_positions(client, group, {TopicPartition(topic, 0): 2})
-    run("backup", source, "--topics", topic)
+    run("backup", source, "--topics", topic, "--groups-pattern", group)
     found = run("restore", older, "--acls", code=3)
     listed = {each["what"]: each["why"] for each in found["left_out"]}
     assert f"ACL {newer}" in listed
