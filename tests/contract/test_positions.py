@@ -107,6 +107,7 @@ def test_whoever_keeps_a_topic_s_id_is_a_holder() -> None:
         "backup/plan",
         "kafka/fetch",
         "kafka/follow",
+        "kafka/share_groups",
         "land/log",
         "land/plan",
         "land/reset",

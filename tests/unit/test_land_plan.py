@@ -71,8 +71,8 @@ def test_a_log_that_was_cut_and_has_grown_again_is_left_alone() -> None:
     assert epochs_to_ask(state, [A]) == {partition: 3, TopicPartition("a", 1): 3}
     assert epochs_to_ask(state, [replace(A, id="another")]) == {}
     found = plan(state, [A], {"a"}, stops={}, epoch_ends={partition: 6, TopicPartition("a", 1): 100})
-    assert [what for what, _ in found.left_out] == ["a-0"]
-    assert "cut at 6, before 7" in found.left_out[0][1]
+    assert [each.what for each in found.left_out] == ["a-0"]
+    assert "cut at 6, before 7" in found.left_out[0].why
     assert found.ranges == ()
     whole = plan(state, [A], {"a"}, stops={}, epoch_ends={partition: 7})
     assert (whole.left_out, whole.ranges) == ((), (Range("a", 0, 7, 10),))
