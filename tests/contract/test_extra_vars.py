@@ -235,3 +235,24 @@ def test_the_whole_checks_the_inventory_once() -> None:
     hosts = re.findall(r"\(\S+\): Check the inventory.*\n.*\n\s+hosts \((\d+)\)", done.stdout)
     assert len(hosts) > len(PARTS)
     assert [each != "0" for each in hosts] == [True] + [False] * (len(hosts) - 1)
+
+
+def test_a_variable_of_one_service_may_be_given_for_all_hosts(tmp_path: Path) -> None:
+    """Sites without the service have it, too, and are not at fault."""
+    tables = yaml.safe_load((ROOT / "inventories/lab/group_vars/site_dwpro1.yml").read_text())["land_tables"]
+    given = tmp_path / "given.yml"
+    given.write_text(yaml.safe_dump({"land_tables": tables}))
+    done = subprocess.run(
+        [
+            Path(sys.executable).parent / "ansible-playbook",
+            ROOT / "playbooks/check.yml",
+            "--inventory=inventories/lab",
+            f"--extra-vars=@{given}",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
