@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import yaml
 from ansible._internal._datatag._tags import Origin
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
 
 from aqueduct.controller import certificates
 from aqueduct.estate.check import Repository, check
@@ -28,7 +30,10 @@ class ActionModule(ActionBase):
         )
         variables = task_vars or {}
         repository = read_repository(Path(arguments["roles"]), Path(arguments["artifacts"]))
-        inventory = read_inventory(variables["groups"], variables["hostvars"], repository.roles)
+        inventory = replace(
+            read_inventory(variables["groups"], variables["hostvars"], repository.roles),
+            extra_variables=frozenset(load_extra_vars(self._loader)),
+        )
         findings = check(inventory, repository)
         errors = [str(finding) for finding in findings if not finding.is_warning]
         result: dict[str, Any] = {

@@ -201,7 +201,15 @@ PARTS = sorted(
 )
 
 
-@pytest.mark.parametrize("playbook", [*PARTS, "rolling_restart"])
+def test_every_part_begins_with_the_check() -> None:
+    """What the check does is the same for all of them, so one of them is run."""
+    assert "kafka" in PARTS
+    for playbook in [*PARTS, "rolling_restart"]:
+        first, *_ = yaml.safe_load((ROOT / "playbooks" / f"{playbook}.yml").read_text())
+        assert first["ansible.builtin.import_playbook"] == "check.yml", playbook
+
+
+@pytest.mark.parametrize("playbook", ["kafka", "rolling_restart"])
 def test_a_part_checks_the_inventory_and_the_command_line_before_it_begins(playbook: str) -> None:
     broken = "tests/contract/broken_inventories/key_unknown_or_missing.yml"
     assert "no host was touched" in said(playbook, broken)
@@ -227,3 +235,24 @@ def test_the_whole_checks_the_inventory_once() -> None:
     hosts = re.findall(r"\(\S+\): Check the inventory.*\n.*\n\s+hosts \((\d+)\)", done.stdout)
     assert len(hosts) > len(PARTS)
     assert [each != "0" for each in hosts] == [True] + [False] * (len(hosts) - 1)
+
+
+def test_a_variable_of_one_service_may_be_given_for_all_hosts(tmp_path: Path) -> None:
+    """Sites without the service have it, too, and are not at fault."""
+    tables = yaml.safe_load((ROOT / "inventories/lab/group_vars/site_dwpro1.yml").read_text())["land_tables"]
+    given = tmp_path / "given.yml"
+    given.write_text(yaml.safe_dump({"land_tables": tables}))
+    done = subprocess.run(
+        [
+            Path(sys.executable).parent / "ansible-playbook",
+            ROOT / "playbooks/check.yml",
+            "--inventory=inventories/lab",
+            f"--extra-vars=@{given}",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

@@ -21,7 +21,7 @@ COORDINATES = re.compile(r"[^:]+:[^:]+:[^:]+(:[^:]+){0,2}")
 def check_connect(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
     hosts = inventory.members(site, "connect")
     items = list(sound.items(site, VARIABLE))
-    if items and not hosts:
+    if items and not hosts and VARIABLE not in inventory.extra_variables:
         sentence = f"site {site} has no host for its connectors; put one into the group connect."
         yield inventory.finding(items[0].host, VARIABLE, sentence)
     if hosts and not inventory.members(site, "kafka"):

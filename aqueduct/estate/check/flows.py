@@ -202,7 +202,7 @@ def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
             "declare one if that is not meant."
         )
         yield inventory.finding(hosts[0], VARIABLE, sentence, is_warning=True)
-    if declaring and not hosts:
+    if declaring and not hosts and VARIABLE not in inventory.extra_variables:
         sentence = f"site {site} has no host to run its flows; put one into the group mirror_maker."
         yield inventory.finding(declaring[0], VARIABLE, sentence)
 

@@ -1,6 +1,6 @@
 """An inventory as the checks see it: what was written, and where."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
@@ -45,6 +45,7 @@ class Inventory:
     hosts: Mapping[str, Mapping[str, Any]]
     declarations: Mapping[str, str]  # of each host: file:line that declares it
     origin: Callable[[object], str | None]  # file:line where a value, or a key, was written
+    extra_variables: Collection[str] = ()  # of --extra-vars: all hosts have them, whatever they run
     group_files: Mapping[str, str] = field(
         default_factory=dict
     )  # of group_vars: what each is named for, path

@@ -20,7 +20,8 @@ TABLES = "land_tables"
 def check_landings(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
     hosts = inventory.members(site, "land")
     if not hosts:
-        if declaring := [host for host in inventory.members(site) if inventory.hosts[host].get(TABLES)]:
+        declaring = [host for host in inventory.members(site) if inventory.hosts[host].get(TABLES)]
+        if declaring and TABLES not in inventory.extra_variables:
             sentence = f"site {site} has no host that lands them; put one into the group land."
             yield inventory.finding(declaring[0], TABLES, sentence)
         return
