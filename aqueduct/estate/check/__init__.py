@@ -42,7 +42,8 @@ class Repository:
 
 def check(inventory: Inventory, repository: Repository) -> list[Finding]:
     """Return all findings, in the order of files and lines."""
-    return sorted(set(_check(inventory, repository)), key=lambda finding: finding.place)
+    found = {inventory.without_secrets(finding) for finding in _check(inventory, repository)}
+    return sorted(found, key=lambda finding: finding.place)
 
 
 def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
