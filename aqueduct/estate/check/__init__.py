@@ -13,6 +13,7 @@ from aqueduct.estate.check import (
     file_backups,
     flows,
     hadoop,
+    host_names,
     landings,
     links,
     registries,
@@ -59,6 +60,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         if any(len(inventory.sites_of[host]) > 1 for host in inventory.members(site)):
             continue  # that was told, and would be told again and again
         yield from sites.check_site_wide(inventory, site)
+        yield from host_names.check_host_names(inventory, sound, site)
         has_ensemble = ensembles.is_used(inventory, sound, site)
         yield from sites.check_nodes(inventory, site, sound.nodes(site), not has_ensemble)
         yield from ensembles.check_ensemble(inventory, sound, site, has_ensemble)
