@@ -65,12 +65,7 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         default=(),
         help="say which of them nobody coordinates: the cluster can't list those",
     )
-    add(
-        "--expected-brokers",
-        metavar="N,N",
-        type=lambda text: [selection.whole(0)(each) for each in text.split(",")],
-        help="ids of all brokers that the cluster is to have: report others that run",
-    )
+    selection.add_expected_brokers(parser)
     add(
         "--data-folder",
         metavar="FOLDER",

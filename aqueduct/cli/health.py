@@ -5,6 +5,7 @@ Ends within 10 seconds: with 0 if nothing is wrong, with 1 if something is or no
 
 import argparse
 import signal
+from collections.abc import Sequence
 from types import FrameType
 
 from aqueduct.cli import common, selection
@@ -20,6 +21,7 @@ NODE_ID = selection.whole(0, (1 << 31) - 1)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_cluster(parser)
     parser.add_argument("--node-id", metavar="N", type=NODE_ID, help="only what concerns this broker")
+    selection.add_expected_brokers(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     signal.alarm(LIMIT_SECONDS)
     try:
         with connect(end, "aqueduct-health", timeout_seconds=LIMIT_SECONDS / 2) as client:
-            problems = _problems(client, args.node_id)
+            problems = _problems(client, args.node_id, args.expected_brokers)
     finally:
         signal.alarm(0)
     for problem in problems:
@@ -36,12 +38,14 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.FAILED if problems else ExitCode.DONE
 
 
-def _problems(client: Client, node_id: int | None) -> list[str]:
+def _problems(client: Client, node_id: int | None, expected: Sequence[int] | None) -> list[str]:
     state = describe_cluster(client)
+    unexpected = [] if expected is None else cluster.unexpected_brokers(state, expected)
     if node_id is None:
-        return cluster.cluster_problems(state)
+        return cluster.cluster_problems(state) + unexpected
     missing = cluster.registration_problems(state, node_id)
-    return missing or silence(client, node_id) + cluster.replication_problems(state, node_id)
+    here = missing or silence(client, node_id) + cluster.replication_problems(state, node_id)
+    return here + unexpected
 
 
 def _end(_signal: int, _frame: FrameType | None) -> None:

@@ -40,3 +40,13 @@ def whole(least: int = 1, most: int = MOST) -> Callable[[str], int]:
 
 
 positive = whole()
+
+
+def add_expected_brokers(parser: argparse.ArgumentParser) -> None:
+    """Add an option for the brokers that an inventory has."""
+    parser.add_argument(
+        "--expected-brokers",
+        metavar="N,N",
+        type=lambda text: [whole(0)(each) for each in text.split(",")],
+        help="ids of all brokers that the cluster is to have: report others that run or have replicas",
+    )

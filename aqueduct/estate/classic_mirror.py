@@ -18,6 +18,10 @@ HANDLER = "SamePartition"  # roles/mirror_maker/files
 # is split and sent again for ever.
 PATIENCE = 300_000
 
+# The kernel sizes the buffers. A fixed one, such as the 64 KiB of Kafka's consumers, limits a long line to
+# one window per round trip. Tuning may set others.
+BUFFERS = {"receive.buffer.bytes": "-1", "send.buffer.bytes": "-1"}
+
 # What keeps records safe; no tuning is above it.
 CONSUMER = {
     # A topic that is new begins at its start, and so does what the source has cut: `start` is for the flow's
@@ -48,6 +52,7 @@ def consumer(
 ) -> dict[str, Any]:
     """Return the properties of its consumers. `access`: by which the source is reached."""
     return {
+        **BUFFERS,
         **tuning,
         **access,
         **CONSUMER,
@@ -63,7 +68,7 @@ def producer(
 ) -> dict[str, Any]:
     """Return the properties of its producer on one host. `access`: by which the target is reached."""
     name = f"{flow.group}-{host}"
-    return {**tuning, **access, **PRODUCER, "bootstrap.servers": servers, "client.id": name}
+    return {**BUFFERS, **tuning, **access, **PRODUCER, "bootstrap.servers": servers, "client.id": name}
 
 
 def arguments(flow: Flow, folder: str, commit_seconds: int) -> list[str]:

@@ -1,20 +1,24 @@
 """Checks the whole inventory on the controller. What is wrong is found by `aqueduct.estate.check`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible._internal._datatag._tags import Origin
+from ansible._internal._datatag._tags import Origin, VaultedValue
+from ansible._internal._templating._jinja_common import UndecryptableVaultError
 from ansible.errors import AnsibleError
+from ansible.module_utils._internal._datatag import AnsibleTagHelper
+from ansible.parsing.vault import AnsibleVaultError, EncryptedString, is_encrypted_file
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
 from aqueduct.controller import certificates
 from aqueduct.estate.check import Repository, check
-from aqueduct.estate.check.inventory import Inventory, Unknown, place
+from aqueduct.estate.check.inventory import SHORT, Encrypted, Inventory, Unknown, place
 from aqueduct.estate.check.settings import Definitions
 from aqueduct.estate.check.variables import Roles
 
@@ -78,12 +82,14 @@ def read_repository(roles: Path, artifacts: Path) -> Repository:
 
 def read_inventory(groups: Mapping[str, list[str]], hostvars: Any, roles: Roles) -> Inventory:
     hosts, declarations = {}, {}
+    secrets: set[str] = set()
     for host in groups["all"]:
         variables = hostvars.raw_get(host)
         declarations[host] = _origin(variables["inventory_hostname"]) or str(variables.get("inventory_file"))
+        decrypted = {name: _decrypted(value, secrets) for name, value in variables.items()}
         hosts[host] = {
-            name: _rendered(hostvars, host, name, value)
-            for name, value in variables.items()
+            name: _rendered(hostvars, host, name, value, secrets)
+            for name, value in decrypted.items()
             if name.startswith(roles.prefixes)
         }
     folders = {str(hostvars.raw_get(host).get("inventory_dir")) for host in groups["all"]}
@@ -97,17 +103,94 @@ def read_inventory(groups: Mapping[str, list[str]], hostvars: Any, roles: Roles)
             for folder in sorted(folders)
             for path in sorted(Path(folder, "group_vars").glob("[!.]*"))
         },
+        secrets=frozenset(secrets),
     )
 
 
-def _rendered(hostvars: Any, host: str, name: str, value: Any) -> Any:
+def _rendered(hostvars: Any, host: str, name: str, value: Any, secrets: set[str]) -> Any:
     if not _has_template(value):
         return value
     try:
-        return hostvars[host][name]
+        return _decrypted(hostvars[host][name], secrets)
     except AnsibleError as error:
+        if vault := _vault_error(error):
+            return Unknown(undecryptable=_why(vault))
         undefined = re.search(r"'(\w+)' is undefined", str(error))
         return Unknown(undefined[1] if undefined else "")
+
+
+def _decrypted(value: Any, secrets: set[str]) -> Any:
+    """Return a value with texts in place of encrypted strings, and add those texts to `secrets`.
+
+    The value is Unknown if a part of it cannot be decrypted. A value without such parts is returned as it is.
+    """
+    match value:
+        case EncryptedString():
+            try:
+                return _secret(str(value), value, secrets)
+            except AnsibleVaultError as error:
+                return Unknown(undecryptable=_why(error))
+        case str():
+            is_secret = VaultedValue.is_tagged_on(value) or _is_from_encrypted_file(value)
+            return _secret(value, value, secrets) if is_secret or _holds(value, secrets) else value
+        case int() | float() if not isinstance(value, bool) and _is_from_encrypted_file(value):
+            secrets.update({str(value)} if len(str(value)) >= SHORT else ())
+            return value
+        case Mapping():
+            parts = {key: _decrypted(part, secrets) for key, part in value.items()}
+            return _replaced(value, parts.values(), value.values(), parts)
+        case list():
+            items = [_decrypted(part, secrets) for part in value]
+            return _replaced(value, items, value, items)
+    return value
+
+
+def _replaced(value: Any, parts: Collection[Any], former: Collection[Any], made: Any) -> Any:
+    if undecryptable := next(filter(_is_undecryptable, parts), None):
+        return undecryptable
+    changed = any(part is not old for part, old in zip(parts, former, strict=True))
+    return AnsibleTagHelper.tag_copy(value, made) if changed else value
+
+
+def _is_undecryptable(value: Any) -> bool:
+    return isinstance(value, Unknown) and value.undecryptable != ""
+
+
+def _secret(text: str, source: Any, secrets: set[str]) -> Encrypted:
+    found = Encrypted(text)
+    found.origin = _origin(source)
+    secrets.add(str(found))
+    return found
+
+
+def _holds(text: str, secrets: set[str]) -> bool:
+    """Tell whether a text, such as what a template makes, has a secret in it."""
+    return any(len(each) >= SHORT and each in text for each in secrets)
+
+
+def _is_from_encrypted_file(value: Any) -> bool:
+    tag = Origin.get_tag(value)
+    return tag is not None and tag.path is not None and _is_encrypted_file(tag.path)
+
+
+@cache
+def _is_encrypted_file(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return bool(is_encrypted_file(file))
+    except OSError:
+        return False
+
+
+def _vault_error(error: BaseException | None) -> BaseException | None:
+    """Return the error of a vault that another error was raised for."""
+    while error and not isinstance(error, AnsibleVaultError | UndecryptableVaultError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _why(error: BaseException) -> str:
+    return str(error).removeprefix("Attempt to use undecryptable variable: ").rstrip(".")
 
 
 def _has_template(value: Any) -> bool:
@@ -123,6 +206,8 @@ def _has_template(value: Any) -> bool:
 
 def _origin(value: object) -> str | None:
     """Tell where Ansible read a value: it keeps file and line with every value but null and booleans."""
+    if isinstance(value, Encrypted):
+        return value.origin
     tag = Origin.get_tag(value)
     if tag is None:
         return None

@@ -271,6 +271,16 @@ def test_health_says_what_is_wrong(broker: Broker, capsys: pytest.CaptureFixture
     assert "Broker 4 is not registered" in capsys.readouterr().out
 
 
+def test_health_reports_a_broker_that_left_the_inventory(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = ["health", "--bootstrap-servers", broker.plaintext, "--expected-brokers"]
+    assert main([*ask, "1,2"]) == 0
+    assert capsys.readouterr().out == ""
+    assert main([*ask, "2,3"]) == 1
+    assert "Broker 1 is not in the inventory, and runs." in capsys.readouterr().out
+
+
 def test_health_by_tls_tells_why_it_was_turned_away(
     broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,7 +104,7 @@ def test_readme_commands_make_an_inventory_that_passes_the_check(tree: Path) -> 
     assert len(commands) == 2
     copied, checked = run([f"{command}\n" for command in commands], tree)
     assert copied == ""
-    assert re.search(r" : ok=2 +changed=0 +unreachable=0 +failed=0 ", checked), checked
+    assert re.search(r" : ok=[1-9] +changed=0 +unreachable=0 +failed=0 ", checked), checked
 
 
 def missing_folders(text: str) -> list[str]:

@@ -17,6 +17,7 @@ from types import ModuleType
 import pytest
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
+from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.plugins.loader import init_plugin_loader
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
@@ -199,7 +200,7 @@ def test_the_playbook_refuses_and_prints_each_error_once(playbook: Playbook) -> 
     The limit here leaves out every host that has a fault.
     """
     name = "flow_from_an_unknown_site.yml"
-    done = playbook("-i", str(BROKEN / name), "--limit", "pro1-kafka-1", "--tags", "nothing")
+    done = playbook("-i", str(BROKEN / name), "--limit", "pro1-kafka-1", "--tags", "tagged")
     assert done.returncode == 2
     assert "The inventory has 2 errors, and no host was touched." in done.stdout
     for line in expected(name):
@@ -212,6 +213,114 @@ def test_a_warning_stops_nothing(playbook: Playbook) -> None:
     assert done.returncode == 0
     (line,) = expected(name)
     assert line.removeprefix("warning: ").replace(" ", "") in "".join(done.stderr.split())
+
+
+VAULT_PHRASE = "a-password"
+
+
+def encrypted(text: str) -> str:
+    secrets = [("default", VaultSecret(VAULT_PHRASE.encode()))]
+    return str(VaultLib(secrets).encrypt(text).decode())
+
+
+def inline(text: str) -> str:
+    """Return a value as `ansible-vault encrypt_string` prints it, for the first level of a file."""
+    return "!vault |\n" + "".join(f"  {line}\n" for line in encrypted(text).splitlines())
+
+
+def vaulted(folder: Path, **variables: str) -> Path:
+    """Return an inventory of one broker with a backup; `variables`: as they are written in a file."""
+    folder = folder / "inventory"
+    folder.mkdir()
+    (folder / "hosts.yml").write_text(
+        """all:
+  children:
+    site_one: {hosts: {one-kafka-1: {kafka_node_id: 1}}}
+    kafka: {hosts: {one-kafka-1: }}
+    backup: {hosts: {one-kafka-1: }}
+"""
+    )
+    (folder / "group_vars/all").mkdir(parents=True)
+    text = "".join(f"{name}: {value}\n" for name, value in variables.items())
+    (folder / "group_vars/all/main.yml").write_text(text)
+    (folder.parent / "right").write_text(VAULT_PHRASE)
+    (folder.parent / "wrong").write_text("another-password")
+    return folder
+
+
+def checked(playbook: Playbook, folder: Path, phrase: str = "right") -> "subprocess.CompletedProcess[str]":
+    return playbook("-i", str(folder), "--vault-password-file", str(folder.parent / phrase), "-vvv", "--diff")
+
+
+def test_check_accepts_encrypted_values(playbook: Playbook, tmp_path: Path) -> None:
+    settings = "{log.retention.ms: '{{ vault_milliseconds }}'}"
+    url, pattern = inline("s3://canary-bucket/one"), inline("canary.*")
+    folder = vaulted(
+        tmp_path,
+        backup_store_url=url,
+        backup_topics_pattern=pattern,
+        kafka_node_id=inline("7"),
+        kafka_settings=settings,
+        vault_milliseconds=inline("86400000"),
+    )
+    done = checked(playbook, folder)
+    assert done.returncode == 0, done.stdout
+    assert "canary" not in done.stdout + done.stderr
+
+
+SHOWN_BEFORE = {
+    "inline": {"backup_store_url": inline("s4://canary-bucket/canary-prefix")},
+    "template": {
+        "backup_store_url": "'s4://{{ vault_bucket }}/prefix'",
+        "vault_bucket": inline("canary-bucket"),
+    },
+    "choice": {"certificates_source": inline("canary")},
+    "type": {"backup_every_seconds": inline("a canary of more than forty characters, all hidden")},
+    "pattern": {"backup_topics_pattern": inline("canary(")},
+    "part of a list": {
+        "kafka_topics": "[{name: '{{ vault_name }}', partitions: 1}]",
+        "vault_name": inline("canary?"),
+    },
+    "part of a URL": {
+        "backup_store_url": inline("s3://canary-bucket/one"),
+        "backup_object_store": "one-store-1",
+    },
+}
+
+
+@pytest.mark.parametrize("case", SHOWN_BEFORE)
+def test_findings_show_no_decrypted_value(case: str, playbook: Playbook, tmp_path: Path) -> None:
+    folder = vaulted(tmp_path, **SHOWN_BEFORE[case])
+    hosts = (folder / "hosts.yml").read_text()
+    store = "    object_store: {hosts: {one-store-1: }}\n"
+    hosts = hosts.replace("{kafka_node_id: 1}", "{kafka_node_id: 1}, one-store-1: ")
+    (folder / "hosts.yml").write_text(hosts + store)
+    done = checked(playbook, folder)
+    assert done.returncode == 2, done.stdout
+    assert re.search(r"The inventory has \d+ errors?, and no host was touched", done.stdout), done.stdout
+    assert "canary" not in done.stdout + done.stderr
+
+
+def test_findings_show_no_value_of_an_encrypted_file(playbook: Playbook, tmp_path: Path) -> None:
+    folder = vaulted(tmp_path, kafka_topics="[]")
+    (folder / "group_vars/all/vault.yml").write_text(encrypted("backup_store_url: s4://canary-bucket/x"))
+    done = checked(playbook, folder)
+    assert done.returncode == 2
+    assert "vault.yml:1: backup_store_url: The store (encrypted) must begin with" in done.stdout
+    assert "canary" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("case", ["inline", "template"])
+def test_wrong_vault_password_is_a_finding(case: str, playbook: Playbook, tmp_path: Path) -> None:
+    value = "'{{ vault_url }}'" if case == "template" else inline("s3://canary/one")
+    done = checked(
+        playbook, vaulted(tmp_path, vault_url=inline("s3://canary"), backup_store_url=value), "wrong"
+    )
+    assert done.returncode == 2
+    assert "The inventory has 1 error, and no host was touched." in done.stdout
+    assert "backup_store_url: its encrypted value cannot be decrypted" in done.stdout
+    assert "give the vault's password with --vault-password-file" in done.stdout
+    assert "canary" not in done.stdout
 
 
 UNREADABLE = [

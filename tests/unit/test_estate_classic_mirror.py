@@ -34,6 +34,14 @@ def test_no_tuning_makes_it_lose_records() -> None:
     assert producer["delivery.timeout.ms"] == producer["max.block.ms"] == consumer["max.poll.interval.ms"]
 
 
+def test_the_kernel_sizes_its_buffers_unless_tuning_does() -> None:
+    for tuning, wanted in ({}, "-1"), ({"receive.buffer.bytes": 4096}, 4096):
+        consumer = classic_mirror.consumer(FLOW, "h:1", ACCESS, tuning, 60)
+        producer = classic_mirror.producer(FLOW, "t:1", ACCESS, tuning, "host-1")
+        assert consumer["receive.buffer.bytes"] == producer["receive.buffer.bytes"] == wanted
+        assert consumer["send.buffer.bytes"] == producer["send.buffer.bytes"] == "-1"
+
+
 @pytest.mark.parametrize(
     ("version", "isolation"),
     [

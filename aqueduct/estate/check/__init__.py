@@ -13,6 +13,7 @@ from aqueduct.estate.check import (
     file_backups,
     flows,
     hadoop,
+    host_names,
     landings,
     links,
     registries,
@@ -42,7 +43,8 @@ class Repository:
 
 def check(inventory: Inventory, repository: Repository) -> list[Finding]:
     """Return all findings, in the order of files and lines."""
-    return sorted(set(_check(inventory, repository)), key=lambda finding: finding.place)
+    found = {inventory.without_secrets(finding) for finding in _check(inventory, repository)}
+    return sorted(found, key=lambda finding: finding.place)
 
 
 def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
@@ -58,6 +60,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
         if any(len(inventory.sites_of[host]) > 1 for host in inventory.members(site)):
             continue  # that was told, and would be told again and again
         yield from sites.check_site_wide(inventory, site)
+        yield from host_names.check_host_names(inventory, sound, site)
         has_ensemble = ensembles.is_used(inventory, sound, site)
         yield from sites.check_nodes(inventory, site, sound.nodes(site), not has_ensemble)
         yield from ensembles.check_ensemble(inventory, sound, site, has_ensemble)

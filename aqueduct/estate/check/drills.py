@@ -16,7 +16,7 @@ def check_drills(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
         if of not in inventory.sites:
             sentence = f"there is no site {of}; name one whose backup is to be drilled."
             yield inventory.finding(host, "drill_site", sentence)
-        elif not inventory.members(of, "backup") and sound.value(host, "drill_store_url") is None:
+        elif not inventory.members(of, "backup") and "drill_store_url" not in inventory.hosts[host]:
             sentence = (
                 f"site {of} has no backup that could be drilled; put one of its hosts into backup, "
                 "or name another site (drill_site)."
@@ -28,7 +28,11 @@ def check_drills(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
 
 def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: str) -> Iterator[Finding]:
     given = sound.value(host, "drill_store_url")
-    backups = [sound.value(each, "backup_store_url") for each in inventory.members(of, "backup")]
+    hosts = inventory.members(of, "backup")
+    pairs = [(host, "drill_store_url"), *((each, "backup_store_url") for each in hosts)]
+    if any(name in inventory.hosts[each] and sound.value(each, name) is None for each, name in pairs):
+        return  # another finding is about it, or it is known only when the playbook runs
+    backups = [sound.value(each, "backup_store_url") for each in hosts]
     wanted = next((each for each in backups if each), f"s3://backup/{of}")
     try:
         location = url.parse(given or f"s3://backup/{of}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
+from aqueduct.estate.check.host_names import server_fault
 from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
 from aqueduct.estate.check.sites import LEGAL_SITE
 from aqueduct.estate.check.sound import Item, Sound
@@ -157,6 +158,10 @@ def _check_outside(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Findi
     elif not LEGAL_SITE.fullmatch(source):
         sentence = "a source's name becomes part of names in Kafka; take letters, digits, - and _ only."
         yield mirror.finding(sentence, ("source",))
+    with_tls = str(mirror.flow.source_settings.get("security.protocol", "")).endswith("SSL")
+    for number, server in enumerate(mirror.flow.source_servers):
+        if sentence := server_fault(server, with_tls=with_tls):
+            yield mirror.finding(f"{sentence}.", ("source_servers", number))
     if "security.protocol" not in mirror.flow.source_settings:
         sentence = f"how to reach {source} must be said; set security.protocol in source_settings."
         yield mirror.finding(sentence)

@@ -1,13 +1,17 @@
 """An inventory as the checks see it: what was written, and where."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any
 
 from aqueduct.estate.model import SITE_PREFIX, Groups, site_names
+
+HIDDEN = "(encrypted)"
+SHORT = 4  # characters: a shorter secret can be a part of many words
 
 Path = tuple[str | int, ...]  # from a variable's value to a part of it
 
@@ -17,6 +21,13 @@ class Unknown:
     """A value that a template makes and that can't be known before the play runs. No check judges it."""
 
     undefined: str = ""  # the variable that the template uses and that nobody sets, where that is the reason
+    undecryptable: str = ""  # why Ansible cannot decrypt the value, where that is the reason
+
+
+class Encrypted(str):
+    """A text that the inventory encrypts. Checks compare it as any other text; no finding shows it."""
+
+    origin: str | None = None  # file:line
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,7 @@ class Inventory:
     group_files: Mapping[str, str] = field(
         default_factory=dict
     )  # of group_vars: what each is named for, path
+    secrets: frozenset[str] = frozenset()  # decrypted texts, also those of other variables
 
     @cached_property
     def sites(self) -> list[str]:
@@ -82,6 +94,23 @@ class Inventory:
                 value = value[step]
                 found = self.origin(value) or found
         return found or self.declared(host)
+
+    def without_secrets(self, finding: Finding) -> Finding:
+        """Return a finding that shows no text that the inventory encrypts, nor a part of an encrypted URL."""
+        return replace(finding, sentence=self._secrets_in_sentences.sub(HIDDEN, finding.sentence))
+
+    @cached_property
+    def _secrets_in_sentences(self) -> re.Pattern[str]:
+        """Match secrets, the longest first. Short ones, and parts of URLs, match only as whole words."""
+        public = {*self.groups, *self.hosts, *(group.removeprefix(SITE_PREFIX) for group in self.groups)}
+        whole = {each for each in self.secrets if len(each) >= SHORT}
+        urls = (each for each in self.secrets if "://" in each)
+        words = {part for url in urls for part in re.split(r"[^\w.-]+", url.partition("://")[2])}
+        words = {each for each in words if len(each) >= SHORT} - public | (self.secrets - whole - {""})
+        patterns = [(len(each), re.escape(each)) for each in whole]
+        patterns += [(len(each), rf"(?<![\w.-]){re.escape(each)}(?![\w-]|\.\w)") for each in words]
+        found = "|".join(pattern for _, pattern in sorted(patterns, reverse=True))
+        return re.compile(found or r"(?!)")
 
     def declared(self, host: str) -> str:
         return self.declarations.get(host) or "the inventory"

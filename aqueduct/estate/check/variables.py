@@ -10,7 +10,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from aqueduct.estate.check.inventory import Finding, Inventory, Path, Unknown, did_you_mean, some
+from aqueduct.estate.check.inventory import Encrypted, Finding, Inventory, Path, Unknown, did_you_mean, some
 
 Spec = Mapping[str, Any]  # an option of argument_specs: type, elements, choices, options, required
 
@@ -65,6 +65,9 @@ def distinct(inventory: Inventory) -> Iterator[tuple[str, str, Any]]:
 def _faults_of(name: str, value: Any, roles: Roles, removed: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     if name in removed:
         yield (), f"this variable was removed: {removed[name]}"
+    elif isinstance(value, Unknown) and value.undecryptable:
+        remedy = "give the vault's password with --vault-password-file or --ask-vault-pass"
+        yield (), f"its encrypted value cannot be decrypted ({value.undecryptable}); {remedy}."
     elif name not in roles.variables:
         prefix = max((prefix for prefix in roles.prefixes if name.startswith(prefix)), key=len)
         remedy = f"names that begin with {prefix} are those of Aqueduct's roles, so rename it."
@@ -181,6 +184,8 @@ def shown(value: Any, spec: Spec = MappingProxyType({})) -> str:
     if spec.get("no_log"):
         return "what it is"
     match value:
+        case Encrypted():
+            return "an encrypted text"
         case bool():
             return str(value).lower()
         case Mapping():

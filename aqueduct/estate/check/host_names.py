@@ -1,0 +1,87 @@
+"""Names under which other hosts reach a service: can Java's TLS and `host:port` use them?"""
+
+import re
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address
+
+from aqueduct.estate.check.inventory import Finding, Inventory, Path
+from aqueduct.estate.check.sound import Sound
+
+# Services that other hosts reach, and the variable with the name; empty: the name is the inventory's.
+VARIABLES = {
+    "connect": "",
+    "hdfs": "hdfs_host",
+    "hive_metastore": "hive_metastore_host",
+    "hive_server": "hive_server_host",
+    "kafka": "kafka_advertised_host",
+    "mirror_maker": "",
+    "object_store": "object_store_host",
+    "schema_registry": "schema_registry_host",
+    "spark_history": "spark_host",
+    "spark_master": "spark_host",
+    "spark_worker": "spark_host",
+    "zookeeper": "zookeeper_host",
+}
+LISTENERS = "kafka_extra_listeners"
+
+_LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+_LONGEST = 253
+_REMEDY = "use a host name of letters, digits, hyphens and dots"
+
+
+def check_host_names(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
+    for service, variable in VARIABLES.items():
+        for host in inventory.members(site, service):
+            if variable not in inventory.hosts[host]:
+                if sentence := fault(host):
+                    instead = f", or set {variable}" if variable else ""
+                    yield Finding(inventory.declared(host), host, f"{sentence}{instead}.")
+            elif sentence := fault(str(sound.value(host, variable) or "")):
+                yield inventory.finding(host, variable, f"{sentence}.")
+    for host in inventory.members(site, "kafka"):
+        for number, listener in enumerate(sound.value(host, LISTENERS) or ()):
+            if sentence := fault(str(listener["advertised_host"])):
+                path: Path = (number, "advertised_host")
+                yield inventory.finding(host, LISTENERS, f"{sentence}.", path)
+
+
+def server_fault(address: str, *, with_tls: bool) -> str:
+    """Return why a client cannot use `host:port`; empty if it can."""
+    host, _, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]") and _is_ipv6(host[1:-1]):
+        host = "bracketed"
+    if not host or not port.isdecimal():
+        return f"{address} is not host:port; add the port"
+    if not with_tls:
+        host = host.replace("_", "-")
+    return fault(host, "put the IPv6 address in brackets, [address]:port")
+
+
+def fault(name: str, remedy_of_ipv6: str = _REMEDY) -> str:
+    """Return why a host cannot be reached under a name, with the remedy; empty if it can, or has none."""
+    if not name or _is_ipv4(name):
+        return ""
+    if _is_ipv6(name.strip("[]")):
+        return f"{name} is an IPv6 address, which host:port cannot hold; {remedy_of_ipv6}"
+    labels = name.removesuffix(".").split(".")
+    if "_" in name and all(map(_LABEL.fullmatch, name.replace("_", "a").removesuffix(".").split("."))):
+        return f"Java refuses TLS to {name}, because of the underscore; {_REMEDY}"
+    if len(name) > _LONGEST or not all(map(_LABEL.fullmatch, labels)):
+        return f"{name} is not a host name (RFC 1123); {_REMEDY}"
+    return ""
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True

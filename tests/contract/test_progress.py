@@ -1,0 +1,73 @@
+"""What a playbook prints: no retries of a task that waits, and a refusal of tags that no task has."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAYBOOKS = ["doctor", "drill", "kafka", "restore", "site"]
+WAITING = """
+- hosts: localhost
+  gather_facts: false
+  connection: local
+  tasks:
+    - name: Wait for the file
+      ansible.builtin.shell: echo >> {folder}/attempts; test $(wc -l < {folder}/attempts) -ge 3
+      register: attempt
+      until: attempt is succeeded
+      retries: 5
+      delay: 0
+    - name: Continue
+      ansible.builtin.debug: {{msg: it is there}}
+      tags: [later]
+"""
+
+
+def played(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", *arguments],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "PYTHONPATH": str(ROOT),
+            "ANSIBLE_NOCOLOR": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> str:
+    book = tmp_path / "waiting.yml"
+    book.write_text(WAITING.format(folder=tmp_path))
+    return str(book)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_retries_are_shown_only_with_v(verbose: bool, waiting: str) -> None:
+    done = played("--inventory=localhost,", waiting, *(["-v"] if verbose else []))
+    assert done.returncode == 0, done.stdout
+    assert (Path(waiting).parent / "attempts").read_text().count("\n") == 3
+    assert done.stdout.count("FAILED - RETRYING") == (2 if verbose else 0), done.stdout
+    assert "it is there" in done.stdout
+
+
+def test_a_tag_of_a_task_is_accepted(waiting: str) -> None:
+    done = played("--inventory=localhost,", waiting, "--tags=later")
+    assert done.returncode == 0, done.stderr
+    assert "it is there" in done.stdout
+    assert "Wait for the file" not in done.stdout
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_an_unknown_tag_is_refused(playbook: str) -> None:
+    done = played("--inventory=inventories/lab", f"playbooks/{playbook}.yml", "--tags=topics")
+    assert done.returncode == 2, done.stdout
+    assert "No task has the tag topics. Nothing was done." in done.stderr
+    assert "TASK" not in done.stdout
