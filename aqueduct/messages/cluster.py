@@ -13,6 +13,12 @@ CLUSTER = (
         ),
     ),
     DeclaredMessage(
+        id="broker-address-unreachable",
+        area=Area.CLUSTER,
+        meaning="A broker cannot be reached at the address that it advertises to clients.",
+        fix=("Make the host resolve and reach the address, or correct `advertised.listeners` of the broker."),
+    ),
+    DeclaredMessage(
         id="cluster-request-failed",
         area=Area.CLUSTER,
         meaning="The cluster rejected a request, or did not answer it.",
