@@ -39,8 +39,14 @@ CLUSTER = (
     DeclaredMessage(
         id="client-config-invalid",
         area=Area.CLUSTER,
-        meaning="A client property is unknown, or has a value that cannot be used.",
+        meaning="A client property has a value that cannot be used.",
         fix="Correct the property that the message identifies.",
+    ),
+    DeclaredMessage(
+        id="client-property-ignored",
+        area=Area.CLUSTER,
+        meaning="No client of Aqueduct uses a property of the file; the command continues without it.",
+        fix="Check the spelling of the property, or remove it from the file.",
     ),
     DeclaredMessage(
         id="client-key-mismatch",
