@@ -128,7 +128,7 @@ class JobFiles:
         _lent.update(self.secrets)
         for name, content in self.contents.items():
             if name not in _here or _here[name][0] != content:
-                _here[name] = content, _unnamed(content)
+                _here[name] = content, in_memory(content)
         for name, value in self.variables.items():
             os.environ[name] = path(value) if name in FILES else value
         for probe in self.probes:
@@ -201,9 +201,9 @@ def _content(file: Path) -> bytes:
         ) from None
 
 
-def _unnamed(content: bytes) -> str:
-    """Return the path of a new file in memory, which only this process's user can open."""
+def in_memory(content: bytes) -> str:
+    """Return the path of a new file in memory, which only processes of this user can open."""
     descriptor = os.memfd_create("aqueduct", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(descriptor), "wb") as stream:
         stream.write(content)
-    return f"/proc/self/fd/{descriptor}"  # stays open for as long as the process
+    return f"/proc/{os.getpid()}/fd/{descriptor}"  # stays open for as long as the process

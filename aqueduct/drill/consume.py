@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, KafkaException, Message
 
 from aqueduct.drill.outcome import Consumed
 from aqueduct.errors import Failed
+from aqueduct.kafka import addresses
 from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
@@ -67,9 +68,10 @@ def _consume(scratch: End, group: str, place: TopicPartition) -> Message | None:
     """Return the first record that the group gets of a partition; commit it, as applications do."""
     consumer = Consumer(
         {
+            "client.id": "aqueduct-drill",
             **scratch.client_config.librdkafka(),
             "bootstrap.servers": scratch.bootstrap_servers,
-            "client.id": "aqueduct-drill",
+            "error_cb": addresses.report_librdkafka,
             "group.id": group,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",

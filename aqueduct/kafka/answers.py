@@ -8,6 +8,8 @@ from typing import Any, Self
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from aqueduct.errors import Failed
+from aqueduct.kafka import addresses
+from aqueduct.kafka.addresses import NoAddressReachableError
 
 # Otherwise Python prints what kafka-python warns of, such as each lost connection, beside our sentence.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -19,6 +21,7 @@ CUT_OFF = "Connection timed out"
 RECONNECT: dict[str, Any] = {
     "reconnect_backoff_max_ms": 1000,  # a broker that is being started is found soon
     "metadata_max_age_ms": 1000,  # and so are its address and the others'
+    "socket_connection_setup_timeout_ms": addresses.CONNECT_MILLISECONDS,
 }
 
 
@@ -32,7 +35,8 @@ def reaching(bootstrap_servers: str, timeout_seconds: float) -> Iterator[None]:
             raise Failed(
                 "cluster-unreachable",
                 f"No Kafka broker to be reached at {bootstrap_servers} within {timeout_seconds:g} s "
-                f"({failure.error or error}); see that it runs and that the client's TLS settings fit.",
+                f"({addresses.reason(str(failure.error or error))}); see that it runs and that the client's "
+                "TLS settings fit.",
             ) from error
 
 
@@ -41,6 +45,8 @@ def answering(bootstrap_servers: str) -> Iterator[None]:
     """Make a KafkaError of this cluster a sentence, Failed."""
     try:
         yield
+    except NoAddressReachableError as error:
+        raise Failed("broker-address-unreachable", str(error)) from error
     except KafkaError as error:
         said = str(error).rstrip(".")
         raise Failed(

@@ -72,10 +72,11 @@ def connect(
     for STOP_SECONDS in all; what takes longer is Stopped.
     """
     seconds = CONNECT_SECONDS if timeout_seconds is None else timeout_seconds
+    request_ms = end.client_config.request_timeout_ms or int(min(seconds, REQUEST_SECONDS) * 1000)
     settings = {
         "bootstrap_servers": end.bootstrap_servers.split(","),
         "client_id": client_id,
-        "request_timeout_ms": int(min(seconds, REQUEST_SECONDS) * 1000),
+        "request_timeout_ms": request_ms,
         "receive_message_max_bytes": RESPONSE_BYTES,
         "max_in_flight_requests_per_connection": 1000,  # who sends many counts them
         "slow_task_threshold_secs": 0,  # a large response is read in one go

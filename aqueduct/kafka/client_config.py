@@ -1,25 +1,35 @@
 """Kafka client properties, as settings for the clients that we use.
 
-The file is the one that Kafka's own tools take, with PEM stores (KIP-651); librdkafka's names for a CA, a
-certificate, a key, a user and a password do as well. Without a file: PLAINTEXT.
+The file is the one that Kafka's own tools take, with PEM stores in files or inline (KIP-651); librdkafka's
+names for a CA, a certificate, a key, a user and a password do as well. Without a file: PLAINTEXT. Other
+properties are reported and ignored, as by Kafka's tools.
 """
 
+import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from aqueduct import job_files
-from aqueduct.errors import Refused
+from aqueduct.errors import Refused, labelled
 
 KNOWN = (
+    "bootstrap.servers",  # accepted, but the command line has the servers
+    "client.id",
+    "request.timeout.ms",
     "security.protocol",
     "ssl.keystore.type",
     "ssl.keystore.location",
+    "ssl.keystore.key",
+    "ssl.keystore.certificate.chain",
     "ssl.key.password",
     "ssl.truststore.type",
     "ssl.truststore.location",
+    "ssl.truststore.certificates",
     "ssl.endpoint.identification.algorithm",
     "sasl.mechanism",
     "sasl.jaas.config",
@@ -34,6 +44,8 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Each with the login module that a JAAS entry names.
 MECHANISMS = {"PLAIN": "plain.Plain", "SCRAM-SHA-256": "scram.Scram", "SCRAM-SHA-512": "scram.Scram"}
 
+_PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END \1-----")
+_PEM_COLUMNS = 64
 _BLANKS = " \t\f"
 _JAAS = re.compile(
     r"\s*org\.apache\.kafka\.common\.security\.(?P<module>[a-z]+\.[A-Za-z]+)LoginModule\s+required"
@@ -57,12 +69,16 @@ class ClientConfig:
     """The client's way to a cluster. Paths are the driver's; tasks elsewhere have the files' contents."""
 
     tls: bool = False
-    ca: str | None = None  # PEM file of trusted certificates; None: the system's
-    certificate: str | None = None  # PEM file of the client's certificate and its chain
-    key: str | None = None  # PEM file of its private key; may be the same file
+    # PEM files: trusted certificates (None: the system's), the client's certificate and its chain, and its
+    # private key, which may be in the same file. `parse` returns PEM that is inline itself.
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
     verify_host: bool = True
     login: Login | None = None  # None: without SASL
+    client_id: str | None = None  # None: each command's own
+    request_timeout_ms: int | None = None  # None: each command's own
 
     @property
     def protocol(self) -> str:
@@ -72,7 +88,7 @@ class ClientConfig:
 
     def librdkafka(self) -> dict[str, str]:
         """Return settings for confluent-kafka."""
-        login = self.login
+        login, timeout = self.login, self.request_timeout_ms
         settings = {
             "security.protocol": self.protocol.lower(),
             "ssl.ca.location": _here(self.ca),
@@ -83,6 +99,8 @@ class ClientConfig:
             "sasl.mechanism": login.mechanism if login else None,
             "sasl.username": login.user if login else None,
             "sasl.password": login.password if login else None,
+            "client.id": self.client_id,
+            "socket.timeout.ms": str(min(max(timeout, 10), 300_000)) if timeout else None,  # its limits
         }
         return {name: value for name, value in settings.items() if value is not None}
 
@@ -97,14 +115,19 @@ class ClientConfig:
             if self.login
             else {}
         )
-        return login | {
-            "security_protocol": self.protocol,
-            "ssl_cafile": _here(self.ca),
-            "ssl_certfile": _here(self.certificate),
-            "ssl_keyfile": _here(self.key),
-            "ssl_password": self.key_password,
-            "ssl_check_hostname": self.verify_host,
-        }
+        named = {"client_id": self.client_id} if self.client_id else {}
+        return (
+            login
+            | named
+            | {
+                "security_protocol": self.protocol,
+                "ssl_cafile": _here(self.ca),
+                "ssl_certfile": _here(self.certificate),
+                "ssl_keyfile": _here(self.key),
+                "ssl_password": self.key_password,
+                "ssl_check_hostname": self.verify_host,
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -123,7 +146,30 @@ def load(path: Path | str | None) -> ClientConfig:
     """Read a file of client properties; Refused if it, or a file that it names, can't be used."""
     if path is None:
         return ClientConfig()
-    return checked(parse(_read(path), str(path)), str(path))
+    text = _read(path)
+    config = parse(text, str(path))
+    for name, hint in ignored(text):
+        said = f"{path}: the property {name} is not used{hint}"
+        print(f"aqueduct: {labelled('client-property-ignored', said)}", file=sys.stderr, flush=True)
+    return checked(_stored(config), str(path))
+
+
+def ignored(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the properties that no client here uses, each with the end of a sentence about it."""
+    for name in parse_properties(text):
+        if name not in KNOWN:
+            near = get_close_matches(name, KNOWN, 1, 0.85)
+            yield name, f": did you mean {near[0]}?" if near else "."
+
+
+def _stored(config: ClientConfig) -> ClientConfig:
+    """Keep inline PEM in files in memory, because clients read files."""
+    inline = {
+        name: job_files.in_memory(pem.encode())
+        for name in ("ca", "certificate", "key")
+        if (pem := getattr(config, name)) and "-----BEGIN " in pem
+    }
+    return replace(config, **inline)  # type: ignore[arg-type]
 
 
 def end(role: str, bootstrap_servers: str, path: Path | str | None) -> End:
@@ -170,19 +216,15 @@ def _check_key(certificate: str, key: str, password: str | None, path: str) -> N
             return  # the client may know it
     if why:
         raise Refused(
-            "client-key-mismatch", f"The key {key} can't be used with {certificate} ({path}): {why}."
+            "client-key-mismatch",
+            f"The key {_shown(key, 'ssl.keystore.key')} can't be used with "
+            f"{_shown(certificate, 'ssl.keystore.certificate.chain')} ({path}): {why}.",
         )
 
 
 def parse(text: str, where: str) -> ClientConfig:
     """Parse the text of client properties; `where` names the text in a refusal."""
     properties = parse_properties(text)
-    for name in properties:
-        if name not in KNOWN:
-            raise Refused(
-                "client-config-invalid",
-                f"{where}: property {name} is not supported; supported are {', '.join(KNOWN)}.",
-            )
     for store in ("keystore", "truststore"):
         kind = properties.get(f"ssl.{store}.type", "JKS")  # JKS is Kafka's default
         if f"ssl.{store}.location" in properties and kind != "PEM":
@@ -201,9 +243,10 @@ def parse(text: str, where: str) -> ClientConfig:
         raise Refused(
             "client-config-invalid", f"{where}: ssl.endpoint.identification.algorithm must be https or empty."
         )
+    inline = _inline(properties, where)
     keystore = properties.get("ssl.keystore.location")
-    certificate = properties.get("ssl.certificate.location", keystore)
-    key = properties.get("ssl.key.location", keystore)
+    certificate = properties.get("ssl.certificate.location", inline.get("certificate.chain", keystore))
+    key = properties.get("ssl.key.location", inline.get("key", keystore))
     if (certificate is None) != (key is None):
         raise Refused(
             "client-config-invalid",
@@ -211,13 +254,68 @@ def parse(text: str, where: str) -> ClientConfig:
         )
     return ClientConfig(
         tls=protocol.upper().endswith("SSL"),
-        ca=properties.get("ssl.ca.location", properties.get("ssl.truststore.location")),
+        ca=properties.get(
+            "ssl.ca.location", inline.get("certificates", properties.get("ssl.truststore.location"))
+        ),
         certificate=certificate,
         key=key,
         key_password=properties.get("ssl.key.password"),
         verify_host=identification == "https",
         login=_login(properties, where) if protocol.upper().startswith("SASL") else None,
+        client_id=properties.get("client.id") or None,
+        request_timeout_ms=_milliseconds(properties, "request.timeout.ms", where),
     )
+
+
+def _inline(properties: Mapping[str, str], where: str) -> dict[str, str]:
+    """Return PEM that the properties contain (KIP-651), by the end of the property's name.
+
+    Refused as Kafka does: with a store of another type or in a file, or a key without its certificate.
+    """
+    found: dict[str, str] = {}
+    for store, names in (("keystore", ("key", "certificate.chain")), ("truststore", ("certificates",))):
+        given = [name for name in names if f"ssl.{store}.{name}" in properties]
+        if not given:
+            continue
+        first = f"ssl.{store}.{given[0]}"
+        if properties.get(f"ssl.{store}.type") != "PEM":
+            raise Refused("client-config-invalid", f"{where}: {first} needs ssl.{store}.type=PEM.")
+        if f"ssl.{store}.location" in properties:
+            raise Refused("client-config-invalid", f"{where}: set {first} or ssl.{store}.location, not both.")
+        if len(given) < len(names):
+            raise Refused(
+                "client-config-invalid",
+                f"{where}: set ssl.keystore.key and ssl.keystore.certificate.chain together.",
+            )
+        found |= {
+            name: _pem(properties[f"ssl.{store}.{name}"], f"{where}: ssl.{store}.{name}") for name in given
+        }
+    return found
+
+
+def _pem(text: str, where: str) -> str:
+    """Return PEM as OpenSSL reads it: in a property, line breaks may be missing or blanks."""
+    blocks = [(label, re.sub(r"\s", "", content)) for label, content in _PEM.findall(text)]
+    if not blocks:
+        raise Refused(
+            "client-config-invalid",
+            f"{where} is not PEM; a private key must be PKCS #8 (openssl pkcs8 -topk8).",
+        )
+    columns = re.compile(f".{{1,{_PEM_COLUMNS}}}")
+    lines = (
+        (f"-----BEGIN {label}-----", *columns.findall(content), f"-----END {label}-----")
+        for label, content in blocks
+    )
+    return "".join(f"{line}\n" for block in lines for line in block)
+
+
+def _milliseconds(properties: Mapping[str, str], name: str, where: str) -> int | None:
+    value = properties.get(name)
+    if value is None:
+        return None
+    if not re.fullmatch(r"\s*[0-9]{1,9}\s*", value) or int(value) == 0:
+        raise Refused("client-config-invalid", f"{where}: {name} must be a number of milliseconds.")
+    return int(value)
 
 
 def _login(properties: Mapping[str, str], where: str) -> Login:
@@ -284,6 +382,11 @@ def _unescape(text: str) -> str:
         lambda match: chr(int(match[1], 16)) if match[1] else controls.get(match[2], match[2]),
         text,
     )
+
+
+def _shown(path: str, name: str) -> str:
+    """Return a path for a sentence; the property's name where the PEM is inline."""
+    return name if path.startswith(f"/proc/{os.getpid()}/fd/") else path
 
 
 def _here(path: str | None) -> str | None:

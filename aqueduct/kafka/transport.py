@@ -11,19 +11,20 @@ from typing import Any
 
 from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.net.inet import create_connection
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.frame import KafkaBytes
+
+from aqueduct.kafka.addresses import AddressManager
 
 SILENCE_SECONDS = 30  # in the middle of a response: the connection is given up
 
 _LENGTH = struct.Struct(">i")
 
 
-class Manager(KafkaConnectionManager):  # type: ignore[misc]
+class Manager(AddressManager):
     """The maker of connections that read and write the fast way."""
 
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> "_Transport":
+    async def _transport(self, node: Any, timeout_at: float | None) -> "_Transport":
         options, proxy = self.config["socket_options"], self.config["proxy_url"]
         sock = await create_connection(
             self._net, node.host, node.port, options, proxy_url=proxy, timeout_at=timeout_at

@@ -95,9 +95,12 @@ class Lander:
                 self._failed[table.full_name] = Failed(str(error))
             else:
                 if table.by_sql:
-                    from aqueduct.land import sql  # takes a while, and needs Spark, which is not everywhere
+                    application = (
+                        workers.spark()
+                    )  # first: Refused where PySpark is missing, which `sql` imports
+                    from aqueduct.land import sql  # takes a while
 
-                    sql.check(workers.spark(), table)
+                    sql.check(application, table)
 
     def until_caught_up(self, tables: Sequence[LandTable] | None = None) -> list[LandedTable]:
         """Land what is there now, in as many rounds as that takes; return what was done of each table.

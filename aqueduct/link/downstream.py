@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 from kafka.errors import TopicAuthorizationFailedError
 
 from aqueduct.errors import Failed, Refused
+from aqueduct.kafka import addresses
 from aqueduct.kafka.admin.settings import setting_if_there
 from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.batches.bodies import Header, headers, key_and_value
@@ -429,7 +430,7 @@ def _limit(client: Client, settings: Downstream) -> int | None:
     return limit
 
 
-def _producer(settings: Downstream, limit: int | None) -> dict[str, str | int | bool]:
+def _producer(settings: Downstream, limit: int | None) -> dict[str, Any]:
     return {
         **settings.end("target").client_config.librdkafka(),
         "bootstrap.servers": settings.bootstrap_servers,
@@ -443,6 +444,7 @@ def _producer(settings: Downstream, limit: int | None) -> dict[str, str | int | 
         "queue.buffering.max.messages": 10_000_000,
         "queue.buffering.max.kbytes": QUEUE_BYTES >> 9,
         "log_level": 4,
+        "error_cb": addresses.report_librdkafka,
     }
 
 

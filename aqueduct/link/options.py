@@ -7,9 +7,10 @@ passed over.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from difflib import get_close_matches
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
@@ -38,6 +39,14 @@ MEANINGLESS = {
     "target": "the target is always Kafka",
     "internalTopic": "progress is the group's committed offsets",
     "verbose": "set logLevel",
+    "transport": "datagrams cross by UDP",
+    "enableRxqOvfl": "what the kernel drops is lost and repaired like any other loss",
+    "maxNrMessages": "what waits is bounded by bytes",
+    "maxCacheEntries": "what waits is bounded by bytes",
+    "maxTCPConnections": "datagrams cross by UDP",
+    "maximumDecompressSize": "what is decompressed is always bounded",
+    "keyExchangeMinIntervalSecs": "set generateNewSymmetricKeyEvery at the sender",
+    **{f"tcpRetry{each}": "datagrams cross by UDP" for each in ("Interval", "Times", "ErrorLevel")},
 }
 
 Read = Callable[[str], Any]
@@ -48,8 +57,6 @@ class Unfit(ValueError):
 
 
 def _text(value: str) -> str:
-    if not value:
-        raise Unfit("must not be empty")
     return value
 
 
@@ -64,6 +71,11 @@ def _number(low: float, high: float, kind: type[int] | type[float] = int) -> Rea
         return found
 
     return read
+
+
+def _or(word: str, meaning: Any, read: Read) -> Read:
+    """Read a value, or a word that air-gap has for one."""
+    return lambda value: meaning if value.lower() == word else read(value)
 
 
 def _limit(value: str) -> float | None:
@@ -84,9 +96,10 @@ def _yes(value: str) -> bool:
 
 def _one_of(*values: str) -> Read:
     def read(value: str) -> str:
-        if value not in values:
+        found = {each.lower(): each for each in values}.get(value.lower())
+        if found is None:
             raise Unfit(f"must be {' or '.join(values)}")
-        return value
+        return found
 
     return read
 
@@ -98,7 +111,14 @@ def _card(value: str) -> str:
 
 
 def _files(value: str) -> tuple[Path, ...]:
-    return tuple(Path(_text(each.strip())) for each in value.split(","))
+    """Read names of files, and patterns of them."""
+    found: list[Path] = []
+    for each in filter(None, map(str.strip, value.split(","))):
+        matching = sorted(glob(each)) if has_magic(each) else [each]  # noqa: PTH207  # it may be absolute
+        if not matching:
+            raise Unfit("must name files; no file matches the pattern")
+        found += map(Path, matching)
+    return tuple(found)
 
 
 def _pattern(value: str) -> re.Pattern[str]:
@@ -154,10 +174,16 @@ class Common:
     ] = "INFO"
     log_file_name: Annotated[Path | None, Option("default: the console", Path)] = None
 
+    def __post_init__(self) -> None:
+        _refuse([*self.faults()])
+
+    def faults(self) -> Iterator[str]:
+        """Yield what is wrong with the options together, a sentence each."""
+        if self.key_file and not self.cert_file:
+            yield "keyFile is of no use without certFile."
+
     def end(self, role: str) -> End:
         """Return the cluster at this end; Refused if a file can't be used."""
-        if self.key_file and not self.cert_file:
-            raise Refused("keyFile is of no use without certFile.")
         config = ClientConfig(
             tls=bool(self.ca_file or self.cert_file),
             ca=_path(self.ca_file),
@@ -183,7 +209,9 @@ class LinkEnd(Common):
             _number(1, 1 << 30),
         ),
     ] = 16 << 20
-    mtu: Annotated[int | None, Option("default: the network card's", _number(576, 65535))] = None
+    mtu: Annotated[
+        int | None, Option("auto, the default: the network card's", _or("auto", None, _number(576, 65535)))
+    ] = None
     metrics_port: Annotated[
         int | None, Option("for Prometheus, on localhost; default: none", _number(1, 65535))
     ] = None
@@ -198,7 +226,9 @@ class Sending(LinkEnd):
         tuple[Target, ...],
         Option("several links, each gets everything: HOST:PORT=LINK,... instead of targetIP", _targets),
     ] = ()
-    payload_size: Annotated[int, Option("largest datagram's bytes; 0: from the MTU", _number(0, 65507))] = 0
+    payload_size: Annotated[
+        int, Option("largest datagram's bytes; auto or 0: from the MTU", _or("auto", 0, _number(0, 65507)))
+    ] = 0
     eps: Annotated[float | None, Option("events per second; -1: no limit", _limit)] = None
     bits_per_second: Annotated[float | None, Option("on the wire; -1: no limit", _limit)] = None
     compress_when_length_exceeds: Annotated[int, Option("bytes; 0: no compression", _number(0, 1 << 30))] = (
@@ -237,19 +267,20 @@ class Sending(LinkEnd):
     def group(self) -> str:
         return self.group_id or f"aqueduct-diode-{self.id}"
 
-    def __post_init__(self) -> None:
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
         if not self.encryption:
-            raise Refused("encryption=false is not possible: every datagram is encrypted and authenticated.")
+            yield "encryption=false is not possible: every datagram is encrypted and authenticated."
         if (self.target_ip is None) == (not self.targets):
-            raise Refused("targetIP or targets must be set, and not both.")
+            yield "targetIP or targets must be set, and not both."
 
     def all_targets(self) -> tuple[Target, ...]:
         return self.targets or (Target(str(self.target_ip), self.target_port, self.link),)
 
 
-def _refuse_internal(topic: str) -> None:
+def _internal(topic: str | None) -> Iterator[str]:
     if topic in OWN_TOPICS:
-        raise Refused(f"Topic {topic} is internal to Kafka and never crosses a link: name another one.")
+        yield f"Topic {topic} is internal to Kafka and never crosses a link: name another one."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,11 +299,11 @@ class Upstream(Sending):
         int, Option("send everything again so many seconds later; 0: no", _number(0, 3600))
     ] = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _refuse_internal(self.topic or "")
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
+        yield from _internal(self.topic)
         if (self.topic is None) == (self.topics is None):
-            raise Refused("topic or topics must be set, and not both.")
+            yield "topic or topics must be set, and not both."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,14 +319,21 @@ class Resend(Sending):
     ] = None
     resend_file_name: Annotated[Path | None, Option("the bundle", Path)] = None
     partition: Annotated[
-        int | None, Option("instead: this one, by its number downstream", _number(0, 1 << 30))
+        int | None,
+        Option("instead: this one, by its number downstream", _or("-1", None, _number(0, 1 << 30))),
     ] = None
     offset_from: Annotated[
         int | None,
-        Option("with partition: its first offset; default: the first there is", _number(0, 2**63 - 1)),
+        Option(
+            "with partition: its first offset; default: the first there is",
+            _or("-1", None, _number(0, 2**63 - 1)),
+        ),
     ] = None
     offset_to: Annotated[
-        int | None, Option("with partition: its last offset; default: up to the end", _number(0, 2**63 - 1))
+        int | None,
+        Option(
+            "with partition: its last offset; default: up to the end", _or("-1", None, _number(0, 2**63 - 1))
+        ),
     ] = None
     from_: Annotated[
         int | None, Option("of its records: none earlier than this time", _moment, name="from")
@@ -309,27 +347,28 @@ class Resend(Sending):
         ),
     ] = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
         if (self.resend_file_name is None) == (self.partition is None):
-            raise Refused("resendFileName, or topic with partition, must be set, and not both.")
+            yield "resendFileName, or topic with partition, must be set, and not both."
         if self.partition is not None:
-            self._check_place(self.topic, self.partition)
+            yield from self._faults_of_place(self.topic, self.partition)
         elif self.offset_from is not None or self.offset_to is not None:
-            raise Refused("offsetFrom and offsetTo go with topic and partition alone: a bundle has its own.")
+            yield "offsetFrom and offsetTo go with topic and partition alone: a bundle has its own."
         if self.offset_to is not None and (self.offset_from or 0) > self.offset_to:
-            raise Refused(f"offsetFrom {self.offset_from} is after offsetTo {self.offset_to}: swap them.")
+            yield f"offsetFrom {self.offset_from} is after offsetTo {self.offset_to}: swap them."
         if self.from_ is not None and self.to is not None and self.from_ > self.to:
-            raise Refused("from is a later time than to: swap them.")
+            yield "from is a later time than to: swap them."
 
-    def _check_place(self, topic: str | None, partition: int) -> None:
+    def _faults_of_place(self, topic: str | None, partition: int) -> Iterator[str]:
         if topic is None:
-            raise Refused("partition is of no use without topic.")
-        _refuse_internal(topic)
-        if not self.crosses(topic):
-            raise Refused(f"Topic {topic} does not cross this link: it is none of its topics.")
+            yield "partition is of no use without topic."
+            return
+        yield from _internal(topic)
+        if topic not in OWN_TOPICS and not self.crosses(topic):
+            yield f"Topic {topic} does not cross this link: it is none of its topics."
         if not self.covers(partition):
-            raise Refused(
+            yield (
                 f"partition {partition} is none of this cluster's: give the number downstream, within "
                 "partitionStartValue and partitionStopValue."
             )
@@ -376,9 +415,10 @@ class Downstream(LinkEnd):
         Option("regular expression of whole names: of other topics nothing is written", _pattern),
     ] = None
 
-    def __post_init__(self) -> None:
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
         if (self.mode == "raw") == (self.raw_topic is None):
-            raise Refused("rawTopic must be set, or mode=record and no rawTopic.")
+            yield "rawTopic must be set, or mode=record and no rawTopic."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -464,22 +504,33 @@ def build(
     command_line: Mapping[str, str],
     warn: Callable[[str], None],
 ) -> VerbOptions:
-    """Build the settings from all three places.
+    """Build the settings from all three places. An empty value is none, as in air-gap's files.
 
-    Refused, with the place and what was expected, at what is unknown, unfit or given twice in one place.
+    Refused with all that is wrong at once: unknown, unfit, missing, or given twice in one place.
     """
     by_name = _by_name(kind)
     found: dict[str, Any] = {}
+    wrong: list[str] = []
+    unfit: set[str] = set()  # fields
     for where, content in _places(file, environment, command_line):
         here: dict[str, str] = {}
         for name, value, written in content:
             option = by_name.get(name)
             meant = option.field if option else name
             if meant in here:
-                raise Refused(f"{where}: {_twice(here[meant], written)}")
+                wrong.append(f"{where}: {_twice(here[meant], written)}")
+                continue
             here[meant] = written
             if option:
-                found[option.field] = _read(option, value, f"{where}: {written}")
+                found.pop(option.field, None)
+                unfit.discard(option.field)
+                try:
+                    if value.strip():
+                        found[option.field] = option.option.read(value)
+                except Unfit as error:
+                    unfit.add(option.field)
+                    shown = value if len(value) <= 60 else value[:60] + "..."
+                    wrong.append(f"{where}: {written} {error}, not {shown!r}.")
             elif name in _MEANINGLESS:
                 warn(f"{where}: {written} means nothing here: {_MEANINGLESS[name]}.")
             elif not any(name in _by_name(other) for other in VERBS):
@@ -487,25 +538,37 @@ def build(
                 if near and where == _ENVIRONMENT:
                     near = [ENVIRONMENT + by_name[near[0]].kebab.upper().replace("-", "_")]
                 hint = f"; did you mean {near[0]}?" if near else "."
-                raise Refused(f"{where}: there is no option {written}{hint}")
-    for each in known(kind):
-        if each.required and each.field not in found:
-            raise Refused(f"{each.camel} must be set: {each.option.help}.")
+                wrong.append(f"{where}: there is no option {written}{hint}")
+    missing = [each for each in known(kind) if each.required and each.field not in found.keys() | unfit]
+    wrong += [f"{each.camel} must be set: {each.option.help}." for each in missing]
+    if wrong:
+        _refuse([*wrong, *_faults(kind, found, unfit)])
     return kind(**found)
+
+
+def _faults(kind: type[Common], found: Mapping[str, Any], unfit: Collection[str]) -> list[str]:
+    """Return what is wrong with options together, where some of them are missing or unfit."""
+    settings = object.__new__(kind)  # which would be refused as a whole
+    for each in fields(kind):
+        object.__setattr__(settings, each.name, None if each.default is MISSING else each.default)
+    for name, value in found.items():
+        object.__setattr__(settings, name, value)
+    if any(getattr(settings, name) is None for name in unfit):
+        return []  # faults depend on whether it is set, and on its value
+    return [*settings.faults()]
+
+
+def _refuse(faults: Sequence[str]) -> None:
+    """Refuse all that is wrong with options, if anything is, a line each."""
+    if faults:
+        first = [f"{len(faults)} options cannot be used:"] if len(faults) > 1 else []
+        raise Refused("link-options-invalid", "\n  ".join([*first, *faults]))
 
 
 def _twice(one: str, other: str) -> str:
     if one == other:
         return f"{one} is given twice; leave one."
     return f"{one} and {other} are the same option; leave one."
-
-
-def _read(of: VerbOption, value: str, where: str) -> Any:
-    try:
-        return of.option.read(value)
-    except Unfit as error:
-        shown = value if len(value) <= 60 else value[:60] + "..."
-        raise Refused(f"{where} {error}, not {shown!r}.") from None
 
 
 def _places(

@@ -13,6 +13,12 @@ CLUSTER = (
         ),
     ),
     DeclaredMessage(
+        id="broker-address-unreachable",
+        area=Area.CLUSTER,
+        meaning="A broker cannot be reached at the address that it advertises to clients.",
+        fix=("Make the host resolve and reach the address, or correct `advertised.listeners` of the broker."),
+    ),
+    DeclaredMessage(
         id="cluster-request-failed",
         area=Area.CLUSTER,
         meaning="The cluster rejected a request, or did not answer it.",
@@ -33,8 +39,14 @@ CLUSTER = (
     DeclaredMessage(
         id="client-config-invalid",
         area=Area.CLUSTER,
-        meaning="A client property is unknown, or has a value that cannot be used.",
+        meaning="A client property has a value that cannot be used.",
         fix="Correct the property that the message identifies.",
+    ),
+    DeclaredMessage(
+        id="client-property-ignored",
+        area=Area.CLUSTER,
+        meaning="No client of Aqueduct uses a property of the file; the command continues without it.",
+        fix="Check the spelling of the property, or remove it from the file.",
     ),
     DeclaredMessage(
         id="client-key-mismatch",

@@ -10,6 +10,12 @@ COMMAND_LINE = (
         fix="Run `aqueduct VERB --help`.",
     ),
     DeclaredMessage(
+        id="link-options-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="Options of `aqueduct diode` are unknown, missing, or have values that cannot be used.",
+        fix="Correct all options that the message lists.",
+    ),
+    DeclaredMessage(
         id="option-required",
         area=Area.COMMAND_LINE,
         meaning="An option has no effect without another one, or a required one is missing.",

@@ -40,6 +40,21 @@ STORE = (
         fix="Check the store and the network, and run the command again.",
     ),
     DeclaredMessage(
+        id="store-endpoint-wrong",
+        area=Area.STORE,
+        meaning=(
+            "The endpoint answers, but not as an object store does: it is a web console, a proxy or another "
+            "service, or it redirects requests."
+        ),
+        fix="Set `AWS_ENDPOINT_URL` to the address of the object store, and check `AWS_REGION`.",
+    ),
+    DeclaredMessage(
+        id="store-write-unsupported",
+        area=Area.STORE,
+        meaning="The object store does not support conditional writes, which every writing command needs.",
+        fix="Use an object store that supports `If-None-Match` for PUT requests.",
+    ),
+    DeclaredMessage(
         id="store-directory-missing",
         area=Area.STORE,
         meaning="The parent directory of a `file://` store does not exist.",

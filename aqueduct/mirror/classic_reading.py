@@ -16,6 +16,7 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.structs import OffsetAndMetadata
 
 from aqueduct.errors import Refused
+from aqueduct.kafka import addresses
 from aqueduct.kafka.answers import RECONNECT, answering, reaching
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
@@ -139,6 +140,7 @@ def opened(end: End, group: str, client_id: str) -> Iterator[Clients]:
         "bootstrap_servers": end.bootstrap_servers.split(","),
         "client_id": client_id,
         "bootstrap_timeout_ms": CONNECT_SECONDS * 1000,
+        "kafka_client": addresses.client,
         **RECONNECT,
         **end.client_config.kafka_python(),
     }

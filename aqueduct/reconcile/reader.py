@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from aqueduct.errors import Failed
+from aqueduct.kafka import addresses
 from aqueduct.kafka.client_config import End
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
@@ -48,10 +49,11 @@ def partitions(end: End) -> dict[str, int]:
 
 def ranges(end: End, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
     """Return the offsets of each partition now: from its log start to its last stable offset."""
-    admin = _client(AdminClient, end, _settings(end, deque()))
+    errors: Errors = deque(maxlen=100)
+    admin = _client(AdminClient, end, _settings(end, errors))
     wanted = list(asked)
-    starts = _offsets(admin, end, wanted, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-    stops = _offsets(admin, end, wanted, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    starts = _offsets(admin, end, errors, wanted, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    stops = _offsets(admin, end, errors, wanted, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     return {tp: Range(*tp, starts[tp], max(starts[tp], stops[tp])) for tp in wanted}
 
 
@@ -117,17 +119,21 @@ def _client(
 
 
 def _settings(end: End, errors: Errors) -> dict[str, Any]:
+    def noted(error: KafkaError) -> None:
+        addresses.report_librdkafka(error)
+        errors.append(error)
+
     return {
+        "client.id": "aqueduct-reconcile",
         **end.client_config.librdkafka(),
         "bootstrap.servers": end.bootstrap_servers,
-        "client.id": "aqueduct-reconcile",
-        "error_cb": errors.append,
+        "error_cb": noted,
         "log_level": 0,  # what matters comes through error_cb
     }
 
 
 def _offsets(
-    admin: AdminClient, end: End, wanted: Sequence[TopicPartition], spec: OffsetSpec
+    admin: AdminClient, end: End, errors: Errors, wanted: Sequence[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartition, int]:
     """Return offsets; ask again for partitions without a leader at the moment."""
     offsets: dict[TopicPartition, int] = {}
@@ -140,12 +146,14 @@ def _offsets(
         )
         for asked, future in futures.items():
             partition = TopicPartition(asked.topic, asked.partition)
+            while not future.done():
+                admin.poll(POLL_SECONDS)  # this is where error_cb is called
             try:
                 offsets[partition] = future.result().offset
             except KafkaException as error:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     what = f"the offsets of {partition}"
-                    raise Failed(f"The {end} does not tell {what}: {_reason([], error)}") from None
+                    raise Failed(f"The {end} does not tell {what}: {_reason(errors, error)}") from None
     return offsets
 
 
@@ -172,4 +180,6 @@ def _reason(errors: Iterable[KafkaError], exception: KafkaException | None = Non
     """Return librdkafka's words for what went wrong last, without its names of threads and states."""
     told = [error.str() for error in errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
     text = told[-1] if told else exception.args[0].str() if exception else "no error was seen"
+    if found := addresses.unreachable(text):
+        return f"{addresses.sentence(*found)}. {addresses.REMEDY}"
     return re.sub(r"^\S+/(bootstrap|\d+): | \(after .*|\.$", "", text) + "."

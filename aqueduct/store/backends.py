@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 
 from aqueduct import job_files
@@ -44,10 +44,11 @@ from aqueduct.store.objects import (
     ObjectTooLarge,
     remove_each,
 )
-from aqueduct.store.trouble import Trouble, explain
+from aqueduct.store.trouble import Trouble, explain, no_store
 from aqueduct.store.url import Location, parse
 
 if TYPE_CHECKING:
+    from obstore import GetOptions, GetResult
     from obstore.store import S3Config
 
 CONNECT_SECONDS = 5
@@ -96,7 +97,7 @@ class _Cloud:
 
     def read(self, path: str, at_most: int | None = None) -> memoryview:
         def read() -> memoryview:
-            found = obstore.get(self._store(), path)
+            found = self._get(path)
             if at_most is not None and found.meta["size"] > at_most:
                 raise ObjectTooLarge.of(self.url, path, found.meta["size"], at_most)
             return memoryview(found.bytes())
@@ -111,9 +112,7 @@ class _Cloud:
         attempts = Attempts()
         while True:
             try:
-                found = obstore.get(
-                    self._store(), path, options={"range": {"offset": done}} if done else None
-                )
+                found = self._get(path, {"range": {"offset": done}} if done else None)
                 size = found.meta["size"]
                 for chunk in found.stream(chunk_bytes):
                     done += len(chunk)
@@ -143,7 +142,7 @@ class _Cloud:
     def head(self, path: str) -> int | None:
         def head() -> int | None:
             try:
-                return obstore.head(self._store(), path)["size"]
+                return self._get(path, {"head": True}).meta["size"]
             except FileNotFoundError:
                 if not self._answered:
                     next(self.list(path), None)
@@ -156,13 +155,16 @@ class _Cloud:
 
     def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
         attempts = Attempts()
+        empty = after is None
         while True:
             try:
                 for page in obstore.list(self._store(), prefix, offset=after, chunk_size=1000):
                     for each in page:
-                        after = each["path"]
+                        after, empty = each["path"], False
                         yield Entry(after, each["size"], each["last_modified"].timestamp())
                     attempts = Attempts()
+                if empty:
+                    self._check_missing()
                 self._answered = True
                 return
             except (BaseError, FileNotFoundError) as error:
@@ -199,6 +201,22 @@ class _Cloud:
         if paths:
             self._tried(remove, paths[0], "remove")
 
+    def _get(self, path: str, options: "GetOptions | None" = None) -> "GetResult":
+        """Ask for an object, and refuse a web page in its place: Aqueduct writes none."""
+        found = obstore.get(self._store(), path, options=options)
+        if str(found.attributes.get("Content-Type", "")).lower().startswith("text/html"):
+            raise self._error(no_store(self._location, "it answers with a web page"))
+        return found
+
+    def _check_missing(self) -> None:
+        """Refuse an endpoint that has an object of a random name: then an empty listing proves nothing.
+
+        Web consoles answer each request with the same page, which the client takes for an empty listing.
+        """
+        with suppress(FileNotFoundError, PermissionDeniedError, UnauthenticatedError):
+            self._get(f"{WRITING}/{secrets.token_hex(12)}", {"head": True})
+            raise self._error(no_store(self._location, "it answers every request alike"))
+
     def _store(self, sent_bytes: int = 0) -> ObjectStore:
         """Return a client whose patience is enough for an object of that size: in steps, one each."""
         return self._connect(ANSWER_SECONDS << (sent_bytes // SLOWEST_BYTES // ANSWER_SECONDS).bit_length())
@@ -225,9 +243,14 @@ class _Cloud:
     def _again(self, attempts: "Attempts", trouble: Trouble) -> None:
         """Wait for the next attempt, or raise what is wrong."""
         if not trouble.passing or not attempts.wait():
-            error_class = Refused if trouble.settings and not self._answered else Failed
-            id_ = "store-access-refused" if trouble.settings else "store-request-failed"
-            raise error_class(id_, f"The store {self.url} {trouble.what}.") from None
+            raise self._error(trouble) from None
+
+    def _error(self, trouble: Trouble) -> AqueductError:
+        error_class = Refused if trouble.settings and not self._answered else Failed
+        id_ = "store-access-refused" if trouble.settings else "store-request-failed"
+        if trouble.id:
+            id_ = trouble.id
+        return error_class(id_, f"The store {self.url} {trouble.what}.")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from aqueduct.errors import Failed
+from aqueduct.store.trouble import FINAL_SERVER_ERRORS
 
 REQUEST_SECONDS = 10
 POLL_SECONDS = 0.5
@@ -148,7 +149,7 @@ def _answered(what: str, user: str, status: int, body: bytes) -> Failed:
     )
     remedy = REMEDIES.get(code, "see the server's log")
     sentence = f"{what} as {user}: {code or f'HTTP {status}'}{f' ({message})' if message else ''}; {remedy}."
-    return _Silent(sentence) if status >= 500 else Failed(sentence)
+    return _Silent(sentence) if status >= 500 and status not in FINAL_SERVER_ERRORS else Failed(sentence)
 
 
 def signed_headers(

@@ -425,4 +425,9 @@ def _remedy(objects: Objects, numbers: Collection[int]) -> str:
             data = objects.read(path, at_most=judge.MOST_MANIFEST_BYTES)
             told = _store_json(manifest.unpack(data, path).store).decode()
             return f"By snapshot {number} it should hold {told}: write that."
-    return "Bring it back from a copy of the store." if numbers else "There is no snapshot yet: remove it."
+    if numbers:
+        return "Bring it back from a copy of the store."
+    return (
+        "The store lists no snapshots. Check the URL and the endpoint; then bring the file back from a copy "
+        "of the store, or back up to another prefix."
+    )

@@ -203,7 +203,8 @@ class NumberedSnapshots(ABC, Generic[S]):
             number += 1
             if number not in NUMBERS:
                 raise Failed(
-                    f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: remove it."
+                    f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: see who may "
+                    "write there, and move it out of the store."
                 )
             numbered = replace(snapshot, number=number)  # type: ignore[type-var]
             packed = self.encode(numbered)

@@ -11,6 +11,7 @@ class Trouble:
     what: str  # "refuses ..."; follows the store's name
     passing: bool = False  # trying again may help
     settings: bool = False  # wrong from the beginning: a name, credentials, rights, a clock
+    id: str = ""  # of the message; empty: by `settings`
 
 
 _CREDENTIALS = (
@@ -47,8 +48,27 @@ RIGHTS = {
     "move": "copy and delete its objects (S3: s3:GetObject, s3:PutObject, s3:DeleteObject)",
     "remove": "delete its objects (S3: s3:DeleteObject)",
 }
+# A server error is worth another attempt, except where the server says that it does not know the request.
+FINAL_SERVER_ERRORS = (501, 505, 506, 508, 510, 511)
+_NO_STORE_ANSWER = re.compile(r"Got invalid \w+ response|Unable to extract metadata from headers")
+_NO_HTTP = re.compile(r"hyper::Error\(\s*Parse\(")
 _TLS = re.compile(r"invalid peer certificate: (\w+)|InvalidCertificate\(\s*(\w+)")
 _HANDSHAKE = re.compile(r"InvalidContentType|InvalidMessage|received corrupt message|AlertReceived")
+
+
+def no_store(location: Location, answer: str) -> Trouble:
+    """Return the trouble with an endpoint that answers as an object store does not; `answer`: how."""
+    return Trouble(
+        f"has an endpoint that is not an object store ({answer}); check the host and the port in "
+        f"{_endpoint(location)}: a web console, a proxy or another service answers there",
+        settings=True,
+        id="store-endpoint-wrong",
+    )
+
+
+def _endpoint(location: Location) -> str:
+    """Name the setting that has a store's endpoint."""
+    return "AWS_ENDPOINT_URL" if location.scheme == "s3" else "the settings of its endpoint"
 
 
 def explain(text: str, location: Location, action: str) -> Trouble:
@@ -69,6 +89,31 @@ def explain(text: str, location: Location, action: str) -> Trouble:
         )
     if _HANDSHAKE.search(text):
         return Trouble("does not speak TLS as asked; see the endpoint's scheme and port", settings=True)
+    if _NO_HTTP.search(text):
+        return no_store(location, "it does not answer in HTTP")
+    if _NO_STORE_ANSWER.search(text):
+        return no_store(location, "its answer is not one of the protocol")
+    if "BareRedirect" in text:
+        return Trouble(
+            "answers with a redirect without a location: the bucket is in another region, or the endpoint is "
+            f"not the one of the bucket; set AWS_REGION, and check {_endpoint(location)}",
+            settings=True,
+            id="store-endpoint-wrong",
+        )
+    if re.search(r"kind: Redirect\b", text) or 300 <= status < 400:
+        return Trouble(
+            f"redirects requests to another address{f' ({status})' if status else ''}; set "
+            f"{_endpoint(location)} to the address of the object store itself, and check AWS_REGION",
+            settings=True,
+            id="store-endpoint-wrong",
+        )
+    if status == 501 and action == "write":
+        return Trouble(
+            f"does not support conditional writes ({code or status}), which keep two runs from overwriting "
+            "each other; use an object store that supports If-None-Match for PUT requests",
+            settings=True,
+            id="store-write-unsupported",
+        )
     if "BadScheme" in text:
         return Trouble("has an endpoint of http://; set AWS_ALLOW_HTTP=true if that is meant", settings=True)
     if status == 507:
@@ -81,8 +126,13 @@ def explain(text: str, location: Location, action: str) -> Trouble:
     if undeleted:
         return Trouble(f"can't remove an object ({undeleted})", passing=True)
     if status:
-        passing = status >= 500 or status in (408, 409, 429) or code in ("SlowDown", "RequestTimeout")
-        return Trouble(f"answers {status}{f' ({code})' if code else ''}", passing)
+        passing = (
+            (status >= 500 and status not in FINAL_SERVER_ERRORS)
+            or status in (408, 409, 429)
+            or code in ("SlowDown", "RequestTimeout")
+        )
+        said = f"answers {status}{f' ({code})' if code else ''}"
+        return Trouble(said if passing else f"{said}; check {_endpoint(location)}", passing)
     return Trouble(f"can't be reached: {_network(text)}", passing=True)
 
 

@@ -2,11 +2,13 @@
 
 import sys
 from contextlib import ExitStack
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from aqueduct import job_files
 from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import LOCAL, SparkOptions, given, local_cores, submitted
+from aqueduct.work.packages import packages
 from aqueduct.work.runner import THREADS, Runner, here, threads
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ class Workers:
     def __init__(self, name: str, options: SparkOptions | None = None) -> None:
         """Keep Spark's name and options.
 
-        Without a master, Spark's workers are this host's cores, and little work does without them.
+        Without a master, Spark's workers are this host's cores. Little work does without them, and on a host
+        without PySpark all work does.
         """
         self._name = name
         self._options = options or SparkOptions()
@@ -32,12 +35,13 @@ class Workers:
         self.figures = SparkFigures()
 
     def __enter__(self) -> Self:
-        if submitted():
-            from aqueduct.work import session
-
-            # A cluster takes a driver of its own that never asked for executors for one that failed.
-            if session.driver_contained():
-                self._application()
+        """Refused, before anything was done, if Spark is wanted and this host has no PySpark."""
+        if self._options.wanted:
+            with packages("spark"):
+                from aqueduct.work import session
+        # A cluster takes a driver of its own that never asked for executors for one that failed.
+        if submitted() and session.driver_contained():
+            self._application()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,14 +79,15 @@ class Workers:
         return {"tasks": self.figures.new_tasks()}
 
     def _much(self, offsets: int) -> bool:
-        return self._options.wanted or offsets > SPARK_OFFSETS
+        return self._options.wanted or (offsets > SPARK_OFFSETS and find_spec("pyspark") is not None)
 
     def _application(self) -> "Application":
         if self._spark is not None and self._spark.ended:
             self._stack.close()
             self._spark = None
         if self._spark is None:
-            from aqueduct.work.spark import application
+            with packages("spark"):
+                from aqueduct.work.spark import application
 
             self._spark = self._stack.enter_context(application(self._name, self._options, self.figures))
         return self._tell(str(self._spark), self._spark)

@@ -49,7 +49,7 @@ ROOMS = (
 RUNNING = {
     *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "controllers", "features")),
     *(f"kafka.admin.{name}" for name in ("quotas", "reassign", "settings", "topics", "transactions")),
-    *(f"kafka.{name}" for name in ("answers", "client", "fan_out", "fetch", "follow", "groups")),
+    *(f"kafka.{name}" for name in ("addresses", "answers", "client", "fan_out", "fetch", "follow", "groups")),
     *(f"kafka.{name}" for name in ("offsets", "produce", "share_groups", "share_messages")),
     *(f"kafka.{name}" for name in ("table", "tls", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),

@@ -108,7 +108,7 @@ UNIDENTIFIED = {
     "link/ledger/bundle.py": 9,
     "link/ledger/entry.py": 2,
     "link/ledger/gap_topic.py": 2,
-    "link/options.py": 22,
+    "link/options.py": 5,
     "link/outlet.py": 2,
     "link/resend.py": 3,
     "link/udp.py": 7,

@@ -1,8 +1,9 @@
 """Small servers between a client and an object store, or in its place."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
@@ -103,6 +104,59 @@ class Script(ThreadingHTTPServer):
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+class OneAnswer(ThreadingHTTPServer):
+    """A server that gives one answer to every request, as a web console or a wrong proxy does."""
+
+    daemon_threads = True
+
+    class _Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _answer(self) -> None:
+            server = self.server
+            assert isinstance(server, OneAnswer)
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            server.requests.append(f"{self.command} {self.path}")
+            self.send_response(server.answer.status)
+            for name, value in server.answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(server.answer.body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(server.answer.body)
+
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(("127.0.0.1", 0), self._Handler)
+        self.answer = answer
+        self.requests: list[str] = []
+
+
+class Greeter(ThreadingTCPServer):
+    """A server that does not speak HTTP: it sends a line, as SSH and mail servers do."""
+
+    daemon_threads = True
+
+    class _Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+            self.rfile.readline()
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), self._Handler)
 
 
 @contextmanager

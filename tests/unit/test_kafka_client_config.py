@@ -1,12 +1,16 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import printed
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.client_config import ClientConfig, Login, load, parse, parse_properties
+from aqueduct.kafka.tls import tls_context
 from servers.pki import Authority
 
 PEM = "-----BEGIN CERTIFICATE-----\n"
@@ -95,7 +99,21 @@ def test_the_password_is_not_shown() -> None:
     [
         ("ssl.keystore.location=a.jks", "a JKS keystore can't be used; give PEM and ssl.keystore.type=PEM."),
         ("ssl.truststore.location=a\nssl.truststore.type=PKCS12", "a PKCS12 truststore can't be used"),
-        ("linger.ms=5", "property linger.ms is not supported; supported are security.protocol,"),
+        ("request.timeout.ms=soon", "request.timeout.ms must be a number of milliseconds"),
+        ("request.timeout.ms=-1", "request.timeout.ms must be a number of milliseconds"),
+        (
+            "ssl.keystore.key=a",
+            "ssl.keystore.key needs ssl.keystore.type=PEM.",
+        ),
+        (
+            "ssl.truststore.type=PEM\nssl.truststore.certificates=a\nssl.truststore.location=b",
+            "set ssl.truststore.certificates or ssl.truststore.location, not both.",
+        ),
+        (
+            "ssl.keystore.type=PEM\nssl.keystore.key=a",
+            "set ssl.keystore.key and ssl.keystore.certificate.chain together.",
+        ),
+        ("ssl.truststore.type=PEM\nssl.truststore.certificates=a", "ssl.truststore.certificates is not PEM"),
         (
             "security.protocol=TLS",
             "security.protocol=TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.",
@@ -158,6 +176,75 @@ def test_a_key_that_can_t_be_used_is_told_before_anyone_connects(tmp_path: Path)
         with pytest.raises(Refused) as refused:
             loaded(*wrong)
         assert str(refused.value) == f"The key {wrong[0]} can't be used with {own} ({file}): {why}."
+
+
+def test_settings_of_kafkas_tools_are_used(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("client.id=billing\nbootstrap.servers=elsewhere:9092\nrequest.timeout.ms=7000\n")
+    config = load(file)
+    assert (config.client_id, config.request_timeout_ms) == ("billing", 7000)
+    assert config.librdkafka()["client.id"] == config.kafka_python()["client_id"] == "billing"
+    assert config.librdkafka()["socket.timeout.ms"] == "7000"
+    assert "bootstrap.servers" not in config.librdkafka()
+
+
+def test_unused_properties_are_reported_and_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protcol=SSL\nssl.keystore.password=hidden\nlinger.ms=5\n")
+    assert load(file) == ClientConfig()
+    said = capsys.readouterr().err
+    assert printed(said) == ["client-property-ignored"] * 3
+    assert "security.protcol is not used: did you mean security.protocol?" in said
+    assert "hidden" not in said
+
+
+@pytest.mark.parametrize("form", ["lines", "blanks", "nothing between lines"])
+def test_inline_pem_is_used_like_a_file(tmp_path: Path, form: str) -> None:
+    """Kafka's documentation has the lines of PEM joined by continuations, with or without line breaks."""
+    authority = Authority(tmp_path / "authority")
+    own = authority.issue("own").read_text()
+    joint = {"lines": "\\n\\\n", "blanks": " \\\n", "nothing between lines": "\\\n"}[form]
+    key = own[own.index("-----BEGIN PRIVATE") :].partition("-----END PRIVATE KEY-----")
+    certificate = own[own.index("-----BEGIN CERT") :].partition("-----END CERTIFICATE-----")
+
+    def inline(pem: str) -> str:
+        return joint.join(pem.strip().splitlines())
+
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"
+        f"ssl.keystore.key={inline(''.join(key[:2]))}\n"
+        f"ssl.keystore.certificate.chain={inline(''.join(certificate[:2]))}\n"
+        f"ssl.truststore.certificates={inline(authority.certificate.read_text())}\n"
+    )
+    config = load(file)
+    assert config.key
+    assert config.ca
+    assert "PRIVATE" in Path(config.key).read_text()
+    assert "PRIVATE" not in repr(config)
+    tls_context(config)  # OpenSSL reads all three, in this process
+    program = "import ssl, sys; ssl.create_default_context(cafile=sys.argv[1]).load_cert_chain(*sys.argv[2:])"
+    subprocess.run(
+        [sys.executable, "-c", program, config.ca, str(config.certificate), config.key], check=True
+    )
+
+
+def test_inline_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    own, other = (authority.issue(name).read_text().replace("\n", "\\n") for name in ("own", "other"))
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "security.protocol=SSL\nssl.keystore.type=PEM\n"
+        f"ssl.keystore.key={other[other.index('-----BEGIN PRIVATE') :]}\n"
+        f"ssl.keystore.certificate.chain={own[own.index('-----BEGIN CERT') :]}\n"
+    )
+    with pytest.raises(
+        Refused, match=r"key ssl\.keystore\.key can't be used with ssl\.keystore\.cert"
+    ) as error:
+        load(file)
+    assert error.value.id == "client-key-mismatch"
 
 
 def test_properties_as_java_reads_them() -> None:

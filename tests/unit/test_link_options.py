@@ -83,6 +83,66 @@ def test_what_means_nothing_here_is_said_and_taken() -> None:
     assert "set repeatAfter" in said[0]
 
 
+def test_words_of_air_gap_are_accepted(tmp_path: Path) -> None:
+    """As in the sample files of air-gap: `auto`, empty values, levels in small letters, -1, patterns."""
+    for name in ("private1.pem", "private2.pem"):
+        (tmp_path / name).touch()
+    file = tmp_path / "upstream.properties"
+    file.write_text("mtu=auto\npayloadSize=auto\nfrom=\nlogLevel=info\neps=-1\ntransport=udp\nclientId=up\n")
+    said: list[str] = []
+    found = options.build(Upstream, file, {}, UPSTREAM, said.append)
+    assert (found.mtu, found.payload_size, found.from_, found.log_level, found.eps) == (
+        None,
+        0,
+        None,
+        "INFO",
+        None,
+    )
+    assert len(said) == 2
+    bundle = {
+        "resendFileName": "gaps.json",
+        "partition": "-1",
+        "offsetFrom": "-1",
+        "offsetTo": "-1",
+        "to": "",
+    }
+    sent = resend(**bundle)
+    assert (sent.partition, sent.offset_from, sent.offset_to, sent.to) == (None, None, None, None)
+    keys = {"privateKeyFiles": f"{tmp_path}/private*.pem"}
+    received = options.build(Downstream, None, {}, DOWNSTREAM | keys, pytest.fail)
+    assert received.private_key_files == (tmp_path / "private1.pem", tmp_path / "private2.pem")
+
+
+def test_empty_value_withdraws_an_earlier_one(tmp_path: Path) -> None:
+    file = tmp_path / "up.properties"
+    file.write_text("linger=30\n")
+    assert options.build(Upstream, file, {}, UPSTREAM, pytest.fail).linger == 30
+    assert options.build(Upstream, file, {}, UPSTREAM | {"linger": ""}, pytest.fail).linger == 20
+
+
+def test_all_refusals_are_listed_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "resend.properties"
+    file.write_text(
+        "bootstrapServers=b:9092\ntargetIP=diode\ntopic=flights\npartition=-1\nto=\npublicKeyFile=\n"
+        "encryption=false\ngenerateNewSymmetricKeyEvery=0\ndeliverFilter=1\ntcpTLSEnabled=true\n"
+    )
+    with pytest.raises(Refused) as refused:
+        options.build(Resend, file, {}, {}, lambda _: None)
+    assert refused.value.id == "link-options-invalid"
+    first, *listed = str(refused.value).split("\n  ")
+    assert first == "7 options cannot be used:"
+    for each, word in zip(
+        listed,
+        (
+            *("generateNewSymmetricKeyEvery must be", "no option deliverFilter", "no option tcpTLSEnabled"),
+            *("publicKeyFile must be set", "signingKeyFile must be set"),
+            *("encryption=false is not possible", "resendFileName, or topic with partition"),
+        ),
+        strict=True,
+    ):
+        assert word in each
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [

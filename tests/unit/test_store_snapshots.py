@@ -414,7 +414,7 @@ def test_a_server_that_overwrites_is_refused() -> None:
     ("content", "kind", "sentence"),
     [
         (b'{"format":2,"id":"a"}', Refused, "update Aqueduct"),
-        (b'{"format":1}', Failed, "damaged: .* There is no snapshot yet: remove it"),
+        (b'{"format":1}', Failed, "damaged: .* The store lists no snapshots.* another prefix"),
         (b'{"format":1,"id":7}', Failed, "damaged"),
         (b"", Failed, "damaged"),
     ],

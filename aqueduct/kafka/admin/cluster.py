@@ -9,6 +9,7 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from aqueduct.errors import Failed
+from aqueduct.kafka.addresses import AddressUnreachableError
 from aqueduct.kafka.admin.asking import POLL_SECONDS, answer
 from aqueduct.kafka.answers import TellingFailure
 from aqueduct.kafka.client import Client, Patience
@@ -80,13 +81,17 @@ def silence(client: Client, node_id: int) -> list[str]:
                 break
             client.sleep(POLL_SECONDS)  # it was tried a moment ago, and is not tried again at once
     address = client.address(node_id)
-    cause = str(why).removeprefix(f"{type(why).__name__}: ").rstrip(".")
+    cause = why.reason if isinstance(why, AddressUnreachableError) else _plain(why)
     if isinstance(why, NodeNotReadyError):  # which says only that it failed before
         cause = "no connection"
     return [
         f"Broker {node_id} does not answer at {address}, which it advertises ({cause}). Correct its "
         "advertised.listeners, or DNS, firewalls or TLS between here and there."
     ]
+
+
+def _plain(error: Exception) -> str:
+    return str(error).removeprefix(f"{type(error).__name__}: ").rstrip(".")
 
 
 def _describe(client: Client, node_id: int | None = None) -> Cluster:

@@ -1,0 +1,137 @@
+"""The addresses that brokers advertise, and what a user reads if one of them cannot be reached.
+
+A client connects to a bootstrap server, and then to the addresses that this one reports. Where the second
+step fails, the bootstrap servers are not the reason: the sentences here identify the broker and its address.
+"""
+
+import re
+import sys
+import time
+from typing import Any
+
+from kafka.errors import KafkaConnectionError, KafkaError
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from aqueduct.errors import labelled
+
+REMEDY = (
+    "Make this host resolve and reach that address, or correct advertised.listeners of the broker; "
+    "firewalls and TLS between the two can be the cause, too."
+)
+# After which a client gives up that has reached no advertised address of the cluster, in this process.
+UNREACHED_SECONDS = 5
+CONNECT_MILLISECONDS = 5_000  # of the first attempt, and of each later one twice as long
+
+# What kafka-python and librdkafka say, and what a user reads.
+_REASONS = (
+    (r"DNS Resolution failure|DNS lookup failed|Failed to resolve", "the host name is unknown"),
+    (r"ECONNREFUSED|Connection refused", "the connection is refused"),
+    (r"EHOSTUNREACH|ENETUNREACH|No route to host|Network is unreachable", "there is no route to it"),
+    (r"timed out|ETIMEDOUT|timeout", "there is no answer in time"),
+)
+# librdkafka writes SCHEME://HOST:PORT/ID for an advertised address, and .../bootstrap for one of the user.
+_LIBRDKAFKA = re.compile(r"(?:\w+://)?(?P<address>\S+:\d+)/(?P<broker>\d+): (?P<reason>.*)", re.DOTALL)
+
+_reached: set[str] = set()  # addresses, by this process
+_reported: set[tuple[int, str]] = set()
+
+
+class AddressUnreachableError(KafkaConnectionError):  # type: ignore[misc]
+    """A broker that cannot be reached at its advertised address now: another attempt may succeed."""
+
+    def __init__(self, broker: int, address: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(sentence(broker, address, reason))
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NoAddressReachableError(KafkaError):  # type: ignore[misc]
+    """A cluster of which no broker can be reached at its advertised address, and none ever was."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class AddressManager(KafkaConnectionManager):  # type: ignore[misc]
+    """kafka-python's maker of connections, whose errors identify the broker and its advertised address."""
+
+    def __init__(self, net: NetworkSelector, **configs: Any) -> None:
+        super().__init__(net, **configs)
+        self._failed: dict[int, str] = {}  # by broker: the sentence
+        self._tried = 0.0  # when an advertised address was tried first, by the monotonic clock
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        if self.cluster.is_bootstrap(node.node_id):
+            return await self._transport(node, timeout_at)
+        address = f"{node.host}:{node.port}"
+        self._tried = self._tried or time.monotonic()
+        try:
+            transport = await self._transport(node, timeout_at)
+        except (KafkaError, OSError) as error:
+            raise self._unreachable(node.node_id, address, reason(str(error))) from error
+        _reached.add(address)
+        _reported.discard((node.node_id, address))
+        self._failed.pop(node.node_id, None)
+        return transport
+
+    async def _transport(self, node: Any, timeout_at: float | None) -> Any:
+        return await super()._build_transport(node, timeout_at)
+
+    def _unreachable(self, broker: int, address: str, reason: str) -> KafkaError:
+        error = AddressUnreachableError(broker, address, reason)
+        report(broker, address, reason)
+        self._failed[broker] = str(error)
+        brokers = {each.node_id: f"{each.host}:{each.port}" for each in self.cluster.brokers()}
+        if (
+            brokers.keys() <= self._failed.keys()
+            and _reached.isdisjoint(brokers.values())
+            and time.monotonic() > self._tried + UNREACHED_SECONDS
+        ):
+            whys = " ".join(self._failed[each] + "." for each in sorted(brokers))
+            return NoAddressReachableError(f"{whys} {REMEDY}")
+        return error
+
+
+def client(**configs: Any) -> KafkaNetClient:
+    """Return a client for `kafka_client` of kafka-python's consumer and admin client."""
+    net = NetworkSelector(**configs)
+    return KafkaNetClient(net, AddressManager(net, **configs))
+
+
+def reason(text: str) -> str:
+    """Return why a connection failed, by the words of a client's library."""
+    for pattern, words in _REASONS:
+        if re.search(pattern, text):
+            return words
+    return re.sub(r"^\w+Error: | \(after .*", "", text).rstrip(".")
+
+
+def sentence(broker: int, address: str, reason: str) -> str:
+    """Return a sentence without its full stop."""
+    return f"Broker {broker} cannot be reached at its advertised address {address}: {reason}"
+
+
+def report(broker: int, address: str, reason: str) -> None:
+    """Print that an advertised address cannot be reached, once until it was reached again."""
+    if (broker, address) not in _reported:
+        _reported.add((broker, address))
+        said = labelled("broker-address-unreachable", f"{sentence(broker, address, reason)}. {REMEDY}")
+        print(f"aqueduct: {said} Retrying.", file=sys.stderr, flush=True)
+
+
+def report_librdkafka(error: Any) -> None:
+    """Print an error of librdkafka if it is about an advertised address, as `report`; for `error_cb`."""
+    if found := unreachable(error.str()):
+        report(*found)
+
+
+def unreachable(text: str) -> tuple[int, str, str] | None:
+    """Return the broker, the address and the reason, if an error of librdkafka is about those."""
+    found = _LIBRDKAFKA.match(text)
+    if not found or not any(re.search(pattern, found["reason"]) for pattern, _ in _REASONS):
+        return None
+    return int(found["broker"]), found["address"], reason(found["reason"])

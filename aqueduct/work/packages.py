@@ -1,0 +1,18 @@
+"""Python packages that only some hosts have."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aqueduct.errors import Refused
+
+
+@contextmanager
+def packages(extra: str) -> Iterator[None]:
+    """Guard imports of what an extra of this package installs; Refused if a package is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise Refused(
+            "python-package-missing",
+            f"This host has no Python package {error.name}: install aqueduct[{extra}].",
+        ) from None

@@ -1,0 +1,136 @@
+"""An S3 endpoint that is not an object store: the first answer decides, and no remedy deletes anything."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from identifiers import printed
+from small_servers import Answer, Greeter, OneAnswer, serving
+
+from aqueduct.cli import main
+from aqueduct.errors import AqueductError, ExitCode, Refused
+from aqueduct.store.backends import open_editable
+from aqueduct.store.objects import EditableObjects
+from servers.object_store import ACCESS_KEY, SECRET_KEY
+
+PAGE = b'<!doctype html><html lang="en"><head><title>Console</title></head><body>Sign in</body></html>'
+UNCLOSED = b'<!doctype html><html><head><meta charset="utf-8"></head><body><br></body></html>'
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+OBJECT = {"ETag": '"0"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"}
+NOT_A_STORE = {
+    "a web console": Answer(200, HTML, PAGE),
+    "a web page that is no XML": Answer(200, HTML, UNCLOSED),
+    "a web page with an ETag": Answer(200, HTML | OBJECT, PAGE),
+    "XML without a type": Answer(200, OBJECT, PAGE),
+    "a JSON service": Answer(200, {"Content-Type": "application/json"}, b"{}"),
+    "an empty answer": Answer(200, OBJECT),
+    "301 without Location": Answer(301),
+    "307 without Location": Answer(307),
+    "a circle of redirects": Answer(302, {"Location": "/login"}),
+    "501": Answer(501, {}, b"<Error><Code>NotImplemented</Code><Message>header</Message></Error>"),
+    "501 without a body": Answer(501),
+    "505": Answer(505),
+    "TLS at a port without": Answer(400, {}, b"Client sent an HTTP request to an HTTPS server."),
+    "a method that is not allowed": Answer(405),
+}
+ACTIONS: dict[str, Callable[[EditableObjects], object]] = {
+    "read": lambda store: store.read("store.json"),
+    "stream": lambda store: list(store.stream("a")),
+    "head": lambda store: store.head("store.json"),
+    "list": lambda store: list(store.list("snapshots")),
+    "create": lambda store: store.create("a", b"mine"),
+    "remove_many": lambda store: store.remove_many(["a", "b"]),
+}
+# These answers are those of an object store, as far as the client can tell.
+BELIEVED = {
+    ("a web page with an ETag", "create"),
+    ("XML without a type", "create"),
+    ("an empty answer", "create"),
+    *(
+        (answer, action)
+        for answer in ("XML without a type", "an empty answer")
+        for action in ("read", "stream", "head")
+    ),
+    *(("a JSON service", action) for action in ("read", "stream", "head")),
+}
+CLUSTER = ("--bootstrap-servers", "127.0.0.1:1")
+STORE = ("--store", "s3://store/backup")
+VERBS = {
+    "land status": (*CLUSTER, "--declarations", "{tables}", "--location", "s3://store/lake"),
+    "snapshots": STORE,
+    "verify": STORE,
+    "prune": (*STORE, "--keep-last", "1"),
+    "export": (*STORE, "--to", "file://{tmp}/to", "--format", "avro"),
+    "restore": (*CLUSTER, *STORE),
+    "quorum snapshots": STORE,
+    "zookeeper snapshots": STORE,
+}
+DELETING = re.compile(r"\b(delete|remove|overwrite it|clear)\b")
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[OneAnswer]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    server = OneAnswer(request.param)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_address[1]}")
+    with serving(server):
+        yield server
+
+
+def is_asked_once(server: OneAnswer) -> bool:
+    """Tell whether no request was repeated, but for redirects that the client follows."""
+    paths = [each for each in server.requests if not each.endswith("/login")]
+    return len(paths) == len({*paths})
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize(("name", "endpoint"), NOT_A_STORE.items(), indirect=["endpoint"], ids=NOT_A_STORE)
+def test_first_answer_decides(name: str, endpoint: OneAnswer, action: str) -> None:
+    store = open_editable("s3://store/backup")
+    if (name, action) in BELIEVED:
+        ACTIONS[action](store)
+    else:
+        with pytest.raises(AqueductError, match=r"^The store s3://store/backup ") as error:
+            ACTIONS[action](store)
+        assert error.value.id.startswith("store-")
+        assert not DELETING.search(str(error.value))
+    assert is_asked_once(endpoint)
+
+
+@pytest.mark.parametrize(
+    "endpoint", [Answer(501, {}, b"<Error><Code>NotImplemented</Code></Error>"), Answer(501)], indirect=True
+)
+def test_missing_conditional_writes_are_reported(endpoint: OneAnswer) -> None:
+    with pytest.raises(Refused, match="conditional writes") as error:
+        open_editable("s3://store").create("a", b"mine")
+    assert error.value.id == "store-write-unsupported"
+
+
+def test_server_without_http_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    server = Greeter()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_address[1]}")
+    with serving(server), pytest.raises(Refused, match="does not answer in HTTP") as error:
+        open_editable("s3://store").head("store.json")
+    assert error.value.id == "store-endpoint-wrong"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("endpoint", NOT_A_STORE.values(), indirect=True, ids=NOT_A_STORE)
+def test_verbs_fail_with_a_sentence(
+    endpoint: OneAnswer, verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = tmp_path / "tables.yml"
+    tables.write_text("- {table: lake.t, topics: [t], columns: [{name: n, type: int}]}\n")
+    arguments = (each.format(tables=tables, tmp=tmp_path) for each in VERBS[verb])
+    code = main([*verb.split(), *arguments])
+    said = capsys.readouterr()
+    assert code in (ExitCode.FAILED, ExitCode.REFUSED), said
+    assert printed(said.err) or "s3://store" in said.err
+    assert not DELETING.search(said.err), said.err
+    assert is_asked_once(endpoint)

@@ -1,0 +1,72 @@
+"""A host without PySpark: a sentence where Spark is wanted, and one process where it is not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from identifiers import printed
+
+from aqueduct.errors import ExitCode
+
+# As if PySpark were not installed, in a process of its own: this one may have imported it.
+HIDDEN = "import sys; sys.modules['pyspark'] = None\n"
+CLUSTER = ("--bootstrap-servers", "127.0.0.1:1")
+STORE = ("--store", "file://{tmp}/store")
+LAKE = ("--declarations", "{tmp}/tables.yml", "--location", "file://{tmp}/lake")
+VERBS = {
+    "backup": (*CLUSTER, *STORE, "--topics", "t"),
+    "drill": (*CLUSTER, *STORE),
+    "export": (*STORE, "--to", "file://{tmp}/to", "--format", "avro"),
+    "land": (*CLUSTER, *LAKE, "--until-caught-up"),
+    "land verify": (*CLUSTER, *LAKE),
+    "reconcile": ("--source", "127.0.0.1:1", "--target", "127.0.0.1:1", "--topics", "t"),
+    "restore": (*CLUSTER, *STORE),
+    "verify": STORE,
+}
+
+
+def run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", HIDDEN + program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_master_is_refused_before_anything_is_done(verb: str, tmp_path: Path) -> None:
+    (tmp_path / "tables.yml").write_text("- {table: lake.t, topics: [t], columns: [{name: n, type: int}]}\n")
+    options = (each.format(tmp=tmp_path) for each in VERBS[verb])
+    main = "from aqueduct.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = run(main, *verb.split(), *options, "--master", "local[2]")
+    assert done.returncode == ExitCode.REFUSED, done.stderr
+    assert printed(done.stderr) == ["python-package-missing"]
+    assert "aqueduct[spark]" in done.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_much_work_is_done_in_one_process() -> None:
+    program = """
+from aqueduct.work.runner import here, threads
+from aqueduct.work.workers import SPARK_OFFSETS, Workers
+with Workers("test") as workers:
+    assert workers.many(SPARK_OFFSETS + 1) == 0
+    assert workers.runner(SPARK_OFFSETS + 1) is here
+    assert workers.parallel(SPARK_OFFSETS + 1) is threads
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_spark_sql_is_refused() -> None:
+    program = """
+from aqueduct.errors import Refused
+from aqueduct.work.workers import Workers
+with Workers("test") as workers:
+    try:
+        workers.spark()
+    except Refused as error:
+        assert error.id == "python-package-missing", error
+    else:
+        raise AssertionError("Spark started")
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
