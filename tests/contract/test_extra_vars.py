@@ -27,24 +27,24 @@ def declared(playbook: str) -> dict[str, str]:
     return variables
 
 
-def said(
-    playbook: str = "restore", inventory: str = "inventories/lab", *options: str, **variables: str
-) -> str:
-    given = [f"--extra-vars={name}={value}" for name, value in variables.items()]
-    done = subprocess.run(
-        [
-            Path(sys.executable).parent / "ansible-playbook",
-            ROOT / "playbooks" / f"{playbook}.yml",
-            f"--inventory={inventory}",
-            *options,
-            *given,
-        ],
+def run_playbook(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a playbook of this checkout, without colours."""
+    return subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", path, *options],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def said(
+    playbook: str = "restore", inventory: str = "inventories/lab", *options: str, **variables: str
+) -> str:
+    given = [f"--extra-vars={name}={value}" for name, value in variables.items()]
+    path = ROOT / "playbooks" / f"{playbook}.yml"
+    done = run_playbook(path, f"--inventory={inventory}", *options, *given)
     assert done.returncode == 2
     return " ".join(done.stdout.split())
 
@@ -219,19 +219,8 @@ def test_a_part_checks_the_inventory_and_the_command_line_before_it_begins(playb
 
 
 def test_the_whole_checks_the_inventory_once() -> None:
-    done = subprocess.run(
-        [
-            Path(sys.executable).parent / "ansible-playbook",
-            ROOT / "playbooks/site.yml",
-            "--inventory=inventories/lab",
-            "--list-hosts",
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_playbook(ROOT / "playbooks/site.yml", "--inventory=inventories/lab", "--list-hosts")
+    assert done.returncode == 0, done.stderr
     hosts = re.findall(r"\(\S+\): Check the inventory.*\n.*\n\s+hosts \((\d+)\)", done.stdout)
     assert len(hosts) > len(PARTS)
     assert [each != "0" for each in hosts] == [True] + [False] * (len(hosts) - 1)
@@ -242,17 +231,6 @@ def test_a_variable_of_one_service_may_be_given_for_all_hosts(tmp_path: Path) ->
     tables = yaml.safe_load((ROOT / "inventories/lab/group_vars/site_dwpro1.yml").read_text())["land_tables"]
     given = tmp_path / "given.yml"
     given.write_text(yaml.safe_dump({"land_tables": tables}))
-    done = subprocess.run(
-        [
-            Path(sys.executable).parent / "ansible-playbook",
-            ROOT / "playbooks/check.yml",
-            "--inventory=inventories/lab",
-            f"--extra-vars=@{given}",
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = ("--inventory=inventories/lab", f"--extra-vars=@{given}")
+    done = run_playbook(ROOT / "playbooks/check.yml", *options)
     assert done.returncode == 0, done.stdout
