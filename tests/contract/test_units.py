@@ -138,7 +138,7 @@ def test_a_unit_s_command_line_is_taken(role: str, rendered: Mapping[tuple[str, 
     units = [
         text
         for (each, template), text in rendered.items()
-        if each == role and ("service" in template or template == "start.j2")
+        if each == role and ("start.j2" if role == "mirror_maker" else "service") in template
     ]
     assert len(units) == (2 if role == "backup" else 1)
     for unit in units:

@@ -107,8 +107,8 @@ def test_an_option_that_is_given_twice(capsys: pytest.CaptureFixture[str]) -> No
 def test_an_option_is_called_as_it_was_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diode", "upstream", "--from=yesterday"]) == ExitCode.REFUSED
     assert "command line: from isn't a time" in capsys.readouterr().err
-    assert main(["diode", "resend", "--group-id="]) == ExitCode.REFUSED
-    assert "command line: groupID must not be empty" in capsys.readouterr().err
+    assert main(["diode", "resend", "--payload-size=abc"]) == ExitCode.REFUSED
+    assert "command line: payloadSize must be" in capsys.readouterr().err
 
 
 def _argv(options: dict[str, str]) -> list[str]:
