@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 from aqueduct.cli import common, declared, duration, moment, report_file, selection
 from aqueduct.cli.extra import spark_packages
 from aqueduct.cli.selection import PORTS
-from aqueduct.errors import ExitCode, Failed, Refused
+from aqueduct.errors import ExitCode, Failed, LeftOut, Refused
 from aqueduct.kafka import client_config
 from aqueduct.names import TopicPartition
 
@@ -204,10 +204,12 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
     unseen = Unseen()
     lander, landing = None, False  # what is refused later may come right again: another declaration, a topic
     due = dict.fromkeys(order.tables, 0.0)  # when, by the monotonic clock
+    left_out: dict[str, LeftOut] = {table.full_name: () for table in order.tables}  # in each one's last round
     while True:
         started = datetime.now(UTC)
         began = time.monotonic()
         now = [table for table in order.tables if due[table] <= began]
+        again = {table.full_name for table in now}  # those that did not land, or left out more or less
         try:
             lander = lander or Lander(order, workers, unseen, again=landing)
             landed = lander.until_caught_up(now)
@@ -221,6 +223,8 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
             lander = None  # its log is read again, which finishes what was committed
         else:
             landing = True
+            again = {each.table for each in landed if each.failed or each.left_out != left_out[each.table]}
+            left_out |= {each.table: each.left_out for each in landed}
             done_so_far.add(landed, _lags(lander, now) if args.metrics_port else {}, time.time())
             failed = [each.failed for each in landed if each.failed]
             code = report.exit_code(landed, fail_on_poison=args.fail_on_poison)
@@ -232,8 +236,14 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
             if args.every is None or any(isinstance(each, Lost) for each in failed):
                 return code
             lander = None if failed else lander
-        due |= {table: began + (table.every or args.every) for table in now}
+        due |= {table: began + _wait(table, args.every, table.full_name in again) for table in now}
         time.sleep(max(0.0, min(due.values()) - time.monotonic()))
+
+
+def _wait(table: "LandTable", every: int, again: bool) -> int:
+    """Return the seconds until a table's next round: what passes soon does not cost an hour, for example."""
+    own = table.every or every
+    return min(own, every) if again else own
 
 
 def _lags(lander: "Lander", tables: "Sequence[LandTable]") -> dict[str, int]:

@@ -423,6 +423,25 @@ def test_each_table_has_its_own_rounds(lake: Lake, topic: str) -> None:
         run.communicate()
 
 
+def test_a_table_whose_round_failed_does_not_wait_for_its_own_long_time(lake: Lake, topic: str) -> None:
+    lake.others = [{**lake.declared, "table": "lake.seldom", "every": "1h"}]
+    fill(lake, topic, random.Random(31), 10)  # noqa: S311
+    assert lake.land() == 0
+    [commit] = (lake.folder / "lake/lake/seldom/_land/commits").glob("*.json")
+    kept = commit.read_bytes()
+    commit.write_bytes(b"{")
+    fill(lake, topic, random.Random(32), 10)  # noqa: S311
+    run = lake.start("--every", "1s")
+    try:
+        clients.wait_for("a round of the other table", lambda: len(lake.placed()) == 60)
+        assert len(lake.placed("seldom")) == 30
+        commit.write_bytes(kept)
+        clients.wait_for("a round of this one", lambda: len(lake.placed("seldom")) == 60)
+    finally:
+        run.kill()
+        run.communicate()
+
+
 def figures(port: int, rows: int) -> dict[str, float] | None:
     """Return what is served, once so many rows are told of some table."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:

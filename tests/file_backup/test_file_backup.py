@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -156,13 +156,17 @@ def date(day: float) -> str:
 
 
 def children(pid: int, name: str) -> list[int]:
-    """Return the processes of a name below one."""
-    found = subprocess.run(
-        ["pgrep", "--parent", str(pid)], capture_output=True, text=True, check=False
-    ).stdout
-    every = [int(line) for line in found.split()]
-    own = [each for each in every if Path(f"/proc/{each}/comm").read_text().strip() == name]
-    return own + [below for each in every for below in children(each, name)]
+    """Return the processes of a name below one, sooner than a process that lists them would."""
+    parents: dict[int, tuple[int, str]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            before, after = stat.read_text().rsplit(") ", 1)
+            number, comm = before.split(" (", 1)
+            parents[int(number)] = int(after.split()[1]), comm
+    below = {pid}
+    while more := {each for each, (parent, _) in parents.items() if parent in below} - below:
+        below |= more
+    return sorted(each for each in below - {pid} if parents[each][1] == name)
 
 
 def wait_until(what: str, condition: Callable[[], object], seconds: float = 60) -> None:
