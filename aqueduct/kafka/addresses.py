@@ -29,7 +29,7 @@ _REASONS = (
     (r"DNS Resolution failure|DNS lookup failed|Failed to resolve", "the host name is unknown"),
     (r"ECONNREFUSED|Connection refused", "the connection is refused"),
     (r"EHOSTUNREACH|ENETUNREACH|No route to host|Network is unreachable", "there is no route to it"),
-    (r"timed out|ETIMEDOUT|timeout", "there is no answer in time"),
+    (r"timed out|ETIMEDOUT|\btimeout\b|TimeoutError", "there is no answer in time"),
 )
 # librdkafka writes SCHEME://HOST:PORT/ID for an advertised address, and .../bootstrap for one of the user.
 _LIBRDKAFKA = re.compile(r"(?:\w+://)?(?P<address>\S+:\d+)/(?P<broker>\d+): (?P<reason>.*)", re.DOTALL)
@@ -60,7 +60,8 @@ class AddressManager(KafkaConnectionManager):  # type: ignore[misc]
     """kafka-python's maker of connections, whose errors identify the broker and its advertised address."""
 
     def __init__(self, net: NetworkSelector, **configs: Any) -> None:
-        super().__init__(net, **configs)
+        # A setting of this class alone: kafka-python's own consumer and producer refuse it.
+        super().__init__(net, **{"socket_connection_setup_timeout_ms": CONNECT_MILLISECONDS, **configs})
         self._failed: dict[int, str] = {}  # by broker: the sentence
         self._tried = 0.0  # when an advertised address was tried first, by the monotonic clock
 

@@ -21,7 +21,6 @@ CUT_OFF = "Connection timed out"
 RECONNECT: dict[str, Any] = {
     "reconnect_backoff_max_ms": 1000,  # a broker that is being started is found soon
     "metadata_max_age_ms": 1000,  # and so are its address and the others'
-    "socket_connection_setup_timeout_ms": addresses.CONNECT_MILLISECONDS,
 }
 
 

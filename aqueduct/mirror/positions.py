@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from aqueduct.kafka import offsets
+from aqueduct.kafka import addresses, offsets
 from aqueduct.kafka.answers import RECONNECT, answering
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.table import Table, keys_and_values
@@ -141,6 +141,7 @@ class FlowPositions:
             "acks": "all",
             "enable_idempotence": True,
             "metrics_enabled": False,
+            "kafka_client": addresses.client,
             "max_block_ms": SEND_SECONDS * 1000,
             **({"transactional_id": f"{self.flow}-mm2-aqueduct"} if moves else {}),
             **({"transaction_timeout_ms": TRANSACTION_SECONDS * 1000} if moves else {}),

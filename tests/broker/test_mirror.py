@@ -17,6 +17,7 @@ from servers import broker
 from servers.broker import Broker
 
 TOPIC = "flights-of.day"
+PATTERN = r"flights-of\.day"
 POSITIONS = 25  # partitions of the topic of a flow's positions
 
 
@@ -38,7 +39,7 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
 
     clients.create(source, TOPIC, 2)
     clients.transaction(source, TOPIC, range(50), "commit")
-    with mirror_maker(source, target, tmp_path, topics=TOPIC.replace(".", r"\.")):
+    with mirror_maker(source, target, tmp_path, topics=PATTERN):
         code, text = said("--wait", "300s", "--until-caught-up")
         assert (code, text) == (0, "2 partitions, 0 of them behind by 0 records.\n")
         on_a_host = subprocess.run(
@@ -88,7 +89,7 @@ def test_a_worker_that_waits_for_a_hanging_transaction_is_not_to_be_started(
 
         if TOPIC not in clients.topics(source):
             clients.create(source, TOPIC, 2)
-        with mirror_maker(source, target, tmp_path / "before"):
+        with mirror_maker(source, target, tmp_path / "before", topics=PATTERN):
             assert said("--wait", "60s", "--until-caught-up")[0] == 0
         clients.wait_for("no worker", lambda: "No worker" in said()[1])
         positions = "mm2-offsets.pro1.internal"
@@ -96,7 +97,7 @@ def test_a_worker_that_waits_for_a_hanging_transaction_is_not_to_be_started(
         with connect(End("target", target.plaintext), "test") as client:
             hang(client, target, positions, "pro1-mm2-MirrorSourceConnector-7", 3)
 
-        with mirror_maker(source, target, tmp_path / "after"):
+        with mirror_maker(source, target, tmp_path / "after", topics=PATTERN):
             code, text = said()
             assert code == 3
             assert f"{positions}-3 has a hanging transaction of producer " in text
