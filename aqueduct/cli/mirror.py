@@ -13,6 +13,7 @@ until all is well or the time is up.
 
 import argparse
 import re
+import sys
 import time
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
@@ -68,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="forget ranges that the target has twice: they were cleaned, or may stay",
     )
+    add(
+        "--started",
+        action="store_true",
+        help="all is well if the workers and tasks run; a position that does not fit is only a warning",
+    )
     add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
     add("--until-caught-up", action="store_true", help="all is well only if none is behind")
     report_file.add_arguments(parser)
@@ -86,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
                 if args.begin_at_ends:
                     return _begin(flow, args, started)
                 findings, progress, lost = _look(flow, args)
-                ranges = []
+                positions, ranges = flow.position_findings(), []
         else:
             with connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source:
                 mirror = reading.MirrorReader(args.source, source, target)
@@ -96,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
                 if args.accept_ranges:
                     mirror.renew(accept=True)
                     findings, progress, lost = _look(mirror, args)
-                ranges = mirror.ranges()
+                positions, ranges = mirror.position_findings(), mirror.ranges()
                 try:
                     mirror.renew()
                 except Failed as error:  # such as a client that may only read
@@ -104,6 +110,8 @@ def run(args: argparse.Namespace) -> int:
     print(_table(progress))
     for finding in findings:
         print(finding)
+    for finding in positions if args.started else ():
+        print(f"aqueduct: {finding}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
         report_file.write(args.report, "mirror", code, started, _report(findings, progress, lost, ranges))
@@ -166,6 +174,8 @@ def _look(
             if time.monotonic() >= deadline:
                 raise
         else:
+            if not args.started:
+                findings += flow.position_findings()
             if args.until_caught_up:
                 findings += status.lag_findings(progress)
             lost |= {p.partition: p for p in progress if p.gone}

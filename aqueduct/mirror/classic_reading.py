@@ -43,9 +43,10 @@ class ClassicReader:
         self.source = source
         self._pattern, self._prefix = pattern, prefix
         self._clients, self._target = clients, target
+        self._progress: list[MirrorProgress] = []
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
-        """Return what is not well, and how far each partition is."""
+        """Return what does not run or cannot be read, and how far each partition is."""
         found, group = self._clients, self._clients.group
         with answering(found.end.bootstrap_servers):
             partitions = self._partitions()
@@ -59,8 +60,12 @@ class ClassicReader:
         at_target = {name: len(topic.partitions) for name, topic in there.items()}
         findings = classic.group_findings(self.source, group, state)
         findings += classic.topic_findings(self.source, self._prefix, at_source, at_target)
-        findings += status.hidden_findings(self.source, partitions, progress)
-        return findings + status.recreated_findings(self.source, progress), progress
+        self._progress = progress
+        return findings + status.hidden_findings(self.source, partitions, progress), progress
+
+    def position_findings(self) -> list[str]:
+        """Return which positions do not fit their topics, as the last look found them."""
+        return status.recreated_findings(self.source, self._progress)
 
     def begin_at_ends(self) -> int:
         """Give a group without a position the logs' ends; return how many. Refused without a topic."""

@@ -65,7 +65,7 @@ class MirrorReader:
         self._sync_end = 0
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
-        """Return what is not well, and how far each partition is."""
+        """Return what does not run or cannot be read, and how far each partition is."""
         group, statuses, tasks, positions = self.state()
         progress = self.progress(tasks.partitions, positions)
         self._judge()
@@ -73,8 +73,11 @@ class MirrorReader:
         if findings:
             with answering(self._target.end.bootstrap_servers):
                 findings = status.waiting_findings(self.source, findings, self._open_transactions())
-        findings += status.hidden_findings(self.source, tasks.partitions, progress)
-        return findings + status.position_findings(self.source, self.ranges()), progress
+        return findings + status.hidden_findings(self.source, tasks.partitions, progress), progress
+
+    def position_findings(self) -> list[str]:
+        """Return which positions do not fit their topics, as the last look found them."""
+        return status.position_findings(self.source, self.ranges())
 
     def ranges(self) -> list[AffectedRange]:
         """Return the ranges that are lost or doubled at the target, as the last look found them."""
