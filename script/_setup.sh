@@ -39,8 +39,7 @@ tell_memory() {
         say "This machine has $has MiB of memory, and what is started here takes up to $1 MiB: the kernel may kill some of it"
 }
 
-# at_most NUMBER MEBIBYTES: how many things of that size run at once. Most of them wait for others half of their time, so
-# that two cores are busy only with several.
+# at_most NUMBER MEBIBYTES: how many things of that size run at once.
 at_most() {
     awk -v most="$1" -v size="$2" '/^MemAvailable:/ {fit = int($2 / 1024 / size); print fit < 1 ? 1 : fit < most ? fit : most}' /proc/meminfo
 }
