@@ -32,6 +32,9 @@ class Flow:
             raise look
         return [], [look]
 
+    def position_findings(self) -> list[str]:
+        return []
+
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +42,7 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def look(flow: Flow, wait: float) -> tuple[list[str], list[MirrorProgress], Iterable[MirrorProgress]]:
-    args = argparse.Namespace(wait=wait, until_caught_up=True)
+    args = argparse.Namespace(wait=wait, until_caught_up=True, started=False)
     return mirror._look(cast(MirrorReader, flow), args)
 
 
