@@ -7,8 +7,8 @@ Of a classic mirror it reads the consumer group at the source: name it with --gr
 What the source deleted before it was mirrored shows until the mirror has passed it: then nothing in Kafka
 tells of it any more, so look often, or compare with `aqueduct reconcile`.
 
-Ends with 0 if all is well, 3 if something is not, 1 if a cluster does not answer. With --wait it looks again
-until all is well or the time is up.
+Ends with 0 if all is well, 3 if something is not, such as a pattern that matches no topic, 1 if a cluster
+does not answer. With --wait it looks again until all is well or the time is up.
 """
 
 import argparse
@@ -19,7 +19,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aqueduct.cli import duration, report_file, selection
-from aqueduct.errors import ExitCode, Failed, Refused
+from aqueduct.errors import ExitCode, Failed, Refused, labelled
+from aqueduct.estate import patterns
+from aqueduct.estate.patterns import PatternError
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
 from aqueduct.mirror import classic_reading, reading, status
@@ -68,6 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="forget ranges that the target has twice: they were cleaned, or may stay",
     )
+    add(
+        "--allow-unmatched",
+        action="store_true",
+        help="patterns of the flow that match no topic are reported, and all is well nevertheless",
+    )
     add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
     add("--until-caught-up", action="store_true", help="all is well only if none is behind")
     report_file.add_arguments(parser)
@@ -76,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     _refuse(args)
+    unmatched: list[str] = []
     source_end = client_config.end("source", args.source_bootstrap_servers, args.source_config)
     target_end = client_config.end("target", args.target_bootstrap_servers, args.target_config)
     with connect(target_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as target:
@@ -97,17 +105,30 @@ def run(args: argparse.Namespace) -> int:
                     mirror.renew(accept=True)
                     findings, progress, lost = _look(mirror, args)
                 ranges = mirror.ranges()
+                unmatched = _unmatched(mirror)
                 try:
                     mirror.renew()
                 except Failed as error:  # such as a client that may only read
                     findings += [f"The positions were checked, and not bound to their topics: {error}"]
     print(_table(progress))
-    for finding in findings:
+    for finding in (every := findings + unmatched):
         print(finding)
-    code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
+    is_well = not (findings if args.allow_unmatched else every)
+    code = ExitCode.DONE if is_well else ExitCode.INCOMPLETE
     if args.report:
-        report_file.write(args.report, "mirror", code, started, _report(findings, progress, lost, ranges))
+        report_file.write(args.report, "mirror", code, started, _report(every, progress, lost, ranges))
     return code
+
+
+def _unmatched(mirror: MirrorReader) -> list[str]:
+    """Return the patterns that match no topic, a sentence each. `--wait` does not wait for their topics."""
+    try:
+        found = mirror.unmatched(patterns.unmatched)
+    except PatternError as error:
+        return [labelled("pattern-invalid", f"Whether each pattern matches a topic is not known: {error}.")]
+    except Failed as error:
+        return [f"Whether each pattern matches a topic is not known: {error}"]
+    return [status.unmatched_finding(mirror.source, each) for each in found]
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -38,11 +38,16 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
 
     clients.create(source, TOPIC, 2)
     clients.transaction(source, TOPIC, range(50), "commit")
-    with mirror_maker(source, target, tmp_path, topics=TOPIC.replace(".", r"\.")):
+    with mirror_maker(source, target, tmp_path, topics=r"misspelt-.*," + TOPIC.replace(".", r"\.")):
         code, text = said("--wait", "300s", "--until-caught-up")
-        assert (code, text) == (0, "2 partitions, 0 of them behind by 0 records.\n")
+        first, unmatched = text.splitlines()
+        assert (code, first) == (3, "2 partitions, 0 of them behind by 0 records.")
+        assert unmatched.startswith("[pattern-matches-nothing] pro1 has no topic that misspelt-.* of")
+        assert said("--until-caught-up", "--allow-unmatched") == (0, text)
         on_a_host = subprocess.run(
-            [*clients.BASE_ONLY, *ask, "--until-caught-up"], capture_output=True, text=True
+            [*clients.BASE_ONLY, *ask, "--until-caught-up", "--allow-unmatched"],
+            capture_output=True,
+            text=True,
         )
         assert (on_a_host.returncode, on_a_host.stdout) == (0, text), on_a_host.stderr
         first = json.loads(report.read_text())["partitions"][0]
