@@ -75,6 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="patterns of the flow that match no topic are reported, and all is well nevertheless",
     )
+    add(
+        "--running",
+        action="store_true",
+        help="all is well if its tasks run: positions and lost records are not checked",
+    )
     add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
     add("--until-caught-up", action="store_true", help="all is well only if none is behind")
     report_file.add_arguments(parser)
@@ -93,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
                 flow = ClassicReader(args.source, *names, clients, target)
                 if args.begin_at_ends:
                     return _begin(flow, args, started)
+                if args.running:
+                    return _await_running(flow, args, started)
                 findings, progress, lost = _look(flow, args)
                 ranges = []
         else:
@@ -100,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
                 mirror = reading.MirrorReader(args.source, source, target)
                 if args.before_start:
                     return _prepare(mirror, args, started)
+                if args.running:
+                    return _await_running(mirror, args, started)
                 findings, progress, lost = _look(mirror, args)
                 if args.accept_ranges:
                     mirror.renew(accept=True)
@@ -146,6 +155,14 @@ def _refuse(args: argparse.Namespace) -> None:
             "option-conflict",
             "--before-start and --accept-ranges are for MirrorMaker 2: leave --group out.",
         )
+    if args.running and (
+        args.before_start or args.accept_ranges or args.begin_at_ends or args.until_caught_up
+    ):
+        raise Refused(
+            "option-conflict",
+            "--running only checks whether the tasks run: leave --before-start, --accept-ranges, "
+            "--begin-at-ends and --until-caught-up out.",
+        )
     if not args.group and (args.begin_at_ends or args.target_prefix):
         raise Refused("--begin-at-ends and --target-prefix are for a classic mirror: give its --group, too.")
 
@@ -159,6 +176,27 @@ def _begin(flow: ClassicReader, args: argparse.Namespace, started: datetime) -> 
     if args.report:
         report_file.write(args.report, "mirror", ExitCode.DONE, started, {"begun": begun})
     return ExitCode.DONE
+
+
+def _await_running(flow: MirrorReader | ClassicReader, args: argparse.Namespace, started: datetime) -> int:
+    """Look until the tasks run or the time is up."""
+    deadline = time.monotonic() + args.wait
+    while True:
+        try:
+            findings = flow.running()
+        except Failed:
+            if time.monotonic() >= deadline:
+                raise
+        else:
+            if not findings or time.monotonic() >= deadline:
+                break
+        time.sleep(POLL_SECONDS)
+    for sentence in findings or [f"The tasks of the mirror from {flow.source} run."]:
+        print(sentence)
+    code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
+    if args.report:
+        report_file.write(args.report, "mirror", code, started, {"findings": findings})
+    return code
 
 
 def _prepare(mirror: MirrorReader, args: argparse.Namespace, started: datetime) -> int:

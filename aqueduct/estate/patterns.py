@@ -72,6 +72,23 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     return lambda name: whole.fullmatch(name) is not None
 
 
+def may_match(pattern: str, name: str) -> bool:
+    """Return whether a pattern may match a whole name, by MirrorMaker, which reads each as a Java pattern."""
+    try:
+        names = language(pattern)
+        return names is None or name in names or re.fullmatch(pattern, name) is not None
+    except (PatternError, re.error):
+        return True
+
+
+def surely_matches(pattern: str, name: str) -> bool:
+    try:
+        names = language(pattern)
+    except PatternError:
+        return False
+    return names is not None and name in names
+
+
 def unmatched(patterns: Iterable[str], names: Collection[str]) -> list[str]:
     """Return the patterns that match none of these names. Raises PatternError as `matcher` does."""
     return [pattern for pattern in patterns if not any(map(matcher(pattern), names))]

@@ -62,6 +62,15 @@ class ClassicReader:
         findings += status.hidden_findings(self.source, partitions, progress)
         return findings + status.recreated_findings(self.source, progress), progress
 
+    def running(self) -> list[str]:
+        """Return what does not run, a sentence each."""
+        found, group = self._clients, self._clients.group
+        with answering(found.end.bootstrap_servers):
+            if not self._partitions():
+                return classic.topic_findings(self.source, self._prefix, {}, {})
+            state = found.admin.describe_groups([group])[group]["group_state"]
+        return classic.group_findings(self.source, group, state)
+
     def begin_at_ends(self) -> int:
         """Give a group without a position the logs' ends; return how many. Refused without a topic."""
         with answering(self._clients.end.bootstrap_servers):

@@ -71,12 +71,21 @@ class MirrorReader:
         self._tasks = tasks
         progress = self.progress(tasks.partitions, positions)
         self._judge()
-        findings = status.task_findings(self.source, group, statuses, tasks)
-        if findings:
-            with answering(self._target.end.bootstrap_servers):
-                findings = status.waiting_findings(self.source, findings, self._open_transactions())
+        findings = self._task_findings(group, statuses, tasks)
         findings += status.hidden_findings(self.source, tasks.partitions, progress)
         return findings + status.position_findings(self.source, self.ranges()), progress
+
+    def running(self) -> list[str]:
+        """Return what does not run, a sentence each."""
+        group, statuses, tasks, _ = self.state()
+        return self._task_findings(group, statuses, tasks)
+
+    def _task_findings(self, group: WorkersGroup, statuses: list[MirrorStatus], tasks: Tasks) -> list[str]:
+        findings = status.task_findings(self.source, group, statuses, tasks)
+        if not findings:
+            return []
+        with answering(self._target.end.bootstrap_servers):
+            return status.waiting_findings(self.source, findings, self._open_transactions())
 
     def unmatched(self, unmatched: Callable[[Iterable[str], Collection[str]], list[str]]) -> list[str]:
         """Return the flow's patterns that match no topic of the source, as the last look found them.

@@ -44,6 +44,7 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
         assert (code, first) == (3, "2 partitions, 0 of them behind by 0 records.")
         assert unmatched.startswith("[pattern-matches-nothing] pro1 has no topic that misspelt-.* of")
         assert said("--until-caught-up", "--allow-unmatched") == (0, text)
+        assert said("--running") == (0, "The tasks of the mirror from pro1 run.\n")
         on_a_host = subprocess.run(
             [*clients.BASE_ONLY, *ask, "--until-caught-up", "--allow-unmatched"],
             capture_output=True,
@@ -64,6 +65,10 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
     code, text = clients.wait_for("no worker", lambda: (told := said()) and "No worker" in told[1] and told)
     assert code == 3
     assert f"deleted it before it was mirrored: {TOPIC}-0 (10 offsets from 50)" in text
+    code, stopped = said("--running")
+    assert code == 3
+    assert "No worker" in stopped
+    assert "before it was mirrored" not in stopped
     gap = {"topic": TOPIC, "partition": 0, "from": 50, "to": 60}
     assert json.loads(report.read_text())["gaps"] == [gap]
 
