@@ -45,7 +45,7 @@ UNIDENTIFIED = {
     "cli/reconcile.py": 3,
     "cli/rewrap.py": 1,
     "cli/zookeeper.py": 1,
-    "connect/apply.py": 5,
+    "connect/apply.py": 4,
     "connect/connectors.py": 2,
     "connect/inspection.py": 3,
     "connect/replay.py": 2,
