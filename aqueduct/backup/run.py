@@ -37,6 +37,7 @@ class BackupOutcome:
     rules: Expiry | None = None  # None: no segment expires
     put: RulesPut | None = None
     unchanged: tuple[str, ...] = ()  # compacted topics that need no new generation, though it would be due
+    notes: tuple[str, ...] = ()  # sentences on options that have no effect
 
 
 def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
@@ -85,8 +86,9 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
         wish = order.lifecycle
         if wish.days and todo.topics and not any(map(wish.chooses, todo.topics)):
             raise Refused(
+                "pattern-matches-nothing",
                 f"--lifecycle-topics-pattern matches none of {count(len(todo.topics), 'topic')}, and would "
-                "remove all rules: nothing was done. Let it match some, or give --lifecycle-days 0."
+                "remove all rules: nothing was done. Let it match some, or give --lifecycle-days 0.",
             )
         rules = expiry.expiry(todo.topics.values(), wish.days, wish.chooses, former)
         put = bucket.put(catalog.id, rules.days)
@@ -117,7 +119,8 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     left_out += put.clashes if put else ()
     left_out += commit.position(order.end, catalog.id, increment, parent.manifest)
     stored = sum(segment.stored_bytes + segment.index_bytes for segment in increment.segments)
-    return BackupOutcome(increment, stored, left_out, time.monotonic() - began, rules, put, todo.unchanged)
+    seconds = time.monotonic() - began
+    return BackupOutcome(increment, stored, left_out, seconds, rules, put, todo.unchanged, found.notes)
 
 
 def _say(progress: str) -> None:

@@ -1,10 +1,10 @@
 """The selection of topics and groups to back up."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from aqueduct.errors import Refused
+from aqueduct.errors import Refused, labelled
 from aqueduct.names import OWN_TOPICS, matches
 from aqueduct.wording import some
 
@@ -61,6 +61,13 @@ class TopicSelection:
                 f"--exclude-topics-pattern {self.exclude.pattern if self.exclude else ''} leaves no topic.",
             )
         return left
+
+    def idle_exclusion(self, there: Collection[str]) -> str:
+        """Return a sentence if the pattern of excluded topics matches none of these; else an empty one."""
+        if self.exclude is None or any(map(self.exclude.fullmatch, there)):
+            return ""
+        said = f"--exclude-topics-pattern {self.exclude.pattern} matches no topic, so it excludes nothing."
+        return labelled("pattern-matches-nothing", said)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The contents of a cluster besides its records: topics and their ends, groups, ACLs, quotas."""
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +7,7 @@ from kafka.errors import ClusterAuthorizationFailedError, SecurityDisabledError
 
 from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.plan import Source, epochs_to_ask
-from aqueduct.errors import LeftOut, Skipped
+from aqueduct.errors import LeftOut, Skipped, labelled
 from aqueduct.kafka import groups, offsets, share_groups
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import list_acls
@@ -37,6 +36,7 @@ class Surveyed:
     groups_ahead: tuple[GroupAhead, ...]
     left_out: LeftOut
     share_groups: tuple[StoredGroup, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences on options that have no effect
 
 
 def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
@@ -54,8 +54,10 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
         of_type = _by_type(known, order.groups.choose(known))
         shared, unread = _share_positions(client, of_type.pop(share_groups.TYPE, ()))
         committed = groups.committed(client, [name for names in of_type.values() for name in names])
+        notes = [order.topics.idle_exclusion(topics)]
         if absent := order.groups.absent(known):
-            print(f"There is no group {some(absent)} to leave out; see --exclude-groups.", file=sys.stderr)
+            said = f"--exclude-groups: the cluster has no group {some(absent)}, so nothing is excluded by it."
+            notes.append(labelled("group-unknown", said))
         of_topic = {name: topics[name].topic_partitions for name in chosen}
         partitions = [partition for mine in of_topic.values() for partition in mine]
         ends = offsets.ends(client, partitions, "read_uncommitted")
@@ -102,6 +104,7 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
             if partition in stable and offset > stable[partition]
         ),
         left_out=left_out + unread + _unknown(of_type, committed),
+        notes=tuple(filter(None, notes)),
     )
 
 

@@ -162,6 +162,7 @@ def run(args: argparse.Namespace) -> int:
         signing_key=signing.signing_key(args.signing_key) if args.signing_key else None,
     )
     done_so_far = BackupFigures()
+    noted: tuple[str, ...] = ()  # in the last round
     with Workers("aqueduct backup", common.spark(args)) as workers:
         common.serve_metrics(args, done_so_far.all, workers)
         while True:
@@ -181,6 +182,9 @@ def run(args: argparse.Namespace) -> int:
                 done_so_far.add(outcome)
                 code = report.exit_code(outcome.manifest, outcome.left_out)
                 page = report.text(outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds)
+                for note in outcome.notes if outcome.notes != noted else ():
+                    print(f"aqueduct: {note}", file=sys.stderr, flush=True)
+                noted = outcome.notes
                 for line in report.lifecycle(outcome.rules, outcome.put):
                     print(line)
                 for line in report.unchanged(outcome.unchanged):

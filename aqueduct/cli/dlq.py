@@ -11,7 +11,6 @@ the arguments can't be right.
 """
 
 import argparse
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING
 from aqueduct.cli import common, moment, report_file, selection
 from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import ExitCode, Refused
-from aqueduct.estate.patterns import PatternError, language
+from aqueduct.estate.patterns import PatternError, matcher
 from aqueduct.kafka import client_config
 from aqueduct.wording import count
 
@@ -91,11 +90,9 @@ def _replay(args: argparse.Namespace) -> ExitCode:
 def _topics(pattern: str) -> Callable[[str], bool]:
     """Parse topics as a sink declares them (`topics`, `topics.regex`); for argparse's `type`."""
     try:
-        names = language(pattern)
-        whole = re.compile(pattern) if names is None else None  # what goes beyond regular languages
-    except (PatternError, re.error) as error:
+        return matcher(pattern)
+    except PatternError as error:
         raise argparse.ArgumentTypeError(f"{pattern} does not compile: {error}") from None
-    return lambda name: name in names if names is not None else bool(whole and whole.fullmatch(name))
 
 
 def _page(outcome: "Replayed", dry_run: bool) -> str:

@@ -10,6 +10,8 @@ on, a group's position that could not be set, a Hive catalogue that is behind); 
 run lands it, too; what was committed before is reported; 2 the declarations or arguments can't be right, or
 the catalogue has another table of that name.
 
+status: 0 done; 3 done, but for declared topics that the cluster does not have.
+
 compact joins small files of each table, beside a landing, too: 0 done; 3 done, but for replaced files of an
 Iceberg table, for its catalogue was not given or is behind; 1 a table failed.
 
@@ -148,7 +150,8 @@ def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     if args.what == "status":
         found = status.status(order)
-        return _told(args, started, ExitCode.DONE, report.status_text(found), report.status_report(found))
+        code = report.status_code(found)
+        return _told(args, started, code, report.status_text(found), report.status_report(found))
     with Workers("aqueduct land", common.spark(args)) as workers:
         if args.what is None:
             return _land(args, order, workers)

@@ -7,8 +7,8 @@ Of a classic mirror it reads the consumer group at the source: name it with --gr
 What the source deleted before it was mirrored shows until the mirror has passed it: then nothing in Kafka
 tells of it any more, so look often, or compare with `aqueduct reconcile`.
 
-Ends with 0 if all is well, 3 if something is not, 1 if a cluster does not answer. With --wait it looks again
-until all is well or the time is up.
+Ends with 0 if all is well, 3 if something is not, such as a pattern that matches no topic, 1 if a cluster
+does not answer. With --wait it looks again until all is well or the time is up.
 """
 
 import argparse
@@ -20,7 +20,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aqueduct.cli import duration, report_file, selection
-from aqueduct.errors import ExitCode, Failed, Refused
+from aqueduct.errors import ExitCode, Failed, Refused, labelled
+from aqueduct.estate import patterns
+from aqueduct.estate.patterns import PatternError
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
 from aqueduct.mirror import classic_reading, reading, status
@@ -72,7 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--started",
         action="store_true",
-        help="all is well if the workers and tasks run; a position that does not fit is only a warning",
+        help="all is well if the workers and tasks run: lost records, positions that do not fit and patterns "
+        "that match no topic are only warnings",
     )
     add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
     add("--until-caught-up", action="store_true", help="all is well only if none is behind")
@@ -92,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
                 if args.begin_at_ends:
                     return _begin(flow, args, started)
                 findings, progress, lost = _look(flow, args)
-                positions, ranges = flow.position_findings(), []
+                positions, unmatched, ranges = flow.position_findings(), [], []
         else:
             with connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source:
                 mirror = reading.MirrorReader(args.source, source, target)
@@ -102,20 +105,36 @@ def run(args: argparse.Namespace) -> int:
                 if args.accept_ranges:
                     mirror.renew(accept=True)
                     findings, progress, lost = _look(mirror, args)
-                positions, ranges = mirror.position_findings(), mirror.ranges()
+                positions, unmatched, ranges = mirror.position_findings(), _unmatched(mirror), mirror.ranges()
                 try:
                     mirror.renew()
                 except Failed as error:  # such as a client that may only read
                     findings += [f"The positions were checked, and not bound to their topics: {error}"]
     print(_table(progress))
+    warnings = []
+    if args.started:
+        warnings = status.loss_findings(args.source, lost) + positions + unmatched
+    else:
+        findings += unmatched
     for finding in findings:
         print(finding)
-    for finding in positions if args.started else ():
-        print(f"aqueduct: {finding}", file=sys.stderr)
+    for warning in warnings:
+        print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
         report_file.write(args.report, "mirror", code, started, _report(findings, progress, lost, ranges))
     return code
+
+
+def _unmatched(mirror: MirrorReader) -> list[str]:
+    """Return the patterns that match no topic, a sentence each. `--wait` does not wait for their topics."""
+    try:
+        found = mirror.unmatched(patterns.unmatched)
+    except PatternError as error:
+        return [labelled("pattern-invalid", f"Whether each pattern matches a topic is not known: {error}.")]
+    except Failed as error:
+        return [f"Whether each pattern matches a topic is not known: {error}"]
+    return [status.unmatched_finding(mirror.source, each) for each in found]
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -132,6 +151,12 @@ def _refuse(args: argparse.Namespace) -> None:
         raise Refused(
             "option-conflict",
             "--before-start and --accept-ranges are for MirrorMaker 2: leave --group out.",
+        )
+    if args.started and (args.before_start or args.accept_ranges or args.begin_at_ends):
+        raise Refused(
+            "option-conflict",
+            "--started checks whether the tasks run: leave --before-start, --accept-ranges and "
+            "--begin-at-ends out.",
         )
     if not args.group and (args.begin_at_ends or args.target_prefix):
         raise Refused("--begin-at-ends and --target-prefix are for a classic mirror: give its --group, too.")
@@ -180,7 +205,8 @@ def _look(
                 findings += status.lag_findings(progress)
             lost |= {p.partition: p for p in progress if p.gone}
             if not findings or time.monotonic() >= deadline:
-                findings += status.loss_findings(flow.source, lost.values())
+                if not args.started:
+                    findings += status.loss_findings(flow.source, lost.values())
                 return findings, progress, lost.values()
         time.sleep(POLL_SECONDS)
 

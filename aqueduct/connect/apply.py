@@ -21,6 +21,8 @@ class Checked:
     actual: Mapping[str, RunningConnector]
     warnings: tuple[str, ...]
     passwords: Mapping[str, frozenset[str]]  # keys whose values Connect hides, by connector
+    sound: tuple[WantedConnector, ...]  # those that are not refused
+    refused: tuple[str, ...]  # sentences on those that are; nothing of them is changed
 
 
 def check_clients(worker_config: Path, declared: Sequence[WantedConnector]) -> None:
@@ -49,23 +51,26 @@ def check_files(declared: Sequence[WantedConnector], folders: Sequence[str], sec
 
 
 def check(connect: Connect, declared: Sequence[WantedConnector]) -> Checked:
-    """Check connectors, changing nothing; Refused with every mistake that the plugins find."""
+    """Check connectors, changing nothing. One in which a plugin finds a mistake stops none of the others."""
     actual = connect.connectors()
-    changes = connectors.plan(declared, actual)
+    connectors.plan(declared, actual)  # Refused if one cannot be planned
     plugins = connect.plugins()
-    errors, warnings, passwords = [], [], {}
+    sound, refused, warnings, passwords = [], [], [], {}
     for each in declared:
+        mistakes: list[str] = []
         if each.config is not None and each.state != "absent":
             if wrong := connectors.class_error(each, plugins):
-                errors.append(wrong)
-                continue
-            validation = connect.validate(each.config)
-            errors += connectors.errors(each, validation)
-            warnings += connectors.unknown(each, validation)
-            passwords[each.name] = validation.passwords
-    if errors:
-        raise Refused("\n".join(errors))
-    return Checked(changes, actual, tuple(warnings), passwords)
+                mistakes = [wrong]
+            else:
+                validation = connect.validate(each.config)
+                mistakes = connectors.errors(each, validation)
+                warnings += connectors.unknown(each, validation)
+                passwords[each.name] = validation.passwords
+        refused += mistakes
+        if not mistakes:
+            sound.append(each)
+    changes = connectors.plan(sound, actual)
+    return Checked(changes, actual, tuple(warnings), passwords, tuple(sound), tuple(refused))
 
 
 def apply(connect: Connect, changes: ConnectorChanges) -> None:

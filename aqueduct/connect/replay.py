@@ -76,7 +76,7 @@ def replay(order: ReplayOrder) -> Replayed:
         raise Refused(f"No connector reads {order.to} and leaves its dead letters in {order.topic}.")
     with connect(order.end, transactional_id(order.topic)) as client:
         if not client.topics([order.topic]):
-            raise Refused(f"The {order.end} has no topic {order.topic}.")
+            raise Refused("topic-unknown", f"The {order.end} has no topic {order.topic}.")
         if order.dry_run:
             _Replay(client, order, outcome, []).run(None)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 
 from aqueduct.connect import replayed
 from aqueduct.connect.connectors import text
-from aqueduct.estate.model import Groups, HostVars, members
+from aqueduct.estate.model import Groups, HostVars, members, texts
 
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 # A dead letter is the record with what went wrong, a stack trace among it, in its headers.
@@ -73,7 +73,7 @@ class DeclaredConnector:
         return cls(
             name=str(declared["name"]),
             config={str(key): text(value) for key, value in config.items() if value is not None},
-            writes=tuple(declared.get("writes", ())),
+            writes=texts(declared.get("writes", ())),
             state=declared.get("state", "running"),
             left_out=frozenset(str(key) for key, value in config.items() if value is None),
         )

@@ -5,11 +5,11 @@ must agree on is worked out here, from the inventory alone: nothing is ever aske
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aqueduct.estate.model import Groups, HostVars, members, read_mirrors, site_names
+from aqueduct.estate.model import Groups, HostVars, members, read_mirrors, site_names, texts
 from aqueduct.names import INTERNAL, LEGAL_NAME
 
 # A raw topic's records hold whole frames: as much as a record of the source, and what frames it.
@@ -81,6 +81,12 @@ class Link:
         """
         return "|".join(map(_pattern, self.topics))
 
+    def may_carry(self, topics: Collection[str]) -> bool:
+        """Return whether one of these topics may cross by its sending service."""
+        return any(
+            re.fullmatch(link.topics_pattern, topic) for link in (self, *self.also) for topic in topics
+        )
+
     @classmethod
     def of(cls, groups: Groups, target: str, declared: Mapping[str, Any]) -> "Link":
         """Make a link from an item of `diode_downstream_links`."""
@@ -90,7 +96,7 @@ class Link:
             source=source,
             target=target,
             number=int(declared["number"]),
-            topics=tuple(declared["topics"]),
+            topics=texts(declared["topics"]),
             given_name=declared.get("name", ""),
             mode=declared.get("mode", cls.mode),
             upstream=declared.get("upstream") or _first(groups, source, "diode_upstream"),
@@ -157,15 +163,36 @@ class Reader:
     host: str
     unit: str
     group: str = ""  # of a link, whose offsets are its position; a restore moves a mirror's by other means
+    flow: str = ""  # of a mirror
+    target: str = ""  # the site that a mirror writes to
+    engine: str = ""  # of a mirror
 
 
-def read_readers(groups: Groups, hostvars: HostVars, site: str) -> tuple[Reader, ...]:
-    """Return a site's readers: mirrors and the sending ends of links."""
-    mirrors = read_mirrors(groups, hostvars, site)
+def read_readers(
+    groups: Groups, hostvars: HostVars, site: str, topics: Collection[str] | None = None
+) -> tuple[Reader, ...]:
+    """Return a site's readers: mirrors and the sending ends of links.
+
+    `topics`: only those that may read one of these. A pattern that cannot be read here may match any topic.
+    """
+    mirrors = read_mirrors(groups, hostvars, site, topics)
     links = read_links_from(groups, hostvars, site)
     return (
-        *(Reader(mirror.host, f"mirror_maker@{mirror.flow}") for mirror in mirrors),
-        *(Reader(link.upstream, f"diode_upstream@{link.sent_as}", link.group) for link in links),
+        *(
+            Reader(
+                host=each.host,
+                unit=f"mirror_maker@{each.flow}",
+                flow=each.flow,
+                target=each.target,
+                engine=each.engine,
+            )
+            for each in mirrors
+        ),
+        *(
+            Reader(link.upstream, f"diode_upstream@{link.sent_as}", link.group)
+            for link in links
+            if topics is None or link.may_carry(topics)
+        ),
     )
 
 

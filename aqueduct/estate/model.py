@@ -5,11 +5,12 @@ what a default decides (ports, roles) comes in `defaults`, the plain values of r
 Everything is read for one site at a time: a filter that every host evaluates must not read a thousand hosts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from aqueduct.errors import Refused
+from aqueduct.estate.patterns import may_match, surely_matches
 
 SITE_PREFIX = "site_"
 NEW, TRANSACTIONS_SINCE = (4,), (0, 11)  # versions of Kafka; the latter: KIP-98
@@ -17,6 +18,14 @@ KRAFT, ZOOKEEPER = "kraft", "zookeeper"  # where a cluster keeps its metadata
 
 Groups = Mapping[str, Sequence[str]]
 HostVars = Mapping[str, Mapping[str, Any]]
+
+
+def texts(value: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the texts of a list of the inventory; a text that stands for a list is its only element.
+
+    The inventory check refuses such a text. What reads an unchecked inventory must not take its letters.
+    """
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,14 @@ class Flow:
         exclude = "|".join([*self.topics_exclude, r"mm2.*\.internal", r".*\.replica", "__.*"])
         return f"(?!(?:{exclude})$)(?:{'|'.join(self.topics)})"
 
+    def may_carry(self, topics: Collection[str]) -> bool:
+        """Return whether one of these topics of the source may be mirrored."""
+        return any(
+            any(may_match(pattern, topic) for pattern in self.topics)
+            and not any(surely_matches(pattern, topic) for pattern in self.topics_exclude)
+            for topic in topics
+        )
+
     @property
     def version(self) -> tuple[int, ...]:
         """Return the source's version of Kafka, such as (0, 10, 0, 1); ValueError if what is said is none."""
@@ -101,11 +118,11 @@ class Flow:
         return cls(
             source=declared["source"],
             target=target,
-            topics=tuple(declared["topics"]),
-            topics_exclude=tuple(declared.get("topics_exclude", ())),
+            topics=texts(declared["topics"]),
+            topics_exclude=texts(declared.get("topics_exclude", ())),
             naming=declared.get("naming", "identity"),
-            groups=tuple(declared.get("groups", ())),
-            groups_exclude=tuple(declared.get("groups_exclude", ())),
+            groups=texts(declared.get("groups", ())),
+            groups_exclude=texts(declared.get("groups_exclude", ())),
             header=declared.get("header", ""),
             given_name=declared.get("name", ""),
             engine=declared.get("engine", "mm2"),
@@ -113,7 +130,7 @@ class Flow:
             settings=dict(declared.get("settings", {})),
             start=declared.get("start", ""),
             threads=int(declared.get("threads", 1)),
-            source_servers=tuple(declared.get("source_servers", ())),
+            source_servers=texts(declared.get("source_servers", ())),
             source_settings=dict(declared.get("source_settings", {})),
             source_version=str(declared.get("source_version", "")),
         )
@@ -213,11 +230,13 @@ def read_all_flows(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
     return tuple(flow for site in site_names(groups) for flow in read_flows(groups, hostvars, site))
 
 
-def read_mirrors(groups: Groups, hostvars: HostVars, source: str) -> tuple[MirrorUnit, ...]:
-    """Return the mirrors that read a site."""
+def read_mirrors(
+    groups: Groups, hostvars: HostVars, source: str, topics: Collection[str] | None = None
+) -> tuple[MirrorUnit, ...]:
+    """Return the mirrors that read a site; with `topics`, those that may read one of them."""
     return tuple(
         MirrorUnit(host, flow.name, flow.target, flow.engine)
         for flow in read_all_flows(groups, hostvars)
-        if flow.source == source
+        if flow.source == source and (topics is None or flow.may_carry(topics))
         for host in members(groups, flow.target, "mirror_maker")
     )

@@ -7,7 +7,7 @@ flags, nested character classes.
 
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 
 from aqueduct.estate.languages import (
@@ -58,6 +58,40 @@ def language(pattern: str) -> Language | None:
         return _PatternParser(pattern).parse()
     except _Beyond:
         return None
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Return whether a whole name matches, as a function. Raises PatternError if it cannot be told here."""
+    names = language(pattern)
+    if names is not None:
+        return names.__contains__
+    try:
+        whole = re.compile(pattern)  # what goes beyond regular languages
+    except re.error as error:
+        raise PatternError(str(error)) from None
+    return lambda name: whole.fullmatch(name) is not None
+
+
+def may_match(pattern: str, name: str) -> bool:
+    """Return whether a pattern may match a whole name, by MirrorMaker, which reads each as a Java pattern."""
+    try:
+        names = language(pattern)
+        return names is None or name in names or re.fullmatch(pattern, name) is not None
+    except (PatternError, re.error):
+        return True
+
+
+def surely_matches(pattern: str, name: str) -> bool:
+    try:
+        names = language(pattern)
+    except PatternError:
+        return False
+    return names is not None and name in names
+
+
+def unmatched(patterns: Iterable[str], names: Collection[str]) -> list[str]:
+    """Return the patterns that match none of these names. Raises PatternError as `matcher` does."""
+    return [pattern for pattern in patterns if not any(map(matcher(pattern), names))]
 
 
 class _PatternParser:

@@ -1,10 +1,10 @@
 """The plan of an export: which segments become the files of which task, the same for the same request."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from aqueduct.errors import Refused
+from aqueduct.errors import Refused, labelled
 from aqueduct.export import state
 from aqueduct.export.order import ExportOrder, FileFormat
 from aqueduct.kafka.batches.cut import Window
@@ -93,8 +93,23 @@ def by_topic(tables: Sequence[LandTable], topics: Iterable[str]) -> dict[str, La
             found[topic] = table
     if tables and not found:
         names = some(table.full_name for table in tables)
-        raise Refused(f"No topic of this export is declared for {names}: see their `topics`, and --topics.")
+        raise Refused(
+            "pattern-matches-nothing",
+            f"No topic of this export is declared for {names}: see their `topics`, and --topics.",
+        )
     return found
+
+
+def idle(tables: Iterable[LandTable], topics: Collection[str]) -> tuple[str, ...]:
+    """Return sentences on declared tables that take none of a snapshot's topics.
+
+    They are no error: a file of declarations may have tables of topics of other clusters.
+    """
+    names = [table.full_name for table in tables if not any(map(table.takes, topics))]
+    if not names:
+        return ()
+    said = f"The snapshot has no topic that is declared for {some(names)}, so nothing is exported by them."
+    return (labelled("pattern-matches-nothing", said),)
 
 
 def check_names(topics: Iterable[str]) -> None:

@@ -117,6 +117,8 @@ def _look(order: ExportOrder) -> _Job:
     wanted = restore_plan(snapshot, order.request)
     plan.check_names(wanted.topics)
     tables = plan.by_topic(order.tables, wanted.topics)
+    for note in plan.idle(order.tables, snapshot.topics):
+        _say(note)
     identity = _identity(order, catalog.id, wanted, plan.digest(tables))
     if there:
         state.check_same(target, there, identity, ended=ended is not None)

@@ -71,6 +71,7 @@ class TableStatus:
     staged: int = 0  # bytes, of runs that have not committed
     dead: int = 0  # of these, of runs that were killed hours ago
     filtered: int | None = None  # offsets whose rows are left out; None: there is no such table
+    left_out: LeftOut = ()  # declared topics that the cluster does not have
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Plans a round of a table: which offsets are read, by its log and the cluster."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from aqueduct import ranges
@@ -59,9 +59,7 @@ def plan(
     left_out: list[Skipped] = []
     after = {topic: dict(positions) for topic, positions in state.positions.items()}
     there = {topic.name: topic for topic in topics}
-    for pattern in unmatched:
-        why = "the cluster has no topic whose whole name matches"
-        left_out.append(Skipped(f"topics {pattern}", why, "pattern-matches-nothing"))
+    left_out += _unmatched(unmatched)
     for name in sorted(state.positions.keys() - every):
         left_out.append(Skipped(f"topic {name}", "it is gone; what landed of it stays"))
     for topic in there.values():
@@ -98,6 +96,22 @@ def plan(
         tuple(left_out),
         whole=cut == found,
     )
+
+
+def absent(table: LandTable, state: State, every: Collection[str]) -> LeftOut:
+    """Return the declared topics that the cluster does not have and that never landed.
+
+    `every`: the names of all topics that the cluster has.
+    """
+    names = [name for name in table.named_topics if name not in every and name not in state.positions]
+    why = "the cluster has no such topic, or the client may not describe it"
+    unknown = (Skipped(f"topic {name}", why, "topic-unknown") for name in names)
+    return (*_unmatched(table.unmatched(every)), *unknown)
+
+
+def _unmatched(patterns: Iterable[str]) -> Iterator[Skipped]:
+    why = "the cluster has no topic whose whole name matches"
+    return (Skipped(f"topics {pattern}", why, "pattern-matches-nothing") for pattern in patterns)
 
 
 def epochs_to_ask(state: State, topics: Iterable[SourceTopic]) -> dict[TopicPartition, int]:

@@ -77,6 +77,10 @@ def _of(table: LandedTable) -> dict[str, Any]:
     }
 
 
+def status_code(found: Sequence[TableStatus]) -> ExitCode:
+    return ExitCode.INCOMPLETE if any(each.left_out for each in found) else ExitCode.DONE
+
+
 def status_text(found: Sequence[TableStatus]) -> str:
     return "\n".join(line for each in found for line in _status_lines(each))
 
@@ -98,6 +102,7 @@ def _status_lines(table: TableStatus) -> Iterator[str]:
         yield f"  Staged, and not committed: {_megabytes(table.staged)}{dead if table.dead else ''}."
     if table.catalogue is not None:
         yield f"  Hive's catalogue: {table.catalogue or 'it has all of it'}."
+    yield from _left_out_lines(table.left_out)
 
 
 def status_report(found: Sequence[TableStatus]) -> dict[str, Any]:
@@ -105,8 +110,11 @@ def status_report(found: Sequence[TableStatus]) -> dict[str, Any]:
         "tables": [
             {
                 **{
-                    name: value for name, value in vars(each).items() if name not in ("partitions", "deleted")
+                    name: value
+                    for name, value in vars(each).items()
+                    if name not in ("partitions", "deleted", "left_out")
                 },
+                "left_out": left_out_entries(each.left_out),
                 "deleted": _placed(each.deleted),
                 "partitions": [
                     {**partition._asdict(), "landed": at.landed, "end": at.end}
@@ -141,6 +149,7 @@ def _verified_lines(table: VerifiedTable) -> Iterator[str]:
         yield f"{table.ahead}."
     if not table.commits:
         yield f"{table.table}: nothing has landed there."
+        yield from _left_out_lines(table.left_out)
         return
     where = "in its files" if table.readers else "there"
     verdict = f"every offset that landed is {where} once" if table.right else "NOT as its topics are"

@@ -25,7 +25,7 @@ from aqueduct.land.log import BAD, FILTERED, RESET, AddedFile, Positions, Stagin
 from aqueduct.land.orc_times import Unwritable
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import ResetMove, ResetTable
-from aqueduct.land.plan import next_schema
+from aqueduct.land.plan import absent, next_schema
 from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.land.task import CLIENT
 from aqueduct.names import TopicPartition
@@ -147,7 +147,9 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
         for name in sorted(asked - names):
             if name in topics:
                 raise Refused(f"None of these tables takes the topic {name}.")
-            raise Refused(f"The {order.end} has no topic {name}: nothing of it can land again.")
+            raise Refused(
+                "topic-unknown", f"The {order.end} has no topic {name}: nothing of it can land again."
+            )
         names = asked
     taken = [topics[name] for name in sorted(names)]
     every = [partition for topic in taken for partition in topic.topic_partitions]
@@ -168,6 +170,7 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
         out = {name for name, _ in left_out}
         target = _target(state, [topic for topic in mine if topic.name not in out], to, logs)
         told = tuple(Skipped(f"topic {name}", why) for name, why in left_out)
+        told += absent(table, state, topics) if by_time else ()
         targets.append(replace(target, left_out=told))
     return targets
 

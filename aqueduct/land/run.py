@@ -221,8 +221,9 @@ class Lander:
                 known = self._logs[table.full_name].state.positions
                 if absent := [each for each in table.named_topics if each not in found and each not in known]:
                     raise Refused(
+                        "topic-unknown",
                         f"{table.full_name}: the {self._order.end} has no topic {some(absent)}; create it, "
-                        "or declare another one."
+                        "or declare another one.",
                     )
             names = [name for name in found if any(table.takes(name) for table in tables)]
             led = [

@@ -10,6 +10,7 @@ from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import FILTERED, LATE, AddedFile, State, definition
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedPartition, TableStatus, placed
+from aqueduct.land.plan import absent
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT
 from aqueduct.names import TopicPartition
@@ -61,6 +62,7 @@ def status(order: LandOrder) -> list[TableStatus]:
             catalogue.lacks(table, state) if catalogue else None,
             *of_table.staged_bytes(time.time()),
             _rows_beside(table, state, FILTERED, state.filtered),
+            absent(table, state, topics),
         )
         for table, of_table, state in zip(order.tables, logs, states, strict=True)
     ]

@@ -31,6 +31,7 @@ from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import AddedFile, State
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import Placed, VerifiedTable, placed
+from aqueduct.land.plan import absent
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT, RECORDS
@@ -139,7 +140,7 @@ def _verify(
     newest: int,
 ) -> VerifiedTable:
     state = of_table.read()
-    there = _there(order.end, state)
+    there = _there(order.end, table, state)
     runner = workers.parallel(sum(map(len, there.ranges)))
     in_topic = Found()
     files = list(_placed(of_table))
@@ -345,11 +346,12 @@ class _There:
     left_out: LeftOut  # which can't be compared
 
 
-def _there(end: End, state: State) -> _There:
+def _there(end: End, table: LandTable, state: State) -> _There:
     left_out: list[Skipped] = []
     there: list[tuple[TopicPartition, int]] = []
     with connect(end, CLIENT) as client:
         topics = client.topics()
+        left_out += absent(table, state, topics)
         for name, partitions in state.positions.items():
             if name not in topics:
                 left_out.append(Skipped(f"topic {name}", "it is gone"))

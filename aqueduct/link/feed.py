@@ -2,10 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from aqueduct.errors import labelled
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin.settings import setting_if_there
 from aqueduct.kafka.client import Client
@@ -56,13 +57,17 @@ class Feed:
         shift: int,
         largest: int,
         from_time: int | None,
+        asked: str = "",
     ) -> None:
         """`following` is for reading alone. `session`: when it began; it is kept with the position, see
         `last_session`. `shift` is added to partition numbers. `from_time`: where nothing was committed yet.
+        `asked`: the topics that `wanted` returns True for, as the user wrote them.
         """
         self._client = client
         self._group = group
         self._wanted = wanted
+        self._asked = asked
+        self._has_topics = True  # whether any is wanted; a change is logged
         self._session = session
         self._shift = shift
         self._largest = largest
@@ -208,6 +213,9 @@ class Feed:
         """Follow new topics and partitions, and leave those that are gone."""
         self._refresh_at = time.monotonic() + REFRESH_SECONDS
         found = {name: topic for name, topic in self._client.topics().items() if self._wanted(name)}
+        if bool(found) != self._has_topics:
+            self._has_topics = bool(found)
+            self._report_topics(found)
         for name in {topic for topic, _ in self._follower.positions} - found.keys():
             log.warning("topic %s is gone", name)
             self._follower.leave(name)
@@ -227,6 +235,18 @@ class Feed:
             new = [each for each in new if each.topic in policies]  # others may just have been deleted
             self._follower.follow(self._starts(new, ids))
             log.info("following %d new partitions of %d topics", len(new), len(topics))
+
+    def _report_topics(self, found: Collection[str]) -> None:
+        """Log once that no topic is wanted, and once that one is again."""
+        if found:
+            log.warning("topics %s: %s crosses now", self._asked, some(sorted(found)))
+        else:
+            said = (
+                f"The source has no topic that {self._asked} matches as a whole, and that this client may "
+                "describe, so nothing crosses. Correct it, or create the topic; it is looked for every "
+                f"{REFRESH_SECONDS:g} s."
+            )
+            log.warning("%s", labelled("pattern-matches-nothing", said))
 
     def _settings(self, topics: set[str], key: str) -> dict[str, str]:
         return setting_if_there(self._client, topics, key)

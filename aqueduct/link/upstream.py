@@ -66,6 +66,7 @@ def run(settings: Upstream, stopping: Event, publish: Callable[[UpstreamFigures]
             shift=settings.partition_start_value,
             largest=settings.largest_record,
             from_time=settings.from_,
+            asked=settings.topics.pattern if settings.topics else str(settings.topic),
         )
         figures = UpstreamFigures(feed, outlets, rules)
         publish(figures)

@@ -4,6 +4,12 @@ from aqueduct.messages.message import Area, DeclaredMessage
 
 GROUPS = (
     DeclaredMessage(
+        id="group-unknown",
+        area=Area.GROUPS,
+        meaning="The cluster has no group of this name, or the client may not describe it.",
+        fix="Check the name, and the rights of the client.",
+    ),
+    DeclaredMessage(
         id="group-type-unsupported",
         area=Area.GROUPS,
         meaning="The type of the group is not supported, so only its committed offsets are backed up.",

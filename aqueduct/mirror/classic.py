@@ -6,6 +6,7 @@ begins at its start. It makes no topics: where the target lacks one, or a partit
 
 from collections.abc import Mapping
 
+from aqueduct.errors import labelled
 from aqueduct.mirror.status import Log, MirrorProgress
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
@@ -37,7 +38,7 @@ def topic_findings(
 ) -> list[str]:
     """Return what the target lacks, by how many partitions each topic has at both ends."""
     if not partitions:
-        return [f"No topic of {source} matches the flow's patterns."]
+        return [labelled("pattern-matches-nothing", f"No topic of {source} matches the flow's patterns.")]
     lacking = [
         f"{prefix}{topic} ({count(number, 'partition')}, has {target.get(prefix + topic, 0)})"
         for topic, number in sorted(partitions.items())

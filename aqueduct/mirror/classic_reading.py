@@ -73,8 +73,9 @@ class ClassicReader:
             partitions = self._partitions()
             if not partitions:
                 raise Refused(
+                    "pattern-matches-nothing",
                     f"No topic of {self.source} matches the flow's patterns, and so none has an end to begin "
-                    "at; begin when they are there, or at the earliest."
+                    "at; begin when they are there, or at the earliest.",
                 )
             if any(at is not None for at in self._committed(partitions).values()):
                 return 0

@@ -4,7 +4,7 @@ Only with what every host has. `renew` and `prepare` write.
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -63,10 +63,12 @@ class MirrorReader:
         self._positions = FlowPositions(source, target_cluster)
         self._judged: dict[TopicPartition, Judged] = {}
         self._sync_end = 0
+        self._tasks = Tasks({}, frozenset())
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or cannot be read, and how far each partition is."""
         group, statuses, tasks, positions = self.state()
+        self._tasks = tasks
         progress = self.progress(tasks.partitions, positions)
         self._judge()
         findings = status.task_findings(self.source, group, statuses, tasks)
@@ -78,6 +80,19 @@ class MirrorReader:
     def position_findings(self) -> list[str]:
         """Return which positions do not fit their topics, as the last look found them."""
         return status.position_findings(self.source, self.ranges())
+
+    def unmatched(self, unmatched: Callable[[Iterable[str], Collection[str]], list[str]]) -> list[str]:
+        """Return the flow's patterns that match no topic of the source, as the last look found them.
+
+        `unmatched` returns those of some patterns that match none of some names.
+        """
+        if not self._tasks.counts.get(status.SOURCE_CONNECTOR):
+            return []  # a finding of the look says so
+        left = unmatched(self._tasks.patterns, {each.topic for each in self._tasks.partitions})
+        if not left:
+            return []
+        with answering(self._source.end.bootstrap_servers):
+            return unmatched(left, self._source.topics().keys())
 
     def ranges(self) -> list[AffectedRange]:
         """Return the ranges that are lost or doubled at the target, as the last look found them."""

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aqueduct import moments
+from aqueduct.errors import labelled
 from aqueduct.kafka import transactions
 from aqueduct.kafka.transactions import Search
 from aqueduct.mirror.binding import Binding, PositionFit, PositionVerdict
@@ -46,6 +47,7 @@ class Tasks:
 
     counts: Mapping[str, int]  # by connector
     partitions: frozenset[TopicPartition]  # of the source, that the tasks mirror
+    patterns: tuple[str, ...] = ()  # of topics, as the flow declares them
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,13 @@ def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
         if f"{task}{number}" in texts
     ]
     names = (name.rpartition("-") for names in assigned for name in names.split(",") if name)
-    return Tasks(counts, frozenset(TopicPartition(topic, int(number)) for topic, _, number in names))
+    connector = texts.get(f"connector-{SOURCE_CONNECTOR}")
+    patterns = json.loads(connector)["properties"].get("topics", "") if connector else ""
+    return Tasks(
+        counts,
+        frozenset(TopicPartition(topic, int(number)) for topic, _, number in names),
+        tuple(filter(None, map(str.strip, patterns.split(",")))),
+    )
 
 
 def parse_worker(metadata: bytes) -> str:
@@ -185,8 +193,21 @@ def task_findings(
                     f"{name} is {status.state} on {status.worker}{why}; if that lasts, restart {unit} there."
                 )
     if not tasks.counts.get(SOURCE_CONNECTOR):
-        findings.append(f"{SOURCE_CONNECTOR} has no task: no topic of {source} matches the flow's patterns.")
+        findings.append(
+            labelled(
+                "pattern-matches-nothing",
+                f"{SOURCE_CONNECTOR} has no task: no topic of {source} matches the flow's patterns.",
+            )
+        )
     return findings
+
+
+def unmatched_finding(source: str, pattern: str) -> str:
+    return labelled(
+        "pattern-matches-nothing",
+        f"{source} has no topic that {pattern} of the flow's topics matches as a whole, so that pattern "
+        "mirrors nothing. Correct it, or create the topic.",
+    )
 
 
 def waiting_findings(source: str, findings: Sequence[str], found: Search) -> list[str]:

@@ -52,7 +52,9 @@ class ComparedTopics:
         try:
             compiled = None if pattern is None else re.compile(pattern)
         except re.error as error:
-            raise Refused(f"The topics' pattern {pattern} does not compile: {error}.") from None
+            raise Refused(
+                "pattern-invalid", f"The topics' pattern {pattern} does not compile: {error}."
+            ) from None
         return cls({} if names is None else parse_renames(names, prefix), compiled, prefix)
 
     def choose(self, sources: Iterable[Iterable[str]]) -> dict[str, str]:
@@ -60,12 +62,18 @@ class ComparedTopics:
         there = {name for names in sources for name in names}
         absent = sorted(self.names.keys() - there)
         if absent:
-            raise Refused(f"No source has a topic {some(absent)} that its client may describe; see --topics.")
+            raise Refused(
+                "topic-unknown",
+                f"No source has a topic {some(absent)} that its client may describe; see --topics.",
+            )
         if self.pattern is None:
             return dict(self.names)
         chosen = [name for name in sorted(there) if matches(self.pattern, name)]
         if not chosen:
-            raise Refused(f"No source has a topic whose whole name matches {self.pattern.pattern}.")
+            raise Refused(
+                "pattern-matches-nothing",
+                f"No source has a topic whose whole name matches {self.pattern.pattern}.",
+            )
         return {name: self.prefix + name for name in chosen}
 
 

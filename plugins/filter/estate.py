@@ -22,6 +22,7 @@ from aqueduct.estate import (
     zookeeper,
 )
 
+MIRRORS = "/etc/aqueduct/mirror_maker"  # the role's folder on its hosts
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 
 Json = dict[str, Any]
@@ -67,6 +68,32 @@ def flows(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Jso
 def source_settings(groups: model.Groups, hostvars: model.HostVars, site: str, name: str) -> Json:
     """`groups | source_settings(hostvars, site, flow)`: a client's, of a source outside the estate."""
     return dict(_named_flow(groups, hostvars, site, name).source_settings)
+
+
+def mirror_look(
+    groups: model.Groups, hostvars: model.HostVars, site: str, name: str, running_seconds: int = 0
+) -> list[str]:
+    """`groups | mirror_look(hostvars, site, flow)`: the command that asks how a flow to a site is doing; with
+    a number of seconds behind the flow, the one that waits so long until its tasks run."""
+    flow = _named_flow(groups, hostvars, site, name)
+    own = f"{MIRRORS}/tls/client.properties"
+    return [
+        *("/opt/aqueduct/base/bin/aqueduct", "mirror", f"--source={flow.name}"),
+        f"--source-bootstrap-servers={_servers(groups, hostvars, flow)}",
+        f"--target-bootstrap-servers={bootstrap_servers(groups, hostvars, site)}",
+        f"--source-config={f'{MIRRORS}/{flow.name}/client.properties' if flow.source_servers else own}",
+        f"--target-config={own}",
+        *(
+            (
+                f"--group={flow.group}",
+                f"--topics-pattern={flow.topics_pattern}",
+                f"--target-prefix={flow.prefix}",
+            )
+            if flow.engine == "classic"
+            else ()
+        ),
+        *(("--started", f"--wait={running_seconds}s") if running_seconds else ()),
+    ]
 
 
 def classic_consumer(
@@ -196,19 +223,20 @@ def managed_principals(revoked: list[str]) -> str:
     return acls.managed_principals(revoked)
 
 
-def readers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
-    """`groups | readers(hostvars, site)`: who reads a site's topics, as `aqueduct.estate.links.Reader`."""
-    return [asdict(reader) for reader in links.read_readers(groups, hostvars, site)]
+def readers(
+    groups: model.Groups, hostvars: model.HostVars, site: str, topics: list[str] | None = None
+) -> list[Json]:
+    """`groups | readers(hostvars, site, topics)`: the services that read these topics of a site, or any of
+    its topics without `topics`, as `aqueduct.estate.links.Reader`."""
+    return [asdict(reader) for reader in links.read_readers(groups, hostvars, site, topics)]
 
 
-def reader_options(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[str]:
-    """`groups | reader_options(hostvars, site)`: what `aqueduct restore` is told of who reads a site."""
-    mirrors = [each for each in model.read_mirrors(groups, hostvars, site) if each.engine == "mm2"]
-    flows = sorted({(mirror.flow, mirror.target) for mirror in mirrors})
-    leaving = links.read_links_from(groups, hostvars, site)
+def reader_options(groups: model.Groups, hostvars: model.HostVars, found: list[Json]) -> list[str]:
+    """`groups | reader_options(hostvars, readers)`: options of `aqueduct restore` for these readers."""
+    mirrors = sorted({(each["flow"], each["target"]) for each in found if each["engine"] == "mm2"})
     return [
-        *(f"--mirror={flow}={bootstrap_servers(groups, hostvars, target)}" for flow, target in flows),
-        *(f"--link={link.group}" for link in leaving),
+        *(f"--mirror={flow}={bootstrap_servers(groups, hostvars, target)}" for flow, target in mirrors),
+        *(f"--link={each['group']}" for each in found if each["group"]),
     ]
 
 
@@ -437,6 +465,7 @@ class FilterModule:
             controllers,
             bootstrap_servers,
             flows,
+            mirror_look,
             site_acls,
             readers,
         )

@@ -14,6 +14,7 @@ description:
   - Every configuration is first validated by its plugin, in check mode too, and what it sets for its
     own clients is looked at as C(aqueduct doctor connect --strict) does. A setting that nobody knows, which
     Connect ignores, is warned about.
+  - One that its plugin refuses is not changed. The others are, and then the task fails.
   - Returns when each connector and all its tasks are in the declared state. What has failed is restarted
     once; if it fails again, so does this, with the trace.
   - Secrets belong into a file of a config provider, C(${file:...:...}); a password that stands in a
@@ -120,6 +121,7 @@ def main() -> None:
 
     given = module.params
     module.no_log_values.update(connectors.secrets(given["connectors"]))
+    refused: tuple[str, ...] = ()
     try:
         declared = connectors.parse(given["connectors"])
         if given["secrets_file"]:
@@ -129,14 +131,17 @@ def main() -> None:
         connect = Connect(given["urls"], client_config.load(given["client_config"]))
         connect.within(given["timeout_seconds"])
         checked = check(connect, declared)
-        changes = checked.changes
+        changes, refused = checked.changes, checked.refused
         for warning in checked.warnings:
             module.warn(warning)
         if not module.check_mode:
             apply(connect, changes)
-            await_declared(connect, declared, changes.touched, given["settle_seconds"])
+            await_declared(connect, checked.sound, changes.touched, given["settle_seconds"])
     except AqueductError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg="\n".join([*refused, str(error)]))
+    if refused:
+        others = f"The other connectors {'would be' if module.check_mode else 'are'} as declared."
+        module.fail_json(msg="\n".join([*refused, *([others] if checked.sound else [])]))
     module.exit_json(
         changed=changes.changed,
         created=[each.name for each in changes.create],

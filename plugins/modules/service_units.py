@@ -2,6 +2,7 @@
 """Ansible module: have units of systemd running, with their files as they are now."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -39,12 +40,21 @@ options:
         choices: [started, stopped]
         default: started
       metrics_port: {description: Port at which it answers when it has begun to work., type: int}
+      rounds_port: {description: Port of metrics that count its rounds., type: int}
   restart:
     description: Without it, units that are to be restarted are only told (C(stale)).
     type: bool
     default: true
   ready_seconds:
     description: How long to wait until they answer at their C(metrics_port); 0 does not wait.
+    type: int
+    default: 0
+  steady_seconds:
+    description:
+      - How long a service must run before it counts as running; 0 does not ask. One that runs for longer is
+        not waited for, nor one whose metrics at C(rounds_port) count a round.
+      - One that has failed, and that systemd does not start again, fails the task. One that systemd starts
+        again and again is in C(unsteady), with a warning.
     type: int
     default: 0
   retire:
@@ -62,6 +72,7 @@ started: {description: Units that were not running., type: list, returned: succe
 restarted: {description: Units that ran with older files., type: list, returned: success}
 retired: {description: Instances that went., type: list, returned: success}
 stale: {description: Units that still run with older files., type: list, returned: success}
+unsteady: {description: Units that systemd starts again and again., type: list, returned: success}
 """
 
 UNITS = Path("/etc/systemd/system")
@@ -78,6 +89,7 @@ class Systemd:
         self.stopped: list[str] = []
         self.retired: list[str] = []
         self.stale: list[str] = []
+        self.unsteady: list[str] = []
 
     def retire(self, template: str, folder: str | None, keep: list[str], declared: list[str]) -> None:
         """Remove instances that are not declared, with their folders and what was added to their units."""
@@ -140,8 +152,33 @@ class Systemd:
                     self._fail(unit["name"], f"{unit['name']} is not ready after {seconds} s.")
                 time.sleep(0.2)
 
+    def await_steady(self, units: list[dict[str, Any]], seconds: int) -> None:
+        """Wait until each runs for so long; fail where one has failed for good."""
+        deadline = time.monotonic() + seconds
+        for unit in units if seconds and not self.check else ():
+            name, port = unit["name"], unit["rounds_port"]
+            if unit["state"] == "stopped" or name.endswith(".timer"):
+                continue
+            while True:
+                [shown] = self._show([_full(name)])
+                if has_failed(shown):
+                    self._fail(name, f"{name} was started and has failed ({shown.get('Result')}).")
+                if runs_for(shown) >= seconds or (port and _has_rounds(port)):
+                    break
+                # A second more, because systemd starts it a moment after it was asked.
+                if time.monotonic() > deadline + 1:
+                    self._warn_of(name, seconds)
+                    break
+                time.sleep(0.2)
+
+    def _warn_of(self, name: str, seconds: int) -> None:
+        self.unsteady.append(name)
+        why = f"{name} does not run: it ended within {seconds} s of its start, and systemd starts it again."
+        self.module.warn("\n".join([f"{why} The last lines of its journal:", *self._journal(name)]))
+
     def _show(self, names: list[str]) -> list[dict[str, str]]:
-        properties = "--property=ActiveState,UnitFileState,NeedDaemonReload,ActiveEnterTimestampMonotonic"
+        asked = "ActiveState,Result,UnitFileState,NeedDaemonReload,ActiveEnterTimestampMonotonic"
+        properties = f"--property={asked}"
         said = self._run(["systemctl", "show", properties, "--", *names]).stdout
         return [dict(line.split("=", 1) for line in each.splitlines()) for each in said.split("\n\n")]
 
@@ -156,13 +193,27 @@ class Systemd:
         return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
 
     def _fail(self, unit: str, why: str) -> None:
-        lines = []
-        if unit:
-            show = ["journalctl", f"--unit={unit}", f"--lines={JOURNAL_LINES}", "--no-pager", "--output=cat"]
-            lines = self._run(show).stdout.splitlines()
+        lines = self._journal(unit) if unit else []
         self.module.fail_json(
             msg="\n".join([f"{why} The last lines of its journal:", *lines] if lines else [why])
         )
+
+    def _journal(self, unit: str) -> list[str]:
+        show = ["journalctl", f"--unit={unit}", f"--lines={JOURNAL_LINES}", "--no-pager", "--output=cat"]
+        return self._run(show).stdout.splitlines()
+
+
+def has_failed(shown: dict[str, str]) -> bool:
+    """Return whether a service ended and systemd does not start it again."""
+    return shown.get("ActiveState") in ("failed", "inactive")
+
+
+def runs_for(shown: dict[str, str]) -> float:
+    """Return the seconds since which a service is active; 0 if it is not."""
+    if shown.get("ActiveState") not in ("active", "reloading"):
+        return 0.0
+    since = int(shown.get("ActiveEnterTimestampMonotonic") or 0)
+    return time.clock_gettime(time.CLOCK_MONOTONIC) - since / 1e6
 
 
 def _instance(name: str, template: str) -> str:
@@ -206,11 +257,19 @@ def _files(path: Path) -> list[Path]:
 
 
 def _answers(port: int) -> bool:
+    return _metrics(port) is not None
+
+
+def _has_rounds(port: int) -> bool:
+    return bool(re.search(r"^aqueduct_\w+_rounds_total [^0]", _metrics(port) or "", re.MULTILINE))
+
+
+def _metrics(port: int) -> "str | None":
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5):
-            return True
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
     except (urllib.error.URLError, OSError):
-        return False
+        return None
 
 
 def main() -> None:
@@ -227,10 +286,12 @@ def main() -> None:
                     "files": {"type": "list", "elements": "path", "required": True},
                     "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
                     "metrics_port": {"type": "int"},
+                    "rounds_port": {"type": "int"},
                 },
             },
             "restart": {"type": "bool", "default": True},
             "ready_seconds": {"type": "int", "default": 0},
+            "steady_seconds": {"type": "int", "default": 0},
             "retire": {
                 "type": "dict",
                 "options": {
@@ -248,6 +309,7 @@ def main() -> None:
         systemd.retire(**given["retire"])
     systemd.have(given["units"], given["restart"])
     systemd.await_ready(given["units"], given["ready_seconds"])
+    systemd.await_steady(given["units"], given["steady_seconds"])
     changed = systemd.started + systemd.restarted + systemd.stopped + systemd.retired
     module.exit_json(
         changed=bool(changed),
@@ -256,6 +318,7 @@ def main() -> None:
         stopped=systemd.stopped,
         retired=systemd.retired,
         stale=systemd.stale,
+        unsteady=systemd.unsteady,
     )
 
 

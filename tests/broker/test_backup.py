@@ -419,7 +419,7 @@ def test_a_group_to_leave_out_that_is_not_there_is_named(
     site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert site.back_up("--topics", make_topic(), "--exclude-groups", "nope") == 0
-    assert "There is no group nope to leave out; see --exclude-groups." in capsys.readouterr().err
+    assert "[group-unknown] --exclude-groups: the cluster has no group nope" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

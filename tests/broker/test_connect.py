@@ -54,14 +54,16 @@ def module(worker: Worker) -> Iterator[Module]:
         check: bool = False,
         worker_config: Path | None = None,
         file_directories: list[str] | None = None,
+        beside: dict[str, dict[str, str]] | None = None,
         **connector: Any,
     ) -> dict[str, Any]:
-        names.add(name)
+        others = [{"name": other, "config": config} for other, config in (beside or {}).items()]
+        names.update([name, *(beside or ())])
         given = {
             "urls": ["https://127.0.0.1:1", worker.url],  # the first one is away
             "client_config": str(worker.client_config),
             "worker_config": worker_config and str(worker_config),
-            "connectors": [{"name": name, **connector}],
+            "connectors": [{"name": name, **connector}, *others],
             **({} if file_directories is None else {"file_directories": file_directories, **SECRETS_FILE}),
             "timeout_seconds": WAIT_SECONDS,
             "settle_seconds": 2,
@@ -176,6 +178,20 @@ def test_what_can_not_be_right_is_refused(
         assert re.search(sentence, refused["msg"])
         assert "hush" not in json.dumps(refused)
     assert changes(module("wrong", state="absent")) == {}
+
+
+def test_one_that_is_refused_does_not_stop_the_others(module: Module, topic: str, tmp_path: Path) -> None:
+    wrong = file_sink(topic, tmp_path / "out", tasks_max="many")
+    right = file_sink(topic, tmp_path / "right")
+    tried = module("wrong", config=wrong, beside={"right": right}, check=True)
+    assert "Connector wrong: tasks.max" in tried["msg"]
+    assert "The other connectors would be as declared." in tried["msg"]
+    done = module("wrong", config=wrong, beside={"right": right})
+    assert done["failed"]
+    assert "Connector wrong: tasks.max" in done["msg"]
+    assert "The other connectors are as declared." in done["msg"]
+    assert changes(module("right", config=right)) == {}
+    assert changes(module("wrong", state="absent")) == {}  # it was not made
 
 
 def test_a_file_connector_stays_in_its_folders(module: Module, topic: str, tmp_path: Path) -> None:

@@ -39,13 +39,19 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
 
     clients.create(source, TOPIC, 2)
     clients.transaction(source, TOPIC, range(50), "commit")
-    with mirror_maker(source, target, tmp_path, topics=PATTERN):
+    with mirror_maker(source, target, tmp_path, topics=rf"misspelt-.*,{PATTERN}"):
         code, text = said("--wait", "300s", "--until-caught-up")
-        assert (code, text) == (0, "2 partitions, 0 of them behind by 0 records.\n")
+        first, unmatched = text.splitlines()
+        assert (code, first) == (3, "2 partitions, 0 of them behind by 0 records.")
+        assert unmatched.startswith("[pattern-matches-nothing] pro1 has no topic that misspelt-.* of")
+        assert said("--until-caught-up", "--started") == (0, first + "\n")
         on_a_host = subprocess.run(
-            [*clients.BASE_ONLY, *ask, "--until-caught-up"], capture_output=True, text=True
+            [*clients.BASE_ONLY, *ask, "--until-caught-up", "--started"],
+            capture_output=True,
+            text=True,
         )
-        assert (on_a_host.returncode, on_a_host.stdout) == (0, text), on_a_host.stderr
+        assert (on_a_host.returncode, on_a_host.stdout) == (0, first + "\n"), on_a_host.stderr
+        assert unmatched in on_a_host.stderr
         first = json.loads(report.read_text())["partitions"][0]
         # The transaction's marker is the log's last offset, and no record that could be behind.
         assert (first["topic"], first["next"], first["to"], first["behind"]) == (TOPIC, 50, 51, 0)
@@ -60,6 +66,10 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
     code, text = clients.wait_for("no worker", lambda: (told := said()) and "No worker" in told[1] and told)
     assert code == 3
     assert f"deleted it before it was mirrored: {TOPIC}-0 (10 offsets from 50)" in text
+    code, stopped = said("--started")
+    assert code == 3
+    assert "No worker" in stopped
+    assert "before it was mirrored" not in stopped
     gap = {"topic": TOPIC, "partition": 0, "from": 50, "to": 60}
     assert json.loads(report.read_text())["gaps"] == [gap]
 

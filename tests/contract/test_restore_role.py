@@ -1,9 +1,14 @@
 """The order of a site's restore: what can be refused is refused before a service is stopped."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,3 +38,91 @@ def test_a_restore_is_checked_before_a_service_is_stopped() -> None:
         if "--dry-run" in str(task.get("vars", {}).get("_backup_argv", ""))
     )
     assert check < runs[0] < services[0] < runs[1]
+
+
+def test_only_what_reads_the_restored_topics_is_stopped_and_only_what_ran_is_started() -> None:
+    tasks = [*flattened(yaml.safe_load((ROOT / "roles/backup/tasks/restore.yml").read_text()))]
+    names = [task["name"] for task in tasks]
+    chosen = names.index("Find what reads the topics that are restored")
+    looked = next(number for number, task in enumerate(tasks) if "--property=ActiveState" in str(task))
+    noted = names.index("Note what is to be started again")
+    stopped = names.index("Stop the mirrors and links that read the restored topics")
+    started = names.index("Start the mirrors and links that it stopped")
+    asked = names.index("Ask what was started")
+    assert chosen < looked < noted < stopped < started < asked
+    assert tasks[started]["vars"]["_backup_ready"] == "{{ _backup_to_start }}"
+
+
+MIRRORS = ["mirror_maker@pro1"] * 2
+# In place of systemd, which containers of CI lack: the link was stopped by somebody.
+SYSTEMCTL = """#!/bin/sh
+case "$*" in *diode_upstream*) echo inactive;; *) echo active;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("topics", "earlier", "stopped", "started"),
+    [
+        (["flights"], [], [*MIRRORS, "diode_upstream@enclave-pro1"], MIRRORS),
+        (["other"], [], [], []),
+        (["other"], ["diode_upstream@enclave-pro1"], [], ["diode_upstream@enclave-pro1"]),
+    ],
+)
+def test_a_run_notes_what_it_is_to_start(
+    tmp_path: Path, topics: list[str], earlier: list[str], stopped: list[str], started: list[str]
+) -> None:
+    """The role's own tasks, at the lab's inventory, without those that need systemd."""
+    role = ROOT / "roles/backup/tasks"
+    every = flattened(yaml.safe_load((role / "restore.yml").read_text()))
+    [chooses] = [each for each in every if each["name"] == "Find what reads the topics that are restored"]
+    tasks = yaml.safe_load((role / "stop_readers.yml").read_text())
+    names = [each["name"] for each in tasks]
+    looks = tasks[names.index("Look what runs")]
+    looks["ansible.builtin.include_tasks"] = str(role / looks["ansible.builtin.include_tasks"])
+    kept = [chooses, *tasks[: names.index("Note what is to be started again") + 1]]
+    shown = {
+        "content": "{{ _backup_readers | to_json }}\n",
+        "dest": str(tmp_path / "stopped.json"),
+        "mode": "0600",
+    }
+    (tmp_path / "systemctl").write_text(SYSTEMCTL)
+    (tmp_path / "systemctl").chmod(0o755)
+    (tmp_path / "restore_check-pro1.json").write_text(
+        json.dumps({"partitions": [{"topic": topic, "partition": 0} for topic in topics]})
+    )
+    if earlier:
+        noted = [{"host": "h", "unit": unit, "group": "g"} for unit in earlier]
+        (tmp_path / "note.json").write_text(json.dumps(noted))
+    play = {
+        "hosts": "backup:&site_pro1",
+        "gather_facts": False,
+        "environment": {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        "vars": {
+            "ansible_connection": "local",
+            "ansible_become": False,
+            "ansible_python_interpreter": sys.executable,
+            "backup_reports_directory": str(tmp_path),
+            "_backup_site": "pro1",
+            "_backup_dry": False,
+            "_backup_note": str(tmp_path / "note.json"),
+            "_backup_user": str(os.getuid()),
+        },
+        "tasks": [
+            {"ansible.builtin.set_fact": {"_backup_readers": [], "_backup_to_start": []}},
+            *kept,
+            {"ansible.builtin.copy": shown},
+        ],
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "-i", "inventories/lab", tmp_path / "play.yml"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    found = [each["unit"] for each in json.loads((tmp_path / "stopped.json").read_text())]
+    assert found == stopped
+    assert [each["unit"] for each in json.loads((tmp_path / "note.json").read_text())] == started

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from jinja2 import nodes
 
+from aqueduct.estate.check.variables import faults
 from servers.broker import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -210,3 +211,26 @@ def test_a_documented_variable_exists(playbook: str, name: str, value: str) -> N
     assert name in types or re.search(rf"\b{name}\b", own.split("- name:", 1)[1])
     if types.get(name) == "bool":
         assert value in {"true", "false"}
+
+
+def lists(options: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield each option that is a list, at any depth, with its spec."""
+    for name, spec in options.items():
+        if spec.get("type") == "list":
+            yield (*path, name), spec
+        yield from lists(spec.get("options", {}), (*path, name))
+
+
+def test_a_text_that_stands_for_a_list_is_a_finding_everywhere() -> None:
+    """Ansible takes it for a list of one, and templates take its letters."""
+    options = {
+        name: spec
+        for path in ROOT.glob("roles/*/meta/argument_specs.yml")
+        for entry in yaml.safe_load(path.read_text())["argument_specs"].values()
+        for name, spec in entry.get("options", {}).items()
+    }
+    found = dict(lists(options))
+    assert {("mirror_maker_flows", "topics"), ("land_tables", "topics"), ("backup_topics",)} <= found.keys()
+    for path, spec in found.items():
+        [(_, said)] = faults("flights", spec)
+        assert said.startswith("it must be a list, not the text"), path

@@ -39,6 +39,8 @@ OTHERS = {
     "--since",
     "--grep",
     "--quiet",
+    "--property",
+    "--value",
 }
 OTHERS |= {"--cluster-id", "--config", "--initial-controllers", "--no-initial-controllers", "--limit"}
 

@@ -262,7 +262,8 @@ def test_absent_topic_and_partition(brokers: list[Broker], topic: str, reconcile
 
     run = reconcile(*ends(target, source), "--topics", topic)
     assert run.code == 2
-    assert run.err == f"aqueduct: No source has a topic {topic} that its client may describe; see --topics.\n"
+    said = f"No source has a topic {topic} that its client may describe; see --topics."
+    assert run.err == f"aqueduct: [topic-unknown] {said}\n"
 
 
 def test_times_set_by_the_target_are_not_compared(

@@ -62,3 +62,11 @@ def test_groups_are_all_but_ours_and_the_excluded() -> None:
 def test_a_pattern_that_does_not_compile_is_refused() -> None:
     with pytest.raises(Refused, match=r"--topics-pattern \( does not compile"):
         compiled("(", "--topics-pattern")
+
+
+@pytest.mark.parametrize(("exclude", "is_idle"), [("audit.*", False), ("audit", True), (None, False)])
+def test_an_exclusion_that_matches_no_topic_is_reported(exclude: str | None, is_idle: bool) -> None:
+    selection = TopicSelection(pattern=compiled(".*", ""), exclude=compiled(exclude, ""))
+    said = selection.idle_exclusion(THERE)
+    assert said.startswith("[pattern-matches-nothing] ") == is_idle
+    assert bool(said) == is_idle

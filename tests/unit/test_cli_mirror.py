@@ -1,13 +1,14 @@
 """The looks of `aqueduct mirror --wait`; what one look finds is tested in test_mirror_status.py."""
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import cast
 
 import pytest
 
 from aqueduct.cli import duration, mirror
 from aqueduct.errors import Failed
+from aqueduct.estate.patterns import PatternError
 from aqueduct.mirror.reading import MirrorReader
 from aqueduct.mirror.status import Log, MirrorProgress
 from aqueduct.names import TopicPartition
@@ -87,3 +88,27 @@ def test_durations(text: str, seconds: int) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="write 10s, 5m, 1h or 7d"):
         duration.parse(text)
+
+
+class Mirror:
+    """A flow whose last look had these patterns and mirrored topics."""
+
+    source = "pro1"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+
+    def unmatched(self, unmatched: Callable[[Iterable[str], Collection[str]], list[str]]) -> list[str]:
+        if self._error:
+            raise self._error
+        return unmatched(["a", "b.*", r"\p{Upper}+"], {"a", "c"})
+
+
+def test_a_pattern_without_a_topic_is_a_finding_and_one_that_cannot_be_read_is_unknown() -> None:
+    first, second = mirror._unmatched(cast(MirrorReader, Mirror()))
+    assert first.startswith("[pattern-matches-nothing] pro1 has no topic that b.* ")
+    assert second.startswith("[pattern-matches-nothing] ")
+    [unknown] = mirror._unmatched(cast(MirrorReader, Mirror(PatternError("it has a loop"))))
+    assert unknown.startswith("[pattern-invalid] ")
+    [unknown] = mirror._unmatched(cast(MirrorReader, Mirror(Failed("It does not answer."))))
+    assert unknown.endswith("is not known: It does not answer.")

@@ -64,11 +64,44 @@ def test_readers_of_a_site_are_its_mirrors_and_the_links_that_leave_it() -> None
     groups = {**GROUPS, "site_lake": ["m1", "m2"], "mirror_maker": ["m1", "m2"]}
     flows = {"mirror_maker_flows": [{"source": "pro1", "topics": [".*"]}]}
     assert read_readers(groups, {**HOSTVARS, "m1": flows, "m2": flows}, "pro1") == (
-        Reader("m1", "mirror_maker@pro1"),
-        Reader("m2", "mirror_maker@pro1"),
+        Reader("m1", "mirror_maker@pro1", flow="pro1", target="lake", engine="mm2"),
+        Reader("m2", "mirror_maker@pro1", flow="pro1", target="lake", engine="mm2"),
         Reader("u1", "diode_upstream@enclave-pro1", "aqueduct-diode-enclave-pro1"),
         Reader("u2", "diode_upstream@enclave-second", "aqueduct-diode-enclave-second"),
     )
+
+
+@pytest.mark.parametrize(
+    ("flow", "topics", "units"),
+    [
+        ({"topics": ["crews.*"]}, ["flights"], ["enclave-pro1", "enclave-second"]),
+        ({"topics": ["crews.*"]}, ["crews-1"], ["pro1"]),
+        ({"topics": [".*"], "topics_exclude": ["fl.*"]}, ["flights"], ["enclave-pro1", "enclave-second"]),
+        (
+            {"topics": [".*"], "topics_exclude": ["fl.*"]},
+            ["flights", "x"],
+            ["pro1", "enclave-pro1", "enclave-second"],
+        ),
+        ({"topics": ["(?=f).*"]}, ["xyz"], ["pro1"]),  # it may match: only Java knows
+        ({"topics": ["a.b"]}, ["axb"], ["pro1"]),  # a name, and a pattern for MirrorMaker
+        ({"topics": [".*"], "topics_exclude": ["(?=f).*"]}, ["xyz"], ["pro1"]),
+        ({"topics": ["crews"]}, ["xyz"], []),
+    ],
+)
+def test_readers_of_some_topics_are_those_whose_patterns_may_match(
+    flow: dict[str, Any], topics: list[str], units: list[str]
+) -> None:
+    groups = {**GROUPS, "site_lake": ["m1"], "mirror_maker": ["m1"]}
+    hostvars = {**HOSTVARS, "m1": {"mirror_maker_flows": [{"source": "pro1", **flow}]}}
+    found = read_readers(groups, hostvars, "pro1", topics)
+    assert [reader.unit.partition("@")[2] for reader in found] == units
+
+
+def test_a_link_is_a_reader_of_what_its_service_sends_for_others() -> None:
+    beside = {"source": "pro1", "number": 5, "topics": ["seats"], "name": "beside", "sent_by": "pro1"}
+    hostvars = {"d1": {"diode_downstream_links": [*DECLARED, beside]}}
+    [reader] = read_readers(GROUPS, hostvars, "pro1", ["seats"])
+    assert reader.unit == "diode_upstream@enclave-pro1"
 
 
 def test_a_link_of_a_site_that_is_not_there_has_no_host() -> None:

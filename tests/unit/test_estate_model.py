@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from aqueduct.errors import Refused
+from aqueduct.estate.connectors import DeclaredConnector
+from aqueduct.estate.links import Link
 from aqueduct.estate.model import (
     Flow,
     MirrorUnit,
@@ -61,6 +63,15 @@ def test_flows_arrive_where_they_are_declared() -> None:
     assert read_all_flows(GROUPS, HOSTVARS) == (
         Flow(source="pro1", target="lake", topics=("flights",), naming="prefix"),
     )
+
+
+def test_a_text_instead_of_a_list_is_not_split_into_letters() -> None:
+    flow = Flow.of("lake", {"source": "pro1", "topics": "flights", "groups": "desk", "topics_exclude": "x.*"})
+    assert (flow.topics, flow.groups, flow.topics_exclude) == (("flights",), ("desk",), ("x.*",))
+    declared = {"source": "pro1", "number": 1, "topics": "flights"}
+    assert Link.of({**GROUPS, "diode_downstream": []}, "lake", declared).topics == ("flights",)
+    connector = {"name": "c", "config": {}, "writes": "flights"}
+    assert DeclaredConnector.of(connector).writes == ("flights",)
 
 
 def test_who_mirrors_a_site_is_on_every_host_of_the_target() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aqueduct.estate.acls import resource
 from aqueduct.estate.languages import shortest
-from aqueduct.estate.patterns import PatternError, language, names
+from aqueduct.estate.patterns import PatternError, language, names, unmatched
 from aqueduct.names import LEGAL_NAME
 
 # Patterns that mean the same in Java and in Python, over few characters, so that names often match.
@@ -168,3 +168,15 @@ def test_what_can_not_be_told_claims_nothing() -> None:
 
 def test_excluded_names_are_left_out() -> None:
     assert shortest(names(["flights.*"], ["flights"])) == "flightsa"
+
+
+def test_patterns_that_match_no_name_are_told_apart() -> None:
+    names = {"flights", "eu-flights", "crews"}
+    assert unmatched(["flights", r".*-flights", "crew", "cre[v-x]s", r"(?=x)crews"], names) == [
+        "crew",
+        "(?=x)crews",
+    ]
+    assert unmatched([], names) == []
+    assert unmatched([".*"], []) == [".*"]
+    with pytest.raises(PatternError):
+        unmatched(["("], names)

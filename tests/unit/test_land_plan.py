@@ -14,6 +14,7 @@ from aqueduct.land.plan import (
     LandPlan,
     ReadRange,
     SourceTopic,
+    absent,
     epochs_to_ask,
     lag,
     next_schema,
@@ -48,6 +49,17 @@ def test_a_pattern_without_a_topic_is_left_out() -> None:
     found = plan(State(), [A], every, stops={}, unmatched=table.unmatched(every))
     assert [(each.id, each.what) for each in found.left_out] == [("pattern-matches-nothing", "topics eu.+")]
     assert found.ranges == (Range("a", 0, 5, 10), Range("a", 1, 0, 100))
+
+
+def test_declared_topics_that_the_cluster_lacks_are_listed() -> None:
+    topics = ["flights", "gone", "eu.+"]
+    [table] = declaration.parse([{"table": "a.b", "topics": topics, "columns": [COLUMN]}], "")
+    found = absent(table, landed({"gone": {"0": 3}}), {"flight", "us"})
+    assert [(each.id, each.what) for each in found] == [
+        ("pattern-matches-nothing", "topics eu.+"),
+        ("topic-unknown", "topic flights"),
+    ]
+    assert absent(table, State(), {"flights", "gone", "eu1"}) == ()
 
 
 def test_a_new_topic_lands_from_its_start_on() -> None:

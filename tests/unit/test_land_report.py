@@ -1,7 +1,10 @@
 """What people are told of tables."""
 
+from dataclasses import replace
+
+from aqueduct.errors import ExitCode, Skipped
 from aqueduct.land.outcome import CompactedTable, TableStatus
-from aqueduct.land.report import compacted_report, compacted_text, status_report, status_text
+from aqueduct.land.report import compacted_report, compacted_text, status_code, status_report, status_text
 
 NOW = "2026-01-01T00:00:00.000+00:00"
 
@@ -17,6 +20,15 @@ def test_what_is_staged_is_told_and_what_of_it_is_left_behind() -> None:
     assert "2.0 MB; 1.5 MB of it by runs that were killed, which land compact removes." in told
     [reported] = status_report([status(2, 1)])["tables"]
     assert (reported["staged"], reported["dead"]) == (2, 1)
+
+
+def test_declared_topics_that_are_absent_make_a_status_incomplete() -> None:
+    lacking = replace(status(0, 0), left_out=(Skipped("topics eu.+", "no topic", "pattern-matches-nothing"),))
+    assert status_code([status(0, 0)]) == ExitCode.DONE
+    assert status_code([status(0, 0), lacking]) == ExitCode.INCOMPLETE
+    assert "  Skipped: [pattern-matches-nothing] topics eu.+" in status_text([lacking])
+    [reported] = status_report([lacking])["tables"]
+    assert [each["id"] for each in reported["left_out"]] == ["pattern-matches-nothing"]
 
 
 def test_what_killed_runs_left_is_told_when_it_goes() -> None:

@@ -37,4 +37,4 @@ def test_what_the_target_lacks_is_named() -> None:
     [sentence] = classic.topic_findings("old1", "old1.", {"a": 2, "b": 1, "c": 1}, {"old1.a": 1, "old1.b": 1})
     assert sentence.startswith("The target lacks old1.a (2 partitions, has 1), old1.c (1 partition, has 0);")
     [nothing] = classic.topic_findings("old1", "", {}, {})
-    assert nothing == "No topic of old1 matches the flow's patterns."
+    assert nothing == "[pattern-matches-nothing] No topic of old1 matches the flow's patterns."

@@ -46,6 +46,7 @@ def test_statuses_are_those_of_connectors_and_tasks() -> None:
 
 def test_tasks_are_the_committed_ones_with_their_partitions() -> None:
     tasks = status.parse_tasks(CONFIGS)
+    assert tasks.patterns == ("a", "b")
     assert tasks.counts == {SOURCE: 2, "MirrorHeartbeatConnector": 1, "MirrorCheckpointConnector": 0}
     assert tasks.partitions == {A0, A1, B0}
 

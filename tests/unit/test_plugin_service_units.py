@@ -67,3 +67,75 @@ def test_a_timer_runs_since_systemd_says_so(plugin: ModuleType) -> None:
 )
 def test_instances_are_told_by_their_files(plugin: ModuleType, name: str, instance: str) -> None:
     assert plugin._instance(name, "mirror_maker@") == instance
+
+
+def shown(state: str, seconds: float = 0.0) -> dict[str, str]:
+    entered = int((time.clock_gettime(time.CLOCK_MONOTONIC) - seconds) * 1e6)
+    return {"ActiveState": state, "Result": "exit-code", "ActiveEnterTimestampMonotonic": str(entered)}
+
+
+def test_a_service_that_ended_for_good_has_failed_and_one_that_is_started_again_has_not(
+    plugin: ModuleType,
+) -> None:
+    assert plugin.has_failed(shown("failed"))
+    assert plugin.has_failed(shown("inactive"))
+    assert not plugin.has_failed(shown("activating"))  # systemd waits for RestartSec
+    assert not plugin.has_failed(shown("active"))
+
+
+def test_a_service_runs_as_long_as_it_is_active(plugin: ModuleType) -> None:
+    assert 59 < plugin.runs_for(shown("active", seconds=60)) < 90
+    assert plugin.runs_for(shown("activating", seconds=60)) == 0
+    assert plugin.runs_for({"ActiveState": "active"}) > 0  # it became so at boot
+
+
+class Said(Exception):
+    """How a module ended."""
+
+
+class Module:
+    """What the class asks of an Ansible module."""
+
+    check_mode = False
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def fail_json(self, msg: str) -> None:
+        raise Said(msg)
+
+
+@pytest.mark.parametrize(
+    ("states", "fails", "unsteady"),
+    [
+        ([shown("active", seconds=-3600), shown("failed")], True, []),
+        ([shown("active", seconds=60)], False, []),
+        ([shown("activating")], False, ["backup"]),
+    ],
+)
+def test_one_that_does_not_stay_is_noticed(
+    plugin: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    states: list[dict[str, str]],
+    fails: bool,
+    unsteady: list[str],
+) -> None:
+    module = Module()
+    systemd = plugin.Systemd(module)
+    looks = iter(states)
+    last = states[-1]
+    monkeypatch.setattr(systemd, "_show", lambda _: [next(looks, last)])
+    monkeypatch.setattr(systemd, "_journal", lambda _: ["[store-of-other-cluster] no"])
+    unit = {"name": "backup", "state": "started", "rounds_port": None}
+    stopped = [{**unit, "name": "other", "state": "stopped"}, {**unit, "name": "prune.timer"}]
+    if fails:
+        with pytest.raises(Said, match=r"(?s)backup was started and has failed.*no$"):
+            systemd.await_steady([*stopped, unit], 1)
+    else:
+        systemd.await_steady([*stopped, unit], 1)
+    assert systemd.unsteady == unsteady
+    assert len(module.warnings) == len(unsteady)
+    systemd.await_steady([unit], 0)  # not asked

@@ -162,7 +162,7 @@ def check_there(
     raw_topics = list(raw_topics)
     for name in [*raw_topics, gap_topic, *named]:
         if name not in found:
-            raise Refused(f"The {end} has no topic {name}.")
+            raise Refused("topic-unknown", f"The {end} has no topic {name}.")
     buckets = len(found[gap_topic].partitions)
     for name in raw_topics:
         if (partitions := len(found[name].partitions)) != buckets:

@@ -14,7 +14,7 @@ def numbers(client: Client, topic: str) -> range:
     """Return the numbers of the gap topic's partitions; Refused if there is no such topic."""
     found = client.topics([topic])
     if topic not in found:
-        raise Refused(f"The {client.end} has no gap topic {topic}.")
+        raise Refused("topic-unknown", f"The {client.end} has no gap topic {topic}.")
     return range(len(found[topic].partitions))
 
 
