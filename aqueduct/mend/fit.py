@@ -88,6 +88,7 @@ class Fit:
     nowhere: str  # which are said to be lost, and have no replica; empty if none
     unseen: tuple[int, ...]  # brokers with replicas whose folders were not looked at
     committed: Mapping[TopicPartition, int]  # up to which offset all replicas in sync had them
+    furthest: Mapping[TopicPartition, tuple[int, int]]  # epoch and end of the log that goes furthest
 
     @property
     def differs(self) -> bool:
@@ -135,12 +136,14 @@ def fit(
                     damaged.append((host, replace(log, damage=TWICE)))
                 its_own[folder.node_id] = max(log, other or log, key=lambda each: each.far)
                 damaged += [(host, log)] if log.damage else []
-    corrected, empty, committed = [], [], {}
+    corrected, empty, committed, furthest = [], [], {}, {}
     for topic in topics:
         for number, state in sorted(topic.partitions.items()):
             at = TopicPartition(topic.name, number)
             logs = known[at]
             committed[at] = max((log.committed for log in logs.values()), default=0)
+            if logs:
+                furthest[at] = max(log.far for log in logs.values())
             if fitting := _corrected(at, topic.topic_id, state, logs, seen):
                 corrected.append(fitting)
             elif not logs and seen >= set(state.replicas):
@@ -156,6 +159,7 @@ def fit(
         nowhere(lost, replicas),
         tuple(sorted(replicas - seen)),
         committed,
+        furthest,
     )
 
 

@@ -12,11 +12,12 @@ from aqueduct.messages.groups import GROUPS
 from aqueduct.messages.landing import LANDING
 from aqueduct.messages.message import DeclaredMessage, by_id
 from aqueduct.messages.mirror import MIRROR
+from aqueduct.messages.quorum import QUORUM
 from aqueduct.messages.restore import RESTORE
 from aqueduct.messages.spark import SPARK
 from aqueduct.messages.store import STORE
 from aqueduct.messages.transactions import TRANSACTIONS
 
 MESSAGES: Mapping[str, DeclaredMessage] = by_id(
-    chain(COMMAND_LINE, CLUSTER, STORE, SPARK, RESTORE, GROUPS, TRANSACTIONS, MIRROR, LANDING)
+    chain(COMMAND_LINE, CLUSTER, STORE, SPARK, RESTORE, GROUPS, TRANSACTIONS, MIRROR, LANDING, QUORUM)
 )

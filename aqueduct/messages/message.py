@@ -20,6 +20,7 @@ class Area(Enum):
     TRANSACTIONS = "Hanging transactions", "`transactions`, `doctor cluster`"
     MIRROR = "Mirrors", "`mirror`"
     LANDING = "Landing", "`land`"
+    QUORUM = "Lost quorums", "`quorum`"
 
     @property
     def title(self) -> str:
