@@ -26,6 +26,7 @@ from aqueduct.cli import common, selection
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config, data_folder
 from aqueduct.kafka.admin.cluster import describe_by_controller
+from aqueduct.kafka.admin.reassign import under_way
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.cluster import Cluster
 from aqueduct.kafka.diagnosis import GROUPS
@@ -147,7 +148,8 @@ def _plan(args: argparse.Namespace) -> int:
     seen = _seen(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
-    found = plan.sentences(state, plan.plan(state, seen, args.lost))
+        moving = under_way(client)
+    found = plan.sentences(state, plan.plan(state, seen, args.lost, moving))
     _say_nowhere(args, state)
     for sentence in found or ["No id was changed."]:
         print(sentence)
@@ -193,7 +195,7 @@ def _assign(args: argparse.Namespace) -> int:
     seen = _seen(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
-        mend = plan.plan(state, seen, args.lost)
+        mend = plan.plan(state, seen, args.lost, under_way(client))
         if mend.damaged:
             damage = some(f"{log.partition} on broker {node} ({log.damage})" for node, log in mend.damaged)
             raise Refused(

@@ -33,6 +33,18 @@ class Changed:
     since: tuple[TopicPartition, ...]  # partitions that the cluster gave to the id it has now
 
 
+@dataclass(frozen=True, kw_only=True)
+class Leftover:
+    """Logs of a broker that does not run, on the host of another one that is not taken for it."""
+
+    host: str
+    now: int
+    owner: int  # the broker to which they are assigned
+    logs: int
+    why: str
+    remedy: str
+
+
 @dataclass(frozen=True)
 class Mend:
     """What a cluster lacks whose brokers' ids were changed, and what would bring it back.
@@ -41,6 +53,7 @@ class Mend:
     nobody leads it, who has most of its log comes first; `lead` are these partitions. `stopped` wait for a
     broker that has their logs and does not run. `unseen` are left, and why: a log that was not looked at may
     go furthest. `empty` have no log anywhere; `damaged` are logs that aren't whole, with their brokers.
+    `leftovers` are logs that were not taken into account.
     """
 
     changed: tuple[Changed, ...]
@@ -50,6 +63,7 @@ class Mend:
     unseen: Mapping[TopicPartition, str]
     empty: tuple[TopicPartition, ...]
     damaged: tuple[tuple[int, DiskLog], ...]
+    leftovers: tuple[Leftover, ...]
 
 
 def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
@@ -74,10 +88,16 @@ def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
                 )
 
 
-def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collection[int] = ()) -> Mend:
+def plan(
+    cluster: Cluster,
+    hosts: Mapping[str, Sequence[Folder]],
+    lost: Collection[int] = (),
+    moving: Collection[TopicPartition] = (),
+) -> Mend:
     """Work out what brings partitions of ids that are gone back; Refused for folders of another cluster.
 
     Brokers that are `lost` have no log any more; what others have that were not looked at isn't known.
+    `moving` are being reassigned: they have the replicas of before, too.
     """
     refuse_lost(hosts, lost)
     for host, folders in hosts.items():
@@ -91,7 +111,7 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collecti
         node: {each.topic_partition for each in cluster.partitions if node in each.replicas}
         for node in {node for each in cluster.partitions for node in each.replicas}
     }
-    changed = _changed(hosts, assigned, assigned.keys() - cluster.brokers)
+    changed, leftovers = _changed(cluster, hosts, assigned, lost, moving)
     by_id = {each.before: each for each in changed}
     own = {folders[0].node_id: _furthest(folders) for folders in hosts.values() if folders}
     looked = _running(hosts)
@@ -128,7 +148,16 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collecti
             lead.append(at)
         else:
             stopped.append(at)
-    return Mend(tuple(changed), move, tuple(lead), tuple(stopped), unseen, tuple(empty), tuple(damaged))
+    return Mend(
+        changed=tuple(changed),
+        move=move,
+        lead=tuple(lead),
+        stopped=tuple(stopped),
+        unseen=unseen,
+        empty=tuple(empty),
+        damaged=tuple(damaged),
+        leftovers=tuple(leftovers),
+    )
 
 
 def _damage(node: int, log: DiskLog) -> str:
@@ -228,21 +257,37 @@ def electable(
 
 
 def _changed(
-    hosts: Mapping[str, Sequence[Folder]], assigned: Mapping[int, Set[TopicPartition]], gone: Set[int]
-) -> list[Changed]:
+    cluster: Cluster,
+    hosts: Mapping[str, Sequence[Folder]],
+    assigned: Mapping[int, Set[TopicPartition]],
+    lost: Collection[int],
+    moving: Collection[TopicPartition],
+) -> tuple[list[Changed], list[Leftover]]:
     """Find the id that each host had: one that is gone, whose partitions are those of its logs.
 
-    Where several fit, as with all partitions on all brokers, any does: each has its logs.
+    Where several fit, as with all partitions on all brokers, any does: each has its logs. A host can have
+    logs of a broker that it never was, as from a reassignment that was not cleaned up: those are left.
     """
     logs = {host: _furthest(folders) for host, folders in hosts.items()}
     now = {host: _id(host, folders) for host, folders in hosts.items() if folders}
     others = {host: logs[host].keys() - assigned.get(node, set()) for host, node in now.items()}
-    fits = [
-        (len(others[host] & assigned[id_]) - len(assigned[id_] - logs[host].keys()), host, id_)
-        for host, node in now.items()
-        for id_ in gone - {node}
-        if others[host] & assigned[id_]
-    ]
+    fits, leftovers = [], []
+    for host, node in now.items():
+        for id_ in assigned.keys() - cluster.brokers - {node}:
+            had, lacking = others[host] & assigned[id_], assigned[id_] - logs[host].keys()
+            if not had:
+                continue
+            doubt = _other(cluster, now, node, id_, moving)
+            if not doubt and id_ not in lost:
+                few = bool(assigned.get(node)) and len(had) < len(lacking)
+                doubt = _unproven(cluster, host, node, id_, len(lacking) if few else 0)
+            if doubt:
+                why, remedy = doubt
+                leftovers.append(
+                    Leftover(host=host, now=node, owner=id_, logs=len(had), why=why, remedy=remedy)
+                )
+            else:
+                fits.append((len(had) - len(lacking), host, id_))
     before: dict[str, int] = {}
     for _, host, id_ in sorted(fits, key=lambda fit: (-fit[0], *fit[1:])):
         if host not in before and id_ not in before.values():
@@ -258,7 +303,48 @@ def _changed(
         strays = sum(each.stray for each in its_own.values())
         since = tuple(sorted(assigned.get(now[host], ())))
         found.append(Changed(host, now[host], id_, its_own, strays, since))
-    return found
+    return found, [each for each in leftovers if each.owner not in before.values()]
+
+
+Doubt = tuple[str, str]  # why a host is not taken for a broker, and the remedy
+
+
+def _other(
+    cluster: Cluster, now: Mapping[str, int], node: int, before: int, moving: Collection[TopicPartition]
+) -> Doubt | None:
+    """Tell whether broker `node` certainly never was `before`."""
+    if owners := sorted(host for host, id_ in now.items() if id_ == before):
+        return f"{some(owners)} has the data folders of broker {before}", f"Start broker {before} there."
+    both = [
+        each
+        for each in cluster.partitions
+        if {node, before} <= {*each.replicas} and each.topic_partition not in moving
+    ]
+    if both:
+        return f"{some(both)} has replicas on both, so these are two brokers", f"Start broker {before}."
+    return None
+
+
+def _unproven(cluster: Cluster, host: str, node: int, before: int, lacking: int) -> Doubt | None:
+    """Tell whether broker `node` may never have been `before`.
+
+    Brokers register an address. That of one that does not run is not known with ZooKeeper, nor before Kafka
+    4.0. Then a broker is not taken for one of which it has few logs beside its own; `lacking`: how many
+    partitions it has no log of in that case.
+    """
+    remedy = (
+        f"Start broker {before} with its own disks. If these are lost, or {host} has them now, pass "
+        f"--lost {before}."
+    )
+    was, is_ = cluster.addresses.get(before, ""), cluster.addresses.get(node, "")
+    if was and was == is_:
+        return None
+    if was and is_ and was.rpartition(":")[0] != is_.rpartition(":")[0]:
+        return f"broker {before} is registered at {was}, and broker {node} at {is_}", remedy
+    if lacking:
+        others = count(lacking, "other partition")
+        return f"it has partitions of its own, and no log of {others} of broker {before}", remedy
+    return None
 
 
 def _id(host: str, folders: Sequence[Folder]) -> int:
@@ -293,6 +379,11 @@ def sentences(cluster: Cluster, mend: Mend) -> list[str]:
         ]
         if lacking:
             said.append(f"It has no log of {count(len(lacking), 'partition')} of these: {some(lacking)}.")
+    said += [
+        f"{each.host} is broker {each.now}, and has logs of {count(each.logs, 'partition')} of broker "
+        f"{each.owner}. They are left as they are: {each.why}. {each.remedy}"
+        for each in mend.leftovers
+    ]
     for each in mend.changed:
         if not each.since:
             said.append(

@@ -15,6 +15,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec, PartitionMetadata
 
 from aqueduct import cli
+from aqueduct.kafka import client as raw
+from aqueduct.kafka.admin.cluster import describe_by_controller
+from aqueduct.kafka.client_config import End
 from servers import broker, quorum, zookeeper
 from servers.broker import Broker
 from servers.process import Process
@@ -249,6 +252,41 @@ def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Mend, 
         assert kept == [former[0], [], *former[2:]]
         assert set(positions) ^ set(earlier) == {-1001} | {each for each in earlier if each not in positions}
         assert -1001 in positions
+
+
+def test_leftover_logs_make_no_broker_of_another_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broker 2 is only down; broker 1 has a log of one of its partitions, as from before a reassignment."""
+    with kraft(tmp_path) as cluster:
+        with cluster.with_id(2):
+            cluster.fill()
+        clients.wait_for("the end of broker 2", lambda: not cluster.led())
+        shutil.copytree(tmp_path / "second/data/lost-1", tmp_path / "first/data/lost-1")
+        with raw.connect(End("cluster", cluster.first.plaintext), "test") as client:
+            addresses = describe_by_controller(client).addresses
+        assert [addresses[node].rpartition(":")[0] for node in (1, 2)] == ["127.0.0.1"] * 2
+        looks: list[str] = []
+        for name, why in (
+            ("first", "kept-0, kept-1 has replicas on both, so these are two brokers"),
+            ("second", "second has the data folders of broker 2"),
+        ):
+            assert cli.main(["mend", "look", "--data-folder", str(tmp_path / name / "data")]) == 0
+            seen = tmp_path / f"{name}.json"
+            seen.write_text(capsys.readouterr().out)
+            looks += ["--look", str(seen)]
+            asked = ("--bootstrap-servers", cluster.first.plaintext, *looks)
+            assert cli.main(["mend", "plan", *asked]) == 3
+            said = capsys.readouterr().out
+            assert "first is broker 1, and has logs of 1 partition of broker 2." in said
+            assert f"They are left as they are: {why}" in said
+            assert "was broker 2" not in said
+            assert cli.main(["mend", "assign", *asked]) == 3
+            assert capsys.readouterr().out.startswith("0 partitions assigned")
+        shutil.rmtree(tmp_path / "first/data/lost-1")
+        with cluster.with_id(2):
+            clients.wait_for("leaders", cluster.led)
+            assert cluster.seen() == cluster.before
 
 
 @contextmanager

@@ -242,6 +242,63 @@ def test_nobody_leads_who_lacks_what_another_one_has() -> None:
     }
 
 
+def taken(state: Cluster, hosts: dict[str, list[Folder]], *lost: int) -> list[tuple[str, int]]:
+    """Return which host is taken for which broker, and expect a sentence about every other one."""
+    mend = plan(state, hosts, lost)
+    said = sentences(state, mend)
+    for each in mend.leftovers:
+        assert any(f"{each.host} is broker {each.now}, and has logs of" in line for line in said)
+        assert all(at not in mend.move for at in hosts_of(state, each.owner))
+    return [(each.host, each.before) for each in mend.changed]
+
+
+def hosts_of(state: Cluster, node: int) -> list[TopicPartition]:
+    return [each.topic_partition for each in state.partitions if node in each.replicas]
+
+
+def test_host_with_leftover_logs_is_not_taken_for_broker_that_is_down() -> None:
+    """Broker 3 has its own partitions, and a log of one that has moved to broker 2, which is down."""
+    parts = (part("a-0", None, 2), part("b-0", 3, 3))
+    hosts = {"x": folder(3, log("a-0", 4), log("b-0", 9))}
+    registered = {2: "host-2:9092", 3: "host-3:9092"}
+    state = replace(cluster(*parts, brokers={3}, fenced={2}), addresses=registered)
+    assert taken(state, hosts) == []
+    assert plan(state, hosts).unseen.keys() == {TopicPartition("a", 0)}
+    [said, *_] = sentences(state, plan(state, hosts))
+    assert "broker 2 is registered at host-2:9092, and broker 3 at host-3:9092" in said
+    assert "pass --lost 2" in said
+    assert taken(state, hosts, 2) == [("x", 2)], "broker 2 does not come back"
+    same = replace(state, addresses={2: "host-3:9092", 3: "host-3:9092"})
+    assert taken(same, hosts) == [("x", 2)]
+
+
+def test_broker_with_its_own_partitions_and_few_logs_of_another_is_not_it() -> None:
+    """Where the address of the one that is down is not known, as with ZooKeeper."""
+    parts = (*(part(f"a-{number}", None, 2) for number in range(3)), part("b-0", 3, 3))
+    hosts = {"x": folder(3, log("a-0", 4), log("b-0", 9))}
+    state = cluster(*parts, brokers={3})
+    assert taken(state, hosts) == []
+    assert taken(state, hosts, 2) == [("x", 2)]
+    own = folder(3, *(log(f"a-{number}", 4) for number in range(3)), log("b-0", 9))
+    assert taken(state, {"x": own}) == [("x", 2)]
+
+
+def test_brokers_that_replicated_a_partition_together_are_two() -> None:
+    """Even where one is lost for good; a reassignment that has not ended has both ids of one broker."""
+    state = cluster(part("a-0", None, 2), part("b-0", 3, 3, 2), brokers={3})
+    hosts = {"x": folder(3, log("a-0", 4), log("b-0", 9))}
+    assert taken(state, hosts) == taken(state, hosts, 2) == []
+    moving = {TopicPartition("b", 0)}
+    assert [each.before for each in plan(state, hosts, moving=moving).changed] == [2]
+
+
+def test_host_is_not_taken_for_broker_whose_folders_another_host_has() -> None:
+    state = cluster(part("a-0", None, 2), brokers={3})
+    hosts = {"x": folder(3, log("a-0", 4)), "y": folder(2, log("a-0", 9))}
+    assert taken(state, hosts) == []
+    assert plan(state, hosts).stopped == (TopicPartition("a", 0),)
+
+
 def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:
     """A batch that is cut off ends it before; one with another CRC is damage, which is named.
 
