@@ -16,14 +16,16 @@ Exit code: 0 done, and nothing is wrong; 3 there is something to mend, or left; 
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from aqueduct.cli import common, selection
-from aqueduct.errors import ExitCode, Refused
+from aqueduct import strict_json
+from aqueduct.cli import common, report_file, selection
+from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config, data_folder
 from aqueduct.kafka.admin.cluster import describe_by_controller
 from aqueduct.kafka.admin.reassign import under_way
@@ -84,6 +86,12 @@ def _add_looks(parser: argparse.ArgumentParser) -> None:
     common.add_cluster(parser)
     add_looks(parser)
     add_lost(parser)
+    parser.add_argument(
+        "--replaced",
+        metavar="FILE",
+        type=report_file.file,
+        help="where assign keeps the ids that it replaces, so that elect needs no --lost for them",
+    )
 
 
 def add_looks(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -149,7 +157,8 @@ def _plan(args: argparse.Namespace) -> int:
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
         moving = under_way(client)
-    found = plan.sentences(state, plan.plan(state, seen, args.lost, moving))
+        replaced = _replaced(args.replaced, state)
+    found = plan.sentences(state, plan.plan(state, seen, args.lost, moving, replaced))
     _say_nowhere(args, state)
     for sentence in found or ["No id was changed."]:
         print(sentence)
@@ -195,7 +204,8 @@ def _assign(args: argparse.Namespace) -> int:
     seen = _seen(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
-        mend = plan.plan(state, seen, args.lost, under_way(client))
+        replaced = _replaced(args.replaced, state)
+        mend = plan.plan(state, seen, args.lost, under_way(client), replaced)
         if mend.damaged:
             damage = some(f"{log.partition} on broker {node} ({log.damage})" for node, log in mend.damaged)
             raise Refused(
@@ -203,6 +213,9 @@ def _assign(args: argparse.Namespace) -> int:
                 "or move the logs away. Nothing was assigned."
             )
         empty = plan.emptied(state, mend, args.empty)
+        if args.replaced and mend.changed:
+            ids = {**replaced.ids, **{str(each.before): each.now for each in mend.changed}}
+            _keep(args.replaced, plan.ReplacedIds(state.cluster_id, ids))
         run.assign(client, {**mend.move, **empty})
     print(
         f"{count(len(mend.move), 'partition')} assigned to the ids that brokers have now; "
@@ -210,7 +223,8 @@ def _assign(args: argparse.Namespace) -> int:
     )
     _say_nowhere(args, state)
     for each in mend.changed:
-        print(f"Broker {each.before} is {each.now} now: elect with --lost {each.before}.")
+        by = "the same --replaced" if args.replaced else f"--lost {each.before}"
+        print(f"Broker {each.before} is {each.now} now: elect with {by}.")
     return _left(
         [*mend.unseen.items()]
         + [(each, NO_LOG) for each in mend.empty if each not in empty]
@@ -222,14 +236,57 @@ def _elect(args: argparse.Namespace) -> int:
     seen = _seen(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
-        found, left = plan.electable(state, seen, args.empty, args.lost)
+        replaced = _replaced(args.replaced, state)
+        found, left = plan.electable(state, seen, args.empty, args.lost, replaced)
         run.lead(client, found)
         run.end_reassignments(client)
     print(f"{count(len(found), 'partition')} got leaders.")
     _say_nowhere(args, state)
     if any(each.topic == GROUPS for each in set(found) & set(args.empty)):
         print("Groups whose positions are gone get them by `aqueduct restore --groups-only`.")
+    if args.replaced and not left:
+        args.replaced.unlink(missing_ok=True)  # the ids may be given to other brokers now
     return _left(left)
+
+
+def _replaced(path: Path | None, state: Cluster) -> plan.ReplacedIds:
+    """Read the ids that `assign` replaced; none without a file. Refused if it is of another cluster."""
+    if path is None:
+        return plan.NOTHING_REPLACED
+    try:
+        found = strict_json.loads(plan.ReplacedIds, path.read_bytes())
+    except FileNotFoundError:
+        return plan.NOTHING_REPLACED
+    except OSError as error:
+        raise Refused("replaced-ids-unreadable", f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError as error:
+        raise Refused(
+            "replaced-ids-unreadable",
+            f"{path} is damaged, or is not what `aqueduct mend assign --replaced` writes ({error}). Move it "
+            "away, and pass the ids that were replaced with --lost. Nothing was done.",
+        ) from None
+    if found.cluster != state.cluster_id:
+        raise Refused(
+            "replaced-ids-unreadable",
+            f"{path} is of the cluster {found.cluster}, and this one is {state.cluster_id}. Move it away. "
+            "Nothing was done.",
+        )
+    return found
+
+
+def _keep(path: Path, replaced: plan.ReplacedIds) -> None:
+    """Write the ids, whole or not at all, before they are replaced."""
+    new = path.with_name(f"{path.name}.tmp")
+    try:
+        with new.open("wb") as file:
+            file.write(strict_json.dumps(replaced))
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        raise Failed(
+            "replaced-ids-unwritable", f"Cannot write {path}: {error.strerror}. Nothing was assigned."
+        ) from None
 
 
 def _say_nowhere(args: argparse.Namespace, state: Cluster) -> None:

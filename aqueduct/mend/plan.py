@@ -46,6 +46,26 @@ class Leftover:
 
 
 @dataclass(frozen=True)
+class ReplacedIds:
+    """The ids that `assign` replaced, each with the id that its broker has now; kept for a later run."""
+
+    cluster: str
+    ids: Mapping[str, int]  # old id, as JSON has keys: new id
+
+    def new(self, old: int, replicas: Collection[int]) -> int | None:
+        """Return the new id of a broker that is a replica by both; None if it is not.
+
+        A reassignment that `assign` began has both until it ends. Another one looks the same, and may have
+        begun a copy: it is not in the ids.
+        """
+        found = self.ids.get(str(old))
+        return found if found in replicas else None
+
+
+NOTHING_REPLACED = ReplacedIds("", {})
+
+
+@dataclass(frozen=True)
 class Mend:
     """What a cluster lacks whose brokers' ids were changed, and what would bring it back.
 
@@ -93,11 +113,12 @@ def plan(
     hosts: Mapping[str, Sequence[Folder]],
     lost: Collection[int] = (),
     moving: Collection[TopicPartition] = (),
+    replaced: ReplacedIds = NOTHING_REPLACED,
 ) -> Mend:
     """Work out what brings partitions of ids that are gone back; Refused for folders of another cluster.
 
     Brokers that are `lost` have no log any more; what others have that were not looked at isn't known.
-    `moving` are being reassigned: they have the replicas of before, too.
+    `moving` are being reassigned: they have the replicas of before, too. `replaced`: by former runs.
     """
     refuse_lost(hosts, lost)
     for host, folders in hosts.items():
@@ -124,7 +145,13 @@ def plan(
     for each in cluster.partitions:
         at = each.topic_partition
         # Both ids of one broker are there while it is reassigned from one to the other.
-        replicas = tuple(dict.fromkeys(by_id[node].now if node in by_id else node for node in each.replicas))
+        replicas = tuple(
+            dict.fromkeys(
+                by_id[node].now if node in by_id else node
+                for node in each.replicas
+                if replaced.new(node, each.replicas) is None
+            )
+        )
         if each.leader is not None:
             if replicas != each.replicas:
                 move[at] = replicas
@@ -135,7 +162,7 @@ def plan(
             if (log := (by_id[node].logs if node in by_id else own.get(node, {})).get(at))
         }
         nodes = [by_id[node].now if node in by_id else node for node in each.replicas]
-        if why := _unseen(cluster, looked, lost, nodes):
+        if why := _unseen(cluster, looked, lost, nodes, replaced):
             unseen[at] = why
         elif damage := [(node, log) for node, log in logs.items() if log.damage]:
             damaged += damage
@@ -173,10 +200,16 @@ def _running(hosts: Mapping[str, Sequence[Folder]]) -> dict[int, set[bool | None
 
 
 def _unseen(
-    cluster: Cluster, looked: Mapping[int, set[bool | None]], lost: Collection[int], nodes: Sequence[int]
+    cluster: Cluster,
+    looked: Mapping[int, set[bool | None]],
+    lost: Collection[int],
+    nodes: Sequence[int],
+    replaced: ReplacedIds,
 ) -> str:
     """Say which of these brokers may have more than what was seen of them; empty if none."""
     for node in (node for node in nodes if node not in lost):
+        if node not in looked and node not in cluster.brokers and replaced.new(node, nodes) in looked:
+            continue
         if node not in looked:
             return (
                 f"nobody looked at broker {node}; look there, too, or say --lost {node} if its disks are "
@@ -213,10 +246,12 @@ def electable(
     hosts: Mapping[str, Sequence[Folder]],
     emptied: Collection[TopicPartition] = (),
     lost: Collection[int] = (),
+    replaced: ReplacedIds = NOTHING_REPLACED,
 ) -> tuple[list[TopicPartition], list[tuple[str, str]]]:
     """Find partitions without a leader whose first running replica has most of the log; and others, with why.
 
     Of those in `emptied` no folder that was named has a log; brokers that are `lost` have none any more.
+    `replaced`: ids that `assign` replaced.
     """
     refuse_lost(hosts, lost)
     logs: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
@@ -243,7 +278,7 @@ def electable(
             left.append((str(at), "none of its replicas runs"))
         elif at in aside:
             left.append((str(at), "a broker has put a log of it aside: take that back first"))
-        elif why := _unseen(cluster, looked, lost, each.replicas) or damaged.get(at, ""):
+        elif why := _unseen(cluster, looked, lost, each.replicas, replaced) or damaged.get(at, ""):
             left.append((str(at), why))
         elif at in emptied and not any(log.end for log in its_own.values()):
             found.append(at)

@@ -21,6 +21,7 @@ class Area(Enum):
     MIRROR = "Mirrors", "`mirror`"
     LANDING = "Landing", "`land`"
     QUORUM = "Lost quorums", "`quorum`"
+    BROKER_IDS = "Changed broker ids", "`mend`"
 
     @property
     def title(self) -> str:

@@ -218,6 +218,29 @@ def test_its_logs_are_assigned_to_the_new_id(changed: Cluster, aqueduct: Mend) -
         assert aqueduct("plan") == (0, "No id was changed.\n")
 
 
+def test_run_that_was_cut_after_assign_continues(changed: Cluster, aqueduct: Mend, tmp_path: Path) -> None:
+    """All of it again, as the playbook does: nobody has to know which id was replaced."""
+    replaced = ("--replaced", str(tmp_path / "ids.json"))
+    with changed.with_id(12):
+        clients.wait_for("the end of broker 2", lambda: not changed.led())
+        code, said = aqueduct("assign", *replaced)
+        assert (code, said.splitlines()[1:]) == (0, ["Broker 2 is 12 now: elect with the same --replaced."])
+        code, said = aqueduct("plan", *replaced)
+        assert (code, "nobody looked" in said) == (3, False)
+    assert aqueduct("take-back", "--data-folder", changed.folder, look=False) == (0, ANY)
+    with changed.with_id(12):
+        changed.await_second(12)
+        assert aqueduct("assign", *replaced) == (0, ANY)
+        code, said = aqueduct("elect")
+        assert (code, "lost-1 has no leader: nobody looked at broker 2;" in said) == (3, True)
+        assert aqueduct("elect", *replaced) == (0, ANY)
+        assert not (tmp_path / "ids.json").exists()
+        clients.wait_for("leaders", changed.led)
+        assert changed.seen() == changed.before
+        clients.wait_for("the end of what is reassigned", lambda: changed.assigned() == {1, 12})
+        assert aqueduct("plan", *replaced) == (0, "No id was changed.\n")
+
+
 def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Mend, tmp_path: Path) -> None:
     """Its groups have no positions; those of a backup are set by another command."""
     with changed.with_id(12):

@@ -15,7 +15,7 @@ from aqueduct.kafka.cluster import Cluster, Partition, Quorum
 from aqueduct.mend.fit import KnownPartition, KnownTopic, fit, nowhere
 from aqueduct.mend.fit import sentences as sentences_of
 from aqueduct.mend.logs import DiskLog, Folder, look
-from aqueduct.mend.plan import electable, emptied, plan, refuse_old, sentences
+from aqueduct.mend.plan import ReplacedIds, electable, emptied, plan, refuse_old, sentences
 from aqueduct.names import TopicPartition
 
 
@@ -187,6 +187,33 @@ def test_an_id_that_another_broker_has_now_must_be_said() -> None:
     found, [(_, why)] = electable(state, hosts)
     assert (found, why.partition(";")[0]) == ([], "nobody looked at broker 2")
     assert electable(state, hosts, lost=[2]) == ([TopicPartition("a", 0)], [])
+
+
+def test_an_id_that_a_former_run_replaced_need_not_be_said() -> None:
+    """Unless its broker runs again, or the partition was never assigned from the one to the other."""
+    a, b = (TopicPartition(topic, 0) for topic in "ab")
+    state = cluster(part("a-0", None, 2, 12), part("b-0", None, 2), brokers={12})
+    hosts = {"y": folder(12, log("a-0", 9))}
+    replaced = ReplacedIds("C", {"2": 12})
+    mend = plan(state, hosts, replaced=replaced)
+    assert (mend.move, mend.lead, [*mend.unseen]) == ({a: (12,)}, (a,), [b])
+    assert electable(state, hosts, replaced=replaced)[0] == [a]
+    other = ReplacedIds("C", {"2": 13})
+    assert [*plan(state, hosts, replaced=other).unseen] == [a, b]
+    both = replace(state, brokers=frozenset({2, 12}))
+    assert electable(both, hosts, replaced=replaced)[0] == []
+
+
+def test_ids_of_another_cluster_are_refused(tmp_path: Path) -> None:
+    file, state = tmp_path / "ids.json", cluster(brokers={12})
+    assert command._replaced(file, state).ids == {}
+    command._keep(file, ReplacedIds("C", {"2": 12}))
+    assert command._replaced(file, state).ids == {"2": 12}
+    for content in ('{"cluster": "D", "ids": {}}', "{", '{"cluster": "C", "ids": {"2": "12"}}'):
+        file.write_text(content)
+        with pytest.raises(Refused) as caught:
+            command._replaced(file, state)
+        assert caught.value.id == "replaced-ids-unreadable"
 
 
 @pytest.mark.parametrize(
