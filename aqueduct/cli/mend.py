@@ -49,6 +49,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     look = commands.add_parser("look", help="read the data folders of a broker of this host, as JSON")
     _add_folders(look)
+    look.add_argument(
+        "--lost-folder",
+        metavar="FOLDER",
+        type=Path,
+        action="append",
+        default=[],
+        help="of the same broker, empty or missing: its disk is gone for good, with the logs on it",
+    )
     look.set_defaults(run=_look)
 
     planned = commands.add_parser("plan", help="say which ids were changed, and the remedies")
@@ -148,7 +156,9 @@ def _partitions(text: str) -> tuple[TopicPartition, ...]:
 
 
 def _look(args: argparse.Namespace) -> int:
-    print(json.dumps([asdict(logs.look(each, running=logs.in_use(each))) for each in args.data_folder]))
+    found = [logs.look(each, running=logs.in_use(each)) for each in args.data_folder]
+    found += [logs.without(each, found) for each in args.lost_folder]
+    print(json.dumps([asdict(each) for each in found]))
     return ExitCode.DONE
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aqueduct import moments
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster
-from aqueduct.mend.fit import refuse_lost
+from aqueduct.mend.fit import lost_folders, refuse_lost
 from aqueduct.mend.logs import DiskLog, Folder
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
@@ -84,6 +84,7 @@ class Mend:
     empty: tuple[TopicPartition, ...]
     damaged: tuple[tuple[int, DiskLog], ...]
     leftovers: tuple[Leftover, ...]
+    lost_folders: tuple[str, ...]
 
 
 def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
@@ -184,6 +185,7 @@ def plan(
         empty=tuple(empty),
         damaged=tuple(damaged),
         leftovers=tuple(leftovers),
+        lost_folders=lost_folders(hosts),
     )
 
 
@@ -419,6 +421,8 @@ def sentences(cluster: Cluster, mend: Mend) -> list[str]:
         f"{each.owner}. They are left as they are: {each.why}. {each.remedy}"
         for each in mend.leftovers
     ]
+    if mend.lost_folders:
+        said.append(f"LOST: {some(mend.lost_folders)}. If a disk is only not mounted, mount it before.")
     for each in mend.changed:
         if not each.since:
             said.append(

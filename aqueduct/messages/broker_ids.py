@@ -4,6 +4,12 @@ from aqueduct.messages.message import Area, DeclaredMessage
 
 BROKER_IDS = (
     DeclaredMessage(
+        id="lost-folder-invalid",
+        area=Area.BROKER_IDS,
+        meaning="A folder of `--lost-folder` is not lost, or no other folder tells whose it was.",
+        fix="Pass folders that have logs with `--data-folder`, and at least one of the broker.",
+    ),
+    DeclaredMessage(
         id="replaced-ids-unreadable",
         area=Area.BROKER_IDS,
         meaning="The file of `--replaced` cannot be read, or is of another cluster.",

@@ -59,4 +59,5 @@ def _losses(found: QuorumPlan) -> Iterator[str]:
     yield from (f"no broker has a log of {at}" for at in fit.empty)
     yield from (f"{log.folder} on {host} is damaged" for host, log in fit.damaged)
     yield from (f"the disks of broker {node} are lost" for node in fit.lost)
+    yield from (f"{each} is lost" for each in fit.lost_folders)
     yield from (f"nobody looked at broker {node}" for node in fit.unseen)

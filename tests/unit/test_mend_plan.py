@@ -9,6 +9,7 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from aqueduct import moments
+from aqueduct.cli import main
 from aqueduct.cli import mend as command
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
@@ -324,6 +325,36 @@ def test_host_is_not_taken_for_broker_whose_folders_another_host_has() -> None:
     hosts = {"x": folder(3, log("a-0", 4)), "y": folder(2, log("a-0", 9))}
     assert taken(state, hosts) == []
     assert plan(state, hosts).stopped == (TopicPartition("a", 0),)
+
+
+def test_lost_one_of_several_folders_is_listed_and_the_others_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, gone = tmp_path / "whole", tmp_path / "gone"
+    whole.mkdir()
+    (whole / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    (whole / "a-0").mkdir()
+    look = ["mend", "look", "--data-folder", str(whole), "--lost-folder", str(gone)]
+    assert main(look) == 0
+    missing = capsys.readouterr().out
+    (gone / "lost+found").mkdir(parents=True)  # a new file system
+    assert main(look) == 0
+    seen = tmp_path / "x.json"
+    seen.write_text(capsys.readouterr().out)
+    assert [each["lost"] for each in json.loads(missing)] == [False, True]
+    hosts = command.hosts([seen])
+    topics = [KnownTopic("a", "", {0: KnownPartition((2,), (2,), 2, 0), 1: KnownPartition((2,), (2,), 2, 0)})]
+    found = fit("C", topics, hosts, without_ids=True)
+    assert (found.lost_folders, found.differs) == ((f"{gone} of x",), True)
+    assert found.empty == (TopicPartition("a", 1),)
+    assert any(line.startswith(f"LOST: {gone} of x.") for line in sentences_of(found, ""))
+    state = cluster(part("a-0", None, 2), part("a-1", None, 2), brokers={2})
+    assert any(line.startswith(f"LOST: {gone} of x.") for line in sentences(state, plan(state, hosts)))
+    for name in ("a-1", "meta.properties"):
+        (gone / name).mkdir()
+        assert main(look) == 2
+        assert "[lost-folder-invalid]" in capsys.readouterr().err
+        (gone / name).rmdir()
 
 
 def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:
