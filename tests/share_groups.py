@@ -92,7 +92,7 @@ def streams_group(broker: Broker, group: str, topic: str) -> None:
     joining |= {"topology": kind.Topology(epoch=0, subtopologies=[part])}
     with raw.connect(End("c", broker.plaintext), "test") as client:
         for epoch, more in ((0, joining), (-1, dict.fromkeys(joining))):
-            coordinator = client.coordinators(CoordinatorType.GROUP, [group])[group]
+            coordinator = client.coordinator(CoordinatorType.GROUP, group)
             answer = client.send(kind(member_epoch=epoch, **common, **more), coordinator)
             assert answer.error_code == 0, answer.error_message
 

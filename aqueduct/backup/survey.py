@@ -3,7 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka.errors import ClusterAuthorizationFailedError, SecurityDisabledError
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    SecurityDisabledError,
+    TopicAuthorizationFailedError,
+)
 
 from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.plan import Source, epochs_to_ask
@@ -15,6 +20,7 @@ from aqueduct.kafka.admin.cluster import cluster_id
 from aqueduct.kafka.admin.quotas import list_quotas
 from aqueduct.kafka.admin.settings import own_settings, setting
 from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.kafka.groups import CommittedOffsets, ConsumerGroup
 from aqueduct.kafka.quotas import Quota
 from aqueduct.store.manifest import GroupAhead, GroupOffset, Manifest, OpenTransaction, StoredGroup
@@ -50,10 +56,13 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
         settings = own_settings(client, chosen)
         policies = setting(client, chosen, "cleanup.policy")
         acls, quotas, left_out = _rights(client)
+        unlisted = _unlisted(client)
         known = groups.list_groups(client)
         of_type = _by_type(known, order.groups.choose(known))
-        shared, unread = _share_positions(client, of_type.pop(share_groups.TYPE, ()))
-        committed = groups.committed(client, [name for names in of_type.values() for name in names])
+        unanswered: dict[str, KafkaError] = {}
+        shared, unread = _share_positions(client, of_type.pop(share_groups.TYPE, ()), unanswered)
+        of_others = [name for names in of_type.values() for name in names]
+        committed = groups.committed(client, of_others, unanswered)
         notes = [order.topics.idle_exclusion(topics)]
         if absent := order.groups.absent(known):
             said = f"--exclude-groups: the cluster has no group {some(absent)}, so nothing is excluded by it."
@@ -103,7 +112,7 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
             for partition, (offset, _) in of_group.items()
             if partition in stable and offset > stable[partition]
         ),
-        left_out=left_out + unread + _unknown(of_type, committed),
+        left_out=left_out + unlisted + unread + _unanswered(unanswered) + _unknown(of_type, committed),
         notes=tuple(filter(None, notes)),
     )
 
@@ -116,9 +125,40 @@ def _by_type(known: Mapping[str, ConsumerGroup], names: Iterable[str]) -> dict[s
     return found
 
 
-def _share_positions(client: Client, names: Sequence[str]) -> tuple[dict[str, CommittedOffsets], LeftOut]:
+def _unlisted(client: Client) -> LeftOut:
+    """List the groups that no broker lists, by the partitions of `__consumer_offsets` that have no leader."""
+    try:
+        found = groups.unlisted(client)
+    except TopicAuthorizationFailedError:
+        why = f"the client may not describe {GROUPS}, so it does not see whether brokers list all groups"
+        return (Skipped("groups without a coordinator", why, "groups-unlisted"),)
+    return tuple(
+        Skipped(
+            f"groups of {each}",
+            "it has no leader, so no broker lists them. Start its brokers (`aqueduct doctor cluster` lists "
+            "them), and back up again",
+            "groups-unlisted",
+        )
+        for each in found
+    )
+
+
+def _unanswered(errors: Mapping[str, KafkaError]) -> LeftOut:
+    return tuple(
+        Skipped(
+            f"group {name}",
+            f"its coordinator does not tell its offsets ({str(error).rstrip('.')})",
+            "group-coordinator-unavailable",
+        )
+        for name, error in sorted(errors.items())
+    )
+
+
+def _share_positions(
+    client: Client, names: Sequence[str], unanswered: dict[str, KafkaError]
+) -> tuple[dict[str, CommittedOffsets], LeftOut]:
     """Return the next offset that each share group has not completed; and what could not be read of them."""
-    described = share_groups.start_offsets(client, names)
+    described = share_groups.start_offsets(client, names, unanswered)
     left_out: LeftOut = ()
     try:
         found = share_groups.positions(client, described)
@@ -136,7 +176,7 @@ def _unknown(of_type: Mapping[str, Sequence[str]], committed: Mapping[str, Commi
         Skipped(
             f"group {name}",
             f"its type, {kind}, is not supported: "
-            f"{'only its committed offsets were' if committed[name] else 'nothing of it was'} backed up",
+            f"{'only its committed offsets were' if committed.get(name) else 'nothing of it was'} backed up",
             "group-type-unsupported",
         )
         for kind, names in of_type.items()

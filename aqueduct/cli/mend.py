@@ -16,16 +16,19 @@ Exit code: 0 done, and nothing is wrong; 3 there is something to mend, or left; 
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from aqueduct.cli import common, selection
-from aqueduct.errors import ExitCode, Refused
+from aqueduct import strict_json
+from aqueduct.cli import common, report_file, selection
+from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config, data_folder
 from aqueduct.kafka.admin.cluster import describe_by_controller
+from aqueduct.kafka.admin.reassign import under_way
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.cluster import Cluster
 from aqueduct.kafka.diagnosis import GROUPS
@@ -46,6 +49,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     look = commands.add_parser("look", help="read the data folders of a broker of this host, as JSON")
     _add_folders(look)
+    look.add_argument(
+        "--lost-folder",
+        metavar="FOLDER",
+        type=Path,
+        action="append",
+        default=[],
+        help="of the same broker, empty or missing: its disk is gone for good, with the logs on it",
+    )
     look.set_defaults(run=_look)
 
     planned = commands.add_parser("plan", help="say which ids were changed, and the remedies")
@@ -83,6 +94,12 @@ def _add_looks(parser: argparse.ArgumentParser) -> None:
     common.add_cluster(parser)
     add_looks(parser)
     add_lost(parser)
+    parser.add_argument(
+        "--replaced",
+        metavar="FILE",
+        type=report_file.file,
+        help="where assign keeps the ids that it replaces, so that elect needs no --lost for them",
+    )
 
 
 def add_looks(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -139,7 +156,9 @@ def _partitions(text: str) -> tuple[TopicPartition, ...]:
 
 
 def _look(args: argparse.Namespace) -> int:
-    print(json.dumps([asdict(logs.look(each, running=logs.in_use(each))) for each in args.data_folder]))
+    found = [logs.look(each, running=logs.in_use(each)) for each in args.data_folder]
+    found += [logs.without(each, found) for each in args.lost_folder]
+    print(json.dumps([asdict(each) for each in found]))
     return ExitCode.DONE
 
 
@@ -147,7 +166,9 @@ def _plan(args: argparse.Namespace) -> int:
     seen = _seen(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
-    found = plan.sentences(state, plan.plan(state, seen, args.lost))
+        moving = under_way(client)
+        replaced = _replaced(args.replaced, state)
+    found = plan.sentences(state, plan.plan(state, seen, args.lost, moving, replaced))
     _say_nowhere(args, state)
     for sentence in found or ["No id was changed."]:
         print(sentence)
@@ -193,7 +214,8 @@ def _assign(args: argparse.Namespace) -> int:
     seen = _seen(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
-        mend = plan.plan(state, seen, args.lost)
+        replaced = _replaced(args.replaced, state)
+        mend = plan.plan(state, seen, args.lost, under_way(client), replaced)
         if mend.damaged:
             damage = some(f"{log.partition} on broker {node} ({log.damage})" for node, log in mend.damaged)
             raise Refused(
@@ -201,6 +223,9 @@ def _assign(args: argparse.Namespace) -> int:
                 "or move the logs away. Nothing was assigned."
             )
         empty = plan.emptied(state, mend, args.empty)
+        if args.replaced and mend.changed:
+            ids = {**replaced.ids, **{str(each.before): each.now for each in mend.changed}}
+            _keep(args.replaced, plan.ReplacedIds(state.cluster_id, ids))
         run.assign(client, {**mend.move, **empty})
     print(
         f"{count(len(mend.move), 'partition')} assigned to the ids that brokers have now; "
@@ -208,7 +233,8 @@ def _assign(args: argparse.Namespace) -> int:
     )
     _say_nowhere(args, state)
     for each in mend.changed:
-        print(f"Broker {each.before} is {each.now} now: elect with --lost {each.before}.")
+        by = "the same --replaced" if args.replaced else f"--lost {each.before}"
+        print(f"Broker {each.before} is {each.now} now: elect with {by}.")
     return _left(
         [*mend.unseen.items()]
         + [(each, NO_LOG) for each in mend.empty if each not in empty]
@@ -220,14 +246,57 @@ def _elect(args: argparse.Namespace) -> int:
     seen = _seen(args.look)
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
-        found, left = plan.electable(state, seen, args.empty, args.lost)
+        replaced = _replaced(args.replaced, state)
+        found, left = plan.electable(state, seen, args.empty, args.lost, replaced)
         run.lead(client, found)
         run.end_reassignments(client)
     print(f"{count(len(found), 'partition')} got leaders.")
     _say_nowhere(args, state)
     if any(each.topic == GROUPS for each in set(found) & set(args.empty)):
         print("Groups whose positions are gone get them by `aqueduct restore --groups-only`.")
+    if args.replaced and not left:
+        args.replaced.unlink(missing_ok=True)  # the ids may be given to other brokers now
     return _left(left)
+
+
+def _replaced(path: Path | None, state: Cluster) -> plan.ReplacedIds:
+    """Read the ids that `assign` replaced; none without a file. Refused if it is of another cluster."""
+    if path is None:
+        return plan.NOTHING_REPLACED
+    try:
+        found = strict_json.loads(plan.ReplacedIds, path.read_bytes())
+    except FileNotFoundError:
+        return plan.NOTHING_REPLACED
+    except OSError as error:
+        raise Refused("replaced-ids-unreadable", f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError as error:
+        raise Refused(
+            "replaced-ids-unreadable",
+            f"{path} is damaged, or is not what `aqueduct mend assign --replaced` writes ({error}). Move it "
+            "away, and pass the ids that were replaced with --lost. Nothing was done.",
+        ) from None
+    if found.cluster != state.cluster_id:
+        raise Refused(
+            "replaced-ids-unreadable",
+            f"{path} is of the cluster {found.cluster}, and this one is {state.cluster_id}. Move it away. "
+            "Nothing was done.",
+        )
+    return found
+
+
+def _keep(path: Path, replaced: plan.ReplacedIds) -> None:
+    """Write the ids, whole or not at all, before they are replaced."""
+    new = path.with_name(f"{path.name}.tmp")
+    try:
+        with new.open("wb") as file:
+            file.write(strict_json.dumps(replaced))
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        raise Failed(
+            "replaced-ids-unwritable", f"Cannot write {path}: {error.strerror}. Nothing was assigned."
+        ) from None
 
 
 def _say_nowhere(args: argparse.Namespace, state: Cluster) -> None:

@@ -7,8 +7,11 @@ damaged.
 
 Where no controller has its disk any more, and brokers have theirs: copy prints the metadata that a broker
 has. plan takes the newest of these copies and of a store, compares them with what `aqueduct mend look` saw on
-all brokers, says what will not be as it was (3), and writes what controllers begin with (--seed). restore
-puts that into a controller's empty folder, and refuses where one has its metadata, or another cluster's (2).
+all brokers, says what will not be as it was (3), and writes what controllers begin with (--seed). With
+--read-plan it refuses a plan that loses more than the one that --keep-plan wrote, which an operator has read
+(2). restore puts that into a controller's empty folder, and refuses where one has its metadata, or another
+cluster's (2).
+
 put-aside moves the old copy of a stopped broker away, which then follows the new controllers. check asks the
 brokers for every topic, its id, its partitions and their ends: 3 if something is missing.
 playbooks/restore_quorum.yml does all of it in its order.
@@ -22,13 +25,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aqueduct import moments
+from aqueduct import moments, strict_json
 from aqueduct.cli import common, mend, report_file
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
-from aqueduct.quorum import check, metadata, plan, seed, snapshots
+from aqueduct.quorum import agreement, check, metadata, plan, seed, snapshots
 from aqueduct.quorum.snapshots import QuorumSnapshot, QuorumSnapshots
 from aqueduct.wording import count, some
 
@@ -72,6 +75,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     mend.add_looks(planned)
     mend.add_lost(planned)
     planned.add_argument("--seed", metavar="FILE", type=report_file.file, help="write what restore takes")
+    planned.add_argument(
+        "--keep-plan", metavar="FILE", type=report_file.file, help="write what --read-plan compares later"
+    )
+    planned.add_argument(
+        "--read-plan",
+        metavar="FILE",
+        type=Path,
+        help="refuse a plan that loses more than the one of this file, which an operator has read",
+    )
     planned.set_defaults(run=_plan)
 
     restore = commands.add_parser("restore", help="let a controller begin with what plan made")
@@ -196,16 +208,47 @@ def _plan(args: argparse.Namespace) -> int:
     print(f"Taken: {name}, the newest of {len(sources)}: {some(source for source, _ in sources)}.")
     lines = plan.sentences(found)
     print("\n".join(lines))
+    if args.read_plan:
+        _compare(args.read_plan, found)
+    if args.keep_plan:
+        _write(args.keep_plan, strict_json.dumps(agreement.read_plan(found)).decode())
     if args.seed:
         mend.all_seen(found.fit)
-        text = base64.b64encode(snapshots.encode(snapshots.of(found.seed()))).decode()
-        try:
-            args.seed.touch(mode=0o600)
-            args.seed.chmod(0o600)
-            args.seed.write_text(text + "\n", encoding="ascii")
-        except OSError as error:
-            raise Failed(f"{args.seed} can't be written: {error.strerror}.") from None
+        _write(args.seed, base64.b64encode(snapshots.encode(snapshots.of(found.seed()))).decode())
     return ExitCode.INCOMPLETE if found.fit.differs else ExitCode.DONE
+
+
+def _compare(path: Path, found: plan.QuorumPlan) -> None:
+    """Refuse a plan that is not the one that was read; a file that does not exist is reported alone."""
+    try:
+        read = strict_json.loads(agreement.ReadPlan, path.read_bytes())
+    except FileNotFoundError:
+        print("No plan was read before, so this one is compared with none.")
+        return
+    except OSError as error:
+        raise Refused("quorum-plan-unreadable", f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError as error:
+        raise Refused(
+            "quorum-plan-unreadable",
+            f"{path} is damaged, or is not what `aqueduct quorum plan --keep-plan` writes ({error}). Make "
+            "the plan again, and read it. Nothing was done.",
+        ) from None
+    if changed := agreement.changes(read, found):
+        raise Refused(
+            "quorum-plan-changed",
+            f"{' '.join(changed)} Make the plan again, read it, and confirm that one. No controller was "
+            "changed.",
+        )
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that its owner alone may read."""
+    try:
+        path.touch(mode=0o600)
+        path.chmod(0o600)
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise Failed(f"{path} can't be written: {error.strerror}.") from None
 
 
 def _sources(args: argparse.Namespace) -> Iterator[tuple[str, metadata.Metadata]]:

@@ -39,6 +39,10 @@ class Acl:
     host: str = "*"
     permission: str = "allow"
 
+    @property
+    def denies(self) -> bool:
+        return self.permission == "deny"
+
     def __str__(self) -> str:
         return (
             f"{self.permission} {self.principal} from {self.host}: "
@@ -108,7 +112,7 @@ def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str
 
 def within(acl: Acl, declared: Iterable[Acl]) -> bool:
     """Tell whether one of the declared ACLs allows all that this one does; one that denies gives nothing."""
-    return acl.permission != "allow" or any(_covers(each, acl) for each in declared)
+    return acl.denies or any(_covers(each, acl) for each in declared)
 
 
 def _covers(declared: Acl, acl: Acl) -> bool:
@@ -120,7 +124,7 @@ def _covers(declared: Acl, acl: Acl) -> bool:
     else:
         named = (declared.name, declared.pattern) == (acl.name, acl.pattern)
     return (
-        declared.permission == "allow"
+        (declared.permission, acl.permission) == ("allow", "allow")
         and (declared.principal, declared.resource) == (acl.principal, acl.resource)
         and declared.host in ("*", acl.host)
         and declared.operation in operations

@@ -243,15 +243,21 @@ class Client:
         self._topics |= found
         return found
 
-    def coordinators(self, kind: CoordinatorType, keys: Iterable[str]) -> dict[str, int]:
-        """Return the id of the broker to ask for each group or transactional id."""
-        found = {}
+    def coordinators(self, kind: CoordinatorType, keys: Iterable[str]) -> dict[str, int | KafkaError]:
+        """Return the id of the broker to ask for each group or transactional id, or why there is none."""
+        found: dict[str, int | KafkaError] = {}
         for some in in_lists(keys, NAMES_PER_REQUEST):
             request = FindCoordinatorRequest(key_type=kind.value, coordinator_keys=some, min_version=4)
             for each in self.send(request).coordinators:
-                if each.error_code:
-                    raise for_code(each.error_code)(f"{kind.name.lower()} {each.key}")
-                found[each.key] = each.node_id
+                error = for_code(each.error_code)(f"{kind.name.lower()} {each.key}")
+                found[each.key] = error if each.error_code else each.node_id
+        return found
+
+    def coordinator(self, kind: CoordinatorType, key: str) -> int:
+        """Return the id of the broker to ask for a group or a transactional id."""
+        found = self.coordinators(kind, [key])[key]
+        if isinstance(found, KafkaError):
+            raise found
         return found
 
 

@@ -1,7 +1,7 @@
 """The state of a cluster as it tells it at one moment, and what is wrong with it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
@@ -57,6 +57,7 @@ class Cluster:
     fenced: frozenset[int]  # registered, but still starting, or the controller hears nothing from them
     partitions: tuple[Partition, ...]
     quorum: Quorum
+    addresses: Mapping[int, str] = field(default_factory=dict)  # that registered brokers advertise
 
     def under_replicated(self) -> list[Partition]:
         return [p for p in self.partitions if len(p.in_sync) < len(p.replicas)]

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from kafka.errors import KafkaError
 
+from aqueduct.errors import Failed
 from aqueduct.kafka.client import Client, Patience, passing
 from aqueduct.kafka.requests import in_lists
 
@@ -22,11 +23,14 @@ def ask_all(
     forget: Callable[[K], None] = lambda _: None,
     limit: int,
     fault: str,
+    unanswered: dict[K, KafkaError] | None = None,
 ) -> dict[K, T]:
     """Ask each wanted thing's broker, again where the trouble passes, within Patience.
 
     `responsible` tells the broker of each, `request` asks one broker about up to `limit` of them, `answers`
     takes the response apart. `forget` is called for what has to be asked again. `fault` as in Patience.
+    `unanswered` receives each thing that gets no answer, with its error, instead of the error being raised;
+    an error that concerns all of them is raised.
     """
     found: dict[K, T] = {}
     missing = list(dict.fromkeys(wanted))
@@ -34,6 +38,7 @@ def ask_all(
     while missing:
         errors: dict[K, KafkaError] = {}
         by_broker: dict[int, list[K]] = {}
+        of_all = False
         try:
             for key, broker in responsible(missing).items():
                 if isinstance(broker, KafkaError):
@@ -41,7 +46,7 @@ def ask_all(
                 else:
                     by_broker.setdefault(broker, []).append(key)
         except KafkaError as error:
-            errors = dict.fromkeys(missing, error)
+            errors, of_all = dict.fromkeys(missing, error), True
         asked = [
             (keys, client.submit(request(keys), broker))
             for broker, all_keys in by_broker.items()
@@ -58,9 +63,18 @@ def ask_all(
                 errors |= dict.fromkeys(keys, error)
         if len(errors) < len(missing):
             patience.progress()
+        if unanswered is not None and not of_all:
+            unanswered |= {key: error for key, error in errors.items() if not passing(error)}
+            errors = {key: error for key, error in errors.items() if passing(error)}
         missing = list(errors)
         for key in missing:
             forget(key)
         if errors:
-            patience.pause(min(errors.values(), key=passing))  # one that won't pass, if there is one
+            try:
+                patience.pause(min(errors.values(), key=passing))  # one that won't pass, if there is one
+            except Failed:
+                if unanswered is None or of_all:
+                    raise
+                unanswered |= errors
+                break
     return found

@@ -3,6 +3,7 @@
 Not through confluent-kafka: 2.16.1 ends the process where a cluster never had a group.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,8 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType
 
 from aqueduct.errors import Failed
-from aqueduct.kafka.client import Client, Patience
+from aqueduct.kafka.client import POLL_SECONDS, STALL_SECONDS, Client, Patience
+from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.kafka.fan_out import ask_all
 from aqueduct.kafka.requests import in_lists
 from aqueduct.names import TopicPartition
@@ -67,7 +69,7 @@ class LiveGroup(Failed):
 
 
 def list_groups(client: Client) -> dict[str, ConsumerGroup]:
-    """Return every group that the client may describe."""
+    """Return every group that the client may describe, without those of `unlisted` partitions."""
     patience = Patience(client, "does not tell its groups")
     return patience.until_done(lambda: _list_groups(client))
 
@@ -87,12 +89,29 @@ def _list_groups(client: Client) -> dict[str, ConsumerGroup]:
     return found
 
 
-def committed(client: Client, groups: Iterable[str]) -> dict[str, CommittedOffsets]:
+def unlisted(client: Client) -> list[TopicPartition]:
+    """Return the partitions of `__consumer_offsets` whose groups no broker lists, as they have no leader.
+
+    A new leader is waited for.
+    """
+    deadline = time.monotonic() + STALL_SECONDS
+    while True:
+        topic = client.topics([GROUPS]).get(GROUPS)
+        found = [each.topic_partition for each in topic.partitions if each.leader is None] if topic else []
+        if not found or time.monotonic() > deadline:
+            return found
+        client.sleep(POLL_SECONDS)
+
+
+def committed(
+    client: Client, groups: Iterable[str], unanswered: dict[str, KafkaError] | None = None
+) -> dict[str, CommittedOffsets]:
     """Return all that the groups have committed; nothing for a group that is not there.
 
     What was committed in a transaction appears a moment after the transaction's commit returned.
+    `unanswered` as in `ask_all`.
     """
-    return _fetch(client, dict.fromkeys(groups), stable=False)
+    return _fetch(client, dict.fromkeys(groups), stable=False, unanswered=unanswered)
 
 
 def progress(client: Client, group: str, partitions: Iterable[TopicPartition]) -> CommittedOffsets:
@@ -104,7 +123,10 @@ def progress(client: Client, group: str, partitions: Iterable[TopicPartition]) -
 
 
 def _fetch(
-    client: Client, wanted: Mapping[str, list[TopicPartition] | None], stable: bool
+    client: Client,
+    wanted: Mapping[str, list[TopicPartition] | None],
+    stable: bool,
+    unanswered: dict[str, KafkaError] | None = None,
 ) -> dict[str, CommittedOffsets]:
     kind = OffsetFetchRequest.OffsetFetchRequestGroup
 
@@ -136,6 +158,7 @@ def _fetch(
         answers=_committed,
         limit=GROUPS_PER_REQUEST,
         fault="does not tell all groups' offsets",
+        unanswered=unanswered,
     )
 
 
@@ -181,7 +204,7 @@ def _commit(client: Client, group: str, offsets: CommittedOffsets) -> None:
         topics=offset_topics(kind, kind.OffsetCommitRequestPartition, offsets),
         max_version=_NAMES_UNTIL,
     )
-    coordinator = client.coordinators(CoordinatorType.GROUP, [group])[group]
+    coordinator = client.coordinator(CoordinatorType.GROUP, group)
     for topic in client.send(request, coordinator).topics:
         for each in topic.partitions:
             error = for_code(each.error_code)

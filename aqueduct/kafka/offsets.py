@@ -38,19 +38,26 @@ class StableEnd(NamedTuple):
     epoch: int
 
 
-def log_starts(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the first offset that each partition still has."""
-    return _offsets(client, partitions, OffsetSpec.EARLIEST)
+def log_starts(
+    client: Client,
+    partitions: Iterable[TopicPartition],
+    unanswered: dict[TopicPartition, KafkaError] | None = None,
+) -> dict[TopicPartition, int]:
+    """Return the first offset that each partition still has; `unanswered` as in `ask_all`."""
+    return _offsets(client, partitions, OffsetSpec.EARLIEST, unanswered=unanswered)
 
 
 def ends(
-    client: Client, partitions: Iterable[TopicPartition], isolation: Isolation = "read_committed"
+    client: Client,
+    partitions: Iterable[TopicPartition],
+    isolation: Isolation = "read_committed",
+    unanswered: dict[TopicPartition, KafkaError] | None = None,
 ) -> dict[TopicPartition, int]:
-    """Return the offset after each partition's last.
+    """Return the offset after each partition's last; `unanswered` as in `ask_all`.
 
     Read-committed, that is the last stable offset (KIP-98).
     """
-    return _offsets(client, partitions, OffsetSpec.LATEST, isolation)
+    return _offsets(client, partitions, OffsetSpec.LATEST, isolation, unanswered=unanswered)
 
 
 def settled(
@@ -143,8 +150,17 @@ def _offsets(
     isolation: Isolation = "read_committed",
     min_version: int = _ISOLATED_SINCE,
     told: Literal["offset", "timestamp"] = "offset",
+    unanswered: dict[TopicPartition, KafkaError] | None = None,
 ) -> dict[TopicPartition, int]:
-    return _asked(client, partitions, spec, attrgetter(told), isolation=isolation, min_version=min_version)
+    return _asked(
+        client,
+        partitions,
+        spec,
+        attrgetter(told),
+        isolation=isolation,
+        min_version=min_version,
+        unanswered=unanswered,
+    )
 
 
 def _asked(
@@ -155,6 +171,7 @@ def _asked(
     *,
     isolation: Isolation,
     min_version: int,
+    unanswered: dict[TopicPartition, KafkaError] | None = None,
 ) -> dict[TopicPartition, T]:
     kind = ListOffsetsRequest.ListOffsetsTopic
     timestamp = spec.value if isinstance(spec, OffsetSpec) else spec
@@ -170,7 +187,7 @@ def _asked(
             min_version=min_version,
         )
 
-    return of_leaders(client, partitions, request, partial(_answers, told=told))
+    return of_leaders(client, partitions, request, partial(_answers, told=told), unanswered)
 
 
 def of_leaders(
@@ -178,6 +195,7 @@ def of_leaders(
     partitions: Iterable[TopicPartition],
     request: Callable[[list[TopicPartition]], Any],
     answers: Callable[[Any], Iterable[tuple[TopicPartition, T | KafkaError]]],
+    unanswered: dict[TopicPartition, KafkaError] | None = None,
 ) -> dict[TopicPartition, T]:
     """Ask the partitions' leaders, each about all of its own."""
 
@@ -194,6 +212,7 @@ def of_leaders(
         forget=lambda partition: client.forget(partition.topic),
         limit=PARTITIONS_PER_REQUEST,
         fault="does not tell all partitions' offsets",
+        unanswered=unanswered,
     )
 
 

@@ -363,5 +363,5 @@ class TransactionalProducer:
         kind = CoordinatorType.GROUP if group else CoordinatorType.TRANSACTION
         asked = kind, group or self._id
         if asked not in self._coordinators:
-            self._coordinators[asked] = self._client.coordinators(kind, asked[1:])[asked[1]]
+            self._coordinators[asked] = self._client.coordinator(*asked)
         return self._coordinators[asked]

@@ -80,8 +80,13 @@ class StateUnreadable(Exception):
 ShareOffsets = dict[str, dict[TopicPartition, int]]  # by group
 
 
-def start_offsets(client: Client, groups: Iterable[str]) -> dict[str, dict[TopicPartition, SharePartition]]:
-    """Return the start offsets of share groups; nothing for a group that does not exist."""
+def start_offsets(
+    client: Client, groups: Iterable[str], unanswered: dict[str, KafkaError] | None = None
+) -> dict[str, dict[TopicPartition, SharePartition]]:
+    """Return the start offsets of share groups; nothing for a group that does not exist.
+
+    `unanswered` as in `ask_all`.
+    """
     kind = DescribeShareGroupOffsetsRequest.Group
     return ask_all(
         client,
@@ -93,6 +98,7 @@ def start_offsets(client: Client, groups: Iterable[str]) -> dict[str, dict[Topic
         answers=_described,
         limit=GROUPS_PER_REQUEST,
         fault="does not describe all share groups",
+        unanswered=unanswered,
     )
 
 
@@ -212,7 +218,7 @@ def _alter(client: Client, group: str, some: Sequence[tuple[TopicPartition, int]
     request = AlterShareGroupOffsetsRequest(
         group_id=group, topics=[kind(topic_name=name, partitions=each) for name, each in topics.items()]
     )
-    coordinator = client.coordinators(CoordinatorType.GROUP, [group])[group]
+    coordinator = client.coordinator(CoordinatorType.GROUP, group)
     response = client.send(request, coordinator)
     if for_code(response.error_code) is NonEmptyGroupError:
         raise LiveGroup(

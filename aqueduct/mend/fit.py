@@ -85,14 +85,17 @@ class Fit:
     damaged: tuple[tuple[str, DiskLog], ...]
     aside: int  # logs that brokers had put aside before
     lost: tuple[int, ...]  # brokers that have no logs any more
+    lost_folders: tuple[str, ...]  # of brokers that have others, with their hosts
     nowhere: str  # which are said to be lost, and have no replica; empty if none
     unseen: tuple[int, ...]  # brokers with replicas whose folders were not looked at
     committed: Mapping[TopicPartition, int]  # up to which offset all replicas in sync had them
+    furthest: Mapping[TopicPartition, tuple[int, int]]  # epoch and end of the log that goes furthest
 
     @property
     def differs(self) -> bool:
         """Tell whether something will not be as it was."""
-        return bool(self.unknown or self.empty or self.damaged or self.lost or self.unseen)
+        lost = self.lost or self.lost_folders
+        return bool(self.unknown or self.empty or self.damaged or lost or self.unseen)
 
 
 def fit(
@@ -135,12 +138,14 @@ def fit(
                     damaged.append((host, replace(log, damage=TWICE)))
                 its_own[folder.node_id] = max(log, other or log, key=lambda each: each.far)
                 damaged += [(host, log)] if log.damage else []
-    corrected, empty, committed = [], [], {}
+    corrected, empty, committed, furthest = [], [], {}, {}
     for topic in topics:
         for number, state in sorted(topic.partitions.items()):
             at = TopicPartition(topic.name, number)
             logs = known[at]
             committed[at] = max((log.committed for log in logs.values()), default=0)
+            if logs:
+                furthest[at] = max(log.far for log in logs.values())
             if fitting := _corrected(at, topic.topic_id, state, logs, seen):
                 corrected.append(fitting)
             elif not logs and seen >= set(state.replicas):
@@ -153,9 +158,20 @@ def fit(
         tuple(damaged),
         aside,
         tuple(sorted(replicas.intersection(lost))),
+        lost_folders(hosts),
         nowhere(lost, replicas),
         tuple(sorted(replicas - seen)),
         committed,
+        furthest,
+    )
+
+
+def lost_folders(hosts: Mapping[str, Sequence[Folder]]) -> tuple[str, ...]:
+    return tuple(
+        f"{folder.path} of {host}"
+        for host, folders in sorted(hosts.items())
+        for folder in folders
+        if folder.lost
     )
 
 
@@ -238,6 +254,8 @@ def sentences(found: Fit, fate: str) -> Iterable[str]:
         yield f"DAMAGED: {some(folders)} on {host}: {damage}"
     if found.lost:
         yield f"LOST: the disks of brokers {some(found.lost)}. If one is only not mounted, mount it before."
+    if found.lost_folders:
+        yield f"LOST: {some(found.lost_folders)}. If a disk is only not mounted, mount it before."
     if found.nowhere:
         yield found.nowhere
     if found.unseen:

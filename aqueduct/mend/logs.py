@@ -5,7 +5,7 @@ import os
 import re
 import struct
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,7 +56,7 @@ class Folder:
     """A folder of `log.dirs`, with its logs.
 
     `time` is when all of them had been read (RFC 3339), `running` whether a broker used the folder then;
-    empty and None: of a former version.
+    empty and None: of a former version. `lost`: its disk is gone, with the logs that it had.
     """
 
     path: str
@@ -65,6 +65,7 @@ class Folder:
     logs: tuple[DiskLog, ...]
     time: str = ""
     running: bool | None = None
+    lost: bool = False
 
 
 def look(path: Path, *, running: bool | None = None) -> Folder:
@@ -87,6 +88,26 @@ def look(path: Path, *, running: bool | None = None) -> Folder:
         ) from None
     now = moments.text(time.time_ns() // 1_000_000)
     return Folder(str(path), found.cluster_id, found.node_id, tuple(logs), now, running)
+
+
+def without(path: Path, others: Sequence[Folder]) -> Folder:
+    """Return a folder that a broker has lost, as what its `others` say of it; Refused if it is not lost."""
+    if not others:
+        raise Refused(
+            "lost-folder-invalid", f"{path} is lost, and no folder that tells its broker. Pass --data-folder."
+        )
+    try:
+        found = [each.name for each in path.iterdir()] if path.exists() else []
+    except OSError as error:
+        raise Refused("lost-folder-invalid", f"Cannot read {path}: {error.strerror}.") from None
+    if kept := sorted(set(found) - {"lost+found", ".lock"}):
+        raise Refused(
+            "lost-folder-invalid",
+            f"{path} is not lost, as it contains {some(kept)}. If it has no {data_folder.META}, put that "
+            "back. Then pass the folder with --data-folder. Nothing was done.",
+        )
+    of = others[0]
+    return Folder(str(path), of.cluster_id, of.node_id, (), of.time, running=of.running, lost=True)
 
 
 def in_use(path: Path) -> bool:

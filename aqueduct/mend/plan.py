@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aqueduct import moments
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster
-from aqueduct.mend.fit import refuse_lost
+from aqueduct.mend.fit import lost_folders, refuse_lost
 from aqueduct.mend.logs import DiskLog, Folder
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
@@ -33,6 +33,38 @@ class Changed:
     since: tuple[TopicPartition, ...]  # partitions that the cluster gave to the id it has now
 
 
+@dataclass(frozen=True, kw_only=True)
+class Leftover:
+    """Logs of a broker that does not run, on the host of another one that is not taken for it."""
+
+    host: str
+    now: int
+    owner: int  # the broker to which they are assigned
+    logs: int
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class ReplacedIds:
+    """The ids that `assign` replaced, each with the id that its broker has now; kept for a later run."""
+
+    cluster: str
+    ids: Mapping[str, int]  # old id, as JSON has keys: new id
+
+    def new(self, old: int, replicas: Collection[int]) -> int | None:
+        """Return the new id of a broker that is a replica by both; None if it is not.
+
+        A reassignment that `assign` began has both until it ends. Another one looks the same, and may have
+        begun a copy: it is not in the ids.
+        """
+        found = self.ids.get(str(old))
+        return found if found in replicas else None
+
+
+NOTHING_REPLACED = ReplacedIds("", {})
+
+
 @dataclass(frozen=True)
 class Mend:
     """What a cluster lacks whose brokers' ids were changed, and what would bring it back.
@@ -41,6 +73,7 @@ class Mend:
     nobody leads it, who has most of its log comes first; `lead` are these partitions. `stopped` wait for a
     broker that has their logs and does not run. `unseen` are left, and why: a log that was not looked at may
     go furthest. `empty` have no log anywhere; `damaged` are logs that aren't whole, with their brokers.
+    `leftovers` are logs that were not taken into account.
     """
 
     changed: tuple[Changed, ...]
@@ -50,6 +83,8 @@ class Mend:
     unseen: Mapping[TopicPartition, str]
     empty: tuple[TopicPartition, ...]
     damaged: tuple[tuple[int, DiskLog], ...]
+    leftovers: tuple[Leftover, ...]
+    lost_folders: tuple[str, ...]
 
 
 def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
@@ -74,10 +109,17 @@ def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
                 )
 
 
-def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collection[int] = ()) -> Mend:
+def plan(
+    cluster: Cluster,
+    hosts: Mapping[str, Sequence[Folder]],
+    lost: Collection[int] = (),
+    moving: Collection[TopicPartition] = (),
+    replaced: ReplacedIds = NOTHING_REPLACED,
+) -> Mend:
     """Work out what brings partitions of ids that are gone back; Refused for folders of another cluster.
 
     Brokers that are `lost` have no log any more; what others have that were not looked at isn't known.
+    `moving` are being reassigned: they have the replicas of before, too. `replaced`: by former runs.
     """
     refuse_lost(hosts, lost)
     for host, folders in hosts.items():
@@ -91,7 +133,7 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collecti
         node: {each.topic_partition for each in cluster.partitions if node in each.replicas}
         for node in {node for each in cluster.partitions for node in each.replicas}
     }
-    changed = _changed(hosts, assigned, assigned.keys() - cluster.brokers)
+    changed, leftovers = _changed(cluster, hosts, assigned, lost, moving)
     by_id = {each.before: each for each in changed}
     own = {folders[0].node_id: _furthest(folders) for folders in hosts.values() if folders}
     looked = _running(hosts)
@@ -104,7 +146,13 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collecti
     for each in cluster.partitions:
         at = each.topic_partition
         # Both ids of one broker are there while it is reassigned from one to the other.
-        replicas = tuple(dict.fromkeys(by_id[node].now if node in by_id else node for node in each.replicas))
+        replicas = tuple(
+            dict.fromkeys(
+                by_id[node].now if node in by_id else node
+                for node in each.replicas
+                if replaced.new(node, each.replicas) is None
+            )
+        )
         if each.leader is not None:
             if replicas != each.replicas:
                 move[at] = replicas
@@ -115,7 +163,7 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collecti
             if (log := (by_id[node].logs if node in by_id else own.get(node, {})).get(at))
         }
         nodes = [by_id[node].now if node in by_id else node for node in each.replicas]
-        if why := _unseen(cluster, looked, lost, nodes):
+        if why := _unseen(cluster, looked, lost, nodes, replaced):
             unseen[at] = why
         elif damage := [(node, log) for node, log in logs.items() if log.damage]:
             damaged += damage
@@ -128,7 +176,17 @@ def plan(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]], lost: Collecti
             lead.append(at)
         else:
             stopped.append(at)
-    return Mend(tuple(changed), move, tuple(lead), tuple(stopped), unseen, tuple(empty), tuple(damaged))
+    return Mend(
+        changed=tuple(changed),
+        move=move,
+        lead=tuple(lead),
+        stopped=tuple(stopped),
+        unseen=unseen,
+        empty=tuple(empty),
+        damaged=tuple(damaged),
+        leftovers=tuple(leftovers),
+        lost_folders=lost_folders(hosts),
+    )
 
 
 def _damage(node: int, log: DiskLog) -> str:
@@ -144,10 +202,16 @@ def _running(hosts: Mapping[str, Sequence[Folder]]) -> dict[int, set[bool | None
 
 
 def _unseen(
-    cluster: Cluster, looked: Mapping[int, set[bool | None]], lost: Collection[int], nodes: Sequence[int]
+    cluster: Cluster,
+    looked: Mapping[int, set[bool | None]],
+    lost: Collection[int],
+    nodes: Sequence[int],
+    replaced: ReplacedIds,
 ) -> str:
     """Say which of these brokers may have more than what was seen of them; empty if none."""
     for node in (node for node in nodes if node not in lost):
+        if node not in looked and node not in cluster.brokers and replaced.new(node, nodes) in looked:
+            continue
         if node not in looked:
             return (
                 f"nobody looked at broker {node}; look there, too, or say --lost {node} if its disks are "
@@ -184,10 +248,12 @@ def electable(
     hosts: Mapping[str, Sequence[Folder]],
     emptied: Collection[TopicPartition] = (),
     lost: Collection[int] = (),
+    replaced: ReplacedIds = NOTHING_REPLACED,
 ) -> tuple[list[TopicPartition], list[tuple[str, str]]]:
     """Find partitions without a leader whose first running replica has most of the log; and others, with why.
 
     Of those in `emptied` no folder that was named has a log; brokers that are `lost` have none any more.
+    `replaced`: ids that `assign` replaced.
     """
     refuse_lost(hosts, lost)
     logs: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
@@ -214,7 +280,7 @@ def electable(
             left.append((str(at), "none of its replicas runs"))
         elif at in aside:
             left.append((str(at), "a broker has put a log of it aside: take that back first"))
-        elif why := _unseen(cluster, looked, lost, each.replicas) or damaged.get(at, ""):
+        elif why := _unseen(cluster, looked, lost, each.replicas, replaced) or damaged.get(at, ""):
             left.append((str(at), why))
         elif at in emptied and not any(log.end for log in its_own.values()):
             found.append(at)
@@ -228,21 +294,37 @@ def electable(
 
 
 def _changed(
-    hosts: Mapping[str, Sequence[Folder]], assigned: Mapping[int, Set[TopicPartition]], gone: Set[int]
-) -> list[Changed]:
+    cluster: Cluster,
+    hosts: Mapping[str, Sequence[Folder]],
+    assigned: Mapping[int, Set[TopicPartition]],
+    lost: Collection[int],
+    moving: Collection[TopicPartition],
+) -> tuple[list[Changed], list[Leftover]]:
     """Find the id that each host had: one that is gone, whose partitions are those of its logs.
 
-    Where several fit, as with all partitions on all brokers, any does: each has its logs.
+    Where several fit, as with all partitions on all brokers, any does: each has its logs. A host can have
+    logs of a broker that it never was, as from a reassignment that was not cleaned up: those are left.
     """
     logs = {host: _furthest(folders) for host, folders in hosts.items()}
     now = {host: _id(host, folders) for host, folders in hosts.items() if folders}
     others = {host: logs[host].keys() - assigned.get(node, set()) for host, node in now.items()}
-    fits = [
-        (len(others[host] & assigned[id_]) - len(assigned[id_] - logs[host].keys()), host, id_)
-        for host, node in now.items()
-        for id_ in gone - {node}
-        if others[host] & assigned[id_]
-    ]
+    fits, leftovers = [], []
+    for host, node in now.items():
+        for id_ in assigned.keys() - cluster.brokers - {node}:
+            had, lacking = others[host] & assigned[id_], assigned[id_] - logs[host].keys()
+            if not had:
+                continue
+            doubt = _other(cluster, now, node, id_, moving)
+            if not doubt and id_ not in lost:
+                few = bool(assigned.get(node)) and len(had) < len(lacking)
+                doubt = _unproven(cluster, host, node, id_, len(lacking) if few else 0)
+            if doubt:
+                why, remedy = doubt
+                leftovers.append(
+                    Leftover(host=host, now=node, owner=id_, logs=len(had), why=why, remedy=remedy)
+                )
+            else:
+                fits.append((len(had) - len(lacking), host, id_))
     before: dict[str, int] = {}
     for _, host, id_ in sorted(fits, key=lambda fit: (-fit[0], *fit[1:])):
         if host not in before and id_ not in before.values():
@@ -258,7 +340,48 @@ def _changed(
         strays = sum(each.stray for each in its_own.values())
         since = tuple(sorted(assigned.get(now[host], ())))
         found.append(Changed(host, now[host], id_, its_own, strays, since))
-    return found
+    return found, [each for each in leftovers if each.owner not in before.values()]
+
+
+Doubt = tuple[str, str]  # why a host is not taken for a broker, and the remedy
+
+
+def _other(
+    cluster: Cluster, now: Mapping[str, int], node: int, before: int, moving: Collection[TopicPartition]
+) -> Doubt | None:
+    """Tell whether broker `node` certainly never was `before`."""
+    if owners := sorted(host for host, id_ in now.items() if id_ == before):
+        return f"{some(owners)} has the data folders of broker {before}", f"Start broker {before} there."
+    both = [
+        each
+        for each in cluster.partitions
+        if {node, before} <= {*each.replicas} and each.topic_partition not in moving
+    ]
+    if both:
+        return f"{some(both)} has replicas on both, so these are two brokers", f"Start broker {before}."
+    return None
+
+
+def _unproven(cluster: Cluster, host: str, node: int, before: int, lacking: int) -> Doubt | None:
+    """Tell whether broker `node` may never have been `before`.
+
+    Brokers register an address. That of one that does not run is not known with ZooKeeper, nor before Kafka
+    4.0. Then a broker is not taken for one of which it has few logs beside its own; `lacking`: how many
+    partitions it has no log of in that case.
+    """
+    remedy = (
+        f"Start broker {before} with its own disks. If these are lost, or {host} has them now, pass "
+        f"--lost {before}."
+    )
+    was, is_ = cluster.addresses.get(before, ""), cluster.addresses.get(node, "")
+    if was and was == is_:
+        return None
+    if was and is_ and was.rpartition(":")[0] != is_.rpartition(":")[0]:
+        return f"broker {before} is registered at {was}, and broker {node} at {is_}", remedy
+    if lacking:
+        others = count(lacking, "other partition")
+        return f"it has partitions of its own, and no log of {others} of broker {before}", remedy
+    return None
 
 
 def _id(host: str, folders: Sequence[Folder]) -> int:
@@ -293,6 +416,13 @@ def sentences(cluster: Cluster, mend: Mend) -> list[str]:
         ]
         if lacking:
             said.append(f"It has no log of {count(len(lacking), 'partition')} of these: {some(lacking)}.")
+    said += [
+        f"{each.host} is broker {each.now}, and has logs of {count(each.logs, 'partition')} of broker "
+        f"{each.owner}. They are left as they are: {each.why}. {each.remedy}"
+        for each in mend.leftovers
+    ]
+    if mend.lost_folders:
+        said.append(f"LOST: {some(mend.lost_folders)}. If a disk is only not mounted, mount it before.")
     for each in mend.changed:
         if not each.since:
             said.append(

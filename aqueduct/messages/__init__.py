@@ -6,17 +6,31 @@ An identifier never changes its meaning, and a removed one is not used again: sc
 from collections.abc import Mapping
 from itertools import chain
 
+from aqueduct.messages.broker_ids import BROKER_IDS
 from aqueduct.messages.cluster import CLUSTER
 from aqueduct.messages.command_line import COMMAND_LINE
 from aqueduct.messages.groups import GROUPS
 from aqueduct.messages.landing import LANDING
 from aqueduct.messages.message import DeclaredMessage, by_id
 from aqueduct.messages.mirror import MIRROR
+from aqueduct.messages.quorum import QUORUM
 from aqueduct.messages.restore import RESTORE
 from aqueduct.messages.spark import SPARK
 from aqueduct.messages.store import STORE
 from aqueduct.messages.transactions import TRANSACTIONS
 
 MESSAGES: Mapping[str, DeclaredMessage] = by_id(
-    chain(COMMAND_LINE, CLUSTER, STORE, SPARK, RESTORE, GROUPS, TRANSACTIONS, MIRROR, LANDING)
+    chain(
+        COMMAND_LINE,
+        CLUSTER,
+        STORE,
+        SPARK,
+        RESTORE,
+        GROUPS,
+        TRANSACTIONS,
+        MIRROR,
+        LANDING,
+        QUORUM,
+        BROKER_IDS,
+    )
 )

@@ -16,6 +16,35 @@ GROUPS = (
         fix="Upgrade Aqueduct, or back up the rest of the group's state by other means.",
     ),
     DeclaredMessage(
+        id="group-coordinator-unavailable",
+        area=Area.GROUPS,
+        meaning=(
+            "The coordinator of a consumer group does not answer, as its partition of `__consumer_offsets` "
+            "has no leader. The offsets of the group were not read or set."
+        ),
+        fix=(
+            "Start the brokers that `aqueduct doctor cluster --groups NAME` lists, and run the command again."
+        ),
+    ),
+    DeclaredMessage(
+        id="groups-unlisted",
+        area=Area.GROUPS,
+        meaning=(
+            "No broker lists the consumer groups of a partition of `__consumer_offsets` without a leader, so "
+            "the backup does not contain them."
+        ),
+        fix=(
+            "Start the brokers that `aqueduct doctor cluster` lists, and back up again. The client needs "
+            "`Describe` on `__consumer_offsets`."
+        ),
+    ),
+    DeclaredMessage(
+        id="partition-unavailable",
+        area=Area.GROUPS,
+        meaning="The leader of a partition does not answer, so offsets of groups in it were not set.",
+        fix="Start the brokers of the partition, and run the command again.",
+    ),
+    DeclaredMessage(
         id="share-group-state-unreadable",
         area=Area.GROUPS,
         meaning="Acknowledgements of share groups cannot be read, so only their start offsets are backed up.",

@@ -20,6 +20,8 @@ class Area(Enum):
     TRANSACTIONS = "Hanging transactions", "`transactions`, `doctor cluster`"
     MIRROR = "Mirrors", "`mirror`"
     LANDING = "Landing", "`land`"
+    QUORUM = "Lost quorums", "`quorum`"
+    BROKER_IDS = "Changed broker ids", "`mend`"
 
     @property
     def title(self) -> str:

@@ -259,6 +259,15 @@ RESTORE = (
         fix="If the principal is to get them, pass it with `--acls-of`.",
     ),
     DeclaredMessage(
+        id="acl-denies",
+        area=Area.RESTORE,
+        meaning="ACLs of the backup that deny access were set. `--acls-within` does not hold them back.",
+        fix=(
+            "Read the list in `rights.denied` of the report. If these clients are to have access, remove the "
+            "ACLs with `kafka-acls.sh`."
+        ),
+    ),
+    DeclaredMessage(
         id="acl-file-unreadable",
         area=Area.RESTORE,
         meaning="The file of `--acls-within` cannot be read.",

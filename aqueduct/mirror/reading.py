@@ -221,7 +221,7 @@ class MirrorReader:
         return patience.until_done(lambda: self._ask_group(group_id))
 
     def _ask_group(self, group_id: str) -> WorkersGroup:
-        coordinator = self._target.coordinators(CoordinatorType.GROUP, [group_id])[group_id]
+        coordinator = self._target.coordinator(CoordinatorType.GROUP, group_id)
         [group] = self._target.send(DescribeGroupsRequest(groups=[group_id]), coordinator).groups
         error = for_code(group.error_code)
         if error is GroupIdNotFoundError:

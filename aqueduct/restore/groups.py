@@ -11,7 +11,7 @@ from kafka.errors import KafkaError
 
 from aqueduct.errors import Failed, LeftOut, Refused, Skipped
 from aqueduct.kafka import groups, share_groups
-from aqueduct.kafka.client import Client
+from aqueduct.kafka.client import Client, passing
 from aqueduct.names import TopicPartition
 from aqueduct.restore import progress, topics
 from aqueduct.restore.job import Job, connected
@@ -125,13 +125,17 @@ def set_groups(
 
     `settled`: topics where groups may have been before, or continued since: they keep what they have.
     """
-    late = [name for name, mine in moves.items() if any(move.topic in settled for move in mine)]
-    there = positions(client, late, {name for name in late if any(move.share for move in moves[name])})
+    late = {name for name, mine in moves.items() if any(move.topic in settled for move in mine)}
+    unanswered: dict[str, KafkaError] = {}
+    shares = {name for name, mine in moves.items() if any(move.share for move in mine)}
+    there = positions(client, moves, shares, unanswered)
     done: list[Move] = []
     waiting: list[Skipped] = []
-    failed: list[Skipped] = []
+    failed = [*without_coordinator(unanswered)]
     for name, every in moves.items():
-        known = there.get(name, {})
+        if name in unanswered:
+            continue
+        known = there.get(name, {}) if name in late else {}
         mine = [move for move in every if known.get(move.topic_partition) != move.new]
         if any(move.topic in settled and move.topic_partition in known for move in mine):
             failed.append(Skipped(f"group {name}", MOVED_ON, "group-has-offsets"))
@@ -158,7 +162,8 @@ def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Gro
     waiting = [name for name in there if name.removeprefix(prefix) in chosen]
     done: list[Move] = []
     left: list[Skipped] = []
-    for group, offsets in groups.committed(client, waiting).items():
+    unanswered: dict[str, KafkaError] = {}
+    for group, offsets in groups.committed(client, waiting, unanswered).items():
         name = group.removeprefix(prefix)
         moves = [move for _, kept in offsets.values() if (move := progress.loads(Move, kept))]
         try:
@@ -170,7 +175,28 @@ def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Gro
         else:
             done += moves
             groups.delete(client, [group])
+    left += without_coordinator({each.removeprefix(prefix): error for each, error in unanswered.items()})
     return GroupsSet(tuple(done), tuple(left), ())
+
+
+def without_coordinator(unanswered: Mapping[str, KafkaError]) -> LeftOut:
+    """Return the groups that are skipped because their coordinators did not answer about them."""
+    return tuple(
+        Skipped(
+            f"group {name}",
+            f"its coordinator does not answer ({cause(error)}). Start the brokers that `aqueduct doctor "
+            f"cluster --groups {name}` lists, and run the command again",
+            "group-coordinator-unavailable",
+        )
+        if passing(error)
+        else rejected(name, error)
+        for name, error in sorted(unanswered.items())
+    )
+
+
+def cause(error: KafkaError) -> str:
+    """Return what the cluster answered last, within a sentence."""
+    return str(error).rstrip(".")
 
 
 def has_members(name: str) -> Skipped:
@@ -185,12 +211,15 @@ def rejected(name: str, error: Failed | KafkaError) -> Skipped:
 
 
 def positions(
-    client: Client, names: Iterable[str], shares: Set[str]
+    client: Client, names: Iterable[str], shares: Set[str], unanswered: dict[str, KafkaError]
 ) -> dict[str, Mapping[TopicPartition, int]]:
-    """Return the offsets that groups have at the target; `shares`: which of them are share groups."""
+    """Return the offsets that groups have at the target; `shares`: which of them are share groups.
+
+    `unanswered` receives the groups that get no answer, with the last error.
+    """
     asked = set(names)
-    committed = groups.committed(client, asked - shares)
-    started = share_groups.start_offsets(client, asked & shares)
+    committed = groups.committed(client, asked - shares, unanswered)
+    started = share_groups.start_offsets(client, asked & shares, unanswered)
     return {
         **{name: {at: offset for at, (offset, _) in of.items()} for name, of in committed.items()},
         **{name: {at: each.start for at, each in of.items()} for name, of in started.items()},

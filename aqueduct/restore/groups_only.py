@@ -1,7 +1,7 @@
 """Give groups the positions that a snapshot has of them, in the cluster whose records were never lost.
 
 For groups whose positions are gone, as with a partition of `__consumer_offsets`, while the topics are those
-of the snapshot: its offsets then mean the same records.
+of the snapshot: its offsets then mean the same records. A group whose coordinator does not answer is skipped.
 """
 
 from collections import defaultdict
@@ -15,7 +15,14 @@ from aqueduct.errors import ExitCode, Failed, LeftOut, Skipped, left_out_entries
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import Client
 from aqueduct.names import TopicPartition
-from aqueduct.restore.groups import has_members, positions, rejected, set_positions
+from aqueduct.restore.groups import (
+    cause,
+    has_members,
+    positions,
+    rejected,
+    set_positions,
+    without_coordinator,
+)
 from aqueduct.restore.job import connected
 from aqueduct.restore.order import RestoreOrder
 from aqueduct.restore.outcome import Move
@@ -52,11 +59,15 @@ def main(order: RestoreOrder) -> GroupsRestored:
     only = {name for name, _ in order.request.names}
     with connected(order) as client:
         wanted, left_out = _wanted(client, [by_name[each] for each in chosen], snapshot.topics, only)
-        there = positions(client, wanted, shares)
+        unanswered: dict[str, KafkaError] = {}
+        there = positions(client, wanted, shares, unanswered)
+        left_out += without_coordinator(unanswered)
+        wanted = {name: mine for name, mine in wanted.items() if name not in unanswered}
         kept = sum(len(there.get(name, {}).keys() & mine.keys()) for name, mine in wanted.items())
         for name, mine in wanted.items():
             wanted[name] = {at: each for at, each in mine.items() if at not in there.get(name, {})}
-        moves = _moves(client, wanted, shares)
+        moves, more = _moves(client, wanted, shares)
+        left_out += more
         if not order.dry_run:
             moves, more = _set(client, moves)
             left_out += more
@@ -91,20 +102,34 @@ def _wanted(
     return wanted, tuple(left_out)
 
 
-def _moves(client: Client, wanted: GroupPositions, shares: Set[str]) -> dict[str, list[Move]]:
-    """Return where each group goes on: where it was, or the nearest record that its partition still has."""
+def _moves(client: Client, wanted: GroupPositions, shares: Set[str]) -> tuple[dict[str, list[Move]], LeftOut]:
+    """Return where each group goes on: where it was, or the nearest record that its partition still has.
+
+    Partitions that do not tell which records they have are left out.
+    """
     partitions = {at for mine in wanted.values() for at in mine}
-    starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
+    unanswered: dict[TopicPartition, KafkaError] = {}
+    starts = offsets.log_starts(client, partitions, unanswered)
+    ends = offsets.ends(client, starts, unanswered=unanswered)
     moves: defaultdict[str, list[Move]] = defaultdict(list)
     for name, mine in wanted.items():
         for at, (old, metadata) in sorted(mine.items()):
+            if at in unanswered:
+                continue
             new, note = old, ""
             if old < starts[at]:
                 new, note = starts[at], f"the log begins at {starts[at]}: what was before it is deleted"
             elif old > ends[at]:
                 new, note = ends[at], f"the log ends at {ends[at]}: it has lost records"
             moves[name].append(Move(name, *at, old, new, metadata, note, share=name in shares))
-    return moves
+    return moves, tuple(
+        Skipped(
+            f"group offsets of {at}",
+            f"its leader does not answer ({cause(error)}). Start its brokers, and run the command again",
+            "partition-unavailable",
+        )
+        for at, error in sorted(unanswered.items())
+    )
 
 
 def _set(client: Client, moves: dict[str, list[Move]]) -> tuple[dict[str, list[Move]], LeftOut]:

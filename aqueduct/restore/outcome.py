@@ -45,6 +45,7 @@ class Rights:
     acls: int = 0
     known: int = 0
     quotas: int = 0
+    denied: tuple[str, ...] = ()  # the ACLs that deny, of those that were set now
 
 
 @dataclass(frozen=True)

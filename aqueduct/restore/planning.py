@@ -65,6 +65,8 @@ def look(order: RestoreOrder) -> Job:
         wanted = plan(snapshot, order.request)
         segments.lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
         there = client.topics(wanted.topics)
+        if there:
+            topics.check_all_known(client)
         known = topics.states(client, name, there)
         found, forgotten = _continued(order, wanted, catalog.id, there, known, others)
         wanted, earlier = continuation.after(client, catalog, wanted, there, found)

@@ -10,9 +10,9 @@ from aqueduct.kafka.admin.acls import grant_known, list_acls
 from aqueduct.kafka.admin.quotas import set_known_quotas
 from aqueduct.kafka.client import Client
 from aqueduct.restore.order import RestoreOrder
-from aqueduct.restore.outcome import Rights
+from aqueduct.restore.outcome import Rights, Warned
 from aqueduct.store.snapshots import Snapshot
-from aqueduct.wording import count
+from aqueduct.wording import count, some
 
 
 def restore(client: Client, order: RestoreOrder, snapshot: Snapshot) -> tuple[Rights, LeftOut]:
@@ -43,7 +43,21 @@ def restore(client: Client, order: RestoreOrder, snapshot: Snapshot) -> tuple[Ri
             ),
         )
     whole = sum(all(quota.entity != other.entity for other, _ in not_set) for quota in quotas)
-    return Rights(len(missing) - len(refused), len(wanted) - len(missing), whole), left_out
+    denied = tuple(str(acl) for acl in sorted(missing - refused.keys()) if acl.denies)
+    return Rights(len(missing) - len(refused), len(wanted) - len(missing), whole, denied), left_out
+
+
+def warnings(rights: Rights | None) -> tuple[Warned, ...]:
+    """Return a warning for ACLs that deny: whoever may write to the store can stop clients with them."""
+    if not (rights and rights.denied):
+        return ()
+    return (
+        Warned(
+            "acl-denies",
+            f"ACLs of the backup that deny were set: {some(rights.denied)}. If these clients are to have "
+            "access, remove them with kafka-acls.sh.",
+        ),
+    )
 
 
 def _granted(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset[acls.Acl], LeftOut]:

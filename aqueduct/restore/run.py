@@ -99,7 +99,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
         rights=granted,
         recount=recounted,
         held={name: state.held for name, state in states.items() if state.held},
-        warnings=warnings,
+        warnings=warnings + rights.warnings(granted),
         left_out=tuple(left_out),
         dropped=job.dropped,
         stopped=stopped,

@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from uuid import UUID
 
+from kafka.errors import TopicAuthorizationFailedError
+
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.kafka import fetch, groups, offsets, topics
 from aqueduct.kafka.admin.cluster import describe_cluster
@@ -37,6 +39,21 @@ def plans(client: Client) -> dict[str, list[TopicState]]:
         states = (progress.loads(TopicState, metadata) for _, metadata in offsets_.values())
         found[ids[name] or ""] = [state for state in states if state]
     return found
+
+
+def check_all_known(client: Client) -> None:
+    """Fail if `plans` may lack a restore: what it wrote would be taken for other records."""
+    try:
+        unlisted = groups.unlisted(client)
+    except TopicAuthorizationFailedError:
+        return  # a client that may restore and not see the topic; `plans` has what its brokers list
+    if unlisted:
+        raise Failed(
+            "group-coordinator-unavailable",
+            f"{some(unlisted)} of the {client.end} has no leader, so it is unknown which restores wrote to "
+            "these topics. Nothing was written. Start the brokers that `aqueduct doctor cluster` lists, and "
+            "run the command again.",
+        )
 
 
 def states(client: Client, restore_id: str, there: Mapping[str, Topic]) -> dict[str, TopicState]:

@@ -15,6 +15,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec, PartitionMetadata
 
 from aqueduct import cli
+from aqueduct.kafka import client as raw
+from aqueduct.kafka.admin.cluster import describe_by_controller
+from aqueduct.kafka.client_config import End
 from servers import broker, quorum, zookeeper
 from servers.broker import Broker
 from servers.process import Process
@@ -229,6 +232,29 @@ def test_its_logs_are_assigned_to_the_new_id(changed: Cluster, aqueduct: Mend) -
         assert aqueduct("plan") == (0, "No id was changed.\n")
 
 
+def test_run_that_was_cut_after_assign_continues(changed: Cluster, aqueduct: Mend, tmp_path: Path) -> None:
+    """All of it again, as the playbook does: nobody has to know which id was replaced."""
+    replaced = ("--replaced", str(tmp_path / "ids.json"))
+    with changed.with_id(12):
+        clients.wait_for("the end of broker 2", lambda: not changed.led())
+        code, said = aqueduct("assign", *replaced)
+        assert (code, said.splitlines()[1:]) == (0, ["Broker 2 is 12 now: elect with the same --replaced."])
+        code, said = aqueduct("plan", *replaced)
+        assert (code, "nobody looked" in said) == (3, False)
+    assert aqueduct("take-back", "--data-folder", changed.folder, look=False) == (0, ANY)
+    with changed.with_id(12):
+        changed.await_second(12)
+        assert aqueduct("assign", *replaced) == (0, ANY)
+        code, said = aqueduct("elect")
+        assert (code, "lost-1 has no leader: nobody looked at broker 2;" in said) == (3, True)
+        assert aqueduct("elect", *replaced) == (0, ANY)
+        assert not (tmp_path / "ids.json").exists()
+        clients.wait_for("leaders", changed.led)
+        assert changed.seen() == changed.before
+        clients.wait_for("the end of what is reassigned", lambda: changed.assigned() == {1, 12})
+        assert aqueduct("plan", *replaced) == (0, "No id was changed.\n")
+
+
 def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Mend, tmp_path: Path) -> None:
     """Its groups have no positions; those of a backup are set by another command."""
     with changed.with_id(12):
@@ -263,6 +289,41 @@ def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Mend, 
         assert kept == [former[0], [], *former[2:]]
         assert set(positions) ^ set(earlier) == {-1001} | {each for each in earlier if each not in positions}
         assert -1001 in positions
+
+
+def test_leftover_logs_make_no_broker_of_another_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broker 2 is only down; broker 1 has a log of one of its partitions, as from before a reassignment."""
+    with kraft(tmp_path) as cluster:
+        with cluster.with_id(2):
+            cluster.fill()
+        clients.wait_for("the end of broker 2", lambda: not cluster.led())
+        shutil.copytree(tmp_path / "second/data/lost-1", tmp_path / "first/data/lost-1")
+        with raw.connect(End("cluster", cluster.first.plaintext), "test") as client:
+            addresses = describe_by_controller(client).addresses
+        assert [addresses[node].rpartition(":")[0] for node in (1, 2)] == ["127.0.0.1"] * 2
+        looks: list[str] = []
+        for name, why in (
+            ("first", "kept-0, kept-1 has replicas on both, so these are two brokers"),
+            ("second", "second has the data folders of broker 2"),
+        ):
+            assert cli.main(["mend", "look", "--data-folder", str(tmp_path / name / "data")]) == 0
+            seen = tmp_path / f"{name}.json"
+            seen.write_text(capsys.readouterr().out)
+            looks += ["--look", str(seen)]
+            asked = ("--bootstrap-servers", cluster.first.plaintext, *looks)
+            assert cli.main(["mend", "plan", *asked]) == 3
+            said = capsys.readouterr().out
+            assert "first is broker 1, and has logs of 1 partition of broker 2." in said
+            assert f"They are left as they are: {why}" in said
+            assert "was broker 2" not in said
+            assert cli.main(["mend", "assign", *asked]) == 3
+            assert capsys.readouterr().out.startswith("0 partitions assigned")
+        shutil.rmtree(tmp_path / "first/data/lost-1")
+        with cluster.with_id(2):
+            clients.wait_for("leaders", cluster.led)
+            assert cluster.seen() == cluster.before
 
 
 @contextmanager

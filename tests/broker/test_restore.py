@@ -583,7 +583,8 @@ def test_acls_and_quotas_come_if_asked_for(
         while quota not in list_quotas(admin):
             pass
         again = restore("--topics", name, "--acls")["rights"]
-        assert again == {"acls": 0, "known": rights["acls"] + rights["known"], "quotas": rights["quotas"]}
+        known = rights["acls"] + rights["known"]
+        assert again == {"acls": 0, "known": known, "quotas": rights["quotas"], "denied": []}
 
 
 def test_no_more_is_granted_than_is_declared_but_to_who_is_named(
@@ -608,10 +609,14 @@ def test_no_more_is_granted_than_is_declared_but_to_who_is_named(
     declared.write_text(json.dumps([read, every | {"operations": ["all"]}]))
     within = ("--topics", name, "--acls", "--acls-within", str(declared))
     with raw.connect(End("cluster", target.plaintext), "test") as admin:
-        assert set(skipped(restore(*within, code=ExitCode.INCOMPLETE))) >= {
+        report = restore(*within, code=ExitCode.INCOMPLETE)
+        assert set(skipped(report)) >= {
             ("acl-not-allowed", f"2 ACLs of User:{name}-reader"),
             ("acl-not-allowed", f"1 ACL of User:{name}-planted"),
         }
+        denies = f"deny User:{name}-reader from *: write on topic {name} (literal)"
+        assert denies in report["rights"]["denied"]
+        assert "acl-denies" in {each["id"] for each in report["warnings"]}
         assert (fine | too_much) & list_acls(admin) == fine
         restore(*within, "--acls-of", f"{name}-planted", code=ExitCode.INCOMPLETE)
         assert (fine | too_much) & list_acls(admin) == fine | {acl("planted", "all", "*")}

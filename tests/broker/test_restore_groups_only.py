@@ -1,15 +1,32 @@
 """`aqueduct restore --groups-only`: positions that are gone, in a cluster that has all its records."""
 
 import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import clients
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import NewTopic
 from identifiers import printed
 
 from aqueduct import cli
+from aqueduct.backup.selection import POSITION_GROUP
+from aqueduct.kafka import client as raw
+from aqueduct.kafka import groups
+from aqueduct.kafka.diagnosis import group_partition
+from aqueduct.restore import progress
+from servers import broker as brokers_
 from servers.broker import Broker
+
+OFFSETS = "__consumer_offsets"
+GROUPS = [f"readers-{number}" for number in range(8)]
+# On broker 1, and on broker 2, which is stopped.
+SERVED = [name for name in GROUPS if group_partition(name, 2) == 0]
+ORPHANED = [name for name in GROUPS if group_partition(name, 2) == 1]
 
 
 def commit(broker: Broker, group: str, topic: str, offset: int) -> None:
@@ -69,6 +86,93 @@ def test_groups_get_the_positions_that_they_lack(
         ("group-has-members", f"group {live}"),
     }
     assert said["kept"] == 1
+
+
+@dataclass(frozen=True)
+class HalfStopped:
+    """A cluster whose groups are backed up, and lost, and whose second broker is stopped."""
+
+    broker: Broker
+    run: Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def half_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HalfStopped]:
+    """Yield a cluster in which a partition of `__consumer_offsets`, and one of a topic, have no leader."""
+    (tmp_path / "first").mkdir()
+    with brokers_.running(tmp_path / "first", coordinators=2) as first:
+        asked, report = clients.admin(first), tmp_path / "report.json"
+
+        def run(verb: str, *arguments: str, code: int) -> dict[str, Any]:
+            common = ("--bootstrap-servers", first.plaintext, "--store", f"file://{tmp_path}/store")
+            assert cli.main([verb, *common, "--report", str(report), *arguments]) == code
+            return dict(json.loads(report.read_text()))
+
+        with brokers_.joining(first, 2, tmp_path / "second").running():
+            topics = {"kept": [[1]], "half": [[1], [2]], OFFSETS: [[1], [2]]}
+            for topic, replicas in topics.items():
+                config = {"cleanup.policy": "compact"} if topic == OFFSETS else {}
+                made = NewTopic(topic, len(replicas), replica_assignment=replicas, config=config)
+                asked.create_topics([made])[topic].result()
+            clients.wait_for(
+                "leaders", lambda: all(clients.led(asked, name, len(each)) for name, each in topics.items())
+            )
+            clients.produce(first, "kept", range(20))
+            for partition in range(2):
+                clients.produce(first, "half", range(20), partition)
+            for number, group in enumerate(GROUPS):
+                commit(first, group, "kept", number)
+            both = [TopicPartition("half", partition, 5) for partition in range(2)]
+            place = ConsumerGroupTopicPartitions(SERVED[0], both)
+            asked.alter_consumer_group_offsets([place])[SERVED[0]].result()
+            run("backup", "--topics", "kept,half", code=0)
+            for done in asked.delete_consumer_groups(SERVED).values():
+                done.result()
+        clients.wait_for("no leader", lambda: not clients.led(asked, OFFSETS, 2))
+        for module in (raw, groups):
+            monkeypatch.setattr(module, "STALL_SECONDS", 3)
+        yield HalfStopped(first, run)
+
+
+def skipped(report: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(each["id"], each["what"]) for each in report["left_out"]}
+
+
+UNSERVED = {("group-coordinator-unavailable", f"group {name}") for name in ORPHANED}
+
+
+def test_groups_with_coordinator_get_positions_while_others_have_none(half_stopped: HalfStopped) -> None:
+    """Groups and partitions that cannot be served now are listed; all others are set."""
+    expected = UNSERVED | {("partition-unavailable", "group offsets of half-1")}
+    assert skipped(half_stopped.run("restore", "--groups-only", "--dry-run", code=3)) == expected
+    report = half_stopped.run("restore", "--groups-only", code=3)
+    assert skipped(report) == expected
+    for name in SERVED:
+        also = {("half", 0): 5} if name == SERVED[0] else {}
+        assert clients.committed(half_stopped.broker, name) == {("kept", 0): GROUPS.index(name), **also}
+    assert {each["group"] for each in report["groups"]} == set(SERVED)
+
+
+def test_backup_lists_groups_that_no_broker_lists(half_stopped: HalfStopped) -> None:
+    report = half_stopped.run("backup", "--topics", "kept", code=3)
+    others = {(id_, what) for id_, what in skipped(report) if POSITION_GROUP not in what}
+    assert others == {("groups-unlisted", f"groups of {OFFSETS}-1")}
+
+
+def test_restore_sets_groups_that_have_a_coordinator(half_stopped: HalfStopped) -> None:
+    """The restore's own groups have one; where records exist, earlier restores may be unknown."""
+    own = next(
+        name
+        for name in map(str, count())
+        if not any(group_partition(each, 2) for each in (progress.group(name), progress.plan_group(name)))
+    )
+    report = half_stopped.run("restore", "--topics", "kept:new", "--restore-id", own, code=3)
+    assert skipped(report) == UNSERVED
+    assert {each["group"] for each in report["groups"]} == set(SERVED)
+    assert clients.committed(half_stopped.broker, SERVED[1]) == {("new", 0): GROUPS.index(SERVED[1])}
+    report = half_stopped.run("restore", "--topics", "kept", "--append", code=1)
+    assert report["error"]["id"] == "group-coordinator-unavailable"
+    assert clients.ends(half_stopped.broker, "kept") == [20]
 
 
 @pytest.mark.parametrize(

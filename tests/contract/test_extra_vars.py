@@ -145,6 +145,7 @@ PLAN = """
         _kafka_quorum_options: [--dry-run]
         _kafka_quorum_plan_options: []
         _kafka_quorum_with_copies: true
+        _kafka_quorum_confirmed: false
 """
 CONTROLLERS = """
 all:

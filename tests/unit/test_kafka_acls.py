@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,3 +129,9 @@ def test_all_resources_are_within_all_alone(
     """A literal * is every resource; a prefixed one only those whose name begins with it."""
     one, other = (Acl("User:desk", "group", *named, "read") for named in (declared, stored))
     assert acls.within(other, [one]) is is_within
+
+
+@pytest.mark.parametrize(("permission", "is_within"), [("allow", True), ("deny", True), ("4", False)])
+def test_permission_of_a_later_version_is_not_within(permission: str, is_within: bool) -> None:
+    declared = Acl("User:desk", "topic", "a", "literal", "read")
+    assert acls.within(replace(declared, permission=permission), [declared]) is is_within

@@ -9,13 +9,14 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from aqueduct import moments
+from aqueduct.cli import main
 from aqueduct.cli import mend as command
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
 from aqueduct.mend.fit import KnownPartition, KnownTopic, fit, nowhere
 from aqueduct.mend.fit import sentences as sentences_of
 from aqueduct.mend.logs import DiskLog, Folder, look
-from aqueduct.mend.plan import electable, emptied, plan, refuse_old, sentences
+from aqueduct.mend.plan import ReplacedIds, electable, emptied, plan, refuse_old, sentences
 from aqueduct.names import TopicPartition
 
 
@@ -189,6 +190,33 @@ def test_an_id_that_another_broker_has_now_must_be_said() -> None:
     assert electable(state, hosts, lost=[2]) == ([TopicPartition("a", 0)], [])
 
 
+def test_an_id_that_a_former_run_replaced_need_not_be_said() -> None:
+    """Unless its broker runs again, or the partition was never assigned from the one to the other."""
+    a, b = (TopicPartition(topic, 0) for topic in "ab")
+    state = cluster(part("a-0", None, 2, 12), part("b-0", None, 2), brokers={12})
+    hosts = {"y": folder(12, log("a-0", 9))}
+    replaced = ReplacedIds("C", {"2": 12})
+    mend = plan(state, hosts, replaced=replaced)
+    assert (mend.move, mend.lead, [*mend.unseen]) == ({a: (12,)}, (a,), [b])
+    assert electable(state, hosts, replaced=replaced)[0] == [a]
+    other = ReplacedIds("C", {"2": 13})
+    assert [*plan(state, hosts, replaced=other).unseen] == [a, b]
+    both = replace(state, brokers=frozenset({2, 12}))
+    assert electable(both, hosts, replaced=replaced)[0] == []
+
+
+def test_ids_of_another_cluster_are_refused(tmp_path: Path) -> None:
+    file, state = tmp_path / "ids.json", cluster(brokers={12})
+    assert command._replaced(file, state).ids == {}
+    command._keep(file, ReplacedIds("C", {"2": 12}))
+    assert command._replaced(file, state).ids == {"2": 12}
+    for content in ('{"cluster": "D", "ids": {}}', "{", '{"cluster": "C", "ids": {"2": "12"}}'):
+        file.write_text(content)
+        with pytest.raises(Refused) as caught:
+            command._replaced(file, state)
+        assert caught.value.id == "replaced-ids-unreadable"
+
+
 @pytest.mark.parametrize(
     ("ran", "running", "sentence"),
     [
@@ -240,6 +268,93 @@ def test_nobody_leads_who_lacks_what_another_one_has() -> None:
         "nowhere-0": "no folder of broker 12 that was named has a log of it",
         "gone-0": "none of its replicas runs",
     }
+
+
+def taken(state: Cluster, hosts: dict[str, list[Folder]], *lost: int) -> list[tuple[str, int]]:
+    """Return which host is taken for which broker, and expect a sentence about every other one."""
+    mend = plan(state, hosts, lost)
+    said = sentences(state, mend)
+    for each in mend.leftovers:
+        assert any(f"{each.host} is broker {each.now}, and has logs of" in line for line in said)
+        assert all(at not in mend.move for at in hosts_of(state, each.owner))
+    return [(each.host, each.before) for each in mend.changed]
+
+
+def hosts_of(state: Cluster, node: int) -> list[TopicPartition]:
+    return [each.topic_partition for each in state.partitions if node in each.replicas]
+
+
+def test_host_with_leftover_logs_is_not_taken_for_broker_that_is_down() -> None:
+    """Broker 3 has its own partitions, and a log of one that has moved to broker 2, which is down."""
+    parts = (part("a-0", None, 2), part("b-0", 3, 3))
+    hosts = {"x": folder(3, log("a-0", 4), log("b-0", 9))}
+    registered = {2: "host-2:9092", 3: "host-3:9092"}
+    state = replace(cluster(*parts, brokers={3}, fenced={2}), addresses=registered)
+    assert taken(state, hosts) == []
+    assert plan(state, hosts).unseen.keys() == {TopicPartition("a", 0)}
+    [said, *_] = sentences(state, plan(state, hosts))
+    assert "broker 2 is registered at host-2:9092, and broker 3 at host-3:9092" in said
+    assert "pass --lost 2" in said
+    assert taken(state, hosts, 2) == [("x", 2)], "broker 2 does not come back"
+    same = replace(state, addresses={2: "host-3:9092", 3: "host-3:9092"})
+    assert taken(same, hosts) == [("x", 2)]
+
+
+def test_broker_with_its_own_partitions_and_few_logs_of_another_is_not_it() -> None:
+    """Where the address of the one that is down is not known, as with ZooKeeper."""
+    parts = (*(part(f"a-{number}", None, 2) for number in range(3)), part("b-0", 3, 3))
+    hosts = {"x": folder(3, log("a-0", 4), log("b-0", 9))}
+    state = cluster(*parts, brokers={3})
+    assert taken(state, hosts) == []
+    assert taken(state, hosts, 2) == [("x", 2)]
+    own = folder(3, *(log(f"a-{number}", 4) for number in range(3)), log("b-0", 9))
+    assert taken(state, {"x": own}) == [("x", 2)]
+
+
+def test_brokers_that_replicated_a_partition_together_are_two() -> None:
+    """Even where one is lost for good; a reassignment that has not ended has both ids of one broker."""
+    state = cluster(part("a-0", None, 2), part("b-0", 3, 3, 2), brokers={3})
+    hosts = {"x": folder(3, log("a-0", 4), log("b-0", 9))}
+    assert taken(state, hosts) == taken(state, hosts, 2) == []
+    moving = {TopicPartition("b", 0)}
+    assert [each.before for each in plan(state, hosts, moving=moving).changed] == [2]
+
+
+def test_host_is_not_taken_for_broker_whose_folders_another_host_has() -> None:
+    state = cluster(part("a-0", None, 2), brokers={3})
+    hosts = {"x": folder(3, log("a-0", 4)), "y": folder(2, log("a-0", 9))}
+    assert taken(state, hosts) == []
+    assert plan(state, hosts).stopped == (TopicPartition("a", 0),)
+
+
+def test_lost_one_of_several_folders_is_listed_and_the_others_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, gone = tmp_path / "whole", tmp_path / "gone"
+    whole.mkdir()
+    (whole / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    (whole / "a-0").mkdir()
+    look = ["mend", "look", "--data-folder", str(whole), "--lost-folder", str(gone)]
+    assert main(look) == 0
+    missing = capsys.readouterr().out
+    (gone / "lost+found").mkdir(parents=True)  # a new file system
+    assert main(look) == 0
+    seen = tmp_path / "x.json"
+    seen.write_text(capsys.readouterr().out)
+    assert [each["lost"] for each in json.loads(missing)] == [False, True]
+    hosts = command.hosts([seen])
+    topics = [KnownTopic("a", "", {0: KnownPartition((2,), (2,), 2, 0), 1: KnownPartition((2,), (2,), 2, 0)})]
+    found = fit("C", topics, hosts, without_ids=True)
+    assert (found.lost_folders, found.differs) == ((f"{gone} of x",), True)
+    assert found.empty == (TopicPartition("a", 1),)
+    assert any(line.startswith(f"LOST: {gone} of x.") for line in sentences_of(found, ""))
+    state = cluster(part("a-0", None, 2), part("a-1", None, 2), brokers={2})
+    assert any(line.startswith(f"LOST: {gone} of x.") for line in sentences(state, plan(state, hosts)))
+    for name in ("a-1", "meta.properties"):
+        (gone / name).mkdir()
+        assert main(look) == 2
+        assert "[lost-folder-invalid]" in capsys.readouterr().err
+        (gone / name).rmdir()
 
 
 def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:

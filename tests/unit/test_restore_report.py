@@ -5,7 +5,7 @@ from identifiers import printed
 
 from aqueduct.errors import ExitCode, Skipped
 from aqueduct.kafka.batches.cut import Window
-from aqueduct.restore import groups_only, report
+from aqueduct.restore import groups_only, report, rights
 from aqueduct.restore.groups_only import GroupsRestored
 from aqueduct.restore.outcome import Move, RestoreOutcome, Rights, Warned, Written
 from aqueduct.restore.plan import RestoreLane, RestorePlan
@@ -89,7 +89,14 @@ def test_everything_that_was_done_beside_records_is_told() -> None:
     ]
     content = report.report(done)
     assert content["settings_of_backup"] == ["new"]
-    assert content["rights"] == {"acls": 2, "known": 1, "quotas": 3}
+    assert content["rights"] == {"acls": 2, "known": 1, "quotas": 3, "denied": ()}
+
+
+def test_acls_that_deny_are_a_warning() -> None:
+    denies = "deny User:desk from *: read on topic new (literal)"
+    [warning] = rights.warnings(Rights(2, 1, 3, (denies,)))
+    assert (warning.id, denies in warning.message) == ("acl-denies", True)
+    assert rights.warnings(Rights(2, 1, 3)) == rights.warnings(None) == ()
 
 
 def test_warnings_and_held_retention_have_identifiers() -> None:

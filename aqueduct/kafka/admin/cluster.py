@@ -107,6 +107,7 @@ def _describe(client: Client, node_id: int | None = None) -> Cluster:
         fenced=frozenset(fenced),
         partitions=tuple(sorted(partitions, key=lambda each: (each.topic, each.number))),
         quorum=_quorum(client, found.controller_id),
+        addresses={each.broker_id: f"{each.host}:{each.port}" for each in found.brokers},
     )
 
 

@@ -91,6 +91,11 @@ def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
     assert "Nothing was done to the cluster." in said(planned.stdout)
     assert lab.run(LAKE, "test", "-e", METADATA, check=False).returncode == 1
 
+    other = lab.play("restore_quorum", site="lake", confirm="lake")
+    assert other.returncode != 0
+    assert "[quorum-plan-changed] The metadata end at offset" in said(other.stdout), other.stdout
+    assert lab.run(LAKE_SECOND, "systemctl", "is-active", "kafka").stdout.strip() == "active"
+
     holder = lab.start(LAKE_SECOND, *AS_KAFKA, "python3", "-c", HOLD)
     broken = lab.play("restore_quorum", **older, confirm="lake")
     holder.communicate()

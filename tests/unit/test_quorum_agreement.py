@@ -1,0 +1,84 @@
+"""The plan of a confirmed run beside the one that was read."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_quorum_plan import BOTH, log, metadata, topic_record
+
+from aqueduct import strict_json
+from aqueduct.cli import quorum as command
+from aqueduct.errors import Refused
+from aqueduct.mend.logs import DiskLog, Folder
+from aqueduct.names import TopicPartition
+from aqueduct.quorum import plan
+from aqueduct.quorum.agreement import ReadPlan, changes, read_plan
+
+LATER = log(partition=TopicPartition("later", 0), topic_id="")
+
+
+def planned(
+    first: Sequence[DiskLog], second: Sequence[DiskLog] | None = BOTH, lost: Sequence[int] = (), *more: bytes
+) -> plan.QuorumPlan:
+    hosts = {"one": [Folder("/data", "cluster", 1, tuple(first))]}
+    if second is not None:
+        hosts["two"] = [Folder("/data", "cluster", 2, tuple(second))]
+    return plan.plan(metadata(*more), hosts, lost)
+
+
+def after_file(read: ReadPlan) -> ReadPlan:
+    return strict_json.loads(ReadPlan, strict_json.dumps(read))
+
+
+@pytest.mark.parametrize(
+    ("now", "change"),
+    [
+        (planned([*BOTH, LATER]), "New since: later-0 (id none) is not known, for the topic is not in the"),
+        (planned([log(0)], [log(0)]), "New since: no broker has a log of flights-1."),
+        (planned([log(0), log(1, damage="it is cut")]), "New since: flights-1 on one is damaged."),
+        (planned(BOTH, None, [2]), "New since: the disks of broker 2 are lost."),
+        (planned(BOTH, None), "New since: nobody looked at broker 2."),
+        (planned([log(0, 9), log(1)], [log(0, 9), log(1)]), "The logs of flights-0 end before where"),
+        (planned(BOTH, BOTH, (), topic_record("more", 2)), "The metadata end at offset 4 of epoch 3;"),
+    ],
+)
+def test_plan_that_loses_more_than_the_read_one_is_a_change(now: plan.QuorumPlan, change: str) -> None:
+    [found] = [each for each in changes(after_file(read_plan(planned(BOTH))), now) if change in each]
+    assert found
+    assert changes(after_file(read_plan(now)), now) == []
+
+
+def test_writes_between_both_plans_are_no_change() -> None:
+    """Nor is a loss that has gone: a log that was read while its broker wrote seems damaged."""
+    read = read_plan(planned([log(0), log(1, damage="it is cut")]))
+    assert changes(read, planned([log(0, 12), log(1, 15)])) == []
+
+
+def test_run_that_was_cut_short_goes_on_with_what_it_began() -> None:
+    read, begun = read_plan(planned(BOTH)), planned(BOTH).seed()
+    hosts = {"one": [Folder("/data", "cluster", 1, tuple(BOTH))]}
+    again = plan.plan(begun, hosts | {"two": [Folder("/data", "cluster", 2, tuple(BOTH))]})
+    assert changes(read, again) == []
+    assert any("nobody looked at broker 2" in each for each in changes(read, plan.plan(begun, hosts)))
+
+
+def test_plan_of_another_cluster_is_a_change() -> None:
+    read = replace(read_plan(planned(BOTH)), cluster="other")
+    assert any("is of the cluster other" in each for each in changes(read, planned(BOTH)))
+
+
+def test_file_that_is_no_plan_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plan.json"
+    command._compare(file, planned(BOTH))
+    assert "No plan was read before" in capsys.readouterr().out
+    for content in ("{", '{"cluster": 1}', "[]"):
+        file.write_text(content)
+        with pytest.raises(Refused) as caught:
+            command._compare(file, planned(BOTH))
+        assert caught.value.id == "quorum-plan-unreadable"
+    command._write(file, strict_json.dumps(read_plan(planned(BOTH))).decode())
+    command._compare(file, planned(BOTH))
+    with pytest.raises(Refused) as caught:
+        command._compare(file, planned(BOTH, None))
+    assert caught.value.id == "quorum-plan-changed"
