@@ -27,8 +27,14 @@ from aqueduct.work.options import SparkOptions
 
 SETTLED_SECONDS = 1.0
 OTHERS_SECONDS = 15.0  # after the first executor
-# Of glibc in the workers: what a thread gives back goes to the next one, and what is large to the system.
-MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
+# Of glibc in the workers. One arena: memory that a thread frees is used by the next one. Buffers of a fetch
+# and of unpacked frames are reused. If they went back to the system each time, the kernel would clear every
+# page of them again, which took as much CPU as the rest of a verify. Whole segments go back.
+MALLOC = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(32 << 20),
+}
 SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
 
 # py4j asks its converters about each argument. Those for numpy import pyspark.testing to answer, and with it

@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -66,6 +67,18 @@ def test_workers_are_forked_with_what_tasks_need(run: Runner) -> None:
         return "aqueduct.errors" in sys.modules and gc.get_freeze_count() > 10_000
 
     assert run(loaded, range(4)) == [True] * 4
+
+
+def test_tasks_reuse_the_memory_of_buffers(run: Runner) -> None:
+    """The kernel clears each page that a process gets: a fault. Buffers of 4 MiB have 1,024 pages each."""
+
+    def faults(_: int) -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(100):
+            bytearray((4 << 20) + 1000)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    assert max(run(faults, range(4))) < 10 * 1024
 
 
 def test_a_tasks_sentence_arrives_whole(run: Runner) -> None:
