@@ -124,9 +124,9 @@ def test_a_jvm_that_dies_between_two_jobs_of_spark_submit_is_a_sentence(tmp_path
         "from aqueduct.errors import Failed\n"
         "from aqueduct.work.workers import Workers\n"
         "with Workers('test') as workers:\n"
-        "    assert workers.runner(1)(abs, [-1]) == [1]\n"
+        "    assert workers.parallel(None)(abs, [-1]) == [1]\n"
         "    os.kill(os.getppid(), 9)\n"
-        "    try: workers.runner(1)(abs, [-1])\n"
+        "    try: workers.parallel(None)(abs, [-1])\n"
         f"    except Failed as error: open('{tmp_path}/said', 'w').write(str(error))\n"
     )
     command = [str(HOME / "bin/spark-submit"), "--master", "local[1]", str(program)]
