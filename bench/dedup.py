@@ -6,7 +6,6 @@ lost comes to, in Kafka and in memory. The frames are the product's own; no data
 
 import argparse
 import random
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from aqueduct.link.ledger.entry import records
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.spans import Span, size
+from bench.alone import command
 from bench.data import DATA, PARTITIONS, SEED, Data, fill
 from bench.measured import Usage, measured
 from bench.tell import machine, say, table
@@ -97,11 +97,10 @@ DEDUP_CODES = (0, 3)
 
 def dedup(servers: str, source: str) -> Usage:
     return measured(
-        [
-            *(sys.executable, "-m", "aqueduct.cli", "dedup", "--bootstrap-servers", servers),
-            *("--raw-topics", RAW, "--gap-topic", GAPS, "--topics", f"{source}:{CLEAN}"),
-            *("--gap-grace", "0s", "--until-caught-up"),
-        ],
+        command(
+            *("dedup", "--bootstrap-servers", servers, "--raw-topics", RAW, "--gap-topic", GAPS),
+            *("--topics", f"{source}:{CLEAN}", "--gap-grace", "0s", "--until-caught-up"),
+        ),
         codes=DEDUP_CODES,
     )
 

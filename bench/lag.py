@@ -26,6 +26,7 @@ from confluent_kafka import Producer
 from hdfs_native import Client
 from pyarrow import orc
 
+from bench.alone import command
 from bench.data import PARTITIONS, create
 from bench.flights import as_json, flights
 from bench.land import NOTE, PLACES, declared
@@ -187,12 +188,11 @@ def land(
     declarations = files.directory / f"{topic}.yml"
     declarations.write_text(yaml.safe_dump([declared(topic, "json")]))
     given = ["--bootstrap-servers", kafka, "--declarations", str(declarations), "--location", folder]
-    program = [sys.executable, "-m", "aqueduct.cli", "land"]
     seen = Table(Client(files.url), f"/{topic}/bench/flights", topic)
     lags: list[float] = []
     landed: list[int] = []
-    compacting = Compacting([*program, "compact", *given], args.compact)
-    lander = [*program, *given, "--every", f"{args.every}s", *options]
+    compacting = Compacting(command("land", "compact", *given), args.compact)
+    lander = command("land", *given, "--every", f"{args.every}s", *options)
     with landing(lander, files.directory / "landing.log") as process:
         stream = Stream(kafka, topic, args.rate, args.seconds).begun()
         compacting.start()
@@ -217,7 +217,7 @@ def land(
             say(f"The writer was late by up to {stream.late:.1f} s: lags are too small by that")
     compacting.over.set()
     compacting.join()
-    compacting.usages.append(measured([*program, "compact", *given]))
+    compacting.usages.append(measured(compacting.command))
     list(seen.new())
     rows = seen.rows()
     if rows != stream.number:

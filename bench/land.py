@@ -18,6 +18,7 @@ from statistics import median
 import yaml
 
 from aqueduct.controller.artifacts import maven_jars
+from bench.alone import command
 from bench.data import EMPTY, create
 from bench.flights import AVRO, FIELDS, as_avro, as_json, fill
 from bench.measured import CommandFailed, Usage, measured
@@ -107,9 +108,7 @@ class Lake:
         at, file = f"{self.hdfs.url}/{next(numbers)}", self.folder / "tables.yml"
         file.write_text(yaml.safe_dump([declared(topic, format_)]))
         given = ("--bootstrap-servers", self.servers, "--declarations", str(file), "--location", at)
-        usage = measured(
-            [sys.executable, "-m", "aqueduct.cli", "land", *given, "--until-caught-up", *options]
-        )
+        usage = measured(command("land", *given, "--until-caught-up", *options))
         left = self._left(f"{at}/bench/flights")
         self._remove(at)
         return usage, left

@@ -29,6 +29,7 @@ from aqueduct.kafka.batches.batch import walk
 from aqueduct.kafka.batches.bodies import key_and_value
 from aqueduct.kafka.batches.records import records
 from aqueduct.link.wire.frame import Frame, unpack
+from bench.alone import command
 from bench.data import DATA, PARTITIONS, Data, _events, fill
 from bench.dedup import DEDUP_CODES
 from bench.measured import Usage, cpu_seconds, measured
@@ -238,11 +239,10 @@ def to_raw(link: Link, data: Data, loss: float) -> list[str]:
 def dedup_all(link: Link, source: str, clean: str) -> Usage:
     """Run dedup over the whole raw topic; the second time there is nothing to do, which is start-up."""
     return measured(
-        [
-            *(sys.executable, "-m", "aqueduct.cli", "dedup", "--bootstrap-servers", link.servers),
-            *("--raw-topics", "raw", "--gap-topic", "gaps", "--topics", f"{source}:{clean}"),
-            *("--gap-grace", "0s", "--until-caught-up"),
-        ],
+        command(
+            *("dedup", "--bootstrap-servers", link.servers, "--raw-topics", "raw", "--gap-topic", "gaps"),
+            *("--topics", f"{source}:{clean}", "--gap-grace", "0s", "--until-caught-up"),
+        ),
         codes=DEDUP_CODES,
     )
 

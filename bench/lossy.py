@@ -40,14 +40,14 @@ def elsewhere(namespace: str) -> None:
     listen = udp.ReceivingSocket.__init__
 
     def listen_there(self: udp.ReceivingSocket, *arguments: Any) -> None:
-        with _entered(namespace):
+        with entered(namespace):
             listen(self, *arguments)
 
     udp.ReceivingSocket.__init__ = listen_there  # type: ignore[method-assign, assignment]
 
 
 @contextmanager
-def _entered(namespace: str) -> Iterator[None]:
+def entered(namespace: str) -> Iterator[None]:
     """Move this thread into the namespace; a socket stays in the namespace in which it was made."""
     here, there = (os.open(path, os.O_RDONLY) for path in ("/proc/self/ns/net", f"/run/netns/{namespace}"))
     _enter(there)

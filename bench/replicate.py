@@ -7,7 +7,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -20,6 +20,7 @@ import yaml
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from aqueduct.estate import classic_mirror
+from aqueduct.estate.classic_mirror import BUFFERS
 from aqueduct.estate.model import Flow
 from aqueduct.estate.schema_registry import properties_file
 from bench.data import DATA, PARTITIONS, Data, create, delete, fill
@@ -49,7 +50,9 @@ def tuning(which: str) -> dict[str, Any]:
     return dict(found[f"mirror_maker_{which}_settings"])
 
 
-def mm2(alias: str, topic: str, source: str, target: str, folder: Path) -> list[str]:
+def mm2(
+    alias: str, topic: str, source: str, target: str, folder: Path, buffers: Mapping[str, str] = BUFFERS
+) -> list[str]:
     """Return the command of one with the settings of mm2.properties.j2 that bear on its speed."""
     flow = f"{alias}->lake"
     properties = {
@@ -75,32 +78,41 @@ def mm2(alias: str, topic: str, source: str, target: str, folder: Path) -> list[
         "replication.factor": 1,
         **{f"{kind}.topic.replication.factor": 1 for kind in ("heartbeats", "offset-syncs")},
         **{f"{kind}.storage.replication.factor": 1 for kind in ("config", "offset", "status")},
-        **{f"{alias}.consumer.{key}": value for key, value in tuning("consumer").items()},
-        **{f"lake.producer.{key}": value for key, value in tuning("producer").items()},
+        **{f"{alias}.consumer.{key}": value for key, value in {**buffers, **tuning("consumer")}.items()},
+        **{f"lake.producer.{key}": value for key, value in {**buffers, **tuning("producer")}.items()},
     }
     file = folder / f"{alias}.properties"
     file.write_text(properties_file(properties))
     return java("org.apache.kafka.connect.mirror.MirrorMaker", file, "--clusters", "lake", jvm=FAST)
 
 
-def classic(alias: str, topic: str, source: str, target: str, folder: Path) -> list[str]:
+def classic(
+    alias: str, topic: str, source: str, target: str, folder: Path, buffers: Mapping[str, str] = BUFFERS
+) -> list[str]:
     flow = Flow(alias, "lake", (topic,), engine="classic", threads=THREADS)
     own = folder / alias
     own.mkdir()
-    consumer = classic_mirror.consumer(flow, source, {}, tuning("consumer"), 60)
-    producer = classic_mirror.producer(flow, target, {}, tuning("producer"), "h1")
+    consumer = classic_mirror.consumer(flow, source, {}, {**buffers, **tuning("consumer")}, 60)
+    producer = classic_mirror.producer(flow, target, {}, {**buffers, **tuning("producer")}, "h1")
     (own / "consumer.cfg").write_text(properties_file(consumer))
     (own / "producer.cfg").write_text(properties_file(producer))
     classes = f"{ROLE}/files:{binary('AQUEDUCT_OLDER_KAFKA_JARS')}/*"
     return ["java", *FAST, "-cp", classes, *classic_mirror.arguments(flow, str(own), 5)]
 
 
-def copied(engine: str, data: Data, source: Broker, target: Broker, folder: Path) -> Speed:
+def copied(
+    engine: str,
+    data: Data,
+    source: Broker,
+    target: Broker,
+    folder: Path,
+    buffers: Mapping[str, str] = BUFFERS,
+) -> Speed:
     """Copy the topic by a mirror of its own, and return its speed."""
     create(target.plaintext, data.name)
     alias = f"{engine}{next(numbers)}"
     make = mm2 if engine == "mm2" else classic
-    command = make(alias, data.name, source.plaintext, target.plaintext, folder)
+    command = make(alias, data.name, source.plaintext, target.plaintext, folder, buffers)
     reader = Consumer({"bootstrap.servers": target.plaintext, "group.id": "none", "log_level": 0})
     places = [TopicPartition(data.name, each) for each in range(PARTITIONS)]
     started = begun = moved = time.monotonic()

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from aqueduct.work.workers import SPARK_OFFSETS
+from bench.alone import command
 from bench.data import EMPTY, Data, create, delete, fill
 from bench.measured import Usage, cpu_seconds, measured
 from bench.tell import say
@@ -28,7 +28,7 @@ Name = tuple[str, str, str]  # what is done; and its kind
 Commands = dict[Name, Callable[[], Usage]]
 Verb = Callable[["Estate", str, list[Kind]], Commands]  # what it runs for a topic
 CONSUMER = "consumer", "", ""
-# How a command runs, and its options: little work is done in one process unless Spark's master is named.
+# How a command runs, and its options.
 ONE_PROCESS, SPARK = "one process", "Spark"
 MODES = {ONE_PROCESS: (), SPARK: ("--master", "local[*]")}
 
@@ -40,11 +40,9 @@ class Rounds:
     runs: int
 
     def kinds(self, data: Data | None = None) -> list[Kind]:
-        """Return stores and modes: as so much is done by itself; in one of the stores by Spark, too."""
+        """Return stores and modes: in one process; in one of the stores by Spark, too."""
         if data is None:  # all that any has
             return sorted({kind for each in self.data for kind in self.kinds(each)})
-        if data.records > SPARK_OFFSETS:
-            return [(store, SPARK) for store in self.stores]
         alone = [(store, ONE_PROCESS) for store in self.stores]
         return [*alone, (self.stores[0], SPARK)] if data.batch_bytes else alone
 
@@ -81,7 +79,7 @@ class Estate:
             shutil.rmtree(root / name, ignore_errors=True)
 
     def aqueduct(self, *arguments: str) -> Usage:
-        return self.python("-m", "aqueduct.cli", *arguments)
+        return self._measured(command(*arguments))
 
     def back_up(self, topic: str, url: str, *options: str) -> Usage:
         return self.aqueduct(
@@ -89,12 +87,12 @@ class Estate:
         )
 
     def consume(self, topic: str) -> Usage:
-        return self.python("-m", "bench.consumer", self.servers, topic)
+        return self._measured([sys.executable, "-m", "bench.consumer", self.servers, topic])
 
-    def python(self, *arguments: str) -> Usage:
+    def _measured(self, program: Sequence[str]) -> Usage:
         os.sync()  # what was written before is not this run's to write
         before = self._servers_cpu()
-        usage = measured([sys.executable, *arguments], self.s3.environment)
+        usage = measured(program, self.s3.environment)
         return replace(usage, servers_cpu_seconds=self._servers_cpu() - before)
 
     def _servers_cpu(self) -> float:

@@ -24,6 +24,7 @@ from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.spark import application
 from bench import dedup
+from bench.alone import command
 from bench.data import DATA, EMPTY, PARTITIONS, create, delete, fill
 from bench.measured import CommandFailed, Usage, descendants, measured
 from bench.rounds import rounds
@@ -47,9 +48,8 @@ class Place:
 
     def run(self, *arguments: str, codes: Container[int] = (0,)) -> Usage:
         os.sync()
-        command = [sys.executable, "-m", "aqueduct.cli", *arguments, *self.options]
         with watched(self.workers) as used:
-            usage = measured(command, self.environment, codes=codes)
+            usage = measured(command(*arguments, *self.options), self.environment, codes=codes)
         return replace(usage, cpu_seconds=usage.cpu_seconds + sum(used.values()))
 
 

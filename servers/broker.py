@@ -25,7 +25,7 @@ node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,SASL:SASL_SSL,CONTROLLER:PLAINTEXT
-listeners=PLAINTEXT://127.0.0.1:{plaintext},SSL://127.0.0.1:{tls},SASL://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
+listeners=PLAINTEXT://{address}:{plaintext},SSL://127.0.0.1:{tls},SASL://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
 log.dirs={directory}/data
 log.retention.ms=-1
 log.segment.delete.delay.ms=100
@@ -97,16 +97,20 @@ def running(
     supers: Sequence[str] = (),
     coordinators: int = 1,
     settings: Mapping[str, str] | None = None,
+    address: str = "127.0.0.1",
+    enter: Sequence[str] = (),
 ) -> Iterator[Broker]:
     """Yield a broker that keeps everything in the directory, ready to be used.
 
     `supers`: names in certificates of further super users. `settings`: further ones of the broker.
+    `address`: of its plaintext listener. `enter`: how its command begins, to run in a network namespace.
     """
     plaintext, tls, sasl, controller = free_ports(4)
     authority = Authority(directory / "pki")
     properties = directory / "server.properties"
     properties.write_text(
         PROPERTIES.format(
+            address=address,
             plaintext=plaintext,
             tls=tls,
             sasl=sasl,
@@ -122,8 +126,9 @@ def running(
         + "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
     )
     cluster_id = new_uuid()
-    by_plaintext, by_tls, by_sasl = (f"127.0.0.1:{port}" for port in (plaintext, tls, sasl))
-    with _formatted(properties, cluster_id, by_plaintext, jvm).running() as process:
+    by_plaintext = f"{address}:{plaintext}"
+    by_tls, by_sasl = (f"127.0.0.1:{port}" for port in (tls, sasl))
+    with _formatted(properties, cluster_id, by_plaintext, jvm, enter).running() as process:
         at = f"127.0.0.1:{controller}"
         addresses = by_plaintext, by_tls, by_sasl
         data = directory / "data"
@@ -151,7 +156,13 @@ def joining(first: Broker, node_id: int, directory: Path, advertised: str = "") 
     return _formatted(properties, first.cluster_id, servers)
 
 
-def _formatted(properties: Path, cluster_id: str, servers: str, jvm: Sequence[str] = QUICK) -> Process:
+def _formatted(
+    properties: Path,
+    cluster_id: str,
+    servers: str,
+    jvm: Sequence[str] = QUICK,
+    enter: Sequence[str] = (),
+) -> Process:
     """Format the node's storage unless it is formatted. Return the broker; its log is beside its properties.
 
     The result is what StorageTool writes, without its JVM: tests start many brokers.
@@ -169,7 +180,9 @@ def _formatted(properties: Path, cluster_id: str, servers: str, jvm: Sequence[st
         shutil.copy(f"{binary('AQUEDUCT_KAFKA_JARS')}.bootstrap", data / "bootstrap.checkpoint")
         (data / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in meta.items()))
     return Process(
-        java("kafka.Kafka", properties, jvm=jvm), properties.with_name("broker.log"), answers(servers)
+        [*enter, *java("kafka.Kafka", properties, jvm=jvm)],
+        properties.with_name("broker.log"),
+        answers(servers),
     )
 
 

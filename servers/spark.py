@@ -37,10 +37,14 @@ class Cluster:
         """Return what a driver needs: the secret, and where it is reached."""
         return {"SPARK_CONF_DIR": str(self.directory / "conf"), "SPARK_LOCAL_IP": "127.0.0.1"}
 
-    def applications(self) -> list[dict[str, Any]]:
-        """Return what the master says of the applications that it has seen."""
+    def state(self) -> dict[str, Any]:
+        """Return the state of the master: its workers, and the applications that it has seen."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.web}/json/") as answer:
-            found = json.load(answer)
+            return dict(json.load(answer))
+
+    def applications(self) -> list[dict[str, Any]]:
+        """Return the applications that the master has seen."""
+        found = self.state()
         return [*found["activeapps"], *found["completedapps"]]
 
 

@@ -21,6 +21,8 @@ from aqueduct.store.encryption import DataKey
 from aqueduct.store.manifest import Gap, Segment
 from aqueduct.store.objects import Objects
 from aqueduct.store.segments import SegmentLimits
+from aqueduct.work import sampling
+from aqueduct.work.crossover import Verb
 from aqueduct.work.pace import Pace
 from aqueduct.work.progress import Size
 from aqueduct.work.runner import THREADS
@@ -51,15 +53,22 @@ def read_all(
 ) -> list[ReadingResult]:
     """Read in as many tasks as keep all workers busy to the end."""
     total = sum(map(len, readings))
-    at_once = workers.many(total) or THREADS
+    work = sampling.reading(Verb.BACKUP, order.end, [_range(each) for each in readings], workers)
+    at_once = workers.many(work) or THREADS
     least, most = TASK_OFFSETS
     at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
-    rate = workers.per_task(order.bytes_per_second, total)
+    rate = workers.per_task(order.bytes_per_second, work)
     tasks = [
         BackupShare(order.end, order.store, run, some, order.limits, rate, bool(order.recipients))
         for some in shares(readings, at_most)
     ]
-    return [result for results in workers.parallel(total)(write_share, tasks, OFFSETS) for result in results]
+    return [result for results in workers.parallel(work)(write_share, tasks, OFFSETS) for result in results]
+
+
+def _range(reading: PlannedReading) -> Range:
+    return Range(
+        reading.stored_partition.topic, reading.stored_partition.partition, reading.start, reading.stop
+    )
 
 
 def write_share(share: BackupShare) -> list[ReadingResult]:
@@ -118,8 +127,8 @@ def _read(
     gaps: list[Gap] = []
     left_out: list[Skipped] = []
     reached = reading.start
-    partition = TopicPartition(reading.stored_partition.topic, reading.stored_partition.partition)
-    wanted = Range(*partition, reading.start, reading.stop)
+    wanted = _range(reading)
+    partition = wanted.topic_partition
     pieces = fetch.read(client, wanted, topic_id=UUID(reading.topic_id))
     while True:
         try:

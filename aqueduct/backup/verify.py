@@ -27,6 +27,7 @@ from aqueduct.store.objects import Objects
 from aqueduct.store.signing import EVERYBODY, Trust
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.wording import count
+from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.pace import Pace
 from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.workers import Workers
@@ -38,7 +39,6 @@ SHARE_BYTES = 64 << 20  # of a task, as they are stored: half a second of work
 SHARE_SEGMENTS = 2_000
 SMALL_BYTES = 1 << 20  # of objects up to this size
 READERS = 8  # ... so many are read at once: to ask the store takes longer than to read them
-RECORD_BYTES = 500  # stored ones that take as long to check as one record to read
 BATCHES = 200  # whose bytes are in memory at once
 
 
@@ -98,12 +98,11 @@ def verify_segments(
     there = [segment for segment in every if segment.records]  # others have no object
     stored = sum(_size(segment) for segment in there)
     print(f"Reading {count(len(there), 'segment')}, {stored / 1e6:,.1f} MB.", file=sys.stderr)
-    work = stored // RECORD_BYTES
+    parts = [*in_lists(there, SHARE_BYTES, _size, most=SHARE_SEGMENTS)]
+    size = sum(segment.unpacked_bytes for segment in there) if whole else stored
+    work = Work(Verb.VERIFY, size, len(parts))
     rate = workers.per_task(bytes_per_second, work)
-    tasks = [
-        VerifyShare(store, tuple(some), whole, rate)
-        for some in in_lists(there, SHARE_BYTES, _size, most=SHARE_SEGMENTS)
-    ]
+    tasks = [VerifyShare(store, tuple(some), whole, rate) for some in parts]
     return [fault for faults in workers.parallel(work)(check, tasks, STORED) for fault in faults]
 
 

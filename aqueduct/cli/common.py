@@ -191,7 +191,7 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
     add(
         "--master",
         metavar="URL",
-        help="Spark's master, such as spark://HOST:7077; default: this host's cores, if there is much to do",
+        help="Spark's master, such as spark://HOST:7077; default: this host's cores, if Spark ends sooner",
     )
     add(
         "--conf",

@@ -41,6 +41,7 @@ from aqueduct.store.objects import EditableObjects, Objects
 from aqueduct.store.segments import lend
 from aqueduct.store.url import parse
 from aqueduct.wording import count, some
+from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.phases import Phases
 from aqueduct.work.workers import Workers
 
@@ -138,7 +139,7 @@ def _write(job: _Job, workers: Workers, clock: Phases) -> list[ShareDone]:
         registry.check(of)
     state.begin(job.target, job.identity)
     with clock.phase("records"):
-        work = sum(part.records for share in todo for part in share.parts)
+        work = Work(Verb.EXPORT, sum(share.unpacked_bytes for share in todo), len(todo))
         found = workers.parallel(work)(export_share, todo, BYTES)
         written = {share.number: each for share, each in zip(todo, found, strict=True)}
 

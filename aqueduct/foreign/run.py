@@ -35,13 +35,13 @@ from aqueduct.store.objects import Exists, MissingObject, Objects
 from aqueduct.store.segments import SegmentLimits, Writer
 from aqueduct.store.snapshots import Fold
 from aqueduct.wording import count
+from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.workers import Workers
 
 READERS = {"kafka-backup": kafka_backup.read, "s3-binary": s3_binary.read}
 SHARE_BYTES = 64 << 20
 SHARE_PARTITIONS = 500
-RECORD_BYTES = 500  # stored ones that take as long to import as one record to read
 FIRST = 1  # the only instance
 UNKNOWN = "unknown"  # the id of a topic, or of a cluster
 
@@ -97,7 +97,8 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
         for some in in_lists(foreign.partitions, SHARE_BYTES, lambda each: each.size, most=SHARE_PARTITIONS)
     ]
     size = sum(each.size for each in foreign.partitions)
-    found = workers.parallel(size // RECORD_BYTES)(import_share, tasks, SIZE)
+    work = Work(Verb.EXPORT, size, len(tasks))  # an import opens every record, too
+    found = workers.parallel(work)(import_share, tasks, SIZE)
     imported = tuple(each for of_task in found for each in of_task)
     manifest = _manifest(order, foreign, imported, catalog, run, started)
     _check(manifest, order)

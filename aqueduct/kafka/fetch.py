@@ -1,6 +1,9 @@
 """Reads a range of a partition as the batches that hold it, read-committed."""
 
+import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -25,6 +28,9 @@ from aqueduct.ranges import Range
 
 WAIT_MILLISECONDS = 500  # of a broker that has nothing at the offset yet
 TOPIC_IDS_SINCE = 13  # version of Fetch (KIP-516)
+SAMPLES = 16  # ranges of which the first batches are fetched
+SAMPLE_BYTES = 256 << 10  # of each
+SAMPLE_SECONDS = 5  # that are waited for all of them
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,55 @@ def _read(client: Client, source: "_RangeSource", wanted: Range, coming: Future 
         coming = source.ask(position) if position < wanted.stop else None
         yield piece
         patience.progress()
+
+
+def estimated_bytes(client: Client, ranges: Iterable[Range]) -> int:
+    """Estimate the bytes of the batches in these ranges by samples: the longest range of each topic.
+
+    0 if no sample came in SAMPLE_SECONDS. It never fails.
+    """
+    offsets = Counter[str]()
+    longest: dict[str, Range] = {}
+    for each in ranges:
+        offsets[each.topic] += len(each)
+        if len(each) > len(longest.get(each.topic, ())):
+            longest[each.topic] = each
+    asked = [longest[topic] for topic, _ in offsets.most_common(SAMPLES) if topic in longest]
+    with suppress(KafkaError):
+        client.learn(each.topic for each in asked)
+    coming = [
+        _RangeSource(client, each, SAMPLE_BYTES, None, whole_batches=True).ask(each.start) for each in asked
+    ]
+    until = time.monotonic() + SAMPLE_SECONDS
+    while missing := [each for each in coming if not each.is_done]:
+        if (left := until - time.monotonic()) <= 0:
+            break
+        client.wait_any(missing, left)
+    samples = {
+        wanted.topic: sample
+        for wanted, answer in zip(asked, coming, strict=True)
+        if answer.is_done and not answer.exception and (sample := _sample(answer.value, wanted.start))
+    }
+    if not samples:
+        return 0
+    sampled_bytes, sampled_offsets = map(sum, zip(*samples.values(), strict=True))
+    size = 0.0
+    for topic, number in offsets.items():
+        of_topic = samples.get(topic, (sampled_bytes, sampled_offsets))
+        size += number * of_topic[0] / of_topic[1]
+    return int(size)
+
+
+def _sample(answer: Any, start: int) -> tuple[int, int] | None:
+    """Return the bytes of a response's whole batches, and the number of their offsets; None without any."""
+    records = [partition.records for topic in answer.responses for partition in topic.partitions]
+    try:
+        batches = [batch for data in records for batch in walk(data or b"", check_crc=False)]
+    except Damaged:
+        return None
+    if not batches or batches[-1].last_offset < start:
+        return None
+    return sum(map(len, batches)), batches[-1].last_offset + 1 - min(start, batches[0].base_offset)
 
 
 class _RangeSource:

@@ -124,12 +124,12 @@ def _compact(
     while todo := groups(file for file in _rows(of_table.follow()) if file.path not in unreadable):
         staging = of_table.begin()
         chosen = next(in_lists(todo, EXCHANGED, len))
-        room = TARGETS * (workers.many(0) or THREADS) * TARGET_BYTES
+        room = TARGETS * (workers.many(None) or THREADS) * TARGET_BYTES
         shares = [
             CompactShare(order.location, table, staging, share, files)
             for share, files in enumerate(next(in_lists(chosen, room, _size)))
         ]
-        results = workers.parallel(0)(join, shares, BYTES)
+        results = workers.parallel(None)(join, shares, BYTES)
         unreadable |= {each.path for each in results if isinstance(each, Unjoined) and not each.gone}
         done.left = len(unreadable)
         joined = [

@@ -37,6 +37,7 @@ from aqueduct.land.task import RECORDS
 from aqueduct.names import TopicPartition
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects
+from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.progress import Size
 from aqueduct.work.runner import THREADS
 from aqueduct.work.workers import Workers
@@ -127,7 +128,7 @@ def _replay(
     workers: Workers,
 ) -> None:
     waiting = set(of_table.state.bad)  # what lands meanwhile was judged by its lander
-    total = sum(file.rows for file in of_table.state.bad.values())
+    work = Work(Verb.LAND, sum(file.bytes for file in of_table.state.bad.values()))
     failures = 0
     while waiting:
         todo = [file for path, file in of_table.follow().bad.items() if path in waiting]
@@ -140,9 +141,9 @@ def _replay(
         by_task = in_lists(todo[:EXCHANGED], TASK_RECORDS, lambda file: file.rows)
         shares = [
             ReplayShare(order.location, table, staging, share, tuple(files), execute)
-            for share, files in enumerate(islice(by_task, SHARES * (workers.many(total) or THREADS)))
+            for share, files in enumerate(islice(by_task, SHARES * (workers.many(work) or THREADS)))
         ]
-        results = workers.parallel(total)(try_again, shares, BAD_RECORDS)
+        results = workers.parallel(work)(try_again, shares, BAD_RECORDS)
         try:
             for tried in results:
                 if tried.failed:

@@ -257,7 +257,7 @@ def _reset(
         CutShare(order.location, table, staging, share, tuple(some), target.goes, wanted.execute)
         for share, some in enumerate(in_lists(files, TASK_BYTES, lambda file: file.bytes))
     ]
-    cut = [each for some in workers.parallel(0)(cut_files, shares, BYTES) for each in some]
+    cut = [each for some in workers.parallel(None)(cut_files, shares, BYTES) for each in some]
     gone = Counter[str]()
     for each in cut:
         gone[log.ending(each.file.path)] += each.gone

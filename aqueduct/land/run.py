@@ -37,6 +37,8 @@ from aqueduct.land.unseen import Unseen
 from aqueduct.names import TopicPartition
 from aqueduct.store.backends import open_editable
 from aqueduct.wording import some
+from aqueduct.work import sampling
+from aqueduct.work.crossover import Verb
 from aqueduct.work.progress import Size
 from aqueduct.work.runner import THREADS
 from aqueduct.work.workers import Workers
@@ -311,8 +313,10 @@ class Lander:
         stagings: Mapping[str, Staging],
     ) -> dict[str, list[LandedShare]]:
         """Read what is planned, and stage it, all tables in one job."""
-        total = sum(len(each) for planned in plans.values() for each in planned.ranges)
-        at_once = self._workers.many(total) or THREADS
+        every = [each for planned in plans.values() for each in planned.ranges]
+        total = sum(map(len, every))
+        work = sampling.reading(Verb.LAND, self._order.end, every, self._workers)
+        at_once = self._workers.many(work) or THREADS
         least, most = TASK_OFFSETS
         at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
         tasks = [
@@ -330,7 +334,7 @@ class Lander:
         ]
         landed: dict[str, list[LandedShare]] = {table.full_name: [] for table in tables}
         if by_python := [task for task in tasks if not task.table.by_sql]:
-            for share in self._workers.parallel(total)(land_share, by_python, OFFSETS):
+            for share in self._workers.parallel(work)(land_share, by_python, OFFSETS):
                 landed[share.table].append(share)
         for table in (each for each in tables if each.by_sql):
             from aqueduct.land import sql

@@ -41,6 +41,8 @@ from aqueduct.spans import Span, Spans
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects
 from aqueduct.wording import count
+from aqueduct.work import sampling
+from aqueduct.work.crossover import Verb
 from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.runner import Runner
 from aqueduct.work.workers import Workers
@@ -141,7 +143,7 @@ def _verify(
 ) -> VerifiedTable:
     state = of_table.read()
     there = _there(order.end, table, state)
-    runner = workers.parallel(sum(map(len, there.ranges)))
+    runner = workers.parallel(sampling.reading(Verb.RECONCILE, order.end, there.ranges, workers))
     in_topic = Found()
     files = list(_placed(of_table))
     strays = _strays(objects, of_table)

@@ -21,6 +21,8 @@ from aqueduct.reconcile.verdict import Difference, Verdict
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import still_there
 from aqueduct.wording import count
+from aqueduct.work import sampling
+from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.progress import Size
 from aqueduct.work.runner import Runner
 from aqueduct.work.workers import Workers
@@ -37,7 +39,7 @@ def compare(flow: ComparedFlow, every: Sequence[ComparedLane], workers: Workers)
     """Return a verdict on each of these lanes."""
     offsets = sum(len(each) for lane in every for each in lane.ranges if each)
     _say(f"Reading {count(offsets, 'offset')} of {count(len(every), 'partition')} at both ends.")
-    run = workers.runner(offsets)
+    run = workers.runner(_work(flow, every, workers))
     try:
         verdicts = first_reading(flow, every, run)
         unclear = sum(verdict.needs_second_reading for verdict in verdicts)
@@ -50,6 +52,18 @@ def compare(flow: ComparedFlow, every: Sequence[ComparedLane], workers: Workers)
                 still_there(open_store(end.url), end.snapshot)
         raise
     return verdicts
+
+
+def _work(flow: ComparedFlow, every: Sequence[ComparedLane], workers: Workers) -> Work:
+    """Return the work of reading all ends."""
+    size = 0
+    for number, end in enumerate(flow.ends):
+        ranges_ = [each for lane in every if (each := lane.ranges[number])]
+        if isinstance(end, StoredEnd):
+            size += sum(end.unpacked_bytes(each) for each in ranges_)
+        else:
+            size += sampling.reading(Verb.RECONCILE, end, ranges_, workers).size
+    return Work(Verb.RECONCILE, size)
 
 
 def plan(flow: ComparedFlow, topics: ComparedTopics) -> list[ComparedLane]:

@@ -75,6 +75,13 @@ class StoredEnd:
         if start < whole.stop:
             yield replace(whole, start=start)
 
+    def unpacked_bytes(self, whole: Range) -> int:
+        """Return the bytes of a partition's segments that have records of the range."""
+        segments = self.partitions[whole.topic_partition][1]
+        return sum(
+            each.unpacked_bytes for each in segments if whole.start < each.stop and each.start < whole.stop
+        )
+
     def only(self, ranges: Iterable[Range]) -> "StoredEnd":
         """Return the end with no more than the segments of these ranges, for a task."""
         kept = {}

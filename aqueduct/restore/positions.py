@@ -27,11 +27,13 @@ from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import Segment
 from aqueduct.store.objects import Objects
+from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.workers import Workers
 
 MARGIN = 16  # offsets without records, such as markers, that are expected near a log's end
 SEGMENTS = 2  # whose descriptions are kept
 LANES = 200  # whose groups' offsets one task finds
+QUESTIONED = 10  # of so many bytes of a lane one is read to answer its questions, at most
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,8 @@ def translate(
         QuestionShare(order.end, order.store, job.plan.window, tuple(some_questions))
         for some_questions in in_lists(questions, LANES)
     ]
-    work = sum(sum(segment.records for segment in question.lane.segments) for question in questions) // 10
+    size = sum(question.lane.unpacked_bytes for question in questions) // QUESTIONED
+    work = Work(Verb.VERIFY, size, len(tasks))
     for found in workers.parallel(work)(answer, tasks):
         answers |= found
     return answers | {at: answers[at[0], now] for at, now in elsewhere.items()}

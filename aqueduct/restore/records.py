@@ -32,6 +32,7 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import Segment
 from aqueduct.store.objects import Objects
 from aqueduct.wording import count
+from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.workers import Workers
 
@@ -41,7 +42,6 @@ TIMEOUT_SECONDS = 300  # after which the coordinator aborts the transaction of o
 AHEAD_BYTES = 4 << 20  # of objects that are read while others are written
 READERS = 8
 MOST_UNOPENED = 50  # batches of a partition: Kafka keeps no more beside its position
-RECORD_BYTES = 2_500  # that take as long to write as one record takes to read
 
 StorePosition = tuple[int, RestoreProgress]  # the next offset of the store
 
@@ -84,8 +84,8 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
         )
         for number, lanes in enumerate(shares(job.lanes))
     ]
-    size = sum(lane.unpacked_bytes for lane in job.lanes)
-    found = workers.parallel(size // RECORD_BYTES)(restore, tasks, BYTES)
+    work = Work(Verb.RESTORE, sum(lane.unpacked_bytes for lane in job.lanes), len(tasks))
+    found = workers.parallel(work)(restore, tasks, BYTES)
     return {partition: each for written in found for partition, each in written.items()}
 
 

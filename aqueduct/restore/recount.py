@@ -18,9 +18,9 @@ from aqueduct.restore.job import CLIENT, Job, connected
 from aqueduct.restore.outcome import Recount, Written
 from aqueduct.restore.progress import RestoreProgress, TopicState
 from aqueduct.wording import count, some
+from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.workers import Workers
 
-HEADERS = 10  # that take as long to count as one record to read
 SHARE_OFFSETS = 5_000_000
 
 
@@ -104,7 +104,9 @@ def _read(job: Job, readings: list[PartitionRead], workers: Workers) -> dict[str
         RecountShare(job.order.end, tuple(some_readings))
         for some_readings in in_lists(readings, SHARE_OFFSETS, lambda reading: len(reading.part))
     ]
-    work = sum(len(reading.part) for reading in readings) // HEADERS
+    partitions = {reading.part.topic_partition for reading in readings}
+    size = sum(lane.unpacked_bytes for lane in job.lanes if lane.target in partitions)
+    work = Work(Verb.VERIFY, size, len(tasks))
     return {name: why for found in workers.parallel(work)(recount, tasks) for name, why in found.items()}
 
 

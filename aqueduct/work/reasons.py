@@ -6,6 +6,9 @@ PACK = "`aqueduct environment --out env.tar.gz`"
 GIVE = f"give them what {PACK} packs, by --conf spark.archives=env.tar.gz#environment"
 OTHER_VERSION = f"Workers have another version of Aqueduct than this host: {GIVE}."
 UNANSWERED = "{} does not answer: see that it runs, and that this host reaches its port."
+NO_EXECUTOR = (
+    "{} gave no executor within {:g} s: see that its workers have free cores and memory; --wait waits longer."
+)
 QUEUED = (
     "{} started no application in time: see that the ResourceManager of HADOOP_CONF_DIR runs, and that its "
     "queue has free memory and cores; --wait waits longer."
@@ -58,8 +61,15 @@ def reason(said: str) -> str | None:
     return None
 
 
-def late(master: str) -> str:
-    """Return why no application began in time."""
+def late(said: str, master: str, seconds: float) -> str | None:
+    """Return why no application began in time, by what Spark logged; None if it waits for more executors.
+
+    Spark waits for all that were asked for (spark.scheduler.maxRegisteredResourcesWaitingTime).
+    """
+    if "Registered executor" in said:
+        return None
+    if "Connected to Spark cluster" in said:
+        return NO_EXECUTOR.format(master, seconds)
     return (QUEUED if master == "yarn" else UNANSWERED).format(master)
 
 

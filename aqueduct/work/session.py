@@ -26,9 +26,14 @@ from aqueduct.work import daemon, options, progress, reasons
 from aqueduct.work.options import SparkOptions
 
 SETTLED_SECONDS = 1.0
-OTHERS_SECONDS = 15.0  # after the first executor
-# Of glibc in the workers: what a thread gives back goes to the next one, and what is large to the system.
-MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
+# Of glibc in the workers. One arena: memory that a thread frees is used by the next one. Buffers of a fetch
+# and of unpacked frames are reused. If they went back to the system each time, the kernel would clear every
+# page of them again, which took as much CPU as the rest of a verify. Whole segments go back.
+MALLOC = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(32 << 20),
+}
 SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
 
 # py4j asks its converters about each argument. Those for numpy import pyspark.testing to answer, and with it
@@ -134,6 +139,13 @@ def executors(context: SparkContext) -> list[Executor]:
         ]
 
 
+def waiting_seconds(context: SparkContext) -> float:
+    """Return for how long Spark waits for executors that were asked for."""
+    java: Any = context._jvm
+    limit = context.getConf().get(options.WAITING_TIME)
+    return float(java.org.apache.spark.network.util.JavaUtils.timeStringAsSec(limit))
+
+
 def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> SparkContext:
     """Make the context in a thread of its own: with a master that does not answer, that takes a minute."""
     made: list[SparkContext | BaseException] = []
@@ -159,12 +171,13 @@ def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> Spar
         now = time.monotonic()
         reason = reasons.start(said(), master, "its address")
         if reason is None and now - began > seconds:
-            reason = reasons.late(master)
+            reason = reasons.late(said(), master, seconds)
         if reason:
             given_up.set()
             raise Failed("spark-executors-missing", reason)
         if now - told > progress.SECONDS:
-            print(f"Waiting for {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
+            missing = "more executors of " if "Registered executor" in said() else ""
+            print(f"Waiting for {missing}{master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
             told = now
     (context,) = made
     if isinstance(context, Py4JJavaError):
@@ -187,7 +200,7 @@ def _causes(error: Py4JJavaError) -> Iterator[str]:
 
 
 def _await_executor(context: SparkContext, asked: SparkOptions, said: Callable[[], str]) -> None:
-    """Wait for a first executor, and a moment for others."""
+    """Wait for a first executor, and up to Spark's own limit for the others that were launched."""
     master, seconds = context.master, asked.executor_seconds
     conf = context.getConf()
     driver = f"{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')}"
@@ -199,22 +212,26 @@ def _await_executor(context: SparkContext, asked: SparkOptions, said: Callable[[
         if context._jsc.sc().isStopped():
             raise Failed("spark-executors-missing", f"{master} gave this application up: its log says why.")
         if now - began > seconds:
-            raise Failed(
-                "spark-executors-missing",
-                f"{master} gave no executor within {seconds:g} s: see that its workers have free cores "
-                "and memory; --wait waits longer.",
-            )
+            raise Failed("spark-executors-missing", reasons.NO_EXECUTOR.format(master, seconds))
         if now - told > progress.SECONDS:
             print(f"Waiting for resources of {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
             told = now
         time.sleep(0.1)
     # The others are counted for the division of the work: as many as the master has launched; where it does
     # not tell, those that are there when no more have come for a moment.
-    first = changed = time.monotonic()
-    while (now := time.monotonic()) - first < OTHERS_SECONDS:
+    first = changed = told = time.monotonic()
+    limit_seconds = waiting_seconds(context)
+    while (now := time.monotonic()) - first < limit_seconds:
         launched = reasons.launched(said())
         if len(found) >= launched and (launched or now - changed > SETTLED_SECONDS):
             return
+        if now - told > progress.SECONDS:
+            print(
+                f"Waiting for executors of {master}: {len(found)} of {launched} are registered",
+                file=sys.stderr,
+                flush=True,
+            )
+            told = now
         time.sleep(0.1)
         if (more := executors(context)) != found:
             found, changed = more, now

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import Accumulator, SparkContext
@@ -75,9 +75,7 @@ class Application:
         if self._here:
             return
         known, since = set[str](), time.monotonic()
-        limit = self._context.getConf().get(options.WAITING_TIME)
-        java: Any = self._context._jvm
-        limit_seconds = java.org.apache.spark.network.util.JavaUtils.timeStringAsSec(limit)
+        limit_seconds = session.waiting_seconds(self._context)
 
         def job() -> set[str]:
             self._context.setJobDescription(COMPARISON)

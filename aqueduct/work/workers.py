@@ -1,4 +1,4 @@
-"""Workers run a plain function over small descriptions: this process for little work, Spark for much."""
+"""Workers run a plain function over small descriptions: in this process, or by Spark if that ends sooner."""
 
 import sys
 from contextlib import ExitStack
@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from aqueduct import job_files
+from aqueduct.work.crossover import Work, crossover
 from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import LOCAL, SparkOptions, given, local_cores, submitted
 from aqueduct.work.packages import packages
@@ -15,17 +16,16 @@ if TYPE_CHECKING:
     from aqueduct.work.spark import Application  # takes a while, and is not installed everywhere
 
 R = TypeVar("R", bound=Runner)
-SPARK_OFFSETS = 2_000_000  # less is read in this process before Spark would have started
 
 
 class Workers:
-    """The workers: this process for little work, Spark for much; Spark starts once, when it is needed."""
+    """The workers: this process, or Spark where that ends sooner. Spark starts once, when it is needed."""
 
     def __init__(self, name: str, options: SparkOptions | None = None) -> None:
         """Keep Spark's name and options.
 
-        Without a master, Spark's workers are this host's cores. Little work does without them, and on a host
-        without PySpark all work does.
+        With a master, Spark does all work. Without one, Spark's workers are this host's cores, and do only
+        what they do sooner than this process; on a host without PySpark they do nothing.
         """
         self._name = name
         self._options = options or SparkOptions()
@@ -48,38 +48,49 @@ class Workers:
         job_files.forget()
         self._stack.close()
 
-    def runner(self, offsets: int) -> Runner:
-        """Return the runner for so many offsets to be read."""
-        return self._application() if self._much(offsets) else self._tell("in this process", here)
+    def runner(self, work: Work) -> Runner:
+        """Return the runner of this work."""
+        return self._application() if self._by_spark(work) else self._tell("in this process", here)
 
-    def parallel(self, offsets: int) -> Runner:
-        """Return the runner of tasks that spend their time outside of Python.
+    def parallel(self, work: Work | None) -> Runner:
+        """Return the runner of tasks that spend their time outside of Python; None: of little work.
 
         This process does two at once.
         """
-        return self._application() if self._much(offsets) else self._tell("in this process", threads)
+        return self._application() if self._by_spark(work) else self._tell("in this process", threads)
 
-    def many(self, offsets: int) -> int:
+    def many(self, work: Work | None) -> int:
         """Return how many tasks run at once; 0: none, but this process does the work."""
-        if not self._much(offsets):
+        if not self._by_spark(work):
             return 0
         known = None if submitted() else given(self._options).get("spark.master", LOCAL)
         return (known and local_cores(known)) or self._application().cores
+
+    def depends_on_size(self, most: Work) -> bool:
+        """Return whether work of this size is Spark's, and less may not be."""
+        return not self._options.wanted and self._by_spark(most)
 
     def spark(self) -> "Application":
         """Return Spark, which some work needs however little it is."""
         return self._application()
 
-    def per_task(self, per_second: int | None, offsets: int) -> float | None:
+    def per_task(self, per_second: int | None, work: Work) -> float | None:
         """Return each task's part, in `parallel`, of a limit for the whole run."""
-        return per_second / (self.many(offsets) or THREADS) if per_second else None
+        return per_second / (self.many(work) or THREADS) if per_second else None
 
     def ran(self) -> dict[str, dict[str, int]]:
         """Return, for a report, the number of Spark's tasks by host, since the last one."""
         return {"tasks": self.figures.new_tasks()}
 
-    def _much(self, offsets: int) -> bool:
-        return self._options.wanted or (offsets > SPARK_OFFSETS and find_spec("pyspark") is not None)
+    def _by_spark(self, work: Work | None) -> bool:
+        if self._options.wanted:
+            return True
+        if work is None:
+            return False
+        cores = local_cores(LOCAL)
+        tasks = cores if work.tasks is None else min(cores, work.tasks)
+        least = crossover(work.verb, max(1, tasks), started=self._spark is not None)
+        return work.size > least and find_spec("pyspark") is not None
 
     def _application(self) -> "Application":
         if self._spark is not None and self._spark.ended:

@@ -19,7 +19,7 @@ from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import apply_acls
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
-from aqueduct.kafka.fetch import Fetched, Recreated, read
+from aqueduct.kafka.fetch import Fetched, Recreated, estimated_bytes, read
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from servers.broker import Broker
@@ -323,3 +323,32 @@ def test_the_newest_time_is_that_of_a_record_or_of_a_transaction_s_end(
     assert plain == now - 5_000
     assert now <= transactional <= time.time() * 1000
     assert empty == -1
+
+
+def test_bytes_of_ranges_are_estimated(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    """Each topic has records of its own size, and only the second half of one is asked for."""
+    small, large = make_topic(), make_topic()
+    clients.produce(broker, small, (b"s" * 100 for _ in range(20_000)))
+    clients.produce(broker, large, (b"l" * 5_000 for _ in range(2_000)))
+    wanted = [Range(small, 0, 10_000, 20_000), whole(client, large)]
+    stored = sum(
+        len(batch.data) for each in wanted for piece in read(client, each) for batch in piece.batches
+    )
+    assert 0.9 * stored < estimated_bytes(client, wanted) < 1.1 * stored
+
+
+def test_what_cannot_be_sampled_counts_as_the_others_do(
+    broker: Broker, client: Client, make_topic: Callable[..., str]
+) -> None:
+    there, absent, empty = make_topic(), unique("absent"), make_topic()
+    clients.produce(broker, there, (b"v" * 1_000 for _ in range(100)))
+    wanted = whole(client, there)
+    alone = estimated_bytes(client, [wanted])
+    assert alone > 100_000
+    both = [wanted, Range(absent, 0, 0, 100)]
+    assert estimated_bytes(client, both) == pytest.approx(2 * alone, abs=2)
+    assert estimated_bytes(client, [Range(absent, 0, 0, 100)]) == 0
+    assert estimated_bytes(client, [Range(empty, 0, 0, 0)]) == 0
+    assert estimated_bytes(client, []) == 0

@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -68,6 +69,18 @@ def test_workers_are_forked_with_what_tasks_need(run: Runner) -> None:
     assert run(loaded, range(4)) == [True] * 4
 
 
+def test_tasks_reuse_the_memory_of_buffers(run: Runner) -> None:
+    """The kernel clears each page that a process gets: a fault. Buffers of 4 MiB have 1,024 pages each."""
+
+    def faults(_: int) -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(100):
+            bytearray((4 << 20) + 1000)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    assert max(run(faults, range(4))) < 10 * 1024
+
+
 def test_a_tasks_sentence_arrives_whole(run: Runner) -> None:
     def fail(number: int) -> int:
         if number == 2:
@@ -111,9 +124,9 @@ def test_a_jvm_that_dies_between_two_jobs_of_spark_submit_is_a_sentence(tmp_path
         "from aqueduct.errors import Failed\n"
         "from aqueduct.work.workers import Workers\n"
         "with Workers('test') as workers:\n"
-        "    assert workers.runner(1)(abs, [-1]) == [1]\n"
+        "    assert workers.parallel(None)(abs, [-1]) == [1]\n"
         "    os.kill(os.getppid(), 9)\n"
-        "    try: workers.runner(1)(abs, [-1])\n"
+        "    try: workers.parallel(None)(abs, [-1])\n"
         f"    except Failed as error: open('{tmp_path}/said', 'w').write(str(error))\n"
     )
     command = [str(HOME / "bin/spark-submit"), "--master", "local[1]", str(program)]

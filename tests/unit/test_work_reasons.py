@@ -2,7 +2,7 @@
 
 import pytest
 
-from aqueduct.work.reasons import launched, reason, start
+from aqueduct.work.reasons import late, launched, reason, start
 
 ABORTED = (
     "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent "
@@ -135,6 +135,21 @@ ENDED = "Executor updated: app-20261122124432-0001/1 is now EXITED (Command exit
 )
 def test_why_no_executor_comes(said: str, master: str, sentence: str | None) -> None:
     found = start(said, master, "me:1")
+    assert found is None if sentence is None else sentence in str(found)
+
+
+@pytest.mark.parametrize(
+    ("said", "master", "sentence"),
+    [
+        pytest.param("", "spark://one:7077", "does not answer", id="no answer"),
+        pytest.param("", "yarn", "started no application in time", id="queued"),
+        pytest.param(CONNECTED, "spark://one:7077", "gave no executor within 5 s", id="no executor"),
+        pytest.param(CONNECTED + "Registered executor", "spark://one:7077", None, id="one of two"),
+        pytest.param("Registered executor", "yarn", None, id="one of two on YARN"),
+    ],
+)
+def test_what_is_missing_when_the_wait_is_over(said: str, master: str, sentence: str | None) -> None:
+    found = late(said, master, 5)
     assert found is None if sentence is None else sentence in str(found)
 
 

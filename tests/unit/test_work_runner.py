@@ -1,18 +1,23 @@
 """The work that Spark does, and each task's part of a limit; Spark itself: tests/spark."""
 
+import math
 import os
 import re
 import time
+from dataclasses import replace
 from threading import Barrier, Event
 
 import pytest
 
 from aqueduct.errors import Failed
-from aqueduct.work import progress
+from aqueduct.kafka.client_config import End
+from aqueduct.ranges import Range
+from aqueduct.work import progress, sampling
+from aqueduct.work.crossover import GB, Verb, Work, crossover
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.runner import THREADS, Runner, here, threads
-from aqueduct.work.workers import SPARK_OFFSETS, Workers
+from aqueduct.work.workers import Workers
 
 
 @pytest.fixture(autouse=True)
@@ -20,32 +25,62 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
 
 
-def test_little_work_is_done_here() -> None:
+LEAST = int(crossover(Verb.EXPORT, 4))
+LITTLE, MUCH = Work(Verb.EXPORT, LEAST), Work(Verb.EXPORT, LEAST + 1)
+
+
+def test_spark_does_what_it_ends_sooner() -> None:
     with Workers("test") as workers:
-        assert workers.many(SPARK_OFFSETS) == 0
-        assert workers.runner(SPARK_OFFSETS) is here
-        assert workers.parallel(SPARK_OFFSETS) is threads
-        assert workers.many(SPARK_OFFSETS + 1) == 4
+        assert workers.many(LITTLE) == workers.many(None) == 0
+        assert workers.runner(LITTLE) is here
+        assert workers.parallel(LITTLE) is workers.parallel(None) is threads
+        assert workers.many(MUCH) == 4
+        assert workers.many(replace(MUCH, tasks=4)) == 4
+        assert workers.many(replace(MUCH, tasks=3)) == 0  # a core would have nothing to do
+
+
+def test_size_is_asked_for_only_where_it_decides() -> None:
+    with Workers("test") as workers:
+        assert workers.depends_on_size(MUCH)
+        assert not workers.depends_on_size(LITTLE)
+    with Workers("test", SparkOptions("local[2]")) as workers:
+        assert not workers.depends_on_size(MUCH)
+        assert workers.many(Work(Verb.EXPORT, 0)) == workers.many(None) == 2
+
+
+def test_ranges_that_cannot_be_enough_are_not_sampled() -> None:
+    nowhere = End("source", "127.0.0.1:1")
+    with Workers("test") as workers:
+        few = [Range("t", 0, 0, LEAST // sampling.LARGEST_RECORD)]
+        assert sampling.reading(Verb.EXPORT, nowhere, few, workers) == Work(Verb.EXPORT, 0)
+
+
+@pytest.mark.parametrize("verb", Verb)
+def test_crossover_falls_with_cores(verb: Verb) -> None:
+    sizes = [crossover(verb, cores) for cores in (1, 2, 4, 8, 16, 32)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == math.inf  # with one core Spark gains nothing
+    assert sizes[-1] < 10 * GB
+    assert crossover(verb, 32, started=True) < sizes[-1]
 
 
 @pytest.mark.parametrize(
-    ("master", "offsets", "tasks"),
+    ("master", "work", "tasks"),
     [
-        (None, 1, THREADS),
-        (None, SPARK_OFFSETS, THREADS),
-        (None, SPARK_OFFSETS + 1, 4),
-        ("local[*]", 1, 4),
-        ("local", 1, 1),
-        ("local[2]", 1, 2),
-        ("local[8]", 1, 8),
-        ("local[3,2]", 1, 3),
-        ("local[*,2]", 1, 4),
+        (None, LITTLE, THREADS),
+        (None, MUCH, 4),
+        ("local[*]", LITTLE, 4),
+        ("local", LITTLE, 1),
+        ("local[2]", LITTLE, 2),
+        ("local[8]", LITTLE, 8),
+        ("local[3,2]", LITTLE, 3),
+        ("local[*,2]", LITTLE, 4),
     ],
 )
-def test_tasks_share_a_limit(master: str | None, offsets: int, tasks: int) -> None:
+def test_tasks_share_a_limit(master: str | None, work: Work, tasks: int) -> None:
     with Workers("test", SparkOptions(master)) as workers:
-        assert workers.per_task(1000, offsets) == 1000 / tasks
-        assert workers.per_task(None, offsets) is None
+        assert workers.per_task(1000, work) == 1000 / tasks
+        assert workers.per_task(None, work) is None
 
 
 def test_threads_run_at_the_same_time_and_give_results_in_order() -> None:

@@ -45,12 +45,18 @@ def test_master_is_refused_before_anything_is_done(verb: str, tmp_path: Path) ->
 
 def test_much_work_is_done_in_one_process() -> None:
     program = """
+import os
+os.cpu_count = lambda: 64
+from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.runner import here, threads
-from aqueduct.work.workers import SPARK_OFFSETS, Workers
+from aqueduct.work.workers import Workers
 with Workers("test") as workers:
-    assert workers.many(SPARK_OFFSETS + 1) == 0
-    assert workers.runner(SPARK_OFFSETS + 1) is here
-    assert workers.parallel(SPARK_OFFSETS + 1) is threads
+    for verb in Verb:
+        work = Work(verb, 10**15)
+        assert workers.many(work) == 0
+        assert workers.runner(work) is here
+        assert workers.parallel(work) is threads
+        assert not workers.depends_on_size(work)
 """
     done = run(program)
     assert done.returncode == 0, done.stderr

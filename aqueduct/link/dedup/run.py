@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from aqueduct.errors import Refused
-from aqueduct.kafka import offsets
+from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
@@ -19,7 +19,10 @@ from aqueduct.link.dedup.task import Clean, DedupCounts, DedupShare, check_there
 from aqueduct.link.ledger import entry, gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import OWN_TOPICS
+from aqueduct.ranges import Range
 from aqueduct.wording import count
+from aqueduct.work import sampling
+from aqueduct.work.crossover import Verb
 from aqueduct.work.progress import Size
 from aqueduct.work.workers import Workers
 
@@ -54,12 +57,13 @@ def run(order: DedupOrder, workers: Workers, tell: Callable[[DedupCounts, float]
     """
     while True:
         share, waiting, silent = _plan(order)
-        tasks = workers.many(waiting) or 1
+        work = sampling.reading(Verb.DEDUP, order.end, waiting, workers)
+        tasks = workers.many(work) or 1
         buckets = share.buckets
         shares = [replace(share, buckets=some) for n in range(tasks) if (some := buckets[n::tasks])]
         began = time.monotonic()
         done = DedupCounts(silent=silent)
-        for each in workers.runner(waiting)(dedup, shares, BUCKETS if order.every_seconds is None else None):
+        for each in workers.runner(work)(dedup, shares, BUCKETS if order.every_seconds is None else None):
             done.add(each)
         tell(done, time.monotonic() - began)
         if order.every_seconds is None:
@@ -86,8 +90,8 @@ def sentence(done: DedupCounts, seconds: float) -> str:
     return " ".join([f"{said}.", *done.told, *done.silent])
 
 
-def _plan(order: DedupOrder) -> tuple[DedupShare, int, tuple[str, ...]]:
-    """Return all buckets in one share, the number of raw offsets, and sentences on silent senders.
+def _plan(order: DedupOrder) -> tuple[DedupShare, list[Range], tuple[str, ...]]:
+    """Return all buckets in one share, the raw offsets to read, and sentences on silent senders.
 
     Refused if a topic can't be used.
     """
@@ -97,6 +101,7 @@ def _plan(order: DedupOrder) -> tuple[DedupShare, int, tuple[str, ...]]:
         check_there(order.end, found, order.raw_topics, order.gap_topic, named)
         raw = [each for name in order.raw_topics for each in found[name].topic_partitions]
         starts, ends = offsets.log_starts(client, raw), offsets.ends(client, raw)
+        read = groups.committed(client, [order.group])[order.group]
         silent = tuple(silence.silent(client, order.raw_topics, order.silence_seconds))
         own = {*order.raw_topics, order.gap_topic}
         if mixed := own & set((order.topics or {}).values()):
@@ -116,7 +121,9 @@ def _plan(order: DedupOrder) -> tuple[DedupShare, int, tuple[str, ...]]:
         grace_seconds=order.grace_seconds,
         seconds=order.every_seconds,
     )
-    return share, sum(ends[partition] - starts[partition] for partition in raw), silent
+    begins = {each: max(starts[each], read.get(each, (0, ""))[0]) for each in raw}
+    waiting = [Range(*each, begins[each], ends[each]) for each in raw if begins[each] < ends[each]]
+    return share, waiting, silent
 
 
 def _clean(
