@@ -4,6 +4,24 @@ from aqueduct.messages.message import Area, DeclaredMessage
 
 STORE = (
     DeclaredMessage(
+        id="key-object-planted",
+        area=Area.STORE,
+        meaning=(
+            "An object in `keys/` has the name of a key, but whoever wrote it did not have that key. Readers "
+            "pass over it."
+        ),
+        fix="Find out who may write into the store, and remove the object.",
+    ),
+    DeclaredMessage(
+        id="key-not-rewrapped",
+        area=Area.STORE,
+        meaning=(
+            "After a rewrap, the object of a key is not as it was written. The former recipients can still "
+            "open the key."
+        ),
+        fix="Find out who else writes into `keys/`, and run `aqueduct rewrap` again.",
+    ),
+    DeclaredMessage(
         id="store-url-invalid",
         area=Area.STORE,
         meaning="The URL of the store is incomplete, contains secrets, or has an unknown scheme.",

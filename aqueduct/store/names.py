@@ -23,6 +23,7 @@ TOPICS = "topics"
 KEYS = "keys"
 LEASES = "leases"
 ENCRYPTED = ".enc"
+LAST_KEY = 999_999_999  # the number of a key's object, at most
 
 _SNAPSHOT = re.compile(rf"{SNAPSHOTS}/([0-9]{{10}})\.json\.zst")
 _KEY = re.compile(rf"{KEYS}/([0-9a-f]{{32}})\.([1-9][0-9]{{0,8}})\.json")
