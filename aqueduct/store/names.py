@@ -45,6 +45,12 @@ class SegmentName(NamedTuple):
     stem: str  # both begin with it
     topic: str
 
+    @property
+    def generation(self) -> str:
+        """The folder of a generation of a compacted topic; empty: it is of none."""
+        folder = self.stem.removeprefix(f"{TOPICS}/{self.topic}/").partition("/")[0]
+        return folder if folder.startswith("g") else ""
+
 
 def snapshot(number: int) -> str:
     return f"{SNAPSHOTS}/{number:010d}.json.zst"
