@@ -8,21 +8,39 @@ never with more than 300 MB. `script/fuzz NAME` goes on for ten minutes.
 """
 
 import argparse
+import atexit
+import base64
 import gzip
 import json
+import posixpath
+import re
 import resource
+import shutil
+import struct
 import sys
+import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
 from uuid import UUID
 
+import lz4.block
+import pyarrow as pa
+import snappy
 import zstandard
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pyarrow import orc
 
 from aqueduct.errors import AqueductError
+from aqueduct.estate import schema_registry
+from aqueduct.foreign import kafka_backup
+from aqueduct.foreign.layout import ForeignFile
 from aqueduct.kafka import client_config
 from aqueduct.kafka.batches import bodies, one_by_one
 from aqueduct.kafka.batches.batch import CRC_FROM, HEADER, LENGTH_FROM, Damaged, seal, walk
@@ -30,13 +48,21 @@ from aqueduct.kafka.batches.codecs import CODECS, compress
 from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.kafka.batches.offsets import Index
 from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.keys import ReceiverKey
+from aqueduct.land import orc_format, orc_times
 from aqueduct.link.ledger import bundle, entry
 from aqueduct.link.ledger.lineage import Lineage
 from aqueduct.link.wire import frame, position
 from aqueduct.link.wire.frame import Announcement, Frame, Malformed
 from aqueduct.link.wire.position import SenderPosition
-from aqueduct.store import judge, manifest
+from aqueduct.store import judge, manifest, names, numbered, segments
+from aqueduct.store.backends import open_store
+from aqueduct.store.encryption import DataKind
+from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import Chain, Instance, InstanceState, Manifest, Segment, StoredTopic
+from aqueduct.zookeeper import snapshots as znode_snapshots
+from aqueduct.zookeeper.snapshots import ZnodeSnapshot
+from aqueduct.zookeeper.znodes import Right, Znode
 
 MOST_SECONDS = 1.0  # of a processor, for an input: a busy machine makes no difference
 MOST_MEMORY = 300 << 20  # bytes that the process may grow by
@@ -167,13 +193,143 @@ def read_manifest(data: bytes) -> None:
     judge.fault(manifest.unpack(data, "snapshot 2"))
 
 
+def frame_of(size: int, states: int | None = None) -> bytes:
+    """Return a Zstandard frame of that many zeros, whose header states another size if one is given."""
+    packing = zstandard.ZstdCompressor(write_content_size=True).compressobj(size)
+    packed = bytearray(b"".join(packing.compress(bytes(1 << 20)) for _ in range(size >> 20)))
+    packed += packing.flush()
+    if states is not None:
+        descriptor = packed[4]
+        assert descriptor >> 6 == 2  # the size has four bytes, behind the window's if there is one
+        at = 5 if descriptor & 0x20 else 6
+        packed[at : at + 4] = states.to_bytes(4, "little")
+    return bytes(packed)
+
+
+def hostile_frames() -> Iterator[bytes]:
+    yield frame_of(BOMB)
+    yield frame_of(BOMB, states=16 << 20)  # more than its window, so a decoder of streams sees it at the end
+    yield frame_of(BOMB, states=0)
+    yield zstandard.ZstdCompressor(write_content_size=False).compress(bytes(BOMB))
+    yield frame_of(BOMB // 8) * 8
+
+
+def hostile_manifests() -> Iterator[bytes]:
+    yield from hostile_frames()
+    for text in (b"[],", b"{},", b'"",', b"1,"):
+        yield zstandard.ZstdCompressor().compress(b'{"a":[' + text * ((16 << 20) // len(text) - 9) + b"0]}")
+
+
+def archives() -> Iterator[bytes]:
+    content = b"".join(batches())
+    yield zstandard.ZstdCompressor().compress(content)
+    yield zstandard.ZstdCompressor().compress(content) * 2
+    yield content
+
+
+def read_archive(data: bytes) -> None:
+    """Read a segment of which the manifest says whatever lets most through."""
+    told = stored().segments[0]._replace(compressed=True, unpacked_bytes=judge.MOST_OBJECT_BYTES)
+    for _ in segments.batches(told, memoryview(data)):
+        pass
+
+
+def hostile_archives() -> Iterator[bytes]:
+    yield from hostile_frames()
+    header = bytearray(next(batches())[: HEADER.size])
+    for length in ((1 << 31) - 1, 90 << 20):
+        header[8:12] = length.to_bytes(4)
+        packing = zstandard.ZstdCompressor().compressobj()
+        pieces = [bytes(header), *[bytes(1 << 20)] * (BOMB >> 20)]
+        yield b"".join(map(packing.compress, pieces)) + packing.flush()
+
+
+def znodes() -> Iterator[bytes]:
+    of = Znode("/brokers", b"data", (Right(31, "world", "anyone"),), 0)
+    root = of._replace(path="/")
+    yield znode_snapshots.encode(
+        ZnodeSnapshot(1, 1, "a:2181", "c", 1, {"/": root, "/brokers": of}, (), (), (), ())
+    )
+
+
+def foreign_segments() -> Iterator[bytes]:
+    record = struct.pack("<qqi1si1sH", 1000, 5, 1, b"k", 1, b"v", 0)
+    for compression, pack in enumerate((bytes, zstandard.ZstdCompressor().compress, lz4.block.compress)):
+        content = pack(struct.pack("<I", len(record)) + record)
+        yield foreign_segment(kafka_backup.HEADER.pack(b"KBAK", 1, compression, 1, 5, 5) + content + bytes(8))
+
+
+def foreign_segment(data: bytes) -> bytes:
+    """Make the end of a segment of another program right."""
+    content = data[: -kafka_backup.FOOTER.size]
+    return content + kafka_backup.FOOTER.pack(zlib.crc32(content), b"BKAE")
+
+
+def hostile_foreign_segments() -> Iterator[bytes]:
+    def of(compression: int, content: bytes) -> bytes:
+        return foreign_segment(
+            kafka_backup.HEADER.pack(b"KBAK", 1, compression, 1, 5, 5) + content + bytes(8)
+        )
+
+    yield from (of(kafka_backup.ZSTD, each) for each in hostile_frames())
+    yield of(kafka_backup.LZ4, struct.pack("<I", (2 << 30) - 1) + bytes(9))
+    yield of(kafka_backup.LZ4, lz4.block.compress(bytes(BOMB)))
+
+
+def read_foreign_segment(data: bytes) -> None:
+    kafka_backup.read(memoryview(data), ForeignFile("segment", len(data), 5, 5, 1), "the store")
+
+
+def orc_files() -> Iterator[bytes]:
+    table = pa.table({"at": pa.array([-1, 5], pa.int64()).view(pa.timestamp("us")), "k_offset": [1, 2]})
+    for compression in ("zstd", "zlib", "snappy", "uncompressed"):
+        sink = pa.BufferOutputStream()
+        orc.write_table(table, sink, compression=compression)
+        yield sink.getvalue().to_pybytes()
+
+
+def hostile_orc_files() -> Iterator[bytes]:
+    """Yield files whose footers are bombs, of which their tails say what lets most through."""
+    packed = {1: zlib.compress(bytes(BOMB), wbits=-15), 2: snappy.compress(bytes(BOMB)), 5: frame_of(BOMB)}
+    for kind, chunk in packed.items():
+        for block in (1 << 40, 8 << 20, 256 << 10):
+            header = (min(len(chunk), (1 << 23) - 1) << 1).to_bytes(3, "little")
+            numbers = {1: len(chunk) + 3, 2: kind, 3: block, 5: 0}
+            postscript = orc_format.emit(
+                orc_format.Field(n, orc_format.VARINT, v) for n, v in numbers.items()
+            )
+            yield header + chunk + postscript + bytes([len(postscript)])
+
+
+def keys() -> Iterator[bytes]:
+    sealed = base64.b64encode(bytes(range(64))).decode()
+    yield json.dumps({"format": 1, "kind": "records", "wrapped": [["ab" * 32, sealed]] * 2}).encode()
+    yield json.dumps({"format": 1, "kind": "manifest", "wrapped": []}).encode()
+
+
+@cache
+def keyring() -> tuple[Path, Keyring]:
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    private = ReceiverKey.generate()
+    path = folder / names.key("0" * 32, 1)
+    path.parent.mkdir()
+    return path, Keyring(open_store(folder.as_uri()), [private])
+
+
+def read_key(data: bytes) -> None:
+    path, ring = keyring()
+    path.write_bytes(data)
+    ring.open("0" * 32, DataKind.RECORDS, "what it encrypts")
+
+
 def indexes() -> Iterator[bytes]:
     yield Index.of([]).to_bytes()
     yield Index.of([each for data in batches() for each in walk(data)]).to_bytes()
 
 
 def read_index(data: bytes) -> None:
-    found = Index.from_bytes(data, 1 << 20)
+    found = Index.from_bytes(data, judge.MOST_OBJECT_BYTES)
     _ = found.records, found.position
     found.rank(7)
     with suppress(IndexError):
@@ -183,6 +339,36 @@ def read_index(data: bytes) -> None:
 def recompressed_index(data: bytes) -> bytes:
     mark = Index.of([]).to_bytes()[:4]
     return mark + zstandard.ZstdCompressor().compress(data)
+
+
+def hostile_indexes() -> Iterator[bytes]:
+    mark = Index.of([]).to_bytes()[:4]
+    yield from (mark + each for each in hostile_frames())
+
+
+# The schema registry
+
+
+def registry_paths() -> Iterator[bytes]:
+    for path in (
+        "/schemas/ids/7",
+        "/subjects/a%3Ab-value/versions/latest",
+        "/..;x/%2e%2e/registry/v3/admin/rules",
+    ):
+        yield f"{schema_registry.API}{path}".encode()
+    yield b"/health/ready"
+    yield b"/apis/registry;x/v3/admin/rules"
+
+
+def read_registry_path(data: bytes) -> None:
+    """Check that a path that no rule denies is one that is meant to be served, by every reading of it."""
+    path = data.decode("latin-1")
+    if any(re.fullmatch(rule, path) for rule in schema_registry.DENIED_PATHS):
+        return
+    for text in (path, unquote(path), unquote(unquote(path))):
+        plain = re.sub(r";[^/]*", "", text).replace("\\", "/")
+        resolved = posixpath.normpath(re.sub("/+", "/", plain)) + "/"
+        assert resolved.startswith((f"{schema_registry.API}/", "/health/")), path
 
 
 # The link
@@ -237,12 +423,43 @@ PARSERS: Mapping[str, Parser] = {
         read_manifest,
         (AqueductError,),
         [manifest.pack(stored()), plain_manifest(), *HOSTILE],
+        hostile_manifests,
         dress=zstandard.ZstdCompressor().compress,
     ),
+    "archives": Parser(
+        read_archive,
+        (AqueductError, zstandard.ZstdError),
+        [*archives()],
+        hostile_archives,
+        zstandard.ZstdCompressor().compress,
+    ),
+    "znodes": Parser(
+        lambda data: znode_snapshots.decode(data),
+        (AqueductError, ValueError, KeyError, TypeError),
+        [*znodes(), *HOSTILE],
+        hostile_frames,
+        lambda data: numbered.seal(bytearray(data)),
+    ),
+    "foreign": Parser(
+        read_foreign_segment,
+        (AqueductError,),
+        [*foreign_segments()],
+        hostile_foreign_segments,
+        foreign_segment,
+    ),
+    "orc": Parser(
+        lambda data: orc_times.fault(memoryview(data), iceberg=False),
+        (),
+        [*orc_files()],
+        hostile_orc_files,
+    ),
+    "registry": Parser(read_registry_path, (), [*registry_paths()]),
+    "keys": Parser(read_key, (AqueductError,), [*keys(), *HOSTILE]),
     "indexes": Parser(
         read_index,
         (Damaged,),
         [*indexes(), *(zstandard.ZstdDecompressor().decompress(each[4:]) for each in indexes())],
+        hostile_indexes,
         dress=recompressed_index,
     ),
     "bundles": Parser(
@@ -300,7 +517,7 @@ def memory() -> int:
 
 def fuzz(name: str, seconds: float) -> int:
     """Try for so long; return how many inputs. Hypothesis' error, with the smallest input, at a fault."""
-    parser, inputs, until = PARSERS[name], 0, time.monotonic() + seconds
+    parser, inputs = PARSERS[name], 0
     try_one(parser, parser.samples[0], memory())  # what is imported at the first use is no input's
     before = memory()
 
@@ -319,6 +536,7 @@ def fuzz(name: str, seconds: float) -> int:
 
     for sample in (*parser.samples, *map(parser.dress, parser.samples), *parser.hostile()):
         try_one(parser, sample, before)
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         one()
     return inputs

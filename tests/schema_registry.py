@@ -26,6 +26,9 @@ class Registry:
     ready: list[int] = field(default_factory=list)  # of Apicurio's next answers whether it is, but for 200
     unread: dict[int, dict[str, Any]] = field(default_factory=dict)  # schemas that it knows once it is
     url: str = ""
+    connections: int = 0
+    closed: int = 0  # of these
+    idle_seconds: float = 60.0  # after which it closes a connection
 
     def add(self, id_: int, schema: Any, **more: Any) -> None:
         self.schemas[id_] = {"schema": json.dumps(schema), **more}
@@ -54,11 +57,25 @@ def serving(registry: Registry) -> Iterator[Registry]:
     """Serve a registry, over HTTP."""
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+        timeout = registry.idle_seconds
+
+        def setup(self) -> None:
+            registry.connections += 1
+            super().setup()
+
+        def finish(self) -> None:
+            super().finish()
+            registry.closed += 1
+
         def do_GET(self) -> None:
             status, content = registry.answer(self.path, self.headers.get("Authorization"))
+            text = json.dumps(content).encode()
             self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(json.dumps(content).encode())
+            self.wfile.write(text)
 
         def log_message(self, *_: object) -> None:
             pass

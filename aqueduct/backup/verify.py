@@ -154,7 +154,7 @@ def _faults(objects: Objects, segment: Segment, *, whole: bool) -> Iterator[Faul
         return
     why: object
     try:
-        why = contradiction(segment, index, _described(segment, stored))
+        why = contradiction(segment, index, _described(segment, stored, len(index) + 1))
     except (Failed, ZstdError) as error:
         why = error
     if why:
@@ -168,9 +168,9 @@ def _fault(objects: Objects, segment: Segment, path: str, error: Failed) -> Faul
     return Fault(segment, path, str(error), error.id)
 
 
-def _described(segment: Segment, stored: memoryview) -> Index:
-    """Build the index from the batches themselves, and check their CRCs."""
-    batches = segments.batches(segment, stored)
+def _described(segment: Segment, stored: memoryview, most: int) -> Index:
+    """Build the index from the batches themselves, at most so many, and check their CRCs."""
+    batches = islice(segments.batches(segment, stored), most)
     return Index.joined(Index.of(some) for some in iter(lambda: list(islice(batches, BATCHES)), []))
 
 

@@ -9,14 +9,20 @@ Without --execute nothing is removed: it is told what would go. Objects that no 
 that were killed, go when they are --orphan-hours older than the newest snapshot. Killed at any moment, the
 same command resumes. Where any manifest can't be read, nothing is removed.
 
-Exit code: 0 done, 3 done but for what it names (what restores use), 1 the store can't be read or changed, or
-a snapshot of it can't be used, 2 the arguments can't be right.
+A snapshot is as old as the store says. One whose manifest says that it is over a day older stays, takes no
+place that a policy gives, and is reported; in a copied store that is each one (--copied-through). Nothing is
+removed if a manifest's time runs backwards, or if the newest snapshot has less than half of the data of a
+topic that would go (--allow-less).
+
+Exit code: 0 done, 3 done but for what it lists (what restores use, what has doubtful times), 1 the store
+can't be read or changed, or a snapshot of it can't be used, 2 nothing was removed: the arguments can't be
+right, a time runs backwards, or far more would go than the newest snapshot has.
 """
 
 import argparse
 from datetime import UTC, datetime
 
-from aqueduct.cli import common, duration, report_file
+from aqueduct.cli import common, duration, report_file, selection
 from aqueduct.cli.extra import spark_packages
 
 
@@ -30,6 +36,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=duration.hours,
         default=48,
         help="how much older than the newest snapshot an object is that no snapshot names; default 48",
+    )
+    parser.add_argument(
+        "--copied-through",
+        metavar="ID",
+        type=selection.positive,
+        default=0,
+        help="the last snapshot of a store that was copied: up to it, snapshots are as old as they say",
+    )
+    parser.add_argument(
+        "--wrong-clock",
+        metavar="ID",
+        type=selection.positive,
+        action="append",
+        default=[],
+        help="a snapshot of a host whose clock was wrong: it stays; may be repeated",
+    )
+    parser.add_argument(
+        "--allow-less",
+        action="store_true",
+        help="remove also data of topics of which the newest snapshot has less than half: they were deleted",
     )
     common.add_trust(parser)
     common.add_private_key(parser)
@@ -52,6 +78,9 @@ def run(args: argparse.Namespace) -> int:
             orphan_hours=args.orphan_hours,
             trust=common.trust(args),
             private_keys=common.private_keys(args),
+            copied_through=args.copied_through,
+            wrong_clock=frozenset(args.wrong_clock),
+            allow_less=args.allow_less,
         )
     )
     code = report.exit_code(outcome)

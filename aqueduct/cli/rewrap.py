@@ -5,7 +5,13 @@ for those that are named now. Objects of former wrappings stay: who has a former
 can still open the backups of that time, until keys/*.<lower number>.json are removed. A run that was cut
 short resumes when it is given again.
 
-Exit code: 0 done, 1 the store can't be read or written, 2 nothing was written: no key opens all of it.
+At the end every key's object is read again, and opened with each private key that is given: add those of the
+new recipients to prove that they can read the backup. An object that lists recipients, but was made without
+the key, is not believed: the key is wrapped under another number. If somebody planted one with the highest
+number, it is reported.
+
+Exit code: 0 done, 3 done, and the store has objects that somebody planted, 1 the store can't be read or
+written, or a key is not found as it was written, 2 nothing was written: no key opens all of it.
 """
 
 import argparse
@@ -13,7 +19,7 @@ from pathlib import Path
 
 from aqueduct.cli import common
 from aqueduct.cli.extra import spark_packages
-from aqueduct.errors import ExitCode, Refused
+from aqueduct.errors import ExitCode, Refused, Skipped
 from aqueduct.wording import count, some
 
 
@@ -38,7 +44,13 @@ def run(args: argparse.Namespace) -> int:
         raise Refused("--private-key is needed: the file of one who may read the backup now.")
     recipients, hosts = common.public_keys(args.recipient), common.public_keys(args.manifest_recipient)
     keys = Keyring(open_store(args.store), common.private_keys(args))
-    done, every = keys.rewrap(recipients, hosts)
+    done = keys.rewrap(recipients, hosts)
     names = some(key.fingerprint.hex() for key in recipients)
-    print(f"{done:,} of {count(every, 'key')} of {args.store} wrapped for {names}.")
-    return ExitCode.DONE
+    print(f"{done.wrapped:,} of {count(done.keys, 'key')} of {args.store} wrapped for {names}.")
+    for path in done.planted:
+        why = (
+            "whoever wrote it did not have the key, and no recipient can use it; find out who may write into "
+            "the store, and remove it"
+        )
+        print(f"Skipped: {Skipped(path, why, 'key-object-planted')}.")
+    return ExitCode.INCOMPLETE if done.planted else ExitCode.DONE

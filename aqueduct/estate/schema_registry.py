@@ -15,6 +15,18 @@ API = "/apis/ccompat/v7"  # Confluent's REST API, of its version 7
 # files. A file of the same rank that says it for the profile prod, in which it runs, is asked first.
 RANK = 2**31 - 1
 KINDS = ("journal", "snapshots", "events")
+# Paths that Apicurio does not serve, as regular expressions of Java that match whole paths, undecoded. Its
+# permissions compare a path before parameters (`;x`) are removed and before it is decoded: a path that they
+# permit by its beginning must have no other reading. The expressions have no comma, which separates them, and
+# no backslash or dollar sign, which have a meaning in files of properties.
+DENIED_PATHS = (
+    f"(?s)(?!{API}/|/health/).*",
+    "(?s).*[^A-Za-z0-9/._~:@!-+=-].*",  # parameters, and most of what belongs in no path
+    "(?s).*%(?![2-9A-Fa-f][0-9A-Fa-f]).*",  # control characters, and no encoding at all
+    "(?is).*%(?:2[5ef]|3b|5c|7f).*",  # encoded: percent sign, dot, slash, semicolon, backslash
+    "(?s).*/[.][.]?(?:/.*)?",
+    "(?s).*//.*",
+)
 
 
 def own_prefix(site: str) -> str:
@@ -90,10 +102,14 @@ def settings(site: str, bootstrap_servers: str, host: str, port: int, key: str, 
         # Who may register schemas may not change how it works, nor take the schemas of others away.
         "apicurio.config.dynamic.allow-all": "false",
         "quarkus.http.auth.permission.all.paths": "/*",
-        "quarkus.http.auth.permission.all.methods": "GET,HEAD,POST",
-        "quarkus.http.auth.permission.all.policy": "permit",
-        "quarkus.http.auth.permission.own.paths": "/apis/registry/*",
-        "quarkus.http.auth.permission.own.policy": "deny",
+        "quarkus.http.auth.permission.all.policy": "deny",
+        "quarkus.http.auth.permission.schemas.paths": f"{API}/*",
+        "quarkus.http.auth.permission.schemas.methods": "GET,HEAD,POST",
+        "quarkus.http.auth.permission.schemas.policy": "permit",
+        "quarkus.http.auth.permission.health.paths": "/health/*",
+        "quarkus.http.auth.permission.health.methods": "GET,HEAD",
+        "quarkus.http.auth.permission.health.policy": "permit",
+        "apicurio.disable.apis": ",".join(DENIED_PATHS),
         # Each minute it would write to the journal, which each start reads whole.
         "apicurio.downloads.reaper.every": "off",
         # The memory's tables have one reader at a time, or few; 20 connections at once are the default.

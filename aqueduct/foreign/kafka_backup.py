@@ -19,12 +19,12 @@ from operator import attrgetter
 
 import lz4.block
 import numpy as np
-import zstandard
 
 from aqueduct import strict_json
 from aqueduct.errors import Failed, LeftOut, Refused, Skipped
 from aqueduct.foreign.fields import Fields, HeaderFields, bodies, number
 from aqueduct.foreign.layout import ForeignFile, ForeignPartition, ForeignStore, FoundRecords, Missing
+from aqueduct.kafka.batches.codecs import decompress
 from aqueduct.kafka.batches.records import Records
 from aqueduct.kafka.batches.varints import Bytes, Numbers
 from aqueduct.names import LEGAL_NAME
@@ -42,6 +42,9 @@ VERSION = 1
 NONE, ZSTD, LZ4 = range(3)
 PLAIN = re.compile(r"(?!\.\.?/)[^/\0]+(?:/(?!\.\.?(?:/|$))[^/\0]+)*")  # a path that leads nowhere else
 MOST_UNPACKED = 2 << 30  # bytes of a file's records; its default is 128 MB
+LEAST_UNPACKED = 256 << 20  # that any file may unpack to; a larger one
+UNPACKED_FACTOR = 100  # ... to this many times its stored size
+LZ4_RATIO = 255  # the most that a byte of LZ4 can become
 LACKS = (
     Skipped(
         "settings of topics, and replication factors", "kafka-backup keeps none: set them where they matter"
@@ -203,7 +206,7 @@ def read(data: memoryview, file: ForeignFile, url: str) -> FoundRecords:
     try:
         unpacked = _unpacked(data[HEADER.size : -FOOTER.size], compression)
         found = _records(unpacked, count)
-    except (IndexError, ValueError, struct.error, lz4.block.LZ4BlockError, zstandard.ZstdError) as error:
+    except (IndexError, ValueError, struct.error, lz4.block.LZ4BlockError) as error:
         raise Failed(f"{where} is damaged: {str(error).rstrip('.')}.") from None
     offsets = found.offsets
     if offsets[0] != first or offsets[-1] != last or (offsets[1:] <= offsets[:-1]).any():
@@ -214,16 +217,13 @@ def read(data: memoryview, file: ForeignFile, url: str) -> FoundRecords:
 def _unpacked(packed: memoryview, compression: int) -> bytes:
     if compression == NONE:
         return packed.tobytes()
-    if compression == LZ4:
-        (size,) = LENGTH.unpack_from(packed)
-        if size > MOST_UNPACKED:
-            raise ValueError(f"it unpacks to {size:,} bytes")
-        return bytes(lz4.block.decompress(packed))
-    frame = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
-    data = bytes(frame.read(MOST_UNPACKED + 1))
-    if len(data) > MOST_UNPACKED:
-        raise ValueError(f"it unpacks to more than {MOST_UNPACKED:,} bytes")
-    return data
+    most = min(MOST_UNPACKED, max(LEAST_UNPACKED, UNPACKED_FACTOR * len(packed)))
+    if compression == ZSTD:
+        return decompress("zstd", packed.tobytes(), most)
+    (size,) = LENGTH.unpack_from(packed)  # memory is taken for it at once
+    if size > min(most, LZ4_RATIO * len(packed)):
+        raise ValueError(f"it unpacks to {size:,} bytes")
+    return bytes(lz4.block.decompress(packed))
 
 
 def _records(data: bytes, count: int) -> Records:

@@ -36,6 +36,10 @@ class WrongSchema(ValueError):
         super().__init__(reason.encode("utf-8", "replace").decode()[:REASON])
 
 
+class Unasked(WrongSchema):
+    """A schema that is not asked for, because too many of the ids before it are unknown."""
+
+
 @dataclass(frozen=True)
 class Scalar:
     """A type without others below it."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from aqueduct.kafka.batches.varints import Bytes, Numbers
 from aqueduct.land import avro_schema, columns, times
 from aqueduct.land.avro_data import PADDING, AvroData, WantedFields
-from aqueduct.land.avro_schema import RecordType, WrongSchema
+from aqueduct.land.avro_schema import RecordType, Unasked, WrongSchema
 from aqueduct.land.declaration import Column
 from aqueduct.land.json_blocks import ReadRecords, WrongRecord
 
@@ -77,13 +77,24 @@ class AvroReader:
         yield "it doesn't begin with 0 and a schema's id, as records with a registry do", rows[~headed]
         rows = rows[headed]
         ids = data[begins[rows][:, None] + np.arange(1, HEADER.size)].view(">u4").reshape(len(rows))
-        for id_ in np.unique(ids).tolist():
-            yield self._writer(id_), rows[ids == id_]
+        # Those of most records first, so that invented ids do not use up what may be asked for.
+        known, counts = np.unique(ids, return_counts=True)
+        unasked, why = [], ""
+        for id_ in known[np.argsort(-counts, kind="stable")].tolist():
+            try:
+                yield self._writer(id_), rows[ids == id_]
+            except Unasked as error:
+                unasked.append(id_)
+                why = str(error)
+        if unasked:
+            yield why, rows[np.isin(ids, unasked)]
 
     def _writer(self, id_: int) -> "_Writer | str":
         if id_ not in self._known:
             try:
                 self._known[id_] = _Writer.of(self._find(id_), self._columns)
+            except Unasked:
+                raise
             except WrongSchema as error:
                 self._known[id_] = f"schema {id_}: {error}"
         return self._known[id_]

@@ -60,7 +60,7 @@ from pyiceberg.types import (
 )
 
 from aqueduct.errors import AqueductError, Failed
-from aqueduct.land import hive_table, iceberg_table
+from aqueduct.land import hive_table, iceberg_codecs, iceberg_table
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.hive_table import HiveColumn, HiveTable
 from aqueduct.land.iceberg_table import CLOCK, COMMIT, POSITIONS, Change, IcebergTable
@@ -507,6 +507,9 @@ def _new_place(metadata: TableMetadata, version: int) -> str:
 def _version(place: str) -> int:
     number = place.rpartition("/")[2].partition("-")[0]
     return int(number) if number.isdecimal() else 0
+
+
+iceberg_codecs.use_limits()
 
 
 class _StoreIO(FileIO):

@@ -6,11 +6,13 @@ Messages are Protocol Buffers, of which only fields are known: their number, the
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import snappy
 import zstandard
 
+from aqueduct.kafka.batches import codecs
 from aqueduct.land.orc_integers import OrcBytes
 
 
@@ -37,11 +39,26 @@ DATA, SECONDARY = 1, 5  # kinds of streams
 INDEXES = (6, 7, 8)  # kinds of streams that only tell readers what to pass over
 PROLEPTIC_GREGORIAN = 2  # a calendar
 
-_ZSTD = zstandard.ZstdDecompressor()
+MOST_BLOCK = 8 << 20  # bytes of a chunk: its length has 23 bits
+MOST_STREAM = 128 << 20  # bytes of a stream; ours are written in stripes of 64 MiB
+
+
+def inflated(data: bytes, most: int) -> bytes:
+    """Unpack raw deflate; ValueError if that is damaged, or more than `most` bytes."""
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        found = inflater.decompress(data, most + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if len(found) > most or not inflater.eof:
+        raise ValueError(f"a chunk is cut, or unpacks to more than {most:,} bytes")
+    return found
+
+
 _UNPACK: Mapping[int, Callable[[bytes, int], bytes]] = {
-    1: lambda data, _: zlib.decompress(data, -zlib.MAX_WBITS),
-    2: lambda data, _: bytes(snappy.decompress(data)),
-    5: lambda data, most: _ZSTD.decompress(data, max_output_size=most),
+    1: inflated,
+    2: partial(codecs.decompress, "snappy"),
+    5: partial(codecs.decompress, "zstd"),
 }
 _PACK: Mapping[int, Callable[[bytes], bytes]] = {
     1: lambda data: zlib.compress(data, wbits=-zlib.MAX_WBITS),
@@ -123,18 +140,24 @@ class Packing:
 
     @classmethod
     def of(cls, postscript: ProtoMessage) -> "Packing":
-        return cls(one(postscript, COMPRESSION), one(postscript, BLOCK, 256 << 10))
+        block = one(postscript, BLOCK, 256 << 10)
+        if not 0 < block <= MOST_BLOCK:
+            raise ValueError(f"its chunks can't have {block:,} bytes")
+        return cls(one(postscript, COMPRESSION), block)
 
     def unpacked(self, data: OrcBytes) -> bytes:
         if not self.kind:
             return bytes(data)
         chunks = []
-        at = 0
+        at = unpacked = 0
         while at < len(data):
             header = int.from_bytes(data[at : at + 3], "little")
             chunk = bytes(data[at + 3 : at + 3 + (header >> 1)])
             chunks.append(chunk if header & 1 else _UNPACK[self.kind](chunk, self.block))
             at += 3 + (header >> 1)
+            unpacked += len(chunks[-1])
+            if unpacked > MOST_STREAM:
+                raise ValueError(f"a stream unpacks to more than {MOST_STREAM:,} bytes")
         if at > len(data):
             raise ValueError("it ends within a chunk")
         return b"".join(chunks)

@@ -2,19 +2,23 @@
 
 import base64
 import json
+import os
 import ssl
+import threading
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from aqueduct.errors import Failed
+from aqueduct.kafka.client_config import ClientConfig
 from aqueduct.kafka.tls import tls_context
 from aqueduct.land import avro_schema
-from aqueduct.land.avro_schema import RecordType, Schema, WrongSchema
+from aqueduct.land.avro_schema import RecordType, Schema, Unasked, WrongSchema
 from aqueduct.land.declaration import SchemaRegistry
 
 ASK_SECONDS = 60.0  # in which a question is repeated
@@ -25,9 +29,26 @@ AVRO = "AVRO"
 PASSING = (408, 429)  # and 5xx
 UNKNOWN = (40401, 40402, 40403)  # errors of a registry: it has no such subject, version, schema
 NO_SUCH_PATH = 404  # ... of one before there were types of schemas
+MOST_UNKNOWN = 100  # ids of one task that the registry is asked for in vain
 REFERENCES = 1_000  # of a schema, at most
 APICURIO = "/apis/ccompat/"  # in the URL of one of Apicurio's
 READY = "/health/ready"
+
+
+_found: set[tuple[SchemaRegistry, int]] = set()  # ids that this process has a schema of
+
+
+class _Kept(threading.local):
+    """The connections of a thread that may be used again, by their server and how it is asked.
+
+    Also by the process: one that was forked shares its parent's sockets.
+    """
+
+    def __init__(self) -> None:
+        self.connections: dict[tuple[int, str, str, ClientConfig], HTTPConnection] = {}
+
+
+_kept = _Kept()
 
 
 class RegistryAway(Failed):
@@ -46,7 +67,33 @@ def schema(registry: SchemaRegistry, id_: int) -> RecordType:
         _add_references(registry, answer, known, set())
     except RecursionError:
         raise WrongSchema(avro_schema.DEEP) from None
-    return avro_schema.parse_with(_text(answer), known)
+    found = avro_schema.parse_with(_text(answer), known)
+    _found.add((registry, id_))
+    return found
+
+
+@dataclass
+class TaskSchemas:
+    """The schemas of a registry, as one task asks for them.
+
+    Anybody who may write a record can invent an id, and each unknown one costs a request. After so many that
+    have no schema that can be used, only ids that this process knows are read; the others are Unasked.
+    """
+
+    registry: SchemaRegistry
+    unknown: int = 0  # ids
+
+    def __call__(self, id_: int) -> RecordType:
+        if self.unknown >= MOST_UNKNOWN and (self.registry, id_) not in _found:
+            raise Unasked(
+                f"its schema was not asked for, because {MOST_UNKNOWN} other ids of the same task have no "
+                "schema that can be used: register the schema and run land replay --bad"
+            )
+        try:
+            return schema(self.registry, id_)
+        except WrongSchema:
+            self.unknown += 1
+            raise
 
 
 def check(registry: SchemaRegistry) -> None:
@@ -137,19 +184,36 @@ def _error_code(text: bytes) -> int:
 
 
 def _exchange(registry: SchemaRegistry, path: str) -> tuple[int, bytes]:
+    """Ask by the connection that this thread has kept, or else by a new one, which it keeps."""
     parts = urlsplit(registry.url)
-    connection = (
-        HTTPSConnection(parts.netloc, timeout=REQUEST_SECONDS, context=tls_context(registry.config))
-        if parts.scheme == "https"
-        else HTTPConnection(parts.netloc, timeout=REQUEST_SECONDS)
-    )
+    kept = _kept.connections.pop((os.getpid(), parts.scheme, parts.netloc, registry.config), None)
+    if kept:
+        with suppress(OSError, HTTPException):  # a server closes one that was idle; else a new one tells why
+            return _answer(registry, path, kept)
+    if parts.scheme == "https":
+        context = tls_context(registry.config)
+        return _answer(
+            registry, path, HTTPSConnection(parts.netloc, timeout=REQUEST_SECONDS, context=context)
+        )
+    return _answer(registry, path, HTTPConnection(parts.netloc, timeout=REQUEST_SECONDS))
+
+
+def _answer(registry: SchemaRegistry, path: str, connection: HTTPConnection) -> tuple[int, bytes]:
+    """Return the answer to a question; the connection is kept if all of the answer was read."""
+    parts = urlsplit(registry.url)
     headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
     if login := registry.config.login:
         told = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
         headers["Authorization"] = f"Basic {told}"
+    whole = False
     try:
         connection.request("GET", parts.path.rstrip("/") + path, headers=headers)
         response = connection.getresponse()
-        return response.status, response.read(ANSWER_BYTES)
+        status, text = response.status, response.read(ANSWER_BYTES)
+        whole = response.isclosed() and connection.sock is not None
     finally:
-        connection.close()
+        if whole:
+            _kept.connections[os.getpid(), parts.scheme, parts.netloc, registry.config] = connection
+        else:
+            connection.close()
+    return status, text

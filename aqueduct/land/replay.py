@@ -203,7 +203,7 @@ def try_again(share: ReplayShare) -> TriedFiles:
     """
     objects = open_store(share.location)
     of = share.table.registry
-    reader = RowReader(share.table, partial(registry.schema, of) if of else no_registry)
+    reader = RowReader(share.table, registry.TaskSchemas(of) if of else no_registry)
     buffer = RowBuffer(share.table)
     done = TriedFiles()
     try:

@@ -55,7 +55,7 @@ def stage(objects: Objects, table: LandTable, staging: Staging, name: str, file:
 
 def committed(objects: Objects, table: str, file: AddedFile) -> memoryview:
     """Return the bytes of a visible file of `database.table`'s log; Failed if they are not what landed."""
-    data = objects.read(f"{folder(file.table or table)}/{file.path}")
+    data = objects.read(f"{folder(file.table or table)}/{file.path}", at_most=file.bytes)
     if hashlib.sha256(data).hexdigest() != file.sha256:
         raise Failed(f"{file.path} is not what was committed: its digest is another one. Run land verify.")
     return data

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
 from uuid import UUID
 
 import pyarrow as pa
@@ -80,7 +79,7 @@ def land_share(share: LandShare) -> LandedShare:
 def read_share(share: LandShare, done: LandedShare) -> Iterator[tuple[RecordArrays, TableRows]]:
     """Yield the share's records and their rows; note in `done` what is lost, and how far it was read."""
     of = share.table.registry
-    reader = RowReader(share.table, partial(registry.schema, of) if of else no_registry)
+    reader = RowReader(share.table, registry.TaskSchemas(of) if of else no_registry)
     with connect(share.end, CLIENT) as client:
         for wanted, topic_id in zip(share.ranges, share.topic_ids, strict=True):
             for records in _records(client, wanted, topic_id, done):

@@ -39,7 +39,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.spans import Span, Spans
 from aqueduct.store.backends import open_editable, open_store
-from aqueduct.store.objects import MissingObject, Objects
+from aqueduct.store.objects import MissingObject, Objects, ObjectTooLarge
 from aqueduct.wording import count
 from aqueduct.work import sampling
 from aqueduct.work.crossover import Verb
@@ -282,7 +282,7 @@ def read_files(share: FilesShare) -> Found:
         except MissingObject:
             found.gone += (each,)
             continue
-        except (_Damaged, pa.ArrowInvalid) as error:
+        except (_Damaged, ObjectTooLarge, pa.ArrowInvalid) as error:
             found.left_out += (Skipped.because_of(each.paths[-1], error),)
             continue
         for row in table.group_by(["k_topic", "k_partition"]).aggregate([]).to_pylist():
@@ -300,7 +300,7 @@ class _Damaged(Failed):
 def _content(objects: Objects, placed: PlacedFile) -> memoryview:
     for path in placed.paths:
         try:
-            return objects.read(path)
+            return objects.read(path, at_most=placed.file.bytes)
         except MissingObject:
             if path == placed.paths[-1]:
                 raise

@@ -4,6 +4,56 @@ from aqueduct.messages.message import Area, DeclaredMessage
 
 STORE = (
     DeclaredMessage(
+        id="snapshot-times-disagree",
+        area=Area.STORE,
+        meaning=(
+            "The manifest of a snapshot says that it is over a day older than the store says: the store was "
+            "copied, a clock was wrong, or somebody planted the snapshot. Prune keeps it."
+        ),
+        fix=(
+            "If the store was copied, run `aqueduct prune` with `--copied-through` and the number of the "
+            "last snapshot that was copied. Otherwise find out who may write into the store."
+        ),
+    ),
+    DeclaredMessage(
+        id="snapshot-time-backwards",
+        area=Area.STORE,
+        meaning="The manifest of a snapshot says an earlier time than one before it. Prune removed nothing.",
+        fix=(
+            "Find out who made the snapshot. If the clock of a host was wrong, keep it with `--wrong-clock`."
+        ),
+    ),
+    DeclaredMessage(
+        id="newest-snapshot-smaller",
+        area=Area.STORE,
+        meaning=(
+            "The newest snapshot has less than half of the data of a topic that prune would remove. Prune "
+            "removed nothing."
+        ),
+        fix=(
+            "Check the newest snapshot. If the topic was deleted or emptied on purpose, `--allow-less` "
+            "removes its data."
+        ),
+    ),
+    DeclaredMessage(
+        id="key-object-planted",
+        area=Area.STORE,
+        meaning=(
+            "An object in `keys/` has the name of a key, but whoever wrote it did not have that key. Readers "
+            "pass over it."
+        ),
+        fix="Find out who may write into the store, and remove the object.",
+    ),
+    DeclaredMessage(
+        id="key-not-rewrapped",
+        area=Area.STORE,
+        meaning=(
+            "After a rewrap, the object of a key is not as it was written. The former recipients can still "
+            "open the key."
+        ),
+        fix="Find out who else writes into `keys/`, and run `aqueduct rewrap` again.",
+    ),
+    DeclaredMessage(
         id="store-url-invalid",
         area=Area.STORE,
         meaning="The URL of the store is incomplete, contains secrets, or has an unknown scheme.",

@@ -36,6 +36,10 @@ class NamedSegments:
         if self._waiting > max(LOOSE, len(self._sorted)):
             self._sort()
 
+    def __len__(self) -> int:
+        self._sort()
+        return len(self._sorted)
+
     def has(self, names: Sequence[str]) -> list[bool]:
         """Tell of each name whether it was added."""
         self._sort()

@@ -19,6 +19,15 @@ class Amount:
         self.bytes += size
 
 
+@dataclass(frozen=True)
+class Shrunk:
+    """A topic of which the newest snapshot has far less than what would go."""
+
+    topic: str
+    goes: int  # bytes that would go, of the generation that has most of them
+    newest: int  # bytes that the newest snapshot has
+
+
 @dataclass
 class Swept:
     """What became, or would become, of the objects below topics' folders."""
@@ -27,6 +36,21 @@ class Swept:
     orphans: Amount = field(default_factory=Amount)  # that no manifest names, and that go
     young: Amount = field(default_factory=Amount)  # the same, but they stay for now
     strange: Amount = field(default_factory=Amount)  # neither segments nor indexes: they stay
+    newest: dict[str, Amount] = field(default_factory=dict)  # by topic: what the newest snapshot names
+    # By topic and generation: the part of what goes.
+    parts: dict[tuple[str, str], Amount] = field(default_factory=dict)
+
+    def shrunk(self) -> tuple[Shrunk, ...]:
+        """Return topics of which the newest snapshot has less than half of what would go.
+
+        What would go is that of one generation: each of many is a whole copy of its topic.
+        """
+        most: dict[str, int] = {}
+        for (topic, _), amount in self.parts.items():
+            most[topic] = max(most.get(topic, 0), amount.bytes)
+        held = {topic: self.newest.get(topic, Amount()).bytes for topic in most}
+        found = [Shrunk(topic, goes, held[topic]) for topic, goes in most.items() if 2 * held[topic] < goes]
+        return tuple(sorted(found, key=lambda each: each.topic))
 
 
 @dataclass(frozen=True)
@@ -38,3 +62,4 @@ class PruneOutcome:
     executed: bool
     left_out: LeftOut
     seconds: float
+    refused: tuple[Shrunk, ...] = ()  # why nothing was removed, though it was asked for

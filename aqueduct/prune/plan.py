@@ -13,6 +13,7 @@ class Pruned:
     number: int
     time: int  # when it was made, in milliseconds since 1970
     base: int  # the full manifest that it is read from, itself if it is one
+    doubtful: str = ""  # why its time is in doubt: it stays, and takes no place that a policy gives
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class PrunePlan:
     go: tuple[int, ...]  # ascending
     rounds: tuple[tuple[int, ...], ...]  # what goes, in this order; of one round, in any
     leased: tuple[int, ...]  # of what stays, what only restores keep
+    doubtful: tuple[int, ...] = ()  # of what stays, what does so because its time is in doubt
 
 
 def plan(snapshots: Sequence[Pruned], keep: KeepPolicy, leased: Mapping[int, Collection[str]]) -> PrunePlan:
@@ -31,7 +33,10 @@ def plan(snapshots: Sequence[Pruned], keep: KeepPolicy, leased: Mapping[int, Col
     `leased`: ids of restores that use a snapshot, by its number.
     """
     there = {each.number: each for each in snapshots}
-    kept = keep.keeps([Dated(each.number, each.time) for each in snapshots])
+    kept = keep.keeps([Dated(each.number, each.time) for each in snapshots if not each.doubtful])
+    for each in snapshots:
+        if each.doubtful:
+            kept[each.number] = [each.doubtful]
     by_policy = _with_chains(there, kept)
     used = {
         number: [f"{_reader(each)} read it within 3 hours" for each in sorted(restores)]
@@ -47,6 +52,7 @@ def plan(snapshots: Sequence[Pruned], keep: KeepPolicy, leased: Mapping[int, Col
         go,
         _rounds(there, go),
         tuple(number for number in there if number in stay and number not in by_policy),
+        tuple(each.number for each in snapshots if each.doubtful),
     )
 
 

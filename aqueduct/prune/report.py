@@ -5,14 +5,17 @@ from itertools import groupby
 from typing import Any
 
 from aqueduct import moments
-from aqueduct.errors import ExitCode, left_out_entries
+from aqueduct.errors import ExitCode, labelled, left_out_entries
 from aqueduct.prune.outcome import PruneOutcome
 from aqueduct.wording import count, shortened
 
 GOES = "goes"
+SMALLER = "newest-snapshot-smaller"
 
 
 def exit_code(outcome: PruneOutcome) -> ExitCode:
+    if outcome.refused:
+        return ExitCode.REFUSED
     return ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
 
 
@@ -42,6 +45,9 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
         yield f"{count(swept.strange.count, 'object')} below topics/ that no backup writes: they stay."
     for skipped in outcome.left_out:
         yield f"Skipped: {skipped}."
+    for each in outcome.refused:
+        why = f"{each.goes / 1e6:,.1f} MB would go, and the newest snapshot has {each.newest / 1e6:,.1f} MB"
+        yield f"Refused: {labelled(SMALLER, f'topic {each.topic}: {why}')}."
     number = sum(each.count for each in swept.gone.values())
     size = sum(each.bytes for each in swept.gone.values()) / 1e6
     yield (
@@ -50,8 +56,17 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
         f"{count(number, 'object')} ({size:,.1f} MB) that they alone name, and "
         f"{count(swept.orphans.count, 'orphan')} ({swept.orphans.bytes / 1e6:,.1f} MB) that no snapshot "
         f"names; {count(len(plan.stay), 'snapshot')} {'stays' if len(plan.stay) == 1 else 'stay'}; "
-        f"{outcome.seconds:.1f} s.{'' if outcome.executed else ' Nothing was removed: --execute does it.'}"
+        f"{outcome.seconds:.1f} s.{_then(outcome)}"
     )
+
+
+def _then(outcome: PruneOutcome) -> str:
+    if outcome.refused:
+        return (
+            " Nothing was removed. Check that the newest snapshot is yours and whole. If topics were deleted "
+            "or emptied on purpose, --allow-less with --execute removes their data."
+        )
+    return "" if outcome.executed else " Nothing was removed: --execute does it."
 
 
 def _fate(outcome: PruneOutcome, number: int) -> str:
@@ -73,6 +88,10 @@ def report(outcome: PruneOutcome) -> dict[str, Any]:
         "topics": [
             {"topic": name, "objects": objects.count, "bytes": objects.bytes}
             for name, objects in sorted(swept.gone.items())
+        ],
+        "refused": [
+            {"id": SMALLER, "topic": each.topic, "goes": each.goes, "newest": each.newest}
+            for each in outcome.refused
         ],
         "orphans": {"objects": swept.orphans.count, "bytes": swept.orphans.bytes},
         "young": {"objects": swept.young.count, "bytes": swept.young.bytes},

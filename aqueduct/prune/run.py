@@ -7,17 +7,19 @@ run that has not committed yet may still name them.
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aqueduct import moments
 from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.kafka.requests import in_lists
 from aqueduct.prune.named import Digests, NamedSegments, digests
-from aqueduct.prune.outcome import Amount, PruneOutcome, Swept
+from aqueduct.prune.outcome import Amount, PruneOutcome, Shrunk, Swept
 from aqueduct.prune.plan import Pruned, PrunePlan, plan
 from aqueduct.prune.policy import KeepPolicy
+from aqueduct.prune.times import Clock
 from aqueduct.store import leases, names
 from aqueduct.store.backends import open_editable
 from aqueduct.store.catalog import Catalog
@@ -47,13 +49,17 @@ class PruneOrder:
     orphan_hours: float = 48
     trust: Trust = EVERYBODY
     private_keys: "tuple[ReceiverKey, ...]" = ()  # that open encrypted manifests
+    copied_through: int = 0  # snapshots up to this one were copied, and are as old as their manifests say
+    wrong_clock: frozenset[int] = frozenset()  # snapshots of hosts whose clocks were wrong
+    allow_less: bool = False  # also remove data of topics of which the newest snapshot has far less
 
 
 def prune(order: PruneOrder) -> PruneOutcome:
     """Prune a store, or tell what would go.
 
-    Refused without a snapshot. Failed, with nothing removed, if one can't be used: what it names would look
-    as if nobody did.
+    Refused without a snapshot, or if the time of a manifest runs backwards. Where the newest snapshot has far
+    less of a topic than what would go, nothing is removed, and the outcome says so (`refused`).
+    Failed, with nothing removed, if a snapshot can't be used: what it names would look as if nobody did.
     """
     began = time.monotonic()
     objects = open_editable(order.store)
@@ -63,6 +69,12 @@ def prune(order: PruneOrder) -> PruneOutcome:
     left_out = [
         Skipped(f"snapshot {number}", f"it stays for now: {wanted.stay[number]}") for number in wanted.leased
     ]
+    left_out += _doubtful(found)
+    planned = None
+    if not order.allow_less and wanted.go and len(found.kept) < len(found.ever):  # else no data go
+        planned = _sweep(objects, found, order, keep_all=False, remove=False)
+        if refused := planned.shrunk():
+            return _outcome(found, planned, left_out, began, refused=refused)
     if order.execute:
         for some_ in wanted.rounds:
             for paths in in_lists(map(names.snapshot, some_), REQUEST_PATHS):
@@ -77,16 +89,51 @@ def prune(order: PruneOrder) -> PruneOutcome:
             f"restores use snapshots that are gone ({some(sorted(late))}); run it again when they have ended"
         )
         left_out.append(Skipped("all objects", why))
-    swept = _sweep(objects, found, order, keep_all=bool(late))
+    told = planned if not order.execute and not late else None
+    swept = told or _sweep(objects, found, order, keep_all=bool(late), remove=order.execute)
+    return _outcome(found, swept, left_out, began, executed=order.execute)
+
+
+def _outcome(
+    found: "_Found",
+    swept: Swept,
+    left_out: Sequence[Skipped],
+    began: float,
+    *,
+    executed: bool = False,
+    refused: tuple[Shrunk, ...] = (),
+) -> PruneOutcome:
     return PruneOutcome(
-        wanted,
+        found.plan,
         {each.number: each.time for each in found.snapshots},
-        sum(found.listed[number].size for number in wanted.go),
+        sum(found.listed[number].size for number in found.plan.go),
         swept,
-        order.execute,
+        executed,
         tuple(left_out),
         time.monotonic() - began,
+        refused,
     )
+
+
+def _doubtful(found: "_Found") -> list[Skipped]:
+    """Return the snapshots that stay because their times are in doubt, those in a row as one."""
+    some_ = [each for each in found.snapshots if each.doubtful]
+    rows: list[list[Pruned]] = []
+    for each in some_:
+        if rows and rows[-1][-1].number + 1 == each.number:
+            rows[-1].append(each)
+        else:
+            rows.append([each])
+    return [
+        Skipped(
+            f"snapshots {row[0].number} to {row[-1].number}" if row[1:] else f"snapshot {row[0].number}",
+            f"{'they stay' if row[1:] else 'it stays'}: {row[-1].doubtful}. Either the store was copied, or "
+            "a clock was wrong, or somebody planted it. If the store was copied, give the number of the last "
+            "snapshot that was copied with --copied-through",
+            "snapshot-times-disagree",
+        )
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True)
@@ -99,6 +146,7 @@ class _Found:
     plan: PrunePlan
     ever: NamedSegments  # the segments that any manifest names
     kept: NamedSegments  # those of what stays
+    last: NamedSegments  # those of the newest snapshot
 
     @property
     def newest(self) -> Entry:
@@ -132,25 +180,41 @@ def _read(
     added = dict[
         int, Digests
     ]()  # by increments; full manifests repeat what was before, so they are read again
+    clock = Clock(order.copied_through, order.wrong_clock)
     for each in catalog.every(listed):
         named = _named(each)
         ever.add(named)
         if not each.full:
             added[each.number] = named
-        # A clock that was wrong makes no snapshot newer than its object.
-        made = min(each.created, int(listed[each.number].written * 1000))
-        snapshots.append(Pruned(each.number, made, each.chain.base))
+        made, doubtful = clock.time(each.number, each.created, int(listed[each.number].written * 1000))
+        snapshots.append(Pruned(each.number, made, each.chain.base, doubtful))
     if len(snapshots) < len(listed):
         return None
+    if clock.backwards:
+        raise Refused("snapshot-time-backwards", _not_backwards(clock, objects.url))
     newest = listed[max(listed)]
     now = _leases(objects, newest)
     wanted = plan(snapshots, order.keep, now.held)
-    kept = NamedSegments()
+    kept, last = NamedSegments(), NamedSegments()
     for number in wanted.stay:
-        kept.add(added[number] if number in added else _named(catalog.manifest(number)))
+        named = added[number] if number in added else _named(catalog.manifest(number))
+        kept.add(named)
+        if number >= snapshots[-1].base:
+            last.add(named)
     if _leases(objects, newest).held.keys() & set(wanted.go):
         return None  # a restore has begun that is not in the plan
-    return _Found(listed, tuple(snapshots), now, wanted, ever, kept)
+    return _Found(listed, tuple(snapshots), now, wanted, ever, kept, last)
+
+
+def _not_backwards(clock: Clock, url: str) -> str:
+    number, made, before = clock.backwards[0]
+    more = f", and {len(clock.backwards) - 1:,} more run backwards" if clock.backwards[1:] else ""
+    return (
+        f"Snapshot {number} of {url} says that it was made at {moments.text(made)}, and one before it at "
+        f"{moments.text(before)}{more}. Nothing was removed. Find out who made it. If nobody of yours did, "
+        f"move it and what builds on it out of {names.SNAPSHOTS}/. If the clock of a host was wrong, keep it "
+        f"with --wrong-clock {number}."
+    )
 
 
 def _named(manifest: Manifest) -> Digests:
@@ -169,7 +233,9 @@ def _leases(objects: EditableObjects, newest: Entry) -> Leases:
     return leases.read(objects, newest.written, time.time())
 
 
-def _sweep(objects: EditableObjects, found: _Found, order: PruneOrder, *, keep_all: bool) -> Swept:
+def _sweep(
+    objects: EditableObjects, found: _Found, order: PruneOrder, *, keep_all: bool, remove: bool
+) -> Swept:
     """Look at every object below topics' folders, as they are listed, and remove what goes.
 
     What a run writes that is not committed yet is newer than the newest manifest: one that began before that
@@ -180,7 +246,7 @@ def _sweep(objects: EditableObjects, found: _Found, order: PruneOrder, *, keep_a
     with ThreadPoolExecutor(REQUESTS) as pool:
         for entries in in_lists(objects.list(names.TOPICS), REQUESTS * REQUEST_PATHS):
             going = list(_going(entries, found, before, swept))
-            if order.execute and not keep_all:
+            if remove and not keep_all:
                 for _ in pool.map(objects.remove_many, in_lists(going, REQUEST_PATHS)):
                     pass
     return Swept(young=swept.young, strange=swept.strange) if keep_all else swept
@@ -195,12 +261,15 @@ def _going(entries: Iterable[Entry], found: _Found, before: float, swept: Swept)
         else:
             swept.strange.add(entry.size)
     stems = [of.stem for _, of in segments]
-    kept, ever = found.kept.has(stems), found.ever.has(stems)
-    for (entry, of), stays, was_named in zip(segments, kept, ever, strict=True):
+    kept, ever, last = found.kept.has(stems), found.ever.has(stems), found.last.has(stems)
+    for (entry, of), stays, was_named, in_newest in zip(segments, kept, ever, last, strict=True):
+        if in_newest:
+            swept.newest.setdefault(of.topic, Amount()).add(entry.size)
         if stays:
             continue
         if was_named:
             swept.gone.setdefault(of.topic, Amount()).add(entry.size)
+            swept.parts.setdefault((of.topic, of.generation), Amount()).add(entry.size)
         elif entry.written < before:
             swept.orphans.add(entry.size)
         else:

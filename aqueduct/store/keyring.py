@@ -4,15 +4,18 @@
 
 A run has two: one of records, wrapped for the recipients alone, and one of its manifest, wrapped for the
 backup host as well, since the next run must read what it follows. A key's id is a digest of it: no planted
-object can pass off another key. Tasks are lent records' keys, in memory: no private key leaves the driver.
+object can pass off another key. A list of recipients ends with a seal that takes the key to make: no planted
+list is believed. Tasks are lent records' keys, in memory: no private key leaves the driver.
 """
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import hmac
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import TYPE_CHECKING, NamedTuple
 
 from aqueduct import job_files, strict_json
@@ -30,6 +33,8 @@ MOST_BYTES = 1 << 20  # of a key's object
 READERS = 16  # objects that are read, or written, at once
 _INFO = b"aqueduct data key\0"
 _LENT = "data key of records "
+_SEAL = "seal"  # in the place of a recipient: a proof that whoever made the list had the key
+_SEAL_INFO = b"aqueduct wrapped key\0"
 
 
 class Locked(Refused):
@@ -48,6 +53,14 @@ class _KeyObject:
     format: int
     kind: str
     wrapped: tuple[WrappedKey, ...]
+
+
+class Rewrapped(NamedTuple):
+    """The outcome of wrapping all keys of a store for others."""
+
+    wrapped: int  # keys that were not wrapped for just these recipients before
+    keys: int  # in the store
+    planted: tuple[str, ...]  # objects of keys that were not made with the key, and are no use
 
 
 class Keyring:
@@ -69,8 +82,11 @@ class Keyring:
         key = self.open(str(encryption.key_id(data)), DataKind.MANIFEST, f"{self._objects.url}/{path}")
         return encryption.decrypt(key, path, data, self._objects.url)
 
-    def open(self, key: str, kind: DataKind, what: str) -> DataKey:
-        """Return the key of that id; Locked, with `what` it encrypts, unless a private key opens it."""
+    def open(self, key: str, kind: DataKind | None, what: str) -> DataKey:
+        """Return the key of that id; Locked, with `what` it encrypts, unless a private key opens it.
+
+        Without a kind, the key is of the kind that its object states.
+        """
         recipients: dict[str, None] = {}
         damaged = ""
         for number in self._found(key):
@@ -80,10 +96,10 @@ class Keyring:
             except Failed as error:
                 damaged = str(error)
                 continue
-            recipients |= dict.fromkeys(each.recipient for each in found.wrapped)
+            recipients |= dict.fromkeys(each.recipient for each in found.wrapped if each.recipient != _SEAL)
             for each in found.wrapped:
                 if each.recipient in self._private:
-                    opened = self._unwrap(key, kind, each)
+                    opened = self._unwrap(key, kind or DataKind(found.kind), each)
                     if opened:
                         return opened
                     damaged = f"{self._objects.url}/{path} is damaged: what it wraps isn't the key {key}."
@@ -107,37 +123,79 @@ class Keyring:
 
     def rewrap(
         self, recipients: Sequence["ReceiverPublicKey"], hosts: Sequence["ReceiverPublicKey"]
-    ) -> tuple[int, int]:
-        """Wrap every key for these recipients, and manifests' for `hosts`; how many, and of how many.
+    ) -> Rewrapped:
+        """Wrap every key for these recipients, and manifests' for `hosts`.
 
-        All are opened before the first is written. What is wrapped for just these stays as it is.
+        All are opened before the first is written. What is wrapped for just these stays as it is, if whoever
+        wrapped it had the key: anybody who may write into the store can add an object that lists recipients.
+        Failed if an object is not found again as it was written.
         """
         every = sorted(self._listed())
         with ThreadPoolExecutor(READERS) as pool:
-            due = list(filter(None, pool.map(lambda key: self._due(key, recipients, hosts), every)))
-            for _ in pool.map(lambda write: write(), due):
-                pass
-        return len(due), len(every)
+            of = "The key {} of " + self._objects.url
+            opened = list(pool.map(lambda key: self.open(key, None, of.format(key)), every))
+            wanted = [[*recipients, *(hosts if key.kind is DataKind.MANIFEST else ())] for key in opened]
+            written = list(pool.map(self._wrapped_for, opened, wanted))
+            found = Keyring(self._objects, [*self._private.values()])
+            planted = list(chain.from_iterable(pool.map(found._check, opened, wanted)))
+        return Rewrapped(sum(written), len(every), tuple(sorted(planted)))
 
-    def _due(
-        self, key: str, recipients: Sequence["ReceiverPublicKey"], hosts: Sequence["ReceiverPublicKey"]
-    ) -> Callable[[], None] | None:
-        newest = self._found(key)[0]
-        now = self._read(names.key(key, newest))
-        kind = DataKind(now.kind)
-        wanted = [*recipients, *(hosts if kind is DataKind.MANIFEST else ())]
-        if {each.recipient for each in now.wrapped} == {each.fingerprint.hex() for each in wanted}:
-            return None
-        opened = self.open(key, kind, f"The key {key} of {self._objects.url}")
-        return lambda: self._store(opened, wanted, newest + 1)
+    def _wrapped_for(self, key: DataKey, wanted: Sequence["ReceiverPublicKey"]) -> bool:
+        """Store a key for these recipients; return False if it is already."""
+        numbers = self._found(key.id)
+        if numbers and self._wraps(key, numbers[0], wanted):
+            return False
+        number = numbers[0] + 1 if numbers else 1
+        if number > names.LAST_KEY:  # somebody planted the last one; readers look at all numbers
+            number = next(each for each in count(1) if each not in numbers)
+        self._store(key, wanted, number)
+        return True
+
+    def _check(self, key: DataKey, wanted: Sequence["ReceiverPublicKey"]) -> list[str]:
+        """Return objects of a key that were not made with it, and that readers try before the one that was.
+
+        Failed if there is none for these recipients.
+        """
+        planted: list[str] = []
+        for number in self._found(key.id):
+            if self._wraps(key, number, wanted):
+                return planted
+            planted.append(names.key(key.id, number))
+        raise Failed(
+            "key-not-rewrapped",
+            f"The key {key.id} of {self._objects.url} was wrapped, but its object is not found as it was "
+            "written: check whether others write there, and run the command again. Former recipients can "
+            "still open the key.",
+        )
+
+    def _wraps(self, key: DataKey, number: int, wanted: Sequence["ReceiverPublicKey"]) -> bool:
+        """Tell whether an object wraps a key for just these recipients.
+
+        Where a recipient's private key is here, the key is opened with it; for the others whoever made the
+        object vouches, who had the key.
+        """
+        try:
+            found = self._read(names.key(key.id, number))
+        except Failed:
+            return False
+        wrapped = [each for each in found.wrapped if each.recipient != _SEAL]
+        if {each.recipient for each in wrapped} != {each.fingerprint.hex() for each in wanted}:
+            return False
+        seals = [each.sealed for each in found.wrapped if each.recipient == _SEAL]
+        if found.kind != key.kind or seals != [_seal(key, number, wrapped)]:
+            return False
+        return all(
+            self._unwrap(key.id, key.kind, each) for each in wrapped if each.recipient in self._private
+        )
 
     def _store(self, key: DataKey, recipients: Sequence["ReceiverPublicKey"], number: int) -> None:
         public = {each.fingerprint.hex(): each for each in recipients}
-        wrapped = tuple(
+        wrapped = [
             WrappedKey(name, base64.b64encode(each.seal(key.secret, _info(key.kind, key.id))).decode())
             for name, each in public.items()
-        )
-        data = strict_json.dumps(_KeyObject(1, key.kind, wrapped))
+        ]
+        wrapped.append(WrappedKey(_SEAL, _seal(key, number, wrapped)))
+        data = strict_json.dumps(_KeyObject(1, key.kind, tuple(wrapped)))
         self._objects.create(names.key(key.id, number), data)
 
     def _unwrap(self, key: str, kind: DataKind, wrapped: WrappedKey) -> DataKey | None:
@@ -198,6 +256,13 @@ def lent(run: str) -> DataKey | None:
     """Return the key of a run's records; None: this process has none."""
     secret = job_files.lent(_LENT + run)
     return DataKey(DataKind.RECORDS, secret) if secret else None
+
+
+def _seal(key: DataKey, number: int, wrapped: Sequence[WrappedKey]) -> str:
+    """Return what only somebody with the key can add to a list of recipients."""
+    mac = hmac.digest(key.secret, _SEAL_INFO, "sha256")
+    told = strict_json.dumps([key.kind, key.id, number, wrapped])
+    return base64.b64encode(hmac.digest(mac, told, "sha256")).decode()
 
 
 def _info(kind: DataKind, key: str) -> bytes:

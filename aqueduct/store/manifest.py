@@ -13,18 +13,17 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-import zstandard
-
 from aqueduct import strict_json
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.batches.codecs import compress_frame, decompress_frame
 from aqueduct.kafka.quotas import Quota as Quota
 from aqueduct.store import names, signing
 
 FORMAT = 1
-_LEVELS = 3, 1, -5, -20, -100, -500, -5_000, -50_000  # of zstd
 UNPACKED_BYTES = 16 << 20  # that any manifest may have; a larger one
 UNPACKED_FACTOR = 30  # ... so many times what is stored: digests alone keep it below 10
+LEAST_ROW = 8  # bytes of a manifest for each array or object in it
 NOT_READ = -1  # the position of a partition that could not be read yet
 NO_EPOCH = -1  # of a partition whose leader told none
 
@@ -248,6 +247,7 @@ _LOT = b",\t"  # between rows, too, there may be a blank
 _ROWS = 10_000
 _ARRAY = b'"segments":['
 _FIELD = re.compile(rb'"([a-z_]+)":')
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 @strict_json.uncollected()
@@ -284,11 +284,12 @@ def _compressed(content: bytes) -> bytes:
 
     Thousands of groups that read the same topics come to a hundredth of their size.
     """
-    for level in _LEVELS:
-        packed = zstandard.ZstdCompressor(level=level, write_checksum=True).compress(content)
-        if len(content) <= _most_unpacked(packed):
-            return packed
-    raise Failed(f"The manifest would have {len(content):,} bytes, and could not be read again.")
+    try:
+        return compress_frame(content, _most_unpacked, checksum=True)
+    except ValueError:
+        raise Failed(
+            f"The manifest would have {len(content):,} bytes, and could not be read again."
+        ) from None
 
 
 @dataclass
@@ -349,7 +350,7 @@ def unpack(data: bytes | memoryview, where: str, former: Former | None = None) -
             if name not in made:
                 made[name] = _positions(content.pop(name, {} if name in _ADDED else None))
         found = strict_json.build(Manifest, content, made)
-    except (strict_json.Unreadable, zstandard.ZstdError) as error:
+    except ValueError as error:
         raise Failed("object-damaged", f"{where} is damaged: {error}.") from None
     if former:
         former.now(lines, found)
@@ -412,17 +413,18 @@ def _with_later(rows: Any, row: Any, columns: Any) -> Any:
 
 
 def _decompressed(data: bytes | memoryview) -> bytes:
-    """Decompress, when the header asks for no more memory than a manifest may take."""
+    """Decompress a manifest; ValueError if it is damaged, or unpacks to more than a manifest may have."""
     packed, _ = signing.split(data)
-    most = _most_unpacked(packed)
-    size = zstandard.frame_content_size(packed)
-    if not 0 <= size <= most:
-        raise strict_json.Unreadable(f"it unpacks to {size:,} bytes, and {most:,} at most can be right")
-    frame = zstandard.ZstdDecompressor().decompressobj()
-    content = frame.decompress(packed)
-    if not frame.eof or frame.unused_data:
-        raise strict_json.Unreadable("it is cut, or has more than one manifest")
-    return content
+    text = decompress_frame(packed, _most_unpacked(packed))
+    # An empty array of three bytes takes 64 in memory. No row of a manifest is as short as that.
+    most = 1_000 + len(text) // LEAST_ROW
+    if _arrays(text) > most and _arrays(_STRING.sub(b'""', text)) > most:
+        raise strict_json.Unreadable("it has more arrays and objects than a manifest of its size")
+    return text
+
+
+def _arrays(text: bytes) -> int:
+    return text.count(b"[") + text.count(b"{")
 
 
 def _most_unpacked(packed: bytes | memoryview) -> int:

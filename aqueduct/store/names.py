@@ -23,6 +23,7 @@ TOPICS = "topics"
 KEYS = "keys"
 LEASES = "leases"
 ENCRYPTED = ".enc"
+LAST_KEY = 999_999_999  # the number of a key's object, at most
 
 _SNAPSHOT = re.compile(rf"{SNAPSHOTS}/([0-9]{{10}})\.json\.zst")
 _KEY = re.compile(rf"{KEYS}/([0-9a-f]{{32}})\.([1-9][0-9]{{0,8}})\.json")
@@ -43,6 +44,12 @@ class SegmentName(NamedTuple):
 
     stem: str  # both begin with it
     topic: str
+
+    @property
+    def generation(self) -> str:
+        """The folder of a generation of a compacted topic; empty: it is of none."""
+        folder = self.stem.removeprefix(f"{TOPICS}/{self.topic}/").partition("/")[0]
+        return folder if folder.startswith("g") else ""
 
 
 def snapshot(number: int) -> str:

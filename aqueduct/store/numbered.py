@@ -16,10 +16,13 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import zstandard
 
 from aqueduct.errors import AqueductError, Failed, Refused
+from aqueduct.kafka.batches.codecs import compress_frame, decompress_frame
 from aqueduct.store.objects import Data, EditableObjects, Exists, MissingObject, Objects
 
-LEVEL = 3  # of zstd
-UNPACKED_BYTES = 512 << 20  # at most: who keeps such metadata has all of it in memory
+MOST_BYTES = 512 << 20  # stored, and unpacked: who keeps such metadata has all of it in memory
+LEAST_UNPACKED = 64 << 20  # that any snapshot may unpack to; a larger one
+UNPACKED_FACTOR = 100  # ... to this many times its stored size
+WINDOW_BYTES = 8 << 20  # of a first line's frame: level 3 has 2 MiB
 HEAD_BYTES = 1 << 20  # of an object, in which its first line is, unless that names very much
 NUMBERS = range(1, 10**20)
 LARGEST = 2**63 - 1
@@ -46,25 +49,23 @@ S = TypeVar("S", bound=NumberedSnapshot)
 
 
 def seal(content: bytearray) -> bytes:
-    """Return content, whose first line is JSON, as an object has it."""
+    """Return content, whose first line is JSON, as an object has it; ValueError if none could read that."""
     content += line({"sha256": hashlib.sha256(content).hexdigest()})
-    return zstandard.ZstdCompressor(level=LEVEL).compress(content)
+    return compress_frame(content, _most_unpacked, checksum=False)
 
 
 def opened(packed: Data) -> memoryview:
     """Return an object's content; ValueError, KeyError or TypeError if it isn't what was sealed."""
-    try:
-        size = zstandard.frame_content_size(packed)
-        if not 0 <= size <= UNPACKED_BYTES:
-            raise ValueError("its size can't be right")
-        whole = zstandard.ZstdDecompressor().decompress(packed, max_output_size=size)
-    except zstandard.ZstdError as error:
-        raise ValueError(str(error)) from None
+    whole = decompress_frame(memoryview(packed), _most_unpacked(packed))
     end = whole.rfind(b"\n", 0, -1) + 1
     content = memoryview(whole)[:end]
     if loaded(whole[end:])["sha256"] != hashlib.sha256(content).hexdigest():
         raise ValueError("it is not what was kept")
     return content
+
+
+def _most_unpacked(packed: Data) -> int:
+    return min(MOST_BYTES, max(LEAST_UNPACKED, UNPACKED_FACTOR * len(packed)))
 
 
 def line(content: object) -> bytes:
@@ -176,7 +177,7 @@ class NumberedSnapshots(ABC, Generic[S]):
         chosen = number or numbers[-1]
         path = self.path(chosen)
         try:
-            snapshot = self.decode(self._objects.read(path, at_most=UNPACKED_BYTES))
+            snapshot = self.decode(self._objects.read(path, at_most=MOST_BYTES))
         except (ValueError, KeyError, TypeError) as error:
             older = [each for each in numbers if each < chosen]
             other = f", or take an older one: --snapshot {older[-1]}" if older else ""
@@ -207,8 +208,8 @@ class NumberedSnapshots(ABC, Generic[S]):
                     "write there, and move it out of the store."
                 )
             numbered = replace(snapshot, number=number)  # type: ignore[type-var]
-            packed = self.encode(numbered)
             try:
+                packed = self.encode(numbered)
                 self.check(packed, numbered)
             except (ValueError, KeyError, TypeError) as error:
                 raise Failed(
@@ -235,7 +236,9 @@ class NumberedSnapshots(ABC, Generic[S]):
         """Tell whether a snapshot's first line names this cluster: it alone is read, so nothing is proved."""
         start = next(self._objects.stream(self.path(number), HEAD_BYTES), b"")
         try:
-            unpacked = zstandard.ZstdDecompressor().stream_reader(start).read(HEAD_BYTES)
+            unpacked = (
+                zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES).stream_reader(start).read(HEAD_BYTES)
+            )
             head = json.loads(unpacked.partition(b"\n")[0])
             return bool(head["format"] == self.FORMAT and head["cluster"] == cluster)
         except (zstandard.ZstdError, ValueError, KeyError, TypeError, RecursionError):

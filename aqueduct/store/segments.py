@@ -11,7 +11,7 @@ from io import BytesIO
 import zstandard
 
 from aqueduct.errors import Failed
-from aqueduct.kafka.batches.batch import Batch, walk
+from aqueduct.kafka.batches.batch import MOST_UNPACKED, Batch, stated_size, walk
 from aqueduct.kafka.batches.offsets import Index
 from aqueduct.store import encryption, keyring
 from aqueduct.store.encryption import DataKey
@@ -23,6 +23,8 @@ from aqueduct.store.objects import Data, MissingObject, Objects, ObjectTooLarge
 PACKING = zstandard.ZstdCompressionParameters.from_level(1, window_log=17)
 FRAME_BYTES = 2 << 20  # at least; packed at once: as a stream the same takes a fifth longer
 UNPACK_BYTES = 4 << 20
+WINDOW_BYTES = 8 << 20  # at most, that a stored frame may refer back to; written ones have 128 KiB
+BATCH_FACTOR = 100  # a batch over MOST_UNPACKED may be so many times as large as its stored segment
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ class Writer:
         made: list[Segment] = []
         begun = 0
         for at, batch in enumerate(batches, 1):
+            if len(batch.data) > MOST_UNPACKED and self._unpacked:  # it begins a segment, which is not packed
+                self._indexes.append(Index.of(batches[begun : at - 1]))
+                self._next = batch.base_offset
+                made += filter(None, [self.finish()])
+                begun = at - 1
             self._write(batch)
             if self._unpacked < self._limits.unpacked_bytes and self._records < self._limits.records:
                 continue
@@ -82,7 +89,8 @@ class Writer:
         return made
 
     def _write(self, batch: Batch) -> None:
-        if not self._unpacked and batch.codec == "none":  # what producers compress is not compressed twice
+        # What producers compress is not compressed twice, and a reader has room for a large batch once.
+        if not self._unpacked and batch.codec == "none" and len(batch.data) <= MOST_UNPACKED:
             self._compressor = zstandard.ZstdCompressor(compression_params=PACKING)
         self._unpacked += len(batch.data)
         self._records += batch.count
@@ -201,9 +209,11 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
     if not segment.compressed:
         yield from walk(stored, check_crc=check_crc)
         return
-    rest, unpacked = b"", 0
-    frames = zstandard.ZstdDecompressor().stream_reader(stored, read_across_frames=True)
-    while chunk := frames.read(UNPACK_BYTES):
+    rest, unpacked, lacking = b"", 0, 0
+    most = max(MOST_UNPACKED, BATCH_FACTOR * len(stored))
+    reader = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES)
+    frames = reader.stream_reader(stored, read_across_frames=True)
+    while chunk := frames.read(max(UNPACK_BYTES, lacking)):
         unpacked += len(chunk)
         if unpacked > segment.unpacked_bytes:
             raise Failed(
@@ -216,6 +226,12 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
             used += len(batch)
             yield batch
         rest = data[used:]
+        if (size := stated_size(rest)) > most:
+            raise Failed(
+                "decompression-limit-exceeded",
+                f"{segment.path} has a batch of {size:,} bytes, and {most:,} at most can be right.",
+            )
+        lacking = size - len(rest)
     if rest:
         raise Failed("object-damaged", f"{segment.path} ends in the middle of a batch.")
 

@@ -17,7 +17,7 @@ from aqueduct.errors import AqueductError, Skipped, left_out_entries
 from aqueduct.store.numbered import (
     CLUSTER_ID,
     LAST_MILLISECOND,
-    UNPACKED_BYTES,
+    MOST_BYTES,
     NumberedSnapshots,
     check_format,
     line,
@@ -90,7 +90,7 @@ def check(packed: bytes, snapshot: ZnodeSnapshot) -> None:
 def _unpacked(packed: Data) -> tuple[ZnodeSnapshot, Iterator[Znode]]:
     """Return a snapshot without its znodes, and these."""
     lines = io.BytesIO(opened(packed))
-    head = loaded(next(lines))
+    head = loaded(next(lines, b""))
     check_format(head, FORMAT)
     about = _about(head)
     above = {path for path, _ in about.left_out} if head["format"] > 1 else set()
@@ -192,7 +192,7 @@ class ZnodeSnapshots(NumberedSnapshots[ZnodeSnapshot]):
     def less(self, snapshot: ZnodeSnapshot, number: int) -> str:
         """Say that it has less than half of the znodes of an earlier one."""
         with suppress(ValueError, KeyError, TypeError, AqueductError):  # that one is damaged, or gone
-            content = opened(self._objects.read(self.path(number), at_most=UNPACKED_BYTES))
+            content = opened(self._objects.read(self.path(number), at_most=MOST_BYTES))
             before = content.tobytes().count(b"\n") - 1
             if 2 * len(snapshot.znodes) < before:
                 return (

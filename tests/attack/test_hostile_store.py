@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import stores
 import zstandard
+from fuzz_bytes import frame_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
-from aqueduct.store import names
+from aqueduct.store import judge, names
 from servers.broker import Broker
 
 Said = pytest.CaptureFixture[str]
@@ -180,16 +181,19 @@ def test_numbers_that_no_backup_writes_are_a_sentence(
     assert "         3  " in capsys.readouterr().out
 
 
-def bomb(size: int, *, told: bool) -> bytes:
-    """Return some KB that become so many bytes; whether its header tells."""
-    packing = zstandard.ZstdCompressor(write_content_size=told).compressobj(size if told else -1)
-    zeros = bytes(1 << 20)
-    return b"".join(packing.compress(zeros) for _ in range(size >> 20)) + packing.flush()
+def bomb(size: int, *, header: str) -> bytes:
+    """Return some KB that become so many bytes; whether their header tells that, or lies, or says nothing."""
+    if header == "silent":
+        return zstandard.ZstdCompressor(write_content_size=False).compress(bytes(size))
+    return frame_of(size, states=16 << 20 if header == "lying" else None)
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_manifest_that_inflates_is_a_sentence(store: Path, capsys: Said, told: bool) -> None:
-    content = bomb(1 << 30, told=told)
+HEADERS = "honest", "lying", "silent"
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_manifest_that_inflates_is_a_sentence(store: Path, capsys: Said, header: str) -> None:
+    content = bomb(1 << 30, header=header)
     assert len(content) < 200_000
     stores.snapshot(store, 3).write_bytes(content)
     for command in (verify, back_up):
@@ -227,11 +231,12 @@ def test_store_json_of_any_size_is_a_sentence(store: Path, capsys: Said) -> None
     assert "store.json is damaged: it has 10,737,418,240 bytes" in sentence(capsys)
 
 
+@pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize("kind", ["log.zst", "index"])
-def test_an_object_that_inflates_is_named(store: Path, capsys: Said, kind: str) -> None:
-    """The manifest tells its digest, for who plants one can plant the other."""
+def test_an_object_that_inflates_is_named(store: Path, capsys: Said, kind: str, header: str) -> None:
+    """The manifest tells its digest and sizes, for who plants one can plant the other."""
     changed = next(path for path in store.rglob(f"*.{kind}") if "g2" in path.parts)
-    content = bomb(1 << 30, told=True)
+    content = bomb(1 << 30, header=header)
     content = (b"AQI1" + content) if kind == "index" else content
     changed.write_bytes(content)
     size, digest = ("index_bytes", "index_sha256") if kind == "index" else ("stored_bytes", "sha256")
@@ -242,6 +247,7 @@ def test_an_object_that_inflates_is_named(store: Path, capsys: Said, kind: str) 
             if changed.name.startswith(f"{start:020d}.{run}."):
                 segment[stores.column(told, size)] = len(content)
                 segment[stores.column(told, digest)] = hashlib.sha256(content).hexdigest()
+                segment[stores.column(told, "unpacked_bytes")] = judge.MOST_OBJECT_BYTES
 
     stores.forge(store, change)
     with bounded():

@@ -272,8 +272,36 @@ def test_both_ends_show_certificates_of_the_authority(
 def test_who_may_register_schemas_may_not_change_the_registry(served: SchemaRegistry) -> None:
     subject = clients.unique("kept")
     id_ = served.register(subject, SECOND)
-    for version in ("v2", "v3"):
-        assert served.ask("GET", f"/apis/registry/{version}/admin/config/properties")[0] in (401, 403)
+    denied = 401, 403, 404
+    for at in (
+        "/apis/registry",
+        "/apis/registry;x",
+        "/apis;x/registry",
+        "/;/apis/registry",
+        "//apis/registry",
+        "/%61pis/registry",
+        "/apis/%72egistry",
+        f"{API}/../../registry",
+        f"{API}/..;/..;/registry",
+        f"{API}/%2e%2e/%2e%2e/registry",
+        f"{API}/..%2f..%2fregistry",
+        "/health/../apis/registry",
+        f"{API};x/../../registry",
+    ):
+        for path in ("v2/admin/rules", "v3/admin/rules", "v3/admin/config/properties", "v3/groups"):
+            assert served.ask("GET", f"{at}/{path}")[0] in denied
+            rule = json.dumps({"ruleType": "VALIDITY", "config": "FULL"})
+            assert served.ask("POST", f"{at}/{path}", rule)[0] in denied
+    for path in (
+        "/",
+        "/ui/config.js",
+        "/metrics",
+        "/apis/ccompat/v6/subjects",
+        f"{API};x/subjects",
+        f"{API}/subjects;x/{subject}/versions",
+        f"{API}/schemas/ids/{id_};x",
+    ):
+        assert served.ask("GET", path)[0] in denied
     for method, path in (
         ("DELETE", f"/subjects/{subject}"),
         ("DELETE", f"/subjects/{subject}?permanent=true"),

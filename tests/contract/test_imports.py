@@ -73,9 +73,12 @@ RUNNING = {
     *(f"drill.{name}" for name in ("consume", "live", "metrics", "run", "scratch")),
     *(
         f"land.{name}"
-        for name in ("catalogue", "compact", "iceberg", "metastore", "metrics", "registry", "replay")
+        for name in ("catalogue", "compact", "iceberg", "iceberg_codecs", "metastore", "metrics")
     ),
-    *(f"land.{name}" for name in ("opened", "reset", "run", "sql", "status", "task", "verify")),
+    *(
+        f"land.{name}"
+        for name in ("registry", "replay", "opened", "reset", "run", "sql", "status", "task", "verify")
+    ),
     *(f"file_backup.{name}" for name in ("backup", "restore", "rsync")),
     *(
         f"zookeeper.{name}"

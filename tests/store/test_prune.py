@@ -53,8 +53,13 @@ def store(tmp_path: Path) -> Grown:
     return Grown(f"file://{tmp_path}/store")
 
 
+# Grown's manifests say times of their own, as those of a copied store do.
+COPIED = 1_000_000
+COPY = ("--copied-through", str(COPIED))
+
+
 def pruned(store: Grown, keep: KeepPolicy = LAST, *, execute: bool = True, **more: Any) -> PruneOutcome:
-    return prune(PruneOrder(store.url, keep, execute, **more))
+    return prune(PruneOrder(store.url, keep, execute, **{"copied_through": COPIED, **more}))
 
 
 def folder(store: Grown) -> Path:
@@ -245,7 +250,7 @@ def test_what_no_backup_writes_stays(store: Grown, path: str, capsys: Said) -> N
     store.run(2)
     store.objects.create(path, b"x")
     age(store, path, 1_000)
-    assert main(["prune", "--store", store.url, "--keep-last", "1", "--execute"]) == 0
+    assert main(["prune", "--store", store.url, "--keep-last", "1", "--execute", *COPY]) == 0
     assert (folder(store) / path).exists()
     assert ("1 object below topics/ that no backup writes: they stay." in capsys.readouterr().out) == (
         path.startswith("topics/")
@@ -274,7 +279,18 @@ def test_nothing_goes_where_a_manifest_is_damaged_or_lost(
 
 def _nothing_goes(store: Grown, why: str, capsys: Said, *more: str, code: int = 1) -> None:
     before = everything(store)
-    argv = ["prune", "--store", store.url, "--keep-last", "1", "--execute", "--orphan-hours", "0.0001", *more]
+    argv = [
+        "prune",
+        "--store",
+        store.url,
+        "--keep-last",
+        "1",
+        "--execute",
+        *COPY,
+        "--orphan-hours",
+        "0.0001",
+        *more,
+    ]
     assert main(argv) == code
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("aqueduct: ")
@@ -356,7 +372,7 @@ def test_a_lease_is_told_by_exit_code_3_and_others_names_are_none(store: Grown, 
     store.run(6)
     for name in ("leases/notes.txt", "leases/0000000001-x.json", "leases/x/0000000001-x-01234567.json"):
         store.objects.create(name, b"{}")
-    argv = ["prune", "--store", store.url, "--keep-last", "1"]
+    argv = ["prune", "--store", store.url, "--keep-last", "1", *COPY]
     assert main(argv) == 0
     store.objects.create(names.lease(1, "r", "01234567"), b"{}")
     assert main(argv) == 3
@@ -516,7 +532,7 @@ def test_a_backup_commits_meanwhile(store: Grown, monkeypatch: pytest.MonkeyPatc
 def test_the_report(store: Grown, tmp_path: Path, capsys: Said) -> None:
     store.run(9)
     report = tmp_path / "report.json"
-    argv = ["prune", "--store", store.url, "--keep-last", "1", "--report", str(report)]
+    argv = ["prune", "--store", store.url, "--keep-last", "1", *COPY, "--report", str(report)]
     assert main(argv) == 0
     told = json.loads(report.read_text())
     out = capsys.readouterr().out.splitlines()

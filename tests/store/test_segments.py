@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import zstandard
 
+from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.store import segments
@@ -49,6 +50,43 @@ def test_frames_come_back_as_the_batches_that_they_hold(tmp_path: Path) -> None:
     first = zstandard.ZstdDecompressor().decompressobj()
     first.decompress(stored)
     assert first.unused_data  # more than one frame, so that this test is of several
+
+
+def test_a_batch_that_is_larger_than_readers_unpack_is_stored_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(segments, "BATCH_FACTOR", 1)
+    objects = open_store(tmp_path.as_uri())
+    writer = Writer(objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=SegmentLimits())
+    written = list(_batches(4))  # the second and the fourth one are too large
+    made = writer.add(written, 4)
+    made += filter(None, [writer.finish()])
+    assert [(each.start, each.stop, each.compressed) for each in made] == [
+        (0, 1, True),
+        (1, 3, False),
+        (3, 4, False),
+    ]
+    found = [batch for each in made for batch in segments.batches(each, segments.read(objects, each))]
+    assert [bytes(each.data) for each in found] == [bytes(each.data) for each in written]
+
+
+@pytest.mark.parametrize("length", [(1 << 31) - 1, 2 << 20])
+def test_a_stored_batch_that_states_too_large_a_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    monkeypatch.setattr(segments, "MOST_UNPACKED", 1 << 20)
+    objects = open_store(tmp_path.as_uri())
+    writer = Writer(objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=SegmentLimits())
+    writer.add(list(_batches(1)), 1)
+    segment = writer.finish()
+    assert segment
+    header = bytearray(next(_batches(1)).data[:61])
+    header[8:12] = length.to_bytes(4)
+    packed = zstandard.ZstdCompressor().compress(bytes(header) + bytes(9))
+    with pytest.raises(Failed, match="at most can be right") as error:
+        list(segments.batches(segment, memoryview(packed)))
+    assert error.value.id == "decompression-limit-exceeded"
 
 
 @pytest.mark.parametrize(

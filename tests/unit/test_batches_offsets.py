@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aqueduct.kafka.batches.batch import Batch, Damaged, walk
-from aqueduct.kafka.batches.offsets import Index, Inside
+from aqueduct.kafka.batches.offsets import LEAST_BYTES, UNPACKED_FACTOR, Index, Inside
 from aqueduct.kafka.batches.records import Record, Records, build
 
 
@@ -105,6 +106,22 @@ def test_it_is_small() -> None:
     times = 1_700_000_000_000 + random.integers(0, 100, 10_000).cumsum()
     index = Index(last - count + 1, last, count, times, count * 200 + random.integers(0, 5000, 10_000))
     assert len(index.to_bytes()) < 10 * 10_000
+
+
+def test_a_large_index_of_regular_batches_can_be_read() -> None:
+    """Such an index compresses so well that a reader would take it for a decompression bomb."""
+    count = LEAST_BYTES // 40 + 1
+    ones = np.ones(count, np.int64)
+    index = Index(np.arange(count), np.arange(count), ones, 7 * ones, 70 * ones)
+    stored = index.to_bytes()
+    assert len(stored) * UNPACKED_FACTOR >= 40 * count
+    found = Index.from_bytes(stored, 70 * count)
+    assert (found.base_offset == index.base_offset).all()
+    assert (found.size == index.size).all()
+    former = zstandard.ZstdDecompressor().decompress(stored[4:])  # as former versions read it
+    assert len(former) == 40 * count
+    with pytest.raises(Damaged, match="at most can be right"):
+        Index.from_bytes(stored[: len(stored) // 2], 70 * count)
 
 
 @given(logs(), st.integers(0, 6))

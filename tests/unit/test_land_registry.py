@@ -5,15 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import clients
+import pyarrow as pa
 import pytest
 import schema_registry
 from schema_registry import Registry
 
 from aqueduct.kafka import client_config
-from aqueduct.land import avro_schema, registry
+from aqueduct.land import avro_schema, declaration, registry
 from aqueduct.land.avro_schema import WrongSchema
+from aqueduct.land.avro_values import AvroReader
 from aqueduct.land.declaration import SchemaRegistry
-from aqueduct.land.registry import RegistryAway
+from aqueduct.land.registry import MOST_UNKNOWN, RegistryAway, TaskSchemas
 
 R = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]}
 
@@ -42,13 +45,78 @@ def test_a_schema_is_asked_for_once(served: Registry) -> None:
     assert served.asked == ["/schemas/ids/7"]
 
 
+def test_one_connection_is_kept_for_all_questions(served: Registry) -> None:
+    for id_ in range(50):
+        served.add(id_, R)
+        registry.schema(by(served), id_)
+    with pytest.raises(WrongSchema):
+        registry.schema(by(served), 50)
+    assert len(served.asked) == 51
+    assert served.connections == 1
+
+
+def test_a_connection_that_the_server_has_closed_is_replaced_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "ASK_SECONDS", 0)  # so that nothing is asked a second time
+    with schema_registry.serving(Registry(idle_seconds=0.05)) as idle:
+        for id_ in range(3):
+            idle.add(id_, R)
+            assert registry.schema(by(idle), id_).name == "R"
+            clients.wait_for("the server closes it", lambda: idle.closed == idle.connections)
+        assert idle.connections == 3
+
+
+def written(id_: int) -> bytes:
+    """Return a record of R by the schema of that id."""
+    return b"\0" + id_.to_bytes(4) + b"\2"
+
+
+def reader(served: Registry) -> AvroReader:
+    declared = {
+        "table": "a.b",
+        "topics": ["t"],
+        "format": "avro_registry",
+        "registry": served.url,
+        "columns": [{"name": "x", "type": "bigint"}],
+    }
+    [table] = declaration.parse([declared], "lake.yml")
+    return AvroReader(table.columns, find=TaskSchemas(by(served)))
+
+
+def test_invented_ids_are_asked_for_a_few_times_and_rejected_at_once(served: Registry) -> None:
+    """Those of most records come first, so one that exists is found among many that do not."""
+    served.add(7, R)
+    invented = [written(1_000 + number) for number in range(30_000)]
+    values = invented[:9_000] + [written(7)] * 1_000 + invented[9_000:]
+    read = reader(served).read(pa.array(values, pa.binary()))
+    assert len(served.asked) == MOST_UNKNOWN + 1
+    assert served.connections == 1
+    assert read.table.num_rows == 1_000
+    assert len(read.faults) == len(invented)
+    reasons = {each.reason.partition(",")[0] for each in read.faults}
+    assert "its schema was not asked for" in reasons
+    assert len(reasons) == MOST_UNKNOWN + 1
+
+
+def test_ids_that_are_known_are_read_behind_invented_ones(served: Registry) -> None:
+    """Another task of the process has read them; a new task asks anew for those that were unknown."""
+    served.add(7, R)
+    registry.schema(by(served), 7)
+    values = [*map(written, range(1_000, 1_000 + 2 * MOST_UNKNOWN)), written(7)]
+    for _ in range(2):
+        read = reader(served).read(pa.array(values, pa.binary()))
+        assert read.table.num_rows == 1
+        assert len(read.faults) == 2 * MOST_UNKNOWN
+    assert len(served.asked) == 1 + 2 * MOST_UNKNOWN
+
+
 def test_proxies_of_the_environment_are_not_asked(served: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     served.add(7, R)
     assert registry.schema(by(served), 7).name == "R"
 
 
-def test_what_passes_is_borne_with(served: Registry) -> None:
+def test_what_passes_is_borne_with(served: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "ASK_SECONDS", 60)
     served.add(7, R)
     served.status = [500, 503, 429]
     assert registry.schema(by(served), 7).name == "R"
@@ -110,11 +178,15 @@ def test_a_strange_schema_is_its_records_fault(served: Registry, answer: dict[st
     str(error.value).encode()
 
 
-def test_who_says_404_without_a_reason_is_no_registry(served: Registry) -> None:
+def test_who_says_404_without_a_reason_is_no_registry(
+    served: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A proxy, or a wrong path: for that no record is bad."""
     served.add(7, R)
     served.status = [404]
-    assert registry.schema(by(served), 7).name == "R"
+    with monkeypatch.context() as patched:
+        patched.setattr(registry, "ASK_SECONDS", 60)
+        assert registry.schema(by(served), 7).name == "R"
     served.status = [404] * 1000
     with pytest.raises(RegistryAway, match="it answers 404"):
         registry.schema(by(served), 8)
@@ -161,12 +233,16 @@ def test_a_user_is_told_by_a_file(served: Registry, tmp_path: Path) -> None:
     assert "cret" not in str(error.value)
 
 
-def test_an_apicurio_that_reads_its_journal_yet_is_away(served: Registry) -> None:
+def test_an_apicurio_that_reads_its_journal_yet_is_away(
+    served: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It says of each schema that there is none, until it is ready."""
     apicurio = SchemaRegistry(f"{served.url}/apis/ccompat/v7", client_config.load(None))
     served.unread = {7: {"schema": json.dumps(R)}}
     served.ready = [503, 503]
-    assert registry.schema(apicurio, 7).name == "R"
+    with monkeypatch.context() as patched:
+        patched.setattr(registry, "ASK_SECONDS", 60)
+        assert registry.schema(apicurio, 7).name == "R"
     assert served.asked.count("/health/ready") == 3
     with pytest.raises(WrongSchema, match="none of this id"):
         registry.schema(apicurio, 8)

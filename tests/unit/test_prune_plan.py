@@ -1,5 +1,6 @@
 """Which snapshots a policy keeps, and in which order the others go."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from aqueduct.prune.named import NamedSegments, digests
 from aqueduct.prune.plan import Pruned, PrunePlan, plan
 from aqueduct.prune.policy import Dated, KeepPolicy
+from aqueduct.prune.times import Clock
 
 
 def at(text: str) -> int:
@@ -105,6 +107,55 @@ def test_what_a_restore_uses_stays() -> None:
         9: "newest, last, restore c read it within 3 hours",
     }
     assert (made.go, made.leased) == ((1, 2, 3, 6, 7), (4, 5))
+
+
+def test_what_has_a_doubtful_time_stays_and_takes_no_place() -> None:
+    snapshots = [replace(each, doubtful="odd" if each.number in (6, 7) else "") for each in chains(3, 4, 2)]
+    made = plan(snapshots, KeepPolicy(last=3), {})
+    assert made.stay == {
+        4: "5 builds on it",
+        5: "last",
+        6: "odd",
+        7: "odd",
+        8: "last",
+        9: "newest, last",
+    }
+    assert (made.go, made.doubtful, made.leased) == ((1, 2, 3), (6, 7), ())
+
+
+DAY = 86_400_000
+HOUR = DAY // 24
+
+
+@pytest.mark.parametrize(
+    ("created", "written", "time", "doubtful"),
+    [
+        (100 * DAY, 100 * DAY + 5, 100 * DAY + 5, False),
+        (100 * DAY, 101 * DAY, 101 * DAY, False),  # a day's difference of clocks
+        (100 * DAY, 101 * DAY + 1, 101 * DAY + 1, True),
+        (900 * DAY, 100 * DAY, 100 * DAY, False),  # a clock that was ahead gains nothing
+    ],
+)
+def test_a_snapshot_is_as_old_as_the_store_says(
+    created: int, written: int, time: int, doubtful: bool
+) -> None:
+    clock = Clock()
+    found, why = clock.time(1, created, written)
+    assert (found, bool(why), clock.backwards) == (time, doubtful, [])
+    assert Clock(copied_through=1).time(1, created, written) == (min(created, written), "")
+    assert Clock(wrong=frozenset({1})).time(1, created, written)[1]
+
+
+def test_a_time_that_runs_backwards_is_found() -> None:
+    times = [100 * DAY, 101 * DAY, 101 * DAY - HOUR, 900 * DAY, 102 * DAY, 101 * DAY, 103 * DAY, 99 * DAY]
+    written = [100 * DAY + number * DAY // 2 for number in range(len(times))]
+    found = []
+    for wrong in (frozenset[int](), frozenset({6, 8})):
+        clock = Clock(wrong=wrong)
+        for number, (created, at) in enumerate(zip(times, written, strict=True), 1):
+            clock.time(number, created, at)
+        found.append([number for number, _, _ in clock.backwards])
+    assert found == [[6, 8], []]
 
 
 def test_nothing_goes_twice_or_where_all_stays() -> None:

@@ -14,6 +14,7 @@ from aqueduct.kafka.batches.crc import crc32c
 # Base offset, length, leader epoch, magic, CRC, attributes, last offset less the base, base time, max time,
 # producer id, producer epoch, base sequence, count of records; all big-endian.
 HEADER = struct.Struct(">qiibIhiqqqhii")
+LENGTH_AT = 8
 EPOCH_AT = 12
 LENGTH_FROM = 12  # the length counts what comes after itself
 CRC_AT = 17
@@ -35,6 +36,7 @@ Buffer = bytes | bytearray | memoryview
 
 _WALKED = struct.Struct(">qi4xbIhiqqq6xi")  # HEADER without what a walk has no use for
 _CRC = struct.Struct(">I")
+_SIGNED = struct.Struct(">i")
 
 
 class Damaged(Failed):
@@ -122,6 +124,11 @@ def walk(data: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
         if check_crc and crc32c(view[start + CRC_FROM : stop]) != crc:
             raise Damaged(f"The batch at offset {base} is damaged: it does not have the CRC that it tells.")
         yield Batch(view[start:stop], base, base + last, attributes, base_time, max_time, producer, count)
+
+
+def stated_size(data: Buffer) -> int:
+    """Return the size in bytes that the header of a cut batch states; 0 if that is cut, too."""
+    return LENGTH_FROM + _SIGNED.unpack_from(data, LENGTH_AT)[0] if len(data) >= LENGTH_FROM else 0
 
 
 def seal(data: bytearray) -> None:

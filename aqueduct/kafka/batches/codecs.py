@@ -31,6 +31,7 @@ _LZ4_RATIO = 255
 _ZSTD_BLOCK = 128 << 10
 _ZSTD_LEAST_BLOCK = 4
 _USUAL_RATIO = 20
+_FRAME_LEVELS = 3, 1, -5, -20, -100, -500, -5_000, -50_000
 _STEP = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -73,6 +74,37 @@ def decompress(codec: str, data: bytes, limit: int = sys.maxsize) -> bytes:
         raise OverLimit(f"unpacks to more than {limit:,} bytes") from None
     except _ERRORS as error:
         raise ValueError(f"{codec} can't decompress it") from error
+    return found
+
+
+def compress_frame(data: bytes | bytearray, limit: Callable[[bytes], int], *, checksum: bool) -> bytes:
+    """Compress as one Zstandard frame, at the best level at which `limit` of the frame allows for the data.
+
+    ValueError if no level does: a reader would take such data for a decompression bomb.
+    """
+    for level in _FRAME_LEVELS:
+        packed = zstandard.ZstdCompressor(level=level, write_checksum=checksum).compress(data)
+        if len(data) <= limit(packed):
+            return packed
+    raise ValueError(f"{len(data):,} bytes could not be read again")
+
+
+def decompress_frame(data: bytes | memoryview, limit: int) -> bytes:
+    """Decompress one Zstandard frame whose header states its size.
+
+    OverLimit if the size is more than `limit` bytes, another ValueError if the frame is damaged, larger than
+    its header states, or followed by other bytes. This takes memory for the stated size, whatever the blocks
+    hold: the output buffer never grows.
+    """
+    try:
+        size = zstandard.frame_content_size(data)
+        if size < 0:
+            raise ValueError("its header does not state its size")
+        if size > limit:
+            raise OverLimit(f"it unpacks to {size:,} bytes, and {limit:,} at most can be right")
+        found: bytes = _zstandard.decompressor.decompress(data, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from None
     return found
 
 

@@ -4,6 +4,7 @@ It finds the batches of a window without reading a segment, and the record that 
 looking at one, unless compaction or a cut has left holes in that very batch.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -13,11 +14,17 @@ import numpy as np
 import zstandard
 
 from aqueduct.kafka.batches.batch import HEADER, Batch, Damaged
+from aqueduct.kafka.batches.codecs import decompress_frame
 from aqueduct.kafka.batches.records import Records
 from aqueduct.kafka.batches.varints import Numbers
 
 _FORMAT = b"AQI1"
-LEAST_BYTES = 1 << 16  # that an index may unpack to, however little its segment has
+# Bytes that an index may unpack to, at least: those of a segment of 64 MiB have fewer.
+LEAST_BYTES = 44 << 20
+UNPACKED_FACTOR = 200  # a larger index may unpack to this many times its stored size
+_SKIPPABLE = struct.Struct("<II")  # a frame that decoders of Zstandard pass over (RFC 8878, 3.1.2)
+_SKIPPABLE_MAGIC = 0x184D2A5B
+_LENGTH = struct.Struct("<I")
 
 
 class Inside(NamedTuple):
@@ -58,19 +65,23 @@ class Index:
 
     @classmethod
     def from_bytes(cls, data: bytes, unpacked_bytes: int | None = None) -> "Index":
-        """Parse an index; Damaged if it is none, or of more batches than so many bytes can be."""
+        """Parse an index; Damaged if it is not one, or of more batches than it can describe.
+
+        The limits are the size of the segment that the index describes, as its manifest states it, and the
+        size of the stored index itself, which does not depend on what the index or the manifest states.
+        """
         try:
             if not data.startswith(_FORMAT):
                 raise ValueError("it is none, or of a newer version")
-            size = zstandard.frame_content_size(data[len(_FORMAT) :])
-            most = max(LEAST_BYTES, (unpacked_bytes or 0) // HEADER.size * len(fields(cls)) * 8)
-            if unpacked_bytes is not None and size > most:
-                raise ValueError(f"it unpacks to {size:,} bytes")
-            raw = zstandard.ZstdDecompressor().decompress(data[len(_FORMAT) :])
+            most = max(LEAST_BYTES, UNPACKED_FACTOR * len(data))
+            if unpacked_bytes is not None:
+                most = min(most, max(1 << 16, unpacked_bytes // HEADER.size * len(fields(cls)) * 8))
+            raw = decompress_frame(_without_padding(data[len(_FORMAT) :]), most)
             planes = np.frombuffer(raw, np.uint8).reshape(len(fields(cls)), 8, -1)
-        except (ValueError, zstandard.ZstdError) as error:
+        except ValueError as error:
             raise Damaged(f"An index can't be read: {error}.") from error
-        return cls(*np.ascontiguousarray(planes.transpose(0, 2, 1)).view("<i8")[..., 0].cumsum(axis=1))
+        # One column at a time, for two more copies of a large index are as large.
+        return cls(*(np.ascontiguousarray(each.T).view("<i8")[..., 0].cumsum() for each in planes))
 
     def to_bytes(self) -> bytes:
         """Return a mark, then, compressed, the steps from each number of a column to the next.
@@ -79,7 +90,11 @@ class Index:
         """
         steps = np.diff(np.array(self._columns(), "<i8"), prepend=0)
         planes = steps.view(np.uint8).reshape(*steps.shape, 8).transpose(0, 2, 1)
-        return _FORMAT + zstandard.ZstdCompressor().compress(planes.tobytes())
+        raw = planes.tobytes()
+        packed = _FORMAT + zstandard.ZstdCompressor().compress(raw)
+        # A reader would take a large index of very regular batches for a decompression bomb.
+        lacking = -(-len(raw) // UNPACKED_FACTOR) - len(packed) if len(raw) > LEAST_BYTES else 0
+        return packed + _padding(lacking) if lacking > 0 else packed
 
     def __len__(self) -> int:
         return len(self.count)
@@ -119,3 +134,19 @@ class Index:
 
     def _columns(self) -> tuple[Numbers, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
+
+
+def _padding(size: int) -> bytes:
+    """Return a frame without content, which is larger than `size` and ends with its own length."""
+    return _SKIPPABLE.pack(_SKIPPABLE_MAGIC, size + _LENGTH.size) + bytes(size) + _LENGTH.pack(size)
+
+
+def _without_padding(data: bytes) -> bytes:
+    """Return an index without the frame that `_padding` made, if it has one."""
+    if len(data) < _LENGTH.size:
+        return data
+    (size,) = _LENGTH.unpack_from(data, len(data) - _LENGTH.size)
+    at = len(data) - size - _LENGTH.size - _SKIPPABLE.size
+    if at > 0 and _SKIPPABLE.unpack_from(data, at) == (_SKIPPABLE_MAGIC, size + _LENGTH.size):
+        return data[:at]
+    return data

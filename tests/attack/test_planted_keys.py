@@ -1,0 +1,142 @@
+"""Somebody who may write into an encrypted store plants keys, so that new recipients can read nothing."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+import stores
+from test_encrypted_store import Pair
+
+from aqueduct.cli import main
+from aqueduct.errors import ExitCode
+from aqueduct.store import names
+from aqueduct.store.backends import open_store
+from aqueduct.store.encryption import DataKey, DataKind
+from aqueduct.store.keyring import Keyring
+
+Said = pytest.CaptureFixture[str]
+LAST = 999_999_999
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Pair:
+    return Pair(tmp_path, "old")
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Pair:
+    return Pair(tmp_path, "new")
+
+
+@pytest.fixture
+def keys(store: Path, old: Pair) -> list[DataKey]:
+    """Return the keys of a store, each wrapped for the old recipient."""
+    ring = Keyring(open_store(store.as_uri()))
+    return [ring.create(kind, [old.key.public]) for kind in DataKind for _ in range(2)]
+
+
+def plant(store: Path, key: DataKey, number: int, *recipients: Pair, content: bytes | None = None) -> Path:
+    """Write an object that says that a key is wrapped for recipients, as one can who has no key at all."""
+    garbage = base64.b64encode(bytes(1200)).decode()
+    wrapped = [[each.fingerprint, garbage] for each in recipients]
+    told = json.dumps({"format": 1, "kind": key.kind, "wrapped": wrapped}).encode()
+    path = store / names.key(key.id, number)
+    path.write_bytes(told if content is None else content)
+    return path
+
+
+def rewrap(store: Path, *more: str) -> int:
+    return main(["rewrap", "--store", store.as_uri(), *more])
+
+
+def check(store: Path, keys: list[DataKey], reader: Pair) -> None:
+    """Check that a recipient opens every key, from the store as it is."""
+    ring = Keyring(open_store(store.as_uri()), [reader.key])
+    assert [ring.open(key.id, key.kind, "it") for key in keys] == keys
+
+
+@pytest.mark.parametrize("number", [2, 7, LAST - 1])
+def test_a_planted_list_of_the_new_recipients_is_not_believed(
+    store: Path, keys: list[DataKey], old: Pair, new: Pair, number: int
+) -> None:
+    for key in keys:
+        plant(store, key, number, new)
+    assert rewrap(store, *old.opens, "--recipient", str(new.public)) == ExitCode.DONE
+    check(store, keys, new)
+
+
+def test_a_copied_seal_does_not_vouch_for_another_list(
+    store: Path, keys: list[DataKey], old: Pair, new: Pair
+) -> None:
+    for key in keys:
+        told = json.loads((store / names.key(key.id, 1)).read_bytes())
+        told["wrapped"][0] = [new.fingerprint, base64.b64encode(bytes(1200)).decode()]
+        plant(store, key, 2, content=json.dumps(told).encode())
+    assert rewrap(store, *old.opens, "--recipient", str(new.public)) == ExitCode.DONE
+    check(store, keys, new)
+
+
+def test_a_planted_last_number_is_passed_over_and_reported(
+    store: Path, keys: list[DataKey], old: Pair, new: Pair, capsys: Said
+) -> None:
+    planted = [plant(store, key, LAST, old) for key in keys]
+    assert rewrap(store, *old.opens, "--recipient", str(new.public)) == ExitCode.INCOMPLETE
+    said = capsys.readouterr().out
+    assert all(f"[key-object-planted] keys/{path.name}: " in said for path in planted)
+    assert all(names.key_number(path.relative_to(store).as_posix()) for path in store.glob("keys/*"))
+    check(store, keys, new)
+    for path in planted:
+        path.unlink()
+    before = stores.files(store)
+    assert rewrap(store, *old.opens, "--recipient", str(new.public)) == ExitCode.DONE
+    assert stores.files(store) == before
+    check(store, keys, new)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"format":1,"kind":"records","wrapped":[]}', b"[" * 9_000])
+@pytest.mark.parametrize("number", [2, LAST])
+def test_other_planted_objects_stop_nothing(
+    store: Path, keys: list[DataKey], old: Pair, new: Pair, number: int, content: bytes
+) -> None:
+    for key in keys:
+        plant(store, key, number, content=content)
+    code = rewrap(store, *old.opens, "--recipient", str(new.public))
+    assert code == (ExitCode.INCOMPLETE if number == LAST else ExitCode.DONE)
+    check(store, keys, new)
+
+
+def test_a_second_rewrap_writes_nothing_and_proves_what_it_can(
+    store: Path, keys: list[DataKey], old: Pair, new: Pair
+) -> None:
+    argv = [*old.opens, "--recipient", str(new.public)]
+    assert rewrap(store, *argv) == ExitCode.DONE
+    before = stores.files(store)
+    assert rewrap(store, *argv) == ExitCode.DONE
+    assert rewrap(store, *argv, *new.opens) == ExitCode.DONE
+    assert stores.files(store) == before
+    check(store, keys, old)
+    check(store, keys, new)
+
+
+def test_a_key_that_is_not_as_it_was_written_fails_the_rewrap(
+    store: Path, keys: list[DataKey], old: Pair, new: Pair, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    """Somebody replaces what was written, in a store that lets him."""
+    wrapped = Keyring._store
+
+    def replaced(ring: Keyring, key: DataKey, recipients: list[object], number: int) -> None:
+        wrapped(ring, key, recipients, number)  # type: ignore[arg-type]
+        plant(store, key, number, new)
+
+    monkeypatch.setattr(Keyring, "_store", replaced)
+    before = stores.files(store)
+    assert rewrap(store, *old.opens, "--recipient", str(new.public)) == ExitCode.FAILED
+    assert "[key-not-rewrapped] " in capsys.readouterr().err
+    assert before.items() <= stores.files(store).items()
+    check(store, keys, old)
