@@ -212,7 +212,7 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
         started = datetime.now(UTC)
         began = time.monotonic()
         now = [table for table in order.tables if due[table] <= began]
-        again = {table.full_name for table in now}  # those that did not land, or left out more or less
+        again = {table.full_name for table in now}  # tables that use the shorter wait
         try:
             lander = lander or Lander(order, workers, unseen, again=landing)
             landed = lander.until_caught_up(now)
@@ -244,7 +244,7 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
 
 
 def _wait(table: "LandTable", every: int, again: bool) -> int:
-    """Return the seconds until a table's next round: what passes soon does not cost an hour, for example."""
+    """Return the seconds until a table's next round; `again`: the shorter time, because of a failure."""
     own = table.every or every
     return min(own, every) if again else own
 

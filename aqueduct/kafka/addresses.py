@@ -50,7 +50,7 @@ class AddressUnreachableError(KafkaConnectionError):  # type: ignore[misc]
 
 
 class NoAddressReachableError(KafkaError):  # type: ignore[misc]
-    """A cluster of which no broker can be reached at its advertised address, and none ever was."""
+    """No broker can be reached at its advertised address, and this process never reached one."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -98,7 +98,7 @@ class AddressManager(KafkaConnectionManager):  # type: ignore[misc]
 
 
 def client(**configs: Any) -> KafkaNetClient:
-    """Return a client for `kafka_client` of kafka-python's consumer and admin client."""
+    """Return a client for `kafka_client` of kafka-python's consumer, producer and admin client."""
     net = NetworkSelector(**configs)
     return KafkaNetClient(net, AddressManager(net, **configs))
 

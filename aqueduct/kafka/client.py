@@ -55,6 +55,11 @@ class Topic:
     def topic_partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.name, each.number) for each in self.partitions]
 
+    @property
+    def led_partitions(self) -> list[TopicPartition]:
+        """Partitions with a leader, which alone can be asked for their offsets."""
+        return [TopicPartition(self.name, each.number) for each in self.partitions if each.leader is not None]
+
 
 class Stopped(Failed):
     """The end of a client that was told to stop before the cluster answered."""

@@ -228,12 +228,7 @@ class Lander:
                         "or declare another one.",
                     )
             names = [name for name in found if any(table.takes(name) for table in tables)]
-            led = [
-                TopicPartition(name, each.number)
-                for name in names
-                for each in found[name].partitions
-                if each.leader is not None
-            ]
+            led = [each for name in names for each in found[name].led_partitions]
             starts, stable = offsets.log_starts(client, led), offsets.stable_ends(client, led)
             taken = {
                 name: SourceTopic(

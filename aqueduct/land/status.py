@@ -32,12 +32,11 @@ def status(order: LandOrder) -> list[TableStatus]:
             if name not in topics or str(topics[name].id) != topic_id
         }
         asked = {
-            TopicPartition(name, each.number)
+            each
             for state in states
             for name, topic_id in state.topic_ids.items()
             if (name, topic_id) not in whys
-            for each in topics[name].partitions
-            if each.leader is not None
+            for each in topics[name].led_partitions
         }
         ends = offsets.ends(client, asked)
     return [

@@ -11,7 +11,7 @@ from aqueduct.link.options import Create
 from aqueduct.spans import size
 from aqueduct.wording import count
 
-AS_OF = "As of"  # begins the sentences that are no findings
+AS_OF = "As of"  # the first words of a sentence that reports a time, not a problem
 
 
 @dataclass(frozen=True)

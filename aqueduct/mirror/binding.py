@@ -113,7 +113,7 @@ class PositionFit(StrEnum):
     """How a position fits the topic that has the name now."""
 
     FITS = "fits"
-    UNBOUND = "unbound"  # beyond the log's end, and no binding says of which topic it is
+    UNBOUND = "unbound"  # beyond the log's end, and not bound to a topic id
     RECREATED = "recreated"
     CUT = "cut"  # the log lost its end: an unclean leader election, or a disk
     STEPPED_BACK = "stepped back"  # the mirror has read records of this topic again

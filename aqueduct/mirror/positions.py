@@ -194,15 +194,10 @@ class FlowPositions:
 def source_logs(
     source: Client, partitions: Mapping[TopicPartition, Binding | None]
 ) -> dict[TopicPartition, SourceLog]:
-    """Read the logs of these source partitions; those that the source doesn't show are left out."""
+    """Read the logs of these source partitions, without hidden ones and those without a leader."""
     topics = source.topics({each.topic for each in partitions})
     ids = {name: str(topic.id or binding.UNKNOWN_TOPIC) for name, topic in topics.items()}
-    led = {
-        TopicPartition(name, each.number)
-        for name, topic in topics.items()
-        for each in topic.partitions
-        if each.leader is not None
-    }
+    led = {each for topic in topics.values() for each in topic.led_partitions}
     asked = led.intersection(partitions)
     starts = offsets.log_starts(source, asked)
     stable = offsets.stable_ends(source, asked)

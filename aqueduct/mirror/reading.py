@@ -233,12 +233,7 @@ class MirrorReader:
 
     def _logs(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Log]:
         found = self._source.topics({p.topic for p in partitions})
-        led = {
-            TopicPartition(name, each.number)
-            for name, topic in found.items()
-            for each in topic.partitions
-            if each.leader is not None
-        }
+        led = {each for topic in found.values() for each in topic.led_partitions}
         asked = led.intersection(partitions)
         starts, ends = offsets.log_starts(self._source, asked), offsets.ends(self._source, asked)
         return {p: Log(starts[p], ends[p]) for p in asked}

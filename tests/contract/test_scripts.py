@@ -1,7 +1,6 @@
 """Every script tells what it does, and does nothing else when it is asked for that."""
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -74,14 +73,6 @@ def test_a_faulty_help_is_found(body: str, expected: list[str], tmp_path: Path) 
     found = list(faults(script, tmp_path / "run"))
     assert len(found) == len(expected)
     assert all(text in fault for text, fault in zip(expected, found, strict=True))
-
-
-def test_script_test_runs_all_folders() -> None:
-    text = (ROOT / "script/test").read_text()
-    [listed] = re.findall(r"chosen=\(tests/\{([^}]*)\}", text)
-    [apart] = re.findall(r"apart=\((.*)\)", text)
-    found = {path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").rglob("test_*.py")}
-    assert {*listed.split(","), *(each.split("/")[1] for each in apart.split())} == found
 
 
 def test_every_script_can_be_run() -> None:
