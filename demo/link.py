@@ -16,6 +16,7 @@ from aqueduct.link.ledger.entry import LedgerPartition, partitions
 from aqueduct.names import TopicPartition
 from aqueduct.spans import size
 from demo.lab import Lab, to_the_end
+from demo.offsets import watermarks
 
 CARD = "eth1"
 TABLE = "inet demo"
@@ -125,7 +126,7 @@ class Crossing:
         """Return offsets of the source that have neither arrived nor are listed as missing."""
         ledger = self._ledger()
         with self.lab.reading(self.lab.brokers[self.link.source], TOPIC) as (consumer, places):
-            ends = {place.partition: consumer.get_watermark_offsets(place, 30)[1] for place in places}
+            ends = {place.partition: watermarks(consumer, place)[1] for place in places}
         return sum(
             max(0, end - _next(ledger.get(TopicPartition(TOPIC, number)))) for number, end in ends.items()
         )

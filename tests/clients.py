@@ -10,7 +10,6 @@ from aiokafka.record import MemoryRecords
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
-    KafkaError,
     KafkaException,
     Message,
     Producer,
@@ -29,6 +28,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from demo.offsets import watermarks
 from servers.broker import Broker
 
 SECONDS = 30
@@ -269,19 +269,6 @@ def allow(broker: Broker, name: str, topic: str, *operations: AclOperation) -> N
     asked = admin(broker)
     for done in asked.create_acls(rights).values():
         done.result()
-
-
-def watermarks(reader: Consumer, partition: TopicPartition) -> tuple[int, int]:
-    """Return a partition's first offset and its end; a broker that was paused leads it soon again."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        try:
-            found: tuple[int, int] = reader.get_watermark_offsets(partition, timeout=SECONDS)
-            return found
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
 
 
 def ends(broker: Broker, topic: str, *partitions: int, isolation: str = "read_uncommitted") -> list[int]:

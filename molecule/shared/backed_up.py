@@ -14,6 +14,8 @@ import edge_cases
 from confluent_kafka import Consumer, TopicPartition
 from lab import Lab, Record, wait_until
 
+from demo.offsets import watermarks
+
 NUMBERS_SINCE = 1_700_000_000_000  # the time of number 0: 2023-11-14T22:13:20Z
 
 
@@ -50,7 +52,7 @@ class BackedUpSite:
             topics = consumer.list_topics(timeout=30).topics
             partitions = topics[topic].partitions if topic in topics else ()
             places = [TopicPartition(topic, each) for each in partitions]
-            return sum(consumer.get_watermark_offsets(place, timeout=30)[1] for place in places)
+            return sum(watermarks(consumer, place)[1] for place in places)
         finally:
             consumer.close()
 

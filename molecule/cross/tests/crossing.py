@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from lab import Lab, Record, wait_until
 
 from demo.flights import Flight
+from demo.offsets import watermarks
 
 SOURCE, TARGET = "pro1-kafka-1", "enclave-kafka-1"
 UPSTREAM, DOWNSTREAM = "pro1-diode-1", "enclave-diode-1"
@@ -107,7 +108,7 @@ class Crossing:
         try:
             known = consumer.list_topics(timeout=30).topics
             places = [TopicPartition(topic, number) for topic in topics for number in known[topic].partitions]
-            ends = [consumer.get_watermark_offsets(place, timeout=30)[1] for place in places]
+            ends = [watermarks(consumer, place)[1] for place in places]
             reached = [place.offset for place in consumer.committed(places, 30)]
             assert min(reached) >= 0, "some are not followed yet"
             return sum(end - offset for end, offset in zip(ends, reached, strict=True))

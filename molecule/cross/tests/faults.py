@@ -19,6 +19,7 @@ from lab import Lab, Record, wait_until
 from spark_cluster import SparkCluster
 from wire import Wire
 
+from demo.offsets import watermarks
 from demo.spark import Event, logs
 
 ALL = bool(os.environ.get("AQUEDUCT_ALL_SEEDS"))
@@ -119,7 +120,7 @@ class Stage:
 
 def ends(reader: Consumer, topic: str) -> int:
     places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    return sum(reader.get_watermark_offsets(place, timeout=30)[1] for place in places)
+    return sum(watermarks(reader, place)[1] for place in places)
 
 
 Inflict = Callable[[Stage, str, int], str]  # on a topic, from a seed; says what was done

@@ -20,6 +20,7 @@ from stored import StoredLanding
 from writer import Writer
 
 from demo.hive import AS_SERVICE
+from demo.offsets import watermarks
 
 TOPIC, BROKER = "flights", "lake-kafka-1"
 SITES = {"pro1-kafka-1": "EWR", "pro2-kafka-1": "JFK"}
@@ -199,10 +200,7 @@ class Estate:
     def written(self, host: str, topic: str = TOPIC) -> int:
         """Count what a site's topic has; nothing was ever taken from it."""
         with self.lab.reading(host, topic) as (reader, places):
-            return sum(
-                reader.get_watermark_offsets(TopicPartition(topic, place.partition), timeout=30)[1]
-                for place in places
-            )
+            return sum(watermarks(reader, TopicPartition(topic, place.partition))[1] for place in places)
 
 
 def _some(processes: str) -> str:

@@ -15,6 +15,7 @@ from old_site import ENSEMBLE, LAKE, LAKE_SECOND
 from writer import Writer
 
 from demo.flights import Flight, flights
+from demo.offsets import watermarks
 
 TOPIC, PARTITIONS = "departures", range(4)
 UNIT = "mirror_maker@old"
@@ -47,9 +48,7 @@ def ends(lab: Lab, host: str) -> dict[int, int]:
     """Return the end of each partition."""
     asked = Consumer({**lab.client(host), "group.id": "ends"})
     try:
-        return {
-            at: asked.get_watermark_offsets(TopicPartition(TOPIC, at), timeout=10)[1] for at in PARTITIONS
-        }
+        return {at: watermarks(asked, TopicPartition(TOPIC, at))[1] for at in PARTITIONS}
     finally:
         asked.close()
 

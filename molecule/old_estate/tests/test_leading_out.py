@@ -15,6 +15,8 @@ from lab import PLAIN, Lab, wait_until
 from old_site import BROKERS, ENSEMBLE, JARS, KAFKA, LAKE, LOG, SECOND, OldSite
 from traffic import Traffic
 
+from demo.offsets import watermarks
+
 pytestmark = pytest.mark.long
 CONTROLLER, PARTITIONS = "old-controller-1", 4
 MOVE, NODES = "migrate_to_kraft", (*BROKERS, CONTROLLER)
@@ -276,7 +278,7 @@ def test_nothing_was_lost_or_doubled(
     places = [TopicPartition("flights", number) for number in whole]
     committed = {place.partition: place.offset for place in consumer.committed(places, timeout=60)}
     assert {
-        number: consumer.get_watermark_offsets(TopicPartition("flights", number))[1] for number in whole
+        number: watermarks(consumer, TopicPartition("flights", number))[1] for number in whole
     } == committed
     consumer.close()
     many = sum(map(len, whole.values()))

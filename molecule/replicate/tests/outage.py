@@ -15,6 +15,7 @@ from lab import Lab, Record, wait_until
 from writer import Writer
 
 from demo.flights import Flight, flights
+from demo.offsets import watermarks
 
 FLOWS = ("pro1", "pro2", "pro1-bookings")
 MIRRORS = ("lake-mirror-1", "lake-mirror-2")
@@ -190,10 +191,7 @@ def ends(lab: Lab, host: str) -> dict[int, int]:
     consumer = Consumer({**lab.client(host, "bookings"), "group.id": GROUP})
     try:
         partitions = consumer.list_topics("bookings", timeout=10).topics["bookings"].partitions
-        return {
-            each: consumer.get_watermark_offsets(TopicPartition("bookings", each), timeout=10)[1]
-            for each in partitions
-        }
+        return {each: watermarks(consumer, TopicPartition("bookings", each))[1] for each in partitions}
     finally:
         consumer.close()
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from estate import COMPACTED, EDGE, LAKE, LONGEST, SITE, TRANSACTIONS, Estate
 from lab import Record, wait_until
 
+from demo.offsets import watermarks
+
 Topic = dict[int, list[Record]]
 
 # group: topic, partition
@@ -95,7 +97,7 @@ def last(estate: Estate, topic: str) -> int:
 
     consumer = Consumer(estate.lab.client(SITE) | {"group.id": "watermarks"})
     try:
-        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
+        return watermarks(consumer, TopicPartition(topic, 0))[1]
     finally:
         consumer.close()
 

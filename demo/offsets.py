@@ -1,0 +1,28 @@
+"""What a partition holds, as librdkafka's clients say it."""
+
+import time
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+# Answers of a broker, or of a client, that hears of a topic or of its leader a moment later.
+NOT_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+)
+
+
+def watermarks(consumer: Consumer, place: TopicPartition, seconds: float = 30) -> tuple[int, int]:
+    """Return a partition's first offset and its end offset, when a leader is known."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            found: tuple[int, int] = consumer.get_watermark_offsets(place, timeout=seconds)
+            return found
+        except KafkaException as error:
+            if error.args[0].code() not in NOT_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
